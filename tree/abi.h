@@ -210,6 +210,7 @@ struct boot {
 	unsigned long ns_per_tick;	/* of the TSC, times 2^32 */
 	unsigned long seed;
 	const char *const *skipped;	/* drivers whose tests are not run, then NULL */
+	const unsigned short *hidden;	/* numbers of CPU features that the tree does not see, then 0xffff */
 	unsigned int cpus;
 	int events;		/* the descriptor of the protocol */
 	unsigned int tests;	/* whether the tree tests itself */
@@ -284,7 +285,14 @@ enum kiln_oracle {
 	KILN_ORACLE_LEAKS,
 	KILN_ORACLE_FAILURES,
 	KILN_ORACLE_FILL,
+	KILN_ORACLE_QUEUES,
+	KILN_ORACLE_SHARING,
+	KILN_ORACLE_REGISTERS,
+	KILN_ORACLE_FEATURES,
+	KILN_ORACLE_BOUNDS,
 };
+
+#define KILN_QUEUE_LENGTH 6	/* places in cryptd's queue of each CPU, under the oracle "queues" */
 
 /* context.c: why nothing may sleep. */
 enum kiln_atomic {
@@ -298,6 +306,17 @@ enum kiln_atomic {
 /* reach.c: makes an instance of each template over each child that fits, and tells all that there is. */
 struct kiln_reach {
 	void *templates;	/* the tree's list of them, which is its own */
+	const char *const *skipped;	/* names that are not asked for, then NULL */
+};
+
+/*
+ * sharing.c: another CPU, which makes a request each time that it is asked to. It is in
+ * kiln_glue_peer() meanwhile.
+ */
+struct kiln_peer {
+	unsigned int asked;	/* how often it was asked */
+	unsigned int done;	/* how often it has ended the request */
+	unsigned int ends;	/* it returns */
 };
 
 /* examine.c: one driver under one oracle. */
@@ -313,6 +332,9 @@ struct kiln_examine {
 	/* The key, then a word for each group of cases: equal words, equal answers; 0: not to be compared. */
 	unsigned long *answers;
 	unsigned long room;
+	struct kiln_audit *audit;	/* single steps; NULL: this oracle has none */
+	unsigned long steps;	/* steps are judged now, and nothing else */
+	struct kiln_peer *peer;		/* another CPU; NULL: there is none */
 	/* results */
 	unsigned long count;	/* of the answers */
 	unsigned long cases;

@@ -19,7 +19,7 @@
 int __real_cpu_has_xfeatures(u64 needed, const char **name);
 int __wrap_cpu_has_xfeatures(u64 needed, const char **name);
 
-void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers);
+void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden);
 void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u32 *left);
 
 static void kiln_cpuid(u32 leaf, u32 subleaf, u32 *r)
@@ -74,7 +74,7 @@ int __wrap_cpu_has_xfeatures(u64 needed, const char **name)
 }
 
 /* The words that stand for a CPUID register, the features that follow from them. */
-void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers)
+void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden)
 {
 	u32 r[4], highest, signature, family;
 	u64 xcr0 = 0;
@@ -140,6 +140,14 @@ void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers)
 		kiln_clear(c, X86_FEATURE_AVX512IFMA);
 	}
 	kiln_mask_tiers(c, tiers);
+	for (; *hidden != U16_MAX; hidden++) {
+		kiln_clear(c, *hidden);
+		/* Without the instructions there is no state. */
+		if (*hidden == X86_FEATURE_AVX)
+			kiln_hidden_xfeatures |= XFEATURE_MASK_YMM;
+		if (*hidden == X86_FEATURE_AVX512F)
+			kiln_hidden_xfeatures |= XFEATURE_MASK_AVX512;
+	}
 	fpu_kernel_cfg.max_features = xcr0;
 	fpu_user_cfg.max_features = xcr0;
 #ifdef XFEATURE_MASK_XTILE

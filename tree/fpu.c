@@ -35,21 +35,40 @@ void __real_kernel_fpu_end(void);
 void __wrap_kernel_fpu_end(void);
 
 extern void (*kiln_before_section)(void);
+extern void (*kiln_in_section)(void);
+extern void (*kiln_ends_section)(void);
 u64 kiln_glue_fpu_policy(void *unused);
 void kiln_glue_fpu_task(struct task_struct *task);
 
-/* Called before each section of the tree's code, if set. */
+/*
+ * Called around each section of the tree's code, if they are set: before it begins; in it, first, for which the first must be set,
+ * too; in it, last.
+ */
 void (*kiln_before_section)(void);
+void (*kiln_in_section)(void);
+void (*kiln_ends_section)(void);
+
+static noinline void kiln_begin_watched(unsigned int mask)
+{
+	kiln_before_section();
+	kiln_section_begin(__real_kernel_fpu_begin_mask(mask));
+	if (kiln_in_section)
+		kiln_in_section();
+}
 
 void __wrap_kernel_fpu_begin_mask(unsigned int mask)
 {
-	if (unlikely(kiln_before_section))
-		kiln_before_section();
+	if (unlikely(kiln_before_section)) {
+		kiln_begin_watched(mask);
+		return;
+	}
 	kiln_section_begin(__real_kernel_fpu_begin_mask(mask));
 }
 
 void __wrap_kernel_fpu_end(void)
 {
+	if (unlikely(kiln_ends_section))
+		kiln_ends_section();
 	kiln_section_end(__real_kernel_fpu_end());
 }
 

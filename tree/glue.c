@@ -29,8 +29,8 @@ void kiln_test_reached(const char *driver);
 extern char kiln_pv_save_fl[], kiln_pv_irq_disable[], kiln_pv_irq_enable[];
 extern char kiln_pv_refused[];
 
-void kiln_glue_setup(u32 tiers);
-void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers);
+void kiln_glue_setup(u32 tiers, const u16 *hidden);
+void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden);
 int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args);
 int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
 		  const char **file, unsigned int *line);
@@ -68,9 +68,9 @@ static void kiln_set_pv_ops(void)
 }
 
 /* @tiers: a bit for each that the tree may see. */
-void kiln_glue_setup(u32 tiers)
+void kiln_glue_setup(u32 tiers, const u16 *hidden)
 {
-	kiln_glue_identify_cpu(&boot_cpu_data, tiers);
+	kiln_glue_identify_cpu(&boot_cpu_data, tiers, hidden);
 	kiln_set_pv_ops();
 }
 

@@ -20,10 +20,11 @@
 #include <linux/workqueue.h>
 #include <asm/fpu/api.h>
 #include <kiln/cpu_offsets.h>
+#include <kiln/step.h>
 #include <kiln/tree.h>
 
 /* What is stepped. */
-struct kiln_subject {
+struct kiln_stepped {
 	const char *name;
 	/* Call it, and return whether the answer was right: as a job does; as interrupts do. */
 	bool (*call)(void *state);
@@ -75,7 +76,7 @@ static u8 kiln_painted[STATE_SIZE] __aligned(64);
 
 static struct kiln_prove *kiln_wanted;
 static struct kiln_proof *kiln_proof;
-static const struct kiln_subject *kiln_subject;
+static const struct kiln_stepped *kiln_stepped;
 static bool kiln_step_next;	/* the next call of a subject that sets the flag */
 static bool kiln_in_hardirq;	/* the next interrupt makes the calls */
 static struct work_struct kiln_bh_work;
@@ -91,14 +92,6 @@ int kiln_library_call(const struct kiln_library *library, u8 *iv, const u8 *src,
 		      size_t len, size_t prefix);
 void kiln_library_call_pair(const struct kiln_library *library, const u8 *src1, const u8 *src2,
 			    u8 *dst1, u8 *dst2, size_t len);
-
-static __always_inline void kiln_set_trap_flag(const bool on)
-{
-	if (on)
-		asm volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" ::: "memory", "cc");
-	else
-		asm volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" ::: "memory", "cc");
-}
 
 /* The job is stepped again from here on if it was not any more. */
 static void kiln_resume_steps(void)
@@ -181,7 +174,7 @@ static void kiln_check(bool right)
 static bool kiln_call(bool (*const call)(void *state))
 {
 	const unsigned int depth = kiln_section_depth();
-	const bool right = call(kiln_subject->state);
+	const bool right = call(kiln_stepped->state);
 	struct kiln_proof *p = kiln_proof;
 
 	while (kiln_section_depth() > depth) {
@@ -197,7 +190,7 @@ static bool kiln_call(bool (*const call)(void *state))
 /* Whether interrupts may call it where this is asked. */
 static bool kiln_may_interrupt(void)
 {
-	return !kiln_subject->task_only && (!kiln_subject->unasked || irq_fpu_usable());
+	return !kiln_stepped->task_only && (!kiln_stepped->unasked || irq_fpu_usable());
 }
 
 static void kiln_call_in_bh(struct work_struct *work)
@@ -205,7 +198,7 @@ static void kiln_call_in_bh(struct work_struct *work)
 	void *const job = kiln_leave_job();
 
 	if (kiln_may_interrupt()) {
-		kiln_check(kiln_call(kiln_subject->call_briefly));
+		kiln_check(kiln_call(kiln_stepped->call_briefly));
 		kiln_proof->in_softirqs++;
 	}
 	kiln_before_section = job;
@@ -215,7 +208,7 @@ static bool kiln_call_stepped(bool (*const call)(void *state))
 {
 	bool right;
 
-	if (kiln_subject->of_library)
+	if (kiln_stepped->of_library)
 		kiln_step_next = true;
 	else
 		kiln_set_trap_flag(true);
@@ -231,7 +224,7 @@ static bool kiln_step_call(void)
 
 	audit->steps = 0;
 	kiln_before_section = kiln_resume_steps;
-	right = kiln_call_stepped(kiln_subject->call);
+	right = kiln_call_stepped(kiln_stepped->call);
 	kiln_before_section = NULL;
 	return right;
 }
@@ -259,10 +252,10 @@ static void kiln_step_calls(void)
 		kiln_check(right);
 		quiet = audit->addresses == seen ? quiet + 1 : 0;
 		steps += audit->steps;
-		if (audit->call + 1 < kiln_subject->calls)
+		if (audit->call + 1 < kiln_stepped->calls)
 			continue;
 		/* The library's functions keep no state: each message is called once. */
-		if (kiln_subject->of_library || (steps > MANY_STEPS ? quiet : quiet >= QUIET_CALLS))
+		if (kiln_stepped->of_library || (steps > MANY_STEPS ? quiet : quiet >= QUIET_CALLS))
 			break;
 	}
 }
@@ -280,7 +273,7 @@ static bool kiln_step_handler(void)
 	bool right;
 
 	audit->visits = audit->outside_visits = 0;
-	right = kiln_call_stepped(kiln_subject->call_briefly);
+	right = kiln_call_stepped(kiln_stepped->call_briefly);
 	audit->visits = visits;
 	audit->outside_visits = outside;
 	return right;
@@ -296,7 +289,7 @@ static void kiln_interrupt_job(void)
 
 	if (!kiln_section_depth()) {
 		if (calls)
-			right = kiln_call(kiln_subject->call_briefly);
+			right = kiln_call(kiln_stepped->call_briefly);
 		kiln_paint_registers();
 		if (calls)
 			kiln_check(right);
@@ -311,7 +304,7 @@ static void kiln_interrupt_job(void)
 	if (kiln_stepped_handlers++ < STEPPED_HANDLERS)
 		right = kiln_step_handler();
 	else
-		right = kiln_call(kiln_subject->call_briefly);
+		right = kiln_call(kiln_stepped->call_briefly);
 	kiln_save_state(kiln_state_after);
 	kiln_check(right);
 	if (kiln_state_differs(kiln_state_before, kiln_state_after) && !p->changed++) {
@@ -374,7 +367,7 @@ static struct kiln_proof *kiln_start_proof(enum kiln_prove_context context)
 		return NULL;
 	kiln_wanted->count++;
 	memset(p, 0, sizeof(*p));
-	strscpy(p->name, kiln_subject->name, sizeof(p->name));
+	strscpy(p->name, kiln_stepped->name, sizeof(p->name));
 	p->context = context;
 	/* A new job: what was counted belongs to the previous one. */
 	p->job = ++audit->job;
@@ -396,14 +389,14 @@ static void kiln_prove_in(enum kiln_prove_context context)
 	if (!p)
 		return;
 	for (i = 0; i < LATE_CALLS; i++)
-		p->wrong_alone += !kiln_call(kiln_subject->call_briefly);
+		p->wrong_alone += !kiln_call(kiln_stepped->call_briefly);
 	INIT_WORK(&kiln_bh_work, kiln_call_in_bh);
 	kiln_on_interrupt(kiln_interrupt);
 	kiln_step_from(context);
 	kiln_on_interrupt(NULL);
 	flush_work(&kiln_bh_work);
 	for (i = 0; i < LATE_CALLS; i++)
-		kiln_check(kiln_call(kiln_subject->call_briefly));
+		kiln_check(kiln_call(kiln_stepped->call_briefly));
 	p->addresses = audit->addresses;
 	p->points = audit->points;
 	p->injected = audit->injected;
@@ -415,11 +408,11 @@ void kiln_prove_set(struct kiln_prove *prove)
 	kiln_wanted = prove;
 }
 
-static void kiln_prove_all(const struct kiln_subject *subject)
+static void kiln_prove_all(const struct kiln_stepped *subject)
 {
 	enum kiln_prove_context context;
 
-	kiln_subject = subject;
+	kiln_stepped = subject;
 	for (context = KILN_PROVE_TASK; context <= KILN_PROVE_HARDIRQ; context++)
 		if (kiln_wanted->contexts & 1u << context &&
 		    (context == KILN_PROVE_TASK || !subject->task_only))
@@ -473,13 +466,13 @@ static bool kiln_call_library_briefly(void *state)
  * Whether the function runs the same instructions as one that was interrupted before. The steps
  * themselves are without interrupts.
  */
-static bool kiln_is_known(const struct kiln_subject *subject, unsigned long *digest)
+static bool kiln_is_known(const struct kiln_stepped *subject, unsigned long *digest)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;
 	struct kiln_proof *p;
 	unsigned int i;
 
-	kiln_subject = subject;
+	kiln_stepped = subject;
 	p = kiln_start_proof(KILN_PROVE_TASK);
 	if (!p)
 		return true;
@@ -497,7 +490,7 @@ static bool kiln_is_known(const struct kiln_subject *subject, unsigned long *dig
 /* Steps a function of the library. The results before the first interrupt are the right ones. */
 u64 kiln_glue_prove_library(struct kiln_prove_library *wanted)
 {
-	const struct kiln_subject subject = {
+	const struct kiln_stepped subject = {
 		.name = wanted->name,
 		.call = kiln_call_library,
 		.call_briefly = kiln_call_library_briefly,
@@ -532,7 +525,7 @@ bool kiln_prove_timer(struct hrtimer *timer)
 {
 	struct kunit_irq_test_state *const test =
 		container_of(timer, struct kunit_irq_test_state, timer);
-	const struct kiln_subject subject = {
+	const struct kiln_stepped subject = {
 		.name = ((struct kunit *)current->kunit_test)->name,
 		.call = test->func,
 		.call_briefly = test->func,

@@ -2,7 +2,8 @@
 /*
  * Context: nothing sleeps where nothing may. Requests come from a task, with softirqs off, with preemption off, from a
  * softirq, and from a softirq over an open FPU section where the tree lets one run there; the callbacks of
- * asynchronous children are one more such place. Everything that may sleep is a violation there (services/sleep.c),
+ * asynchronous children are one more such place. Hashes that answer at once are also asked in hardirqs: over a task,
+ * over a task with softirqs off, over a softirq and over an open FPU section. Everything that may sleep is a violation there (services/sleep.c),
  * and so are a request that is passed on with the flag that lets it sleep, and an FPU section that is begun where
  * irq_fpu_usable() says no.
  */
@@ -19,13 +20,16 @@
 #include <crypto/hash.h>
 #include <crypto/skcipher.h>
 
+#include "kiln/abi/audit.h"
 #include "kiln/oracle.h"
+#include "kiln/step.h"
 
 #define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* which nothing here has */
 
 extern const unsigned int kiln_glue_gfp_sleeps;
 unsigned int kiln_glue_atomic(void);
 extern void (*kiln_before_section)(void);	/* fpu.c */
+void kiln_on_interrupt(void (*handler)(void *cpu));
 void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
 
 const unsigned int kiln_glue_gfp_sleeps = (__force unsigned int)__GFP_DIRECT_RECLAIM;
@@ -66,9 +70,64 @@ static void kiln_check_section(void)
 			      __builtin_frame_address(0));
 }
 
+/* services/service.h: struct request_note. */
+struct kiln_request_note {
+	const char *function;
+	char driver[CRYPTO_MAX_ALG_NAME];
+	unsigned long len, aad;
+	unsigned long src, dst;
+};
+
+void kiln_note_request(struct kiln_request_note *note);
+u64 kiln_glue_note_requests(void *wanted);
+
+static bool kiln_checks;
+
+static struct kiln_request_note kiln_note(const char *function, struct crypto_tfm *tfm,
+					  const struct scatterlist *src,
+					  const struct scatterlist *dst, unsigned long len,
+					  unsigned long aad)
+{
+	struct kiln_request_note note = { .function = function, .len = len, .aad = aad,
+					  .src = src ? src->offset : -1, .dst = dst ? dst->offset : -1 };
+
+	strscpy(note.driver, crypto_tfm_alg_driver_name(tfm), sizeof(note.driver));
+	return note;
+}
+
+static struct kiln_request_note kiln_note_skcipher_request(const char *function,
+							   struct skcipher_request *r)
+{
+	return kiln_note(function, crypto_skcipher_tfm(crypto_skcipher_reqtfm(r)), r->src, r->dst,
+			 r->cryptlen, 0);
+}
+
+static struct kiln_request_note kiln_note_aead_request(const char *function, struct aead_request *r)
+{
+	return kiln_note(function, crypto_aead_tfm(crypto_aead_reqtfm(r)), r->src, r->dst,
+			 r->cryptlen, r->assoclen);
+}
+
+static struct kiln_request_note kiln_note_ahash_request(const char *function,
+							struct ahash_request *r)
+{
+	const struct scatterlist *src = r->src;
+
+	/* What the last call left there. */
+	if (!strcmp(function, "crypto_ahash_final"))
+		src = NULL;
+#ifdef CRYPTO_AHASH_REQ_VIRT
+	/* No list, but an address. */
+	if (r->base.flags & CRYPTO_AHASH_REQ_VIRT)
+		src = NULL;
+#endif
+	return kiln_note(function, crypto_ahash_tfm(crypto_ahash_reqtfm(r)), src, NULL,
+			 src ? r->nbytes : 0, 0);
+}
+
 /*
- * Calls of the crypto API go through a jump that leads past the check unless a driver is examined, so that
- * nothing else takes longer.
+ * Calls of the crypto API go through a jump that leads past the check unless a driver is examined or the tree tests itself,
+ * so that nothing else takes longer.
  */
 #define KILN_CHECKED(fn, type)                                                                    \
 	int __real_##fn(struct type *request) __attribute__((weak));                              \
@@ -87,15 +146,20 @@ static void kiln_check_section(void)
 	int kiln_checked_##fn(struct type *request)                                               \
 	{                                                                                         \
 		const unsigned int why = kiln_glue_atomic();                                      \
+		struct kiln_request_note note = kiln_note_##type(#fn, request);                   \
 		char what[160];                                                                   \
+		int result;                                                                       \
 												  \
-		if (why && request->base.flags & CRYPTO_TFM_REQ_MAY_SLEEP) {                      \
+		if (kiln_checks && why && request->base.flags & CRYPTO_TFM_REQ_MAY_SLEEP) {                      \
 			snprintf(what, sizeof(what),                                              \
 				 "calls " #fn "() with CRYPTO_TFM_REQ_MAY_SLEEP %s",              \
 				 kiln_atomic_name(why));                                          \
 			kiln_violated("may-sleep-flag", what, __builtin_frame_address(0));        \
 		}                                                                                 \
-		return __real_##fn(request);                                                      \
+		kiln_note_request(&note);                                                         \
+		result = __real_##fn(request);                                                    \
+		kiln_note_request(&note);                                                         \
+		return result;                                                                    \
 	}
 
 KILN_CHECKED(crypto_skcipher_encrypt, skcipher_request)
@@ -118,7 +182,7 @@ static void kiln_turn(u8 *jump, const void *past, const void *check, bool wanted
 
 #define KILN_TURN(fn) kiln_turn(__wrap_##fn, __real_##fn, kiln_checked_##fn, wanted)
 
-static void kiln_watch(bool wanted)
+static void kiln_turn_all(bool wanted)
 {
 	KILN_TURN(crypto_skcipher_encrypt);
 	KILN_TURN(crypto_skcipher_decrypt);
@@ -128,6 +192,20 @@ static void kiln_watch(bool wanted)
 	KILN_TURN(crypto_ahash_update);
 	KILN_TURN(crypto_ahash_final);
 	KILN_TURN(crypto_ahash_finup);
+}
+
+/* Requests are noted from now on, for reports of crashes. */
+u64 kiln_glue_note_requests(void *unused)
+{
+	(void)unused;
+	kiln_turn_all(true);
+	return 0;
+}
+
+static void kiln_watch(bool wanted)
+{
+	kiln_turn_all(wanted);
+	kiln_checks = wanted;
 	kiln_before_section = wanted ? kiln_check_section : NULL;
 	kiln_watch_sleep(wanted);
 }
@@ -136,36 +214,45 @@ static void kiln_watch(bool wanted)
 static struct kiln_subject *kiln_asking;
 static const struct kiln_call *kiln_asked;
 static int kiln_result;
-
-static void kiln_submit_now(void *unused)
-{
-	kiln_result = kiln_submit(kiln_asking, kiln_asked);
-}
+static void (*kiln_softirq_does)(void);
+static struct kiln_audit *kiln_audit;
+static bool kiln_awaits_interrupt;
 
 static void kiln_in_task(void)
 {
-	kiln_submit_now(NULL);
+	kiln_result = kiln_submit(kiln_asking, kiln_asked);
 }
 
 static void kiln_in_bh_off(void)
 {
 	local_bh_disable();
-	kiln_submit_now(NULL);
+	kiln_in_task();
 	local_bh_enable();
 }
 
 static void kiln_in_preempt_off(void)
 {
 	preempt_disable();
-	kiln_submit_now(NULL);
+	kiln_in_task();
 	preempt_enable();
+}
+
+static void kiln_softirq(void *cpu)
+{
+	kiln_softirq_does();
+}
+
+static void kiln_raise(void (*does)(void))
+{
+	kiln_softirq_does = does;
+	local_bh_disable();
+	raise_softirq(KILN_SOFTIRQ);
+	local_bh_enable();
 }
 
 static void kiln_in_softirq(void)
 {
-	local_bh_disable();
-	raise_softirq(KILN_SOFTIRQ);
-	local_bh_enable();
+	kiln_raise(kiln_in_task);
 }
 
 static void kiln_in_softirq_over_section(void)
@@ -173,6 +260,7 @@ static void kiln_in_softirq_over_section(void)
 	kernel_fpu_begin();
 	/* Since 6.15 softirqs are off there. */
 	if (!(preempt_count() & SOFTIRQ_MASK)) {
+		kiln_softirq_does = kiln_in_task;
 		raise_softirq(KILN_SOFTIRQ);
 		do_softirq();
 		kernel_fpu_end();
@@ -182,10 +270,52 @@ static void kiln_in_softirq_over_section(void)
 	kiln_in_softirq();
 }
 
+static void kiln_interrupt(void *cpu)
+{
+	if (!kiln_awaits_interrupt)
+		return;
+	kiln_awaits_interrupt = false;
+	kiln_in_task();
+}
+
+/* One interrupt, at the next instruction. */
+static void kiln_in_hardirq(void)
+{
+	kiln_awaits_interrupt = true;
+	kiln_on_interrupt(kiln_interrupt);
+	kiln_audit->job++;
+	kiln_audit->call = kiln_audit->steps = 0;
+	kiln_audit->visits = kiln_audit->outside_visits = 1;
+	kiln_set_trap_flag(true);
+	kiln_set_trap_flag(false);
+	kiln_audit->visits = kiln_audit->outside_visits = 0;
+	kiln_on_interrupt(NULL);
+}
+
+static void kiln_in_hardirq_over_bh_off(void)
+{
+	local_bh_disable();
+	kiln_in_hardirq();
+	local_bh_enable();
+}
+
+static void kiln_in_hardirq_over_softirq(void)
+{
+	kiln_raise(kiln_in_hardirq);
+}
+
+static void kiln_in_hardirq_over_section(void)
+{
+	kernel_fpu_begin();
+	kiln_in_hardirq();
+	kernel_fpu_end();
+}
+
 static const struct kiln_asker {
 	const char *name;
 	void (*ask)(void);
 	u32 flags;
+	bool hardirq;
 } kiln_wheres[] = {
 	{ "in a task", kiln_in_task, CRYPTO_TFM_REQ_MAY_SLEEP | CRYPTO_TFM_REQ_MAY_BACKLOG },
 	{ "in a task, without a flag", kiln_in_task, 0 },
@@ -193,6 +323,10 @@ static const struct kiln_asker {
 	{ "with preemption off", kiln_in_preempt_off, 0 },
 	{ "in a softirq", kiln_in_softirq, CRYPTO_TFM_REQ_MAY_BACKLOG },
 	{ "in a softirq over an FPU section", kiln_in_softirq_over_section, 0 },
+	{ "in a hardirq", kiln_in_hardirq, 0, true },
+	{ "in a hardirq over softirqs off", kiln_in_hardirq_over_bh_off, 0, true },
+	{ "in a hardirq over a softirq", kiln_in_hardirq_over_softirq, 0, true },
+	{ "in a hardirq over an FPU section", kiln_in_hardirq_over_section, 0, true },
 };
 
 /* In pieces that no block ends with, and that lie across pages. */
@@ -259,7 +393,8 @@ void kiln_examine_context(struct kiln_examine *order)
 	if (order->error)
 		return;
 	order->error = kiln_message_alloc(&m);
-	kiln_open_softirq(KILN_SOFTIRQ, kiln_submit_now);
+	kiln_audit = order->audit;
+	kiln_open_softirq(KILN_SOFTIRQ, kiln_softirq);
 	for (i = 0; i < ARRAY_SIZE(lengths) && !order->error; i++) {
 		kiln_case.len = lengths[i];
 		kiln_case.aad = s.aad;
@@ -275,6 +410,10 @@ void kiln_examine_context(struct kiln_examine *order)
 		for (j = 0; j < ARRAY_SIZE(kiln_wheres); j++) {
 			/* Who calls internal drivers asks first. */
 			if (order->internal && kiln_wheres[j].ask == kiln_in_softirq_over_section)
+				continue;
+			/* The API's ciphers are for tasks and softirqs, and queues, too. */
+			if (kiln_wheres[j].hardirq &&
+			    (!kiln_audit || order->internal || s.type != KILN_TYPE_HASH || s.is_async))
 				continue;
 			order->cases++;
 			kiln_ask_there(&s, &m, &kiln_wheres[j], false);

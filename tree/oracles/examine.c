@@ -28,6 +28,11 @@ static void (*const kiln_oracles[])(struct kiln_examine *order) = {
 	[KILN_ORACLE_LEAKS] = kiln_examine_leaks,
 	[KILN_ORACLE_FAILURES] = kiln_examine_failures,
 	[KILN_ORACLE_FILL] = kiln_examine_fill,
+	[KILN_ORACLE_QUEUES] = kiln_examine_queues,
+	[KILN_ORACLE_SHARING] = kiln_examine_sharing,
+	[KILN_ORACLE_REGISTERS] = kiln_examine_registers,
+	[KILN_ORACLE_FEATURES] = kiln_examine_features,
+	[KILN_ORACLE_BOUNDS] = kiln_examine_bounds,
 };
 
 u64 kiln_glue_examine(struct kiln_examine *order)
@@ -88,6 +93,10 @@ u64 kiln_seed_of(const struct kiln_examine *order)
 
 static void kiln_answered(struct kiln_subject *s, int answer)
 {
+	if (s->answered) {
+		s->answered(s, answer);
+		return;
+	}
 	if (answer == -EINPROGRESS)
 		return;
 	if (s->completions++)
@@ -107,6 +116,16 @@ static void kiln_subject_done(struct crypto_async_request *request, int answer)
 	kiln_answered(request->data, answer);
 }
 #endif
+
+void kiln_subject_listen(struct kiln_subject *s)
+{
+	if (s->type == KILN_TYPE_SKCIPHER)
+		skcipher_request_set_callback(s->request, s->flags, kiln_subject_done, s);
+	else if (s->type == KILN_TYPE_AEAD)
+		aead_request_set_callback(s->request, s->flags, kiln_subject_done, s);
+	else
+		ahash_request_set_callback(s->request, s->flags, kiln_subject_done, s);
+}
 
 bool kiln_subject_keyed(const struct kiln_subject *s)
 {
@@ -299,20 +318,18 @@ int kiln_submit(struct kiln_subject *s, const struct kiln_call *c)
 	reinit_completion(&s->done);
 	s->completions = 0;
 	s->answer = -EINPROGRESS;
+	kiln_subject_listen(s);
 	if (s->type == KILN_TYPE_SKCIPHER) {
-		skcipher_request_set_callback(s->request, s->flags, kiln_subject_done, s);
 		skcipher_request_set_crypt(s->request, c->src, c->dst, c->len, c->iv);
 		return c->decrypt ? crypto_skcipher_decrypt(s->request) :
 				    crypto_skcipher_encrypt(s->request);
 	}
 	if (s->type == KILN_TYPE_AEAD) {
-		aead_request_set_callback(s->request, s->flags, kiln_subject_done, s);
 		aead_request_set_crypt(s->request, c->src, c->dst, c->len, c->iv);
 		aead_request_set_ad(s->request, c->aad);
 		return c->decrypt ? crypto_aead_decrypt(s->request) :
 				    crypto_aead_encrypt(s->request);
 	}
-	ahash_request_set_callback(s->request, s->flags, kiln_subject_done, s);
 	ahash_request_set_crypt(s->request, c->src, c->result, c->len);
 	return crypto_ahash_digest(s->request);
 }

@@ -28,6 +28,10 @@ extern struct kiln_case kiln_case;
 
 void kiln_subject_is(const char *oracle, const char *driver);
 void kiln_violated(const char *rule, const char *what, const void *frame);
+void kiln_violated_at(const char *rule, const char *what, const unsigned long *at,
+		      unsigned int n);
+/* Return addresses, the innermost first; how many. */
+unsigned int kiln_trace(const void *frame, unsigned long *to, unsigned int most);
 /* With a format of the tree's own vsnprintf(). The place is the caller's. */
 void kiln_violates(const char *rule, const char *format, ...) __printf(2, 3);
 
@@ -62,12 +66,16 @@ struct kiln_subject {
 	int answer;
 	unsigned int completions;
 	u32 flags;		/* of requests */
+	/* The callback of requests; NULL: what kiln_await() waits for. */
+	void (*answered)(struct kiln_subject *s, int answer);
 };
 
 int kiln_subject_open(struct kiln_subject *s, const struct kiln_examine *order);
 /* The same without a key and without a request. */
 int kiln_subject_alloc(struct kiln_subject *s, const struct kiln_examine *order);
 int kiln_subject_request(struct kiln_subject *s);
+/* The request's flags and callback, as kiln_submit() sets them. */
+void kiln_subject_listen(struct kiln_subject *s);
 int kiln_subject_setkey(struct kiln_subject *s, const u8 *key, unsigned int len);
 void kiln_subject_close(struct kiln_subject *s);
 bool kiln_subject_keyed(const struct kiln_subject *s);
@@ -124,5 +132,10 @@ void kiln_examine_values(struct kiln_examine *order);
 void kiln_examine_leaks(struct kiln_examine *order);
 void kiln_examine_failures(struct kiln_examine *order);
 void kiln_examine_fill(struct kiln_examine *order);
+void kiln_examine_queues(struct kiln_examine *order);
+void kiln_examine_sharing(struct kiln_examine *order);
+void kiln_examine_registers(struct kiln_examine *order);
+void kiln_examine_features(struct kiln_examine *order);
+void kiln_examine_bounds(struct kiln_examine *order);
 
 #endif

@@ -28,6 +28,7 @@
 void kiln_tell_subject(const char *name, const char *alg, const char *driver, unsigned int type,
 		       bool is_async, bool internal);
 void kiln_tell_unreached(const char *name, const char *why);
+void kiln_subject_is(const char *oracle, const char *driver);
 u64 kiln_glue_reach(struct kiln_reach *reach);
 
 struct kiln_child {
@@ -47,12 +48,14 @@ static unsigned int kiln_count;
 struct kiln_tried {
 	const struct crypto_template *template;
 	unsigned int made, tried;
+	unsigned int loops;	/* refused with -ELOOP */
 	int error;		/* the last that says more than that there is no such child */
 	char pair[2][CRYPTO_MAX_ALG_NAME];	/* that fits; empty: none is known */
 	int type;		/* of its first */
 };
 
 static struct kiln_tried kiln_tried[TEMPLATES];
+static const char *const *kiln_skipped;
 
 static int kiln_child_type(u32 flags)
 {
@@ -170,6 +173,7 @@ static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
 	/* A skcipher's and a hash's types differ in a bit from those of the synchronous kind. */
 	static const u32 masks[] = { 0xe, 0xf, 0xe };
 	char name[CRYPTO_MAX_ALG_NAME], again[CRYPTO_MAX_ALG_NAME];
+	const char *const *skipped;
 	struct crypto_alg *alg;
 	bool made;
 
@@ -181,6 +185,11 @@ static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
 	if (strstr(inner, again))
 		return;
 	tried->tried++;
+	for (skipped = kiln_skipped; *skipped; skipped++)
+		if (!strcmp(*skipped, name))
+			return;
+	/* A crash from here on is this one's. */
+	kiln_subject_is("reach", name);
 	alg = crypto_alg_mod_lookup(name, 0, 0);
 	/* Some make what they are asked for. */
 	if (IS_ERR(alg) && type >= 0)
@@ -190,6 +199,8 @@ static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
 		crypto_mod_put(alg);
 	else if (PTR_ERR(alg) != -ENOENT || !tried->error)
 		tried->error = PTR_ERR(alg);
+	tried->loops += alg == ERR_PTR(-ELOOP);
+	kiln_subject_is("", "");
 	made |= kiln_add_new(tried);
 	tried->made += made;
 }
@@ -272,6 +283,13 @@ static void kiln_tell_templates(void)
 	for (i = 0; i < TEMPLATES && kiln_tried[i].template; i++) {
 		const struct kiln_tried *tried = &kiln_tried[i];
 
+		/* The tree's own rule for its generic modes (lskcipher_alloc_instance_simple()). */
+		if (tried->loops) {
+			snprintf(why, sizeof(why),
+				 "over %u instances of other modes, which the tree refuses with -ELOOP",
+				 tried->loops);
+			kiln_tell_unreached(tried->template->name, why);
+		}
 		if (tried->made)
 			continue;
 		snprintf(why, sizeof(why), "refuses all of %u children that were tried: %d",
@@ -305,6 +323,7 @@ u64 kiln_glue_reach(struct kiln_reach *reach)
 	unsigned int i, from = 0, count = 0;
 	int round;
 
+	kiln_skipped = reach->skipped;
 	kiln_children = kcalloc(MOST, sizeof(*kiln_children), GFP_KERNEL);
 	if (!kiln_children)
 		return ENOMEM;

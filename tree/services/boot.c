@@ -24,7 +24,7 @@ int kiln_image_setup(const struct boot *given)
 	patch_init();
 	memory_init();
 	time_init();
-	kiln_glue_setup(boot.tiers);
+	kiln_glue_setup(boot.tiers, boot.hidden);
 	alternatives_init();
 	percpu_init();
 	return 0;
@@ -55,6 +55,8 @@ uint64_t kiln_image_start(void *unused)
 	int *p;
 
 	(void)unused;
+	if (boot.tests)
+		kiln_glue_note_requests(NULL);
 	for (p = __kiln_initcalls; p < __kiln_initcalls_end; p++) {
 		int (*const initcall)(void) = (int (*)(void))((char *)p + *p);
 		const int result = initcall();

@@ -4,6 +4,7 @@
  */
 #include "service.h"
 
+#define SYS_SCHED_YIELD 24
 #define SYS_GETPID 39
 #define SYS_PROCESS_VM_READV 310
 #define DEEPEST 24
@@ -72,7 +73,7 @@ unsigned int kiln_image_fault_trace(const void *stack, const void *frame, unsign
 	return n + kiln_image_trace(frame, to + n, most - n);
 }
 
-/* What is being called, for reports: empty if no oracle is at work. */
+/* What is being called, for reports: the case of an oracle, else the request; empty if there is neither. */
 const char *kiln_image_case(void)
 {
 	static char text[320];
@@ -80,8 +81,10 @@ const char *kiln_image_case(void)
 	int n;
 
 	text[0] = 0;
-	if (!c->op)
+	if (!c->op) {
+		test_request(text, sizeof(text));
 		return text;
+	}
 	n = format(text, sizeof(text), "%s", c->op);
 	if (c->layout)
 		n += format(text + n, sizeof(text) - n, " of %lu bytes", c->len);
@@ -126,6 +129,27 @@ void SERVICE(kiln_violated)(const char *rule, const char *what, const void *fram
 	const unsigned int n = kiln_image_trace(frame ? frame : __builtin_frame_address(0), at, DEEPEST);
 
 	violated_at(rule, what, at, n);
+}
+
+void SERVICE(kiln_violated_at)(const char *rule, const char *what, const unsigned long *at,
+			       unsigned int n)
+{
+	violated_at(rule, what, at, n);
+}
+
+unsigned int SERVICE(kiln_trace)(const void *frame, unsigned long *to, unsigned int most)
+{
+	return kiln_image_trace(frame, to, most);
+}
+
+/* A short while, in which a CPU that is another thread of this host may run. */
+void SERVICE(kiln_relax)(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < 50; i++)
+		__asm__ volatile("pause");
+	syscall3(SYS_SCHED_YIELD, 0, 0, 0);
 }
 
 void SERVICE(kiln_tell_subject)(const char *name, const char *alg, const char *driver,

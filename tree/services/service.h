@@ -19,6 +19,7 @@
  *	clear, copy, same, length
  * test.c APIs:
  *	struct test		what a thread tests
+ *	test_request		the request that this thread makes, for reports
  *	tests_run, test_hangs, tell_algorithm
  * percpu.c, patch.c APIs:
  *	percpu_init; patch_init, alternatives_init
@@ -154,14 +155,24 @@ void SERVICE(kiln_violated)(const char *rule, const char *what, const void *fram
 /* sleep.c: the caller may sleep; what does. */
 void may_sleep(const char *what);
 
+/* A request of the tree's crypto API: context.c has the same. */
+struct request_note {
+	const char *function;	/* NULL: none is being made */
+	char driver[128];
+	unsigned long len, aad;
+	unsigned long src, dst;	/* offsets in a page; -1: there is none */
+};
+
 struct test {
 	char driver[128];	/* empty: none */
+	struct request_note note;
 	bool reached;		/* it was allocated */
 	struct test *next, **prev;	/* of those that run */
 };
 
 bool tests_run(void);
 const char *kiln_image_test(void);
+int test_request(char *to, size_t size);
 void tell_algorithm(const char *name, const char *driver, const char *type, int priority,
 		    unsigned int flags);
 _Noreturn void test_hangs(const char *why);
@@ -207,7 +218,7 @@ extern const unsigned int kiln_glue_hz;
 extern const unsigned int kiln_glue_gfp_sleeps;	/* the flag of allocations that may sleep */
 /* Why nothing may sleep now: enum kiln_atomic of <kiln/tree.h>; 0: it may. */
 unsigned int kiln_glue_atomic(void);
-void kiln_glue_setup(uint32_t tiers);
+void kiln_glue_setup(uint32_t tiers, const uint16_t *hidden);
 void kiln_glue_alternatives(const void *start, const void *stop, uint32_t *applied,
 			    uint32_t *left);
 size_t kiln_glue_task_size(void);
@@ -221,6 +232,7 @@ int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list arg
 int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
 		  const char **file, unsigned int *line);
 void kiln_glue_test_internal(void);
+uint64_t kiln_glue_note_requests(void *unused);
 typedef void report_t(const char *name, const char *driver, const char *type,
 		      int priority, unsigned int flags);
 void kiln_glue_algorithms(const char *driver, report_t *report);

@@ -6,15 +6,51 @@
 
 void kiln_image_testing(const char *name);
 
+/* Tests that have not ended, the last that began first. */
+static struct test *tests;
+static volatile unsigned char lock;
+
 /*
- * The driver that is examined, in whatever thread that is, or the one that this thread tests, or "":
- * for whoever reports a crash.
+ * For reports of crashes: the driver that an oracle examines, else the one that this thread tests. A thread that works
+ * for others, such as cryptd's, tests none; then it is the test that began last, for which the others wait. Or "".
  */
 const char *kiln_image_test(void)
 {
 	const char *subject = oracle_subject();
 
-	return *subject ? subject : current_test()->driver;
+	if (*subject)
+		return subject;
+	if (current_test()->driver[0] || !tests)
+		return current_test()->driver;
+	return tests->driver;
+}
+
+/* Called around each request. Returns in @note what was noted before, to be put back. */
+void SERVICE(kiln_note_request)(struct request_note *note)
+{
+	struct request_note *own = &current_test()->note;
+	const struct request_note before = *own;
+
+	*own = *note;
+	*note = before;
+}
+
+/* The request that this thread makes, as text; 0 if it makes none. */
+int test_request(char *to, size_t size)
+{
+	const struct request_note *note = &current_test()->note;
+	int n;
+
+	if (!note->function)
+		return 0;
+	n = format(to, size, "%s() of %s, %lu bytes", note->function, note->driver, note->len);
+	if (note->aad)
+		n += format(to + n, size - n, " with %lu of associated data", note->aad);
+	if (note->src != -1ul)
+		n += format(to + n, size - n, ", source at %lu of a page", note->src);
+	if (note->dst != -1ul)
+		n += format(to + n, size - n, ", destination at %lu of a page", note->dst);
+	return n;
 }
 
 /* Names what this thread is about to call. */
@@ -24,10 +60,6 @@ void kiln_image_testing(const char *name)
 
 	format(test->driver, sizeof(test->driver), "%s", name);
 }
-
-/* Tests that have not ended, the last that began first. */
-static struct test *tests;
-static volatile unsigned char lock;
 
 bool tests_run(void)
 {

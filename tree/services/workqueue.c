@@ -166,6 +166,11 @@ void wait_for_work(void)
 		drain(&queues[i]);
 }
 
+void SERVICE(kiln_settle)(void)
+{
+	wait_for_work();
+}
+
 void SERVICE(__flush_workqueue)(struct workqueue *wq)
 {
 	drain(wq);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use kiln_virtio::Guest;
 
+use crate::adapter::Health;
 use crate::pace::Pace;
 use crate::tally::{Count, Counters, Gauge};
 
@@ -17,6 +18,8 @@ pub(crate) struct Account {
     pub guest: Arc<Guest>,
     pub counters: Arc<Counters>,
     pub pace: Pace,
+    /// What a front end with the protocol feature STATUS is told.
+    pub health: Arc<Health>,
     /// Sessions are made by messages of the front end: QEMU's cryptodev has the control queue.
     by_message: AtomicBool,
 }
@@ -27,6 +30,7 @@ impl Account {
             guest: Arc::new(guest),
             counters,
             pace,
+            health: Arc::default(),
             by_message: AtomicBool::new(false),
         }
     }

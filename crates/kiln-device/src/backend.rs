@@ -13,11 +13,12 @@ use vhost::vhost_user::message::{
 };
 use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
 use vhost::VhostUserMemoryRegionBase;
-use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
+use virtio_bindings::virtio_config::{VIRTIO_F_IN_ORDER, VIRTIO_F_RING_RESET, VIRTIO_F_VERSION_1};
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
 
 use crate::account::Account;
 use crate::config::{ControlBy, MAX_RING};
+use crate::inflight::Inflight;
 use crate::line::Order;
 use crate::memory::{Memory, MAX_REGIONS};
 use crate::notify::{Call, Kick};
@@ -25,9 +26,13 @@ use crate::ring::{Areas, Place};
 use crate::runner::{patience, Post, Runner, Stuck, Work};
 use crate::tally::Gauge;
 
-/// The ring bits that are offered besides the guest's own.
-const RING_FEATURES: u64 =
-    1 << VIRTIO_F_VERSION_1 | 1 << VIRTIO_RING_F_EVENT_IDX | 1 << VIRTIO_RING_F_INDIRECT_DESC;
+/// The ring bits that are offered besides the guest's own. Requests are handed back in the order in which they were made
+/// available in any case.
+const RING_FEATURES: u64 = 1 << VIRTIO_F_VERSION_1
+    | 1 << VIRTIO_F_IN_ORDER
+    | 1 << VIRTIO_F_RING_RESET
+    | 1 << VIRTIO_RING_F_EVENT_IDX
+    | 1 << VIRTIO_RING_F_INDIRECT_DESC;
 
 /// What the queues of one guest are made of.
 pub(crate) struct Queues {
@@ -69,6 +74,11 @@ pub(crate) struct Backend {
     memory: Memory,
     vrings: Vec<Vring>,
     features: u64,
+    /// Features were taken and no ring has started since: a driver begins.
+    begun: bool,
+    /// The file that a front end is given to keep notes of requests in flight in.
+    spare: File,
+    inflight: Option<Arc<Inflight>>,
     /// The device's own way to the front end. Nothing is sent by it, but user mode Linux takes its end for the end of the
     /// device.
     channel: Option<vhost::vhost_user::Backend>,
@@ -88,8 +98,8 @@ fn unsupported<T>(what: &'static str) -> Result<T> {
 }
 
 impl Backend {
-    /// A device that is not set up yet.
-    pub(crate) fn new(account: Arc<Account>, queues: Queues) -> Backend {
+    /// A device that is not set up yet. `spare` is what [`Inflight::file`] has made.
+    pub(crate) fn new(account: Arc<Account>, queues: Queues, spare: File) -> Backend {
         let vrings = (0..=queues.data).map(|_| Vring::default()).collect();
         Backend {
             memory: Memory::new(queues.max_memory),
@@ -97,6 +107,9 @@ impl Backend {
             queues,
             vrings,
             features: 0,
+            begun: false,
+            spare,
+            inflight: None,
             channel: None,
         }
     }
@@ -134,6 +147,12 @@ impl Backend {
         }
     }
 
+    /// Regions of memory, and their bytes.
+    #[cfg(any(test, feature = "rig"))]
+    pub(crate) fn memory_size(&self) -> (u64, u64) {
+        self.memory.size()
+    }
+
     fn offered(&self) -> u64 {
         RING_FEATURES
             | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
@@ -164,17 +183,27 @@ impl Backend {
         if let Err(broken) = Areas::find(&map, &vring.place) {
             return Err(refused(format!("queue {index}: {broken}")));
         }
-        // A driver that restarts a ring that it had used was reset, and its sessions are lost. There is
-        // no message that would say so (the status protocol feature is not offered). The ring is the control queue's, or
-        // any if the front end has kept that queue to itself: QEMU's cryptodev starts all rings before its guest can make
-        // a session.
-        let tells = index == control || self.account.is_by_message();
-        if tells && vring.stopped_at != 0 && vring.place.next_avail == 0 {
-            tracing::info!(
-                sessions = self.account.guest.sessions(),
-                "the driver was reset"
-            );
-            self.account.reset();
+        let log = match &self.inflight {
+            Some(inflight) => Some(inflight.log(index, vring.place.size).ok_or_else(|| {
+                refused(format!("queue {index} has no room in the in-flight memory"))
+            })?),
+            None => None,
+        };
+        // A driver that restarts a ring that it had used was reset, and its sessions are lost. There is no message
+        // that would say so: QEMU sets the status to 0 in a pause, too. The ring is the control queue's, or any if the
+        // front end has kept that queue to itself: QEMU's cryptodev starts all rings before its guest can make a session.
+        // With RING_RESET a driver may reset that ring alone (2.6.1) and keeps its sessions; one that begins anew takes
+        // features or sets the status first.
+        if index == control || self.account.is_by_message() {
+            let anew = self.account.health.take_anew() | std::mem::take(&mut self.begun);
+            let alone = self.features & 1 << VIRTIO_F_RING_RESET != 0 && !anew;
+            if vring.stopped_at != 0 && vring.place.next_avail == 0 && !alone {
+                tracing::info!(
+                    sessions = self.account.guest.sessions(),
+                    "the driver was reset"
+                );
+                self.account.reset();
+            }
         }
         if vring.runner.is_none() {
             let post = Post {
@@ -198,6 +227,7 @@ impl Backend {
                 kick: vring.kick.take(),
                 call: vring.call.take(),
                 err: vring.err.take(),
+                log,
             });
         }
         Ok(())
@@ -213,6 +243,16 @@ impl Backend {
 
     /// Changes the guest's memory; no ring runs meanwhile, so that none holds on to what is taken away.
     fn remap(&mut self, change: impl FnOnce(&mut Memory) -> Result<()>) -> Result<()> {
+        let running = self.stop_rings()?;
+        change(&mut self.memory)?;
+        let (regions, bytes) = self.memory.size();
+        self.account.counters.set(Gauge::Regions, regions);
+        self.account.counters.set(Gauge::Memory, bytes);
+        self.start_rings(running)
+    }
+
+    /// Stops all rings; those that ran.
+    fn stop_rings(&mut self) -> Result<Vec<usize>> {
         let mut running = Vec::new();
         let until = patience();
         for (i, vring) in self.vrings.iter_mut().enumerate() {
@@ -220,11 +260,11 @@ impl Backend {
                 running.push(i);
             }
         }
-        change(&mut self.memory)?;
-        let (regions, bytes) = self.memory.size();
-        self.account.counters.set(Gauge::Regions, regions);
-        self.account.counters.set(Gauge::Memory, bytes);
-        running.into_iter().try_for_each(|i| self.start(i))
+        Ok(running)
+    }
+
+    fn start_rings(&mut self, rings: Vec<usize>) -> Result<()> {
+        rings.into_iter().try_for_each(|i| self.start(i))
     }
 
     fn reset(&mut self) -> Result<()> {
@@ -237,7 +277,9 @@ impl Backend {
             };
         }
         self.account.reset();
+        self.account.health.reset();
         self.features = 0;
+        self.inflight = None;
         Ok(())
     }
 }
@@ -304,6 +346,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
                 Ok(())
             })?;
         }
+        self.begun = true;
         Ok(())
     }
 
@@ -428,6 +471,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
             | VhostUserProtocolFeatures::BACKEND_REQ
             | VhostUserProtocolFeatures::CONFIG
             | VhostUserProtocolFeatures::RESET_DEVICE
+            | VhostUserProtocolFeatures::INFLIGHT_SHMFD
             | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS)
     }
 
@@ -483,15 +527,28 @@ impl VhostUserBackendReqHandlerMut for Backend {
         unsupported("shared objects")
     }
 
-    fn get_inflight_fd(
-        &mut self,
-        _inflight: &VhostUserInflight,
-    ) -> Result<(VhostUserInflight, File)> {
-        unsupported("in-flight descriptors")
+    fn get_inflight_fd(&mut self, asked: &VhostUserInflight) -> Result<(VhostUserInflight, File)> {
+        let rings = self.vrings.len();
+        let told = Inflight::describe(asked, rings).ok_or_else(|| {
+            refused(format!(
+                "in-flight memory for {} queues of {} descriptors",
+                asked.num_queues, asked.queue_size
+            ))
+        })?;
+        let file = || self.spare.try_clone().map_err(Error::ReqHandlerError);
+        // It may have been given before, and used.
+        Inflight::open(file()?, &told, rings)
+            .map_err(Error::ReqHandlerError)?
+            .clear();
+        Ok((told, file()?))
     }
 
-    fn set_inflight_fd(&mut self, _inflight: &VhostUserInflight, _file: File) -> Result<()> {
-        unsupported("in-flight descriptors")
+    fn set_inflight_fd(&mut self, given: &VhostUserInflight, file: File) -> Result<()> {
+        let inflight =
+            Inflight::open(file, given, self.vrings.len()).map_err(|e| refused(e.to_string()))?;
+        let running = self.stop_rings()?;
+        self.inflight = Some(inflight);
+        self.start_rings(running)
     }
 
     fn get_max_mem_slots(&mut self) -> Result<u64> {

@@ -72,6 +72,9 @@ pub struct Config {
     pub sandbox: bool,
     /// Serve each guest in a process of its own. Without it, and in tests, all are served in this one.
     pub isolation: bool,
+    /// This process does other things as well, as a test does: it keeps its limits, its core dumps and memory that is
+    /// not locked.
+    pub shares_process: bool,
 }
 
 impl Default for Config {
@@ -92,6 +95,7 @@ impl Default for Config {
             metrics: None,
             sandbox: true,
             isolation: true,
+            shares_process: false,
         }
     }
 }

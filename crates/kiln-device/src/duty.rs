@@ -26,6 +26,9 @@ pub(crate) trait Duty {
 
     /// Whether requests carry keys, so that no copy may stay.
     fn is_secret(&self) -> bool;
+
+    /// Whether what a request did is gone if the process ends, so that the next process does it again.
+    fn is_lost_with_process(&self) -> bool;
 }
 
 pub(crate) struct Data {
@@ -51,6 +54,10 @@ impl Duty for Data {
 
     fn is_secret(&self) -> bool {
         self.guest.carries_keys()
+    }
+
+    fn is_lost_with_process(&self) -> bool {
+        false
     }
 }
 
@@ -80,6 +87,10 @@ impl Duty for Control {
     }
 
     fn is_secret(&self) -> bool {
+        true
+    }
+
+    fn is_lost_with_process(&self) -> bool {
         true
     }
 }
@@ -159,6 +170,10 @@ impl Duty for HandedControl {
     }
 
     fn is_secret(&self) -> bool {
+        true
+    }
+
+    fn is_lost_with_process(&self) -> bool {
         true
     }
 }

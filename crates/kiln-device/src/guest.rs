@@ -1,5 +1,6 @@
 //! One guest: a connection to a front end, from the first message to the last.
 
+use std::fs::File;
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -35,12 +36,13 @@ pub(crate) struct Name<'a> {
 }
 
 impl Connection {
-    /// Serves a front end that has just connected, on threads of its own.
+    /// Serves a front end that has just connected, on threads of its own. `inflight` is what [`Inflight::file`] has made.
     pub(crate) fn new(
         stream: UnixStream,
         name: &Name<'_>,
         services: &Services,
         counters: Arc<Counters>,
+        inflight: File,
         config: &Config,
     ) -> io::Result<Connection> {
         let number = name.number;
@@ -60,10 +62,12 @@ impl Connection {
             max_memory: config.max_memory,
             narrow: config.sandbox && config.isolation,
         };
-        let kept = stream.try_clone()?;
+        let (kept, last) = (stream.try_clone()?, stream.try_clone()?);
         let over = Arc::new(Bell::new()?);
         let (adapter, stream) = Adapter::new(stream)?;
-        let backend = Arc::new(Mutex::new(Backend::new(account.clone(), queues)));
+        let adapter = adapter.with_health(account.health.clone());
+        let backend = Backend::new(account.clone(), queues, inflight);
+        let backend = Arc::new(Mutex::new(backend));
         let adapter = thread::Builder::new()
             .name(format!("kiln-{number}-adapt"))
             .spawn({
@@ -85,6 +89,8 @@ impl Connection {
                     // Sessions are dropped once no thread can use or create one.
                     lock(&backend).stop();
                     let adapter = adapter.join();
+                    // All was passed on. A front end that sees this may give its memory to another device.
+                    let _ = last.shutdown(Shutdown::Both);
                     let sessions = account.guest.sessions();
                     account.reset();
                     match (adapter, why) {

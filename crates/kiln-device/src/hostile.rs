@@ -37,7 +37,7 @@ fn limits() -> Limits {
     }
 }
 
-fn create(op: u32) -> Vec<u8> {
+pub(crate) fn create(op: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let create = Create::Cipher(session::Cipher {
         algo: cipher::AES_CBC,
@@ -64,7 +64,7 @@ fn destroy(session: u64) -> Vec<u8> {
 }
 
 /// A request of AES-CBC: header, IV, and the text.
-fn encrypt(session: u64, text: &[u8]) -> Vec<u8> {
+pub(crate) fn encrypt(session: u64, text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let len = text.len() as u32;
     Request {

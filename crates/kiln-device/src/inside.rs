@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::confine;
 use crate::error::Error;
 use crate::guest::{Connection, Name};
+use crate::inflight::Inflight;
 use crate::process::{GUEST, READY, READY_UNLOCKED, VARIABLE};
 use crate::sandbox::{self, Role};
 use crate::tally::Counters;
@@ -55,6 +56,9 @@ impl Inside {
     /// Waits for a guest and serves it.
     pub fn serve(mut self, config: &Config) -> Result<(), Error> {
         let services = Services::detect();
+        let lacks = |e: std::io::Error| Error::lacks("a guest's process", e);
+        // Later no file can be made.
+        let inflight = Inflight::file(usize::from(config.queues) + 1).map_err(lacks)?;
         let ready = match confine::confine_guest(config)? {
             true => READY,
             false => READY_UNLOCKED,
@@ -62,7 +66,6 @@ impl Inside {
         if config.sandbox {
             sandbox::close(Role::Guest)?;
         }
-        let lacks = |e: std::io::Error| Error::lacks("a guest's process", e);
         if self.channel.write_all(&[ready]).is_err() {
             return Ok(());
         }
@@ -93,8 +96,9 @@ impl Inside {
             number,
             socket: &socket.map_or_else(|| PathBuf::from("inherited"), PathBuf::clone),
         };
-        let connection = Connection::new(connection.into(), &name, &services, counters, config)
-            .map_err(lacks)?;
+        let stream = connection.into();
+        let connection =
+            Connection::new(stream, &name, &services, counters, inflight, config).map_err(lacks)?;
         loop {
             let mut fds = [
                 PollFd::new(&self.channel, PollFlags::IN),

@@ -18,6 +18,7 @@ mod error;
 mod guest;
 #[cfg(test)]
 mod hostile;
+mod inflight;
 mod inside;
 mod line;
 pub mod log;

@@ -8,6 +8,7 @@ use zeroize::Zeroize;
 
 use crate::chain::{Chain, Malformed};
 use crate::duty::{Duty, STATUS_ERR};
+use crate::inflight::{Log, Stage};
 use crate::notify::{wait, Bell, Call, Kick};
 use crate::pace::Pace;
 use crate::ring::{Broken, Ring};
@@ -124,6 +125,8 @@ pub(crate) struct Line<'a> {
     pub scratch: &'a mut Scratch,
     /// Room for a request's descriptors.
     pub chain: &'a mut Chain,
+    /// Notes for the process that comes after this one, if the front end keeps them.
+    pub log: Option<&'a mut Log>,
     /// The guest's rates.
     pub pace: &'a Pace,
     pub tally: &'a Tally,
@@ -224,8 +227,20 @@ impl Line<'_> {
         let mut start = Instant::now();
         for _ in 0..requests {
             let head = self.ring.take()?;
-            let (written, status) = self.request(head, count);
+            let before = match self.log.as_mut() {
+                Some(log) => log.take(head),
+                None => Stage::Taken,
+            };
+            let (written, status) = match before {
+                _ if self.duty.is_lost_with_process() => self.request(head, count),
+                Stage::Taken => self.request(head, count),
+                Stage::Answering => self.fail(head),
+                Stage::Answered(written) => (written, 0),
+            };
             self.ring.give(head, written);
+            if let Some(log) = self.log.as_mut() {
+                log.give(head);
+            }
             let end = Instant::now();
             count.answered(status, (end - start).as_nanos() as u64);
             start = end;
@@ -247,15 +262,29 @@ impl Line<'_> {
             Err(fault) => {
                 count.malformed += 1;
                 tracing::debug!(%fault, "malformed request");
-                let told = fault == Malformed::Length
-                    && self.chain.write_last(self.memory, STATUS_ERR).is_ok();
-                let written = match told {
-                    true => u32::try_from(self.chain.writable()).unwrap_or(u32::MAX),
-                    false => 0,
-                };
-                (written, u32::from(STATUS_ERR))
+                match fault {
+                    Malformed::Length => self.write_error(),
+                    _ => (0, u32::from(STATUS_ERR)),
+                }
             }
         }
+    }
+
+    /// Answers a request with an error: the process before this one ended while it wrote the answer.
+    fn fail(&mut self, head: u16) -> (u32, u32) {
+        match self.chain.walk(self.memory, &self.ring, head) {
+            Ok(()) => self.write_error(),
+            Err(_) => (0, u32::from(STATUS_ERR)),
+        }
+    }
+
+    /// Writes an error where the status of the chain belongs.
+    fn write_error(&self) -> (u32, u32) {
+        let written = match self.chain.write_last(self.memory, STATUS_ERR) {
+            Ok(()) => u32::try_from(self.chain.writable()).unwrap_or(u32::MAX),
+            Err(_) => 0,
+        };
+        (written, u32::from(STATUS_ERR))
     }
 
     fn try_request(&mut self, head: u16, count: &mut Count) -> Result<(u32, u32), Malformed> {
@@ -273,6 +302,9 @@ impl Line<'_> {
             request.zeroize();
         }
         let apart = used < answer.len() && self.duty.ends_with_status();
+        if let Some(log) = &self.log {
+            log.set(head, Stage::Answering);
+        }
         match used.checked_sub(1).filter(|_| apart) {
             // What is between is left alone: Linux's driver lists the pieces of a message behind the first one again, so
             // that it is the end of the message once more.
@@ -283,6 +315,9 @@ impl Line<'_> {
             }
             None => self.chain.write(self.memory, &answer[..used])?,
         }
+        if let Some(log) = &self.log {
+            log.set(head, Stage::Answered(used as u32));
+        }
         count.bytes_in += readable;
         count.bytes_out += used as u64;
         Ok((used as u32, status))
@@ -291,6 +326,10 @@ impl Line<'_> {
     /// Publishes the used index, and notifies the driver if it asked for that.
     pub(crate) fn hand_back(&mut self, count: &mut Count) {
         self.ring.publish();
+        let used = self.ring.next_used();
+        if let Some(log) = self.log.as_mut() {
+            log.publish(used);
+        }
         if self.ring.wants_interrupt() {
             if let Some(call) = self.call {
                 count.interrupts += 1;

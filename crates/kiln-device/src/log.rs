@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
@@ -48,6 +49,10 @@ impl Limit {
 
 impl<S: Subscriber> Layer<S> for Limit {
     fn event_enabled(&self, _: &Event<'_>, _: Context<'_, S>) -> bool {
+        if !has_room() {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
         match self.admit(self.start.elapsed()) {
             None => return false,
             Some(0) => {}
@@ -55,6 +60,13 @@ impl<S: Subscriber> Layer<S> for Limit {
         }
         true
     }
+}
+
+/// Whether a line can be written without a wait: a reader that stalls leaves a pipe full.
+fn has_room() -> bool {
+    let out = stderr();
+    let mut fds = [PollFd::new(&out, PollFlags::OUT)];
+    poll(&mut fds, Some(&Timespec::default())) != Ok(0)
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -47,7 +47,7 @@ const HUGETLBFS: i64 = 0x9584_58f6;
 ///
 /// Only a memfd, tmpfs and hugetlbfs have seals to ask for, and asking does not go to the file system. A file of any
 /// other may be one of FUSE, whose server decides how long a page fault takes.
-fn check(file: &File, offset: u64, size: u64) -> io::Result<()> {
+pub(crate) fn check(file: &File, offset: u64, size: u64) -> io::Result<()> {
     let refuse = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     if fcntl_get_seals(file).is_err() {
         return refuse("guest memory that is not a memfd or a file of tmpfs or hugetlbfs".into());

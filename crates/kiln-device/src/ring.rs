@@ -10,6 +10,8 @@ use virtio_queue::desc::split::Descriptor;
 use vm_memory::volatile_memory::{VolatileArrayRef, VolatileMemory, VolatileSlice};
 use vm_memory::{ByteValued, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
+use crate::inflight::Log;
+
 /// Where a ring lies, and where it was left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 // The rig shows it to fuzzers.
@@ -178,6 +180,31 @@ impl<'a> Ring<'a> {
             used: array(used, 4, n, USED)?,
             avail_event: word(used, 4 + 8 * n, USED)?,
         })
+    }
+
+    /// Goes on where another process was left, if its notes are about this ring: what is in flight was made available right
+    /// behind what was handed back.
+    pub(crate) fn resume(&mut self, log: &mut Log) {
+        let taken = log.recover(self.next_used);
+        let behind = |n: usize| self.next_used.wrapping_add(n as u16);
+        let available = u16::from_le(self.avail_idx.load(Ordering::Acquire));
+        let room = available.wrapping_sub(self.next_used);
+        let head = |at: u16| u16::from_le(self.avail.load(usize::from(at & (self.size - 1))));
+        let fits = taken.len() <= usize::from(room.min(self.size))
+            && taken
+                .iter()
+                .enumerate()
+                .all(|(n, taken)| head(behind(n)) == *taken);
+        if !fits {
+            log.forget();
+        } else if !taken.is_empty() {
+            self.next_avail = self.next_used;
+        }
+    }
+
+    /// The used index as it is published next.
+    pub(crate) fn next_used(&self) -> u16 {
+        self.next_used
     }
 
     /// Descriptors in the table.

@@ -13,6 +13,7 @@ use crate::account::Account;
 use crate::chain::Chain;
 use crate::config::ControlBy;
 use crate::duty::{Control, Data, Duty, HandedControl};
+use crate::inflight::Log;
 use crate::line::{Halt, Line, Order, Scratch};
 use crate::notify::{Call, Kick};
 use crate::ring::{Areas, Place, Ring};
@@ -43,6 +44,8 @@ pub(crate) struct Work {
     pub call: Option<Call>,
     /// Told if the ring breaks.
     pub err: Option<Call>,
+    /// Notes on what is in flight, if the front end keeps them.
+    pub log: Option<Log>,
 }
 
 /// What all queues of a guest share, and what one is for.
@@ -208,7 +211,10 @@ fn serve(
     let ring = areas.as_ref().map_err(|broken| *broken);
     let broken = match ring.and_then(|areas| Ring::new(areas, &work.place)) {
         Err(broken) => broken,
-        Ok(ring) => {
+        Ok(mut ring) => {
+            if let Some(log) = &mut work.log {
+                ring.resume(log);
+            }
             let mut line = Line {
                 memory: &memory,
                 ring,
@@ -217,6 +223,7 @@ fn serve(
                 duty,
                 scratch,
                 chain,
+                log: work.log.as_mut(),
                 pace: &post.account.pace,
                 tally: &post.tally,
                 max_request: post.max_request,
@@ -231,6 +238,7 @@ fn serve(
         }
     };
     tracing::warn!(queue = post.name, %broken, "the ring is no longer served");
+    post.account.health.set_broken();
     if let Some(err) = &work.err {
         err.tell();
     }

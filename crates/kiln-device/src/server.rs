@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::confine;
 use crate::error::Error;
 use crate::guest::{Connection, Name};
+use crate::inflight::Inflight;
 use crate::metrics::{Clients, Meter};
 use crate::pace::Bucket;
 use crate::process::{Process, State};
@@ -336,22 +337,23 @@ impl Server {
         let guests = self.config.max_guests as u64;
         // For each guest its connection, its channel, its counters, which are mapped by another descriptor.
         let descriptors = sockets * (guests * 5 + SILENT as u64 + 8) + 64;
-        // Neither is for the process of a test, which does other things, too.
-        if self.config.isolation || self.config.sandbox {
+        if !self.config.shares_process {
             confine::confine_main(&self.config, descriptors)?;
         }
-        if !self.config.sandbox {
-            tracing::warn!("without a sandbox");
-            return Ok(());
-        }
-        if confine::is_root() {
+        if self.config.sandbox && confine::is_root() {
             tracing::warn!(
                 "started as root, continues as the user nobody: start it as a user of its own"
             );
             confine::leave_root()?;
         }
-        if !self.config.isolation && !confine::lock(u64::MAX)? {
+        // With isolation, keys are in the guests' processes.
+        let keys = !self.config.isolation && !self.config.shares_process;
+        if keys && !confine::lock(u64::MAX)? {
             warn_of_unlocked_memory();
+        }
+        if !self.config.sandbox {
+            tracing::warn!("without a sandbox");
+            return Ok(());
         }
         let role = match self.config.isolation {
             true => Role::Main,
@@ -693,8 +695,10 @@ impl Server {
                     socket: path,
                 };
                 let stream = waiting.stream.try_clone()?;
+                let inflight = Inflight::file(usize::from(self.config.queues) + 1)?;
+                let counters = counters.clone();
                 let threads =
-                    Connection::new(stream, &name, services, counters.clone(), &self.config)?;
+                    Connection::new(stream, &name, services, counters, inflight, &self.config)?;
                 (Host::Threads(threads), None)
             }
             (None, None) => return Err(io::Error::other("no process is ready")),

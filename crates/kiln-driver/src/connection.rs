@@ -14,7 +14,7 @@ use vhost::vhost_user::message::{
 };
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
-use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
+use virtio_bindings::bindings::virtio_config::{VIRTIO_F_IN_ORDER, VIRTIO_F_VERSION_1};
 use virtio_bindings::bindings::virtio_ring::{
     VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC,
 };
@@ -39,6 +39,8 @@ pub struct Wishes {
     pub event_idx: bool,
     /// Use indirect descriptors if they are offered.
     pub indirect: bool,
+    /// Use IN_ORDER if it is offered.
+    pub in_order: bool,
     /// How long the device may take to answer while it is set up.
     pub patience: Duration,
 }
@@ -48,6 +50,7 @@ impl Default for Wishes {
         Wishes {
             event_idx: true,
             indirect: true,
+            in_order: true,
             patience: Duration::from_secs(10),
         }
     }
@@ -117,6 +120,11 @@ impl Connection {
     /// Whether EVENT_IDX was agreed on.
     pub(crate) fn event_idx(&self) -> bool {
         self.features & 1 << VIRTIO_RING_F_EVENT_IDX != 0
+    }
+
+    /// Whether IN_ORDER was agreed on.
+    pub(crate) fn in_order(&self) -> bool {
+        self.features & 1 << VIRTIO_F_IN_ORDER != 0
     }
 
     /// Whether indirect descriptors were agreed on.
@@ -278,6 +286,9 @@ fn agree(mut frontend: Frontend, wishes: &Wishes) -> Result<Agreed, Error> {
     }
     if wishes.indirect {
         wanted |= 1 << VIRTIO_RING_F_INDIRECT_DESC;
+    }
+    if wishes.in_order {
+        wanted |= 1 << VIRTIO_F_IN_ORDER;
     }
     let features = offered & wanted;
     frontend.set_features(features)?;

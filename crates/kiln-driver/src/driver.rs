@@ -315,7 +315,12 @@ fn bring_up(path: &Path, options: &Options) -> Result<Up, Error> {
     let memory = Memory::new(rings + slots + options.heap)?;
     let mut wanted = Vec::new();
     for index in (0..data_queues).chain([has as usize]) {
-        wanted.push((index, Ring::new(&memory, size, connection.event_idx())?));
+        let ring = Ring::new(&memory, size, connection.event_idx())?;
+        let ring = match connection.in_order() {
+            true => ring.in_order(),
+            false => ring,
+        };
+        wanted.push((index, ring));
     }
     let patience = options.wishes.patience;
     let mut queues = connection.start(&memory, wanted, patience)?;

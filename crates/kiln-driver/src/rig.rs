@@ -23,6 +23,9 @@ pub fn play(script: &[u8]) -> (usize, bool) {
     };
     let memory = Memory::new(crate::ring::bytes(SIZE) + HEAP).expect("memory for a ring");
     let mut ring = Ring::new(&memory, SIZE, first & 1 != 0).expect("it has room");
+    if first & 2 != 0 {
+        ring = ring.in_order();
+    }
     let heap = memory.take(2048, 64).expect("it has room");
     let mut held: BTreeMap<u16, u32> = BTreeMap::new();
     let mut used = 0_u16;
@@ -128,14 +131,48 @@ mod tests {
 
     #[test]
     fn an_honest_script_brings_all_back() {
-        let mut script = vec![1];
-        for i in 0..100_u8 {
-            // The free list gives the same descriptor again.
-            script.extend_from_slice(&[0, 1, 9, i & 1]);
-            script.extend_from_slice(&[2, 0, 0, 0]);
-            script.extend_from_slice(&[4, 0, 5, 0]);
-            script.extend_from_slice(&[7, 0, 0, 0]);
+        for features in [1, 3] {
+            let mut script = vec![features];
+            for i in 0..100_u8 {
+                script.extend_from_slice(&[0, 1, 9, i & 1]);
+                script.extend_from_slice(&[2, 0, 0, 0]);
+                script.extend_from_slice(&[4, 0, 5, 0]);
+                script.extend_from_slice(&[7, 0, 0, 0]);
+            }
+            assert_eq!(play(&script), (100, false));
         }
-        assert_eq!(play(&script), (100, false));
+    }
+
+    /// As 2.7.9 lets a device do it: one entry for several requests, which names the last.
+    #[test]
+    fn one_entry_may_stand_for_several_requests_in_order() {
+        let memory = Memory::new(crate::ring::bytes(SIZE) + HEAP).unwrap();
+        let mut ring = Ring::new(&memory, SIZE, false).unwrap().in_order();
+        let heap = memory.take(64, 64).unwrap();
+        let parts = [Part::readable(heap), Part::writable(heap)];
+        let mut used = 0_u16;
+        for round in 0..10_u16 {
+            // Chains of two descriptors, in the order of the table.
+            let heads = [0, 1, 2].map(|n| {
+                let head = ring.add(&parts, None).unwrap();
+                assert_eq!(head, (6 * round + 2 * n) % SIZE);
+                head
+            });
+            ring.publish();
+            complete(&memory, &ring, used, heads[2] as u8, 5);
+            used = used.wrapping_add(3);
+            let at = ring.layout().used.offset;
+            memory.store(at + 2, used.to_le(), Ordering::Release);
+            for (head, len) in heads.into_iter().zip([64, 64, 5]) {
+                let got = ring.pop().unwrap().unwrap();
+                assert_eq!((got.head, got.len), (head, len));
+            }
+            assert_eq!(ring.pop(), Ok(None));
+        }
+        // One that skips more than it says that it has done.
+        let heads = [0, 1].map(|_| ring.add(&parts, None).unwrap());
+        ring.publish();
+        complete(&memory, &ring, used, heads[1] as u8, 5);
+        assert_eq!(ring.pop(), Err(crate::Lie::Id(heads[1].into())));
     }
 }

@@ -4,6 +4,7 @@
 //! begins where, and how many bytes of it are writable is kept privately, and a used entry is believed only if it
 //! fits that.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 
@@ -97,6 +98,8 @@ pub(crate) struct Ring {
     next: Vec<u16>,
     chains: Vec<Chain>,
     free: u16,
+    /// The last of the free list.
+    tail: u16,
     free_count: u16,
     held: u16,
     /// Next entry of the available ring, not all of which need be published.
@@ -106,6 +109,10 @@ pub(crate) struct Ring {
     /// Next entry of the used ring.
     used: u16,
     broken: Option<Lie>,
+    /// With VIRTIO_F_IN_ORDER: what is in flight, in the order in which it was made available.
+    order: Option<VecDeque<u16>>,
+    /// The used entry that stands for several requests, the last of which it names, and its length.
+    batch: Option<(u16, u32)>,
 }
 
 impl Ring {
@@ -140,13 +147,24 @@ impl Ring {
                 n
             ],
             free: 0,
+            tail: size - 1,
             free_count: size,
             held: 0,
             avail: 0,
             considered: 0,
             used: 0,
             broken: None,
+            order: None,
+            batch: None,
         })
+    }
+
+    /// The same ring, with VIRTIO_F_IN_ORDER: descriptors are used in the order of the table, and come back in it (2.7.9).
+    pub(crate) fn in_order(self) -> Ring {
+        Ring {
+            order: Some(VecDeque::new()),
+            ..self
+        }
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -218,6 +236,9 @@ impl Ring {
         };
         self.free_count -= wanted as u16;
         self.held += 1;
+        if let Some(order) = &mut self.order {
+            order.push_back(head);
+        }
         let slot = usize::from(self.avail & (self.layout.size - 1));
         let entry = self.layout.avail.offset + AVAIL_HEAD + 2 * slot;
         self.memory.store(entry, head.to_le(), Ordering::Relaxed);
@@ -283,6 +304,10 @@ impl Ring {
     /// The device is gone: what it has does not come back.
     pub(crate) fn forget(&mut self) {
         self.held = 0;
+        self.batch = None;
+        if let Some(order) = &mut self.order {
+            order.clear();
+        }
         self.chains.fill(Chain {
             descriptors: 0,
             writable: 0,
@@ -307,11 +332,20 @@ impl Ring {
         if claimed > held {
             return Err(self.break_off(Lie::Index { claimed, held }));
         }
+        if let Some(batch) = self.batch {
+            return Ok(self.next_of_batch(batch));
+        }
         let slot = usize::from(self.used & (self.layout.size - 1));
         let entry = self.layout.used.offset + USED_HEAD + 8 * slot;
         // One load: what is checked is what is used.
         let both = u64::from_le(self.load_entry(entry));
         let (id, len) = (both as u32, (both >> 32) as u32);
+        if let Some(order) = &self.order {
+            let at = order.iter().position(|head| u32::from(*head) == id);
+            if at.is_none_or(|at| at >= usize::from(claimed)) {
+                return Err(self.break_off(Lie::Id(id)));
+            }
+        }
         let chain = self.chains.get(id as usize).copied();
         let chain = match chain.filter(|c| c.descriptors > 0) {
             Some(chain) => chain,
@@ -323,9 +357,25 @@ impl Ring {
             return Err(self.break_off(Lie::Length { claimed, allowed }));
         }
         let head = id as u16;
+        if self.order.is_some() {
+            return Ok(self.next_of_batch((head, len)));
+        }
         self.release(head, chain.descriptors);
         self.used = self.used.wrapping_add(1);
         Ok(Some(Used { head, len }))
+    }
+
+    /// The first request in flight, of those that a used entry stands for. Only the last has its length; another one may
+    /// have been written in full.
+    fn next_of_batch(&mut self, (last, len): (u16, u32)) -> Option<Used> {
+        let head = self.order.as_mut()?.pop_front()?;
+        let chain = self.chains[usize::from(head)];
+        let is_last = head == last;
+        self.batch = (!is_last).then_some((last, len));
+        self.release(head, chain.descriptors);
+        self.used = self.used.wrapping_add(1);
+        let len = if is_last { len } else { chain.writable };
+        Some(Used { head, len })
     }
 
     /// Used entries begin at 4 bytes past a cache line: two words.
@@ -340,8 +390,18 @@ impl Ring {
         for _ in 1..descriptors {
             last = self.next[usize::from(last)];
         }
-        self.next[usize::from(last)] = self.free;
-        self.free = head;
+        if self.order.is_none() {
+            // What was used last is in the cache.
+            self.next[usize::from(last)] = self.free;
+            self.free = head;
+        } else {
+            match self.free_count {
+                0 => self.free = head,
+                _ => self.next[usize::from(self.tail)] = head,
+            }
+            self.next[usize::from(last)] = NONE;
+            self.tail = last;
+        }
         self.free_count += descriptors;
         self.held -= 1;
         self.chains[usize::from(head)].descriptors = 0;

@@ -3,12 +3,14 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
 
 use crate::console::{self, Line};
 use crate::error::BootEnd;
@@ -55,9 +57,10 @@ impl Boot<'_> {
     /// It cannot be started, does not end within the limit, or ends before init has said so.
     pub fn run(&self, line: &mut dyn FnMut(&Line)) -> Result<Outcome, Error> {
         let initramfs = Scratch::new("initramfs")?;
-        fs::write(&initramfs.0, &self.initramfs).map_err(|e| Error::cache(&initramfs.0, e))?;
+        fs::write(&initramfs.path, &self.initramfs)
+            .map_err(|e| Error::cache(&initramfs.path, e))?;
         watch(
-            self.command(&initramfs.0),
+            self.command(&initramfs.path),
             &Watch {
                 name: "user mode Linux",
                 limit: self.limit,
@@ -214,25 +217,22 @@ fn printable(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// A file that is gone when it is dropped.
-pub(crate) struct Scratch(pub(crate) std::path::PathBuf);
+/// A place for a file of this process, which is removed when it is dropped.
+pub(crate) struct Scratch {
+    pub(crate) path: PathBuf,
+    _dir: TempDir,
+}
 
 impl Scratch {
     pub(crate) fn new(name: &str) -> Result<Scratch, Error> {
-        use std::sync::atomic::AtomicU32;
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let dir = kiln_tree::root()?.join("kiln/linux/boot");
-        fs::create_dir_all(&dir).map_err(|e| Error::cache(&dir, e))?;
-        let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        Ok(Scratch(
-            dir.join(format!("{name}.{}.{n}", std::process::id())),
-        ))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        let boots = kiln_tree::root()?.join("kiln/linux/boot");
+        fs::create_dir_all(&boots).map_err(|e| Error::cache(&boots, e))?;
+        // A socket's path may have 107 bytes: no prefix.
+        let dir = kiln_tree::make_scratch(&boots, "").map_err(|e| Error::cache(&boots, e))?;
+        Ok(Scratch {
+            path: dir.path().join(name),
+            _dir: dir,
+        })
     }
 }
 

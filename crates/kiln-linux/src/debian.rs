@@ -204,21 +204,17 @@ fn releases(said: &str, version: &str) -> Vec<String> {
 }
 
 fn download(cache: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<Kernel, Error> {
-    let dir = cache.join(format!("{release}.{}", std::process::id()));
-    fs::create_dir_all(&dir).map_err(|e| Error::cache(&dir, e))?;
-    let done = fill(&dir, release, progress).and_then(|()| {
-        let place = cache.join(release);
-        // What an interrupted one has left, or another kiln has finished meanwhile.
-        let _ = fs::remove_dir_all(&place);
-        fs::rename(&dir, &place).map_err(|e| Error::cache(&place, e))?;
-        place_headers(&place, release)?;
-        kiln_tree::update(&place.join("whole"), "")?;
-        Ok(kernel_in(&place, release))
-    });
-    if done.is_err() {
-        let _ = fs::remove_dir_all(&dir);
-    }
-    done
+    fs::create_dir_all(cache).map_err(|e| Error::cache(cache, e))?;
+    let dir = kiln_tree::make_scratch(cache, &format!("{release}."))
+        .map_err(|e| Error::cache(cache, e))?;
+    fill(dir.path(), release, progress)?;
+    let place = cache.join(release);
+    // What an interrupted one has left, or another kiln has finished meanwhile.
+    let _ = fs::remove_dir_all(&place);
+    fs::rename(dir.path(), &place).map_err(|e| Error::cache(&place, e))?;
+    place_headers(&place, release)?;
+    kiln_tree::update(&place.join("whole"), "")?;
+    Ok(kernel_in(&place, release))
 }
 
 fn fill(dir: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<(), Error> {

@@ -121,8 +121,9 @@ pub fn program(compiler: &Compiler) -> Result<Vec<u8>, Error> {
     for (name, text) in SOURCES {
         kiln_tree::update(&dir.join(name), text)?;
     }
-    // Under a name of this process until it is whole: another kiln may compile it, too.
-    let unfinished = dir.join(format!("init.{}", std::process::id()));
+    // In a directory of this process until it is whole: another kiln may compile it, too.
+    let scratch = kiln_tree::make_scratch(&dir, "").map_err(|e| Error::cache(&dir, e))?;
+    let unfinished = scratch.path().join("init");
     let mut command = Command::new(&compiler.path);
     command
         .args(FLAGS)

@@ -55,7 +55,7 @@ impl Qemu<'_> {
     pub fn run(&self, line: &mut dyn FnMut(&Line)) -> Result<Outcome, Error> {
         let program = program()?;
         let initramfs = Scratch::new("initramfs")?;
-        fs::write(&initramfs.0, self.initramfs).map_err(|e| Error::cache(&initramfs.0, e))?;
+        fs::write(&initramfs.path, self.initramfs).map_err(|e| Error::cache(&initramfs.path, e))?;
         // In one stream: what QEMU has to say of a guest that it cannot run comes by the other one.
         let mut command = Command::new("sh");
         command
@@ -68,7 +68,7 @@ impl Qemu<'_> {
             .arg("-kernel")
             .arg(self.image)
             .arg("-initrd")
-            .arg(&initramfs.0)
+            .arg(&initramfs.path)
             // Full preemption would disturb the scripts of requests.
             .args(["-append", "console=ttyS0 quiet panic=-1 preempt=voluntary"]);
         let mut fault = None;

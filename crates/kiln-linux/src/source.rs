@@ -62,18 +62,18 @@ fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
         return Ok(tree);
     }
     // Not in place: half a tree must not look like one.
-    let half = places.join(format!("half.{}", std::process::id()));
-    fs::create_dir_all(&half).map_err(|e| Error::cache(&half, e))?;
+    fs::create_dir_all(&places).map_err(|e| Error::cache(&places, e))?;
+    let half = kiln_tree::make_scratch(&places, "half.").map_err(|e| Error::cache(&places, e))?;
     let output = Command::new("tar")
         .args(["-x", "-J", "--strip-components", "1", "-C"])
-        .arg(&half)
+        .arg(half.path())
         .arg("-f")
         .arg(archive)
         .env("LC_ALL", "C")
         .output()
         .map_err(|e| kiln_tree::Error::tool("cannot run tar", "tar xz-utils", e))?;
     let done = match output.status.success() {
-        true => fs::rename(&half, &tree).map_err(|e| Error::cache(&tree, e)),
+        true => fs::rename(half.path(), &tree).map_err(|e| Error::cache(&tree, e)),
         false => {
             let said = String::from_utf8_lossy(&output.stderr);
             let line = said.lines().next().unwrap_or("tar says nothing").to_owned();
@@ -84,9 +84,6 @@ fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
             })
         }
     };
-    if done.is_err() {
-        let _ = fs::remove_dir_all(&half);
-    }
     // Another kiln may have been faster.
     match tree.join("Kbuild").is_file() {
         true => Ok(tree),

@@ -48,38 +48,44 @@ pub struct Figure {
     pub mb_per_s: u64,
 }
 
-/// Runs the benchmark of a function so many times and returns the highest throughput for each length; nothing if the
-/// tree has no benchmark of it.
-///
-/// # Errors
-/// The tree's output could not be read.
-pub fn run(host: &mut Host, function: &str, times: u32) -> Result<Vec<Figure>, Error> {
-    let benchmark = BENCHMARKS.iter().find(|b| b.2 == function);
-    let there = host.image.symbol("kiln_glue_kunit_run").is_some();
-    let Some((suite, case, _, mark)) = benchmark.filter(|_| there) else {
-        return Ok(Vec::new());
-    };
-    let (suite, case) = (CString::new(*suite)?, CString::new(*case)?);
-    let mut best: Vec<Figure> = Vec::new();
-    for _ in 0..times {
+/// A benchmark of a tree's suites.
+pub struct Benchmark {
+    suite: CString,
+    case: CString,
+    /// What stands before the function's number.
+    mark: &'static str,
+}
+
+impl Benchmark {
+    /// That of a function, if the tree has one.
+    pub fn find(host: &Host, function: &str) -> Option<Benchmark> {
+        host.image.symbol("kiln_glue_kunit_run")?;
+        let (suite, case, _, mark) = BENCHMARKS.into_iter().find(|b| b.2 == function)?;
+        Some(Benchmark {
+            suite: CString::new(suite).ok()?,
+            case: CString::new(case).ok()?,
+            mark,
+        })
+    }
+
+    /// Runs it once, and returns what it printed of the function.
+    ///
+    /// # Errors
+    /// The tree's output could not be read.
+    pub fn run(&self, host: &mut Host) -> Result<Vec<Figure>, Error> {
         let printed = overhear(host, |host| {
             let mut order = raw::KunitOrder {
-                suite: suite.as_ptr(),
-                cases: case.as_ptr(),
+                suite: self.suite.as_ptr(),
+                cases: self.case.as_ptr(),
                 bench: 1,
                 ..Default::default()
             };
             // SAFETY: the function takes this structure, whose strings live.
             unsafe { host.call("kiln_glue_kunit_run", (&raw mut order).cast()) }.map(|_| ())
         })?;
-        for figure in printed.lines().filter_map(|line| read(line, mark)) {
-            match best.iter_mut().find(|b| b.len == figure.len) {
-                Some(b) => b.mb_per_s = b.mb_per_s.max(figure.mb_per_s),
-                None => best.push(figure),
-            }
-        }
+        let figures = printed.lines().filter_map(|line| read(line, self.mark));
+        Ok(figures.collect())
     }
-    Ok(best)
 }
 
 /// Reads `len=4096: 2024 MB/s` or `data_len=4096: enc 2024 MB/s, dec 2030 MB/s`, with `mark` before the number.

@@ -103,6 +103,9 @@ pub struct OracleOrder {
     pub number: Option<u32>,
     pub thorough: bool,
     pub subjects: Vec<Subject>,
+    /// Numbers of CPU features that the tree does not see.
+    #[serde(default)]
+    pub hidden: Vec<u16>,
 }
 
 /// How functions are stepped.

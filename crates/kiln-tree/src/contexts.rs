@@ -2,6 +2,7 @@
 
 use std::ffi::{CString, OsString};
 use std::path::Path;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -118,6 +119,8 @@ pub fn measure_with(
     let cpu = Cpu::boot(&Config::default()).map_err(Error::Cpu)?;
     let mut host = loaded.start(cpu);
     register(&mut host)?;
+    // SAFETY: a function of `oracles/context.c`, which ignores its argument.
+    unsafe { host.call("kiln_glue_note_requests", ptr::null_mut())? };
     let interrupts = Timer::start(&mut host.cpu, Arrivals::Poisson(RATE, order.seed))
         .map_err(|e| Error::host("a timer for interrupts", e))?;
     for driver in &order.drivers {
@@ -211,7 +214,8 @@ pub fn run(
         }
         if let Some(driver) = left.next() {
             let why = match &ended.fault {
-                Some(fault) => fault.line(image),
+                Some(fault) if fault.case.is_empty() => fault.line(image),
+                Some(fault) => format!("{}; {}", fault.line(image), fault.case),
                 None => format!("the tree's process ended early: {}", ended.status),
             };
             tried.push((driver, Err(why)));

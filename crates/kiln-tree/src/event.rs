@@ -105,7 +105,7 @@ pub struct Subject {
 }
 
 /// A rule of an oracle that a driver broke.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     pub oracle: String,
     /// What the crypto API was asked for.
@@ -130,6 +130,9 @@ pub struct Examined {
     pub error: i32,
     /// The key, then a word for each group of cases: equal words, equal answers; 0 is not compared.
     pub answers: Vec<u64>,
+    /// The CPU features whose instructions it has in its sections, where an oracle looked.
+    #[serde(default)]
+    pub features: Vec<String>,
 }
 
 /// How a driver did in a task, in a task with softirqs off, and in softirqs.

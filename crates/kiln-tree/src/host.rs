@@ -107,6 +107,11 @@ impl Host {
         let names: &'static [CString] = names.leak();
         let mut skipped: Vec<*const c_char> = names.iter().map(|n| n.as_ptr()).collect();
         skipped.push(ptr::null());
+        let mut hidden = order
+            .oracle
+            .as_ref()
+            .map_or(Vec::new(), |o| o.hidden.clone());
+        hidden.push(u16::MAX);
         let boot = raw::Boot {
             size: size_of::<raw::Boot>() as u64,
             arena: reserve(ARENA, LARGEST)?.as_ptr().cast(),
@@ -120,6 +125,7 @@ impl Host {
                 as u64,
             seed: order.seed,
             skipped: skipped.leak().as_ptr(),
+            hidden: hidden.leak().as_ptr(),
             cpus: CPUS,
             events: order.events(),
             tests: u32::from(order.tests),

@@ -16,6 +16,7 @@ use kiln_kernel::Tier;
 use crate::child::{self, KunitOrder, Order, ProveOrder, Watch};
 use crate::event::{Event, Proof};
 use crate::host::Host;
+use crate::pattern::matches;
 use crate::prove::{self, Proving};
 use crate::{raw, Error};
 
@@ -83,24 +84,6 @@ impl Wanted {
             }));
         }
         jobs
-    }
-}
-
-/// Whether `name` matches `pattern`, in which `*` is any text and `?` any one character.
-fn matches(pattern: &str, name: &str) -> bool {
-    match (pattern.chars().next(), name.chars().next()) {
-        (None, None) => true,
-        (Some('*'), _) => {
-            matches(&pattern[1..], name)
-                || name
-                    .chars()
-                    .next()
-                    .is_some_and(|c| matches(pattern, &name[c.len_utf8()..]))
-        }
-        (Some(p), Some(c)) if p == '?' || p == c => {
-            matches(&pattern[p.len_utf8()..], &name[c.len_utf8()..])
-        }
-        _ => false,
     }
 }
 

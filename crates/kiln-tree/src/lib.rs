@@ -16,14 +16,18 @@ mod error;
 pub mod event;
 mod farm;
 mod fault;
+mod features;
 mod git;
 mod host;
 mod image;
+mod known;
 pub mod kunit;
 pub mod library;
 mod link;
 mod make;
 pub mod oracle;
+mod oracle_tools;
+mod pattern;
 mod place;
 mod plan;
 pub mod primitive;
@@ -31,6 +35,7 @@ mod prove;
 #[rustfmt::skip]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused)]
 mod raw;
+mod replay;
 mod revision;
 mod row;
 mod search;
@@ -38,6 +43,7 @@ mod select;
 mod selftest;
 mod services;
 mod source;
+mod stepped;
 pub mod stream;
 mod symbols;
 pub mod tcrypt;
@@ -60,8 +66,9 @@ pub use error::Error;
 pub use fault::Symbols;
 pub use host::{seen_tiers, Clock, Host, Loaded};
 pub use image::Image;
+pub use known::Known;
 pub use make::{Make, Said, WITHOUT_BTF};
-pub use place::{hash, root};
+pub use place::{hash, make_scratch, root};
 pub use plan::Plan;
 pub use revision::Extent;
 pub use row::Row;
@@ -266,14 +273,20 @@ fn objects(
         }
         let text: String = more.iter().map(|stem| format!("{stem}\n")).collect();
         cache::update(&list, &text)?;
-        hosted(plan, &selection, guest)?;
+        hosted(plan, cache, &built.failures, &selection, guest)?;
         return Ok((built, selection));
     }
     unreachable!("the rounds have an end")
 }
 
 /// Without the glue there is nothing to call; what it lacks is somewhere below it. A guest is there for its own sake.
-fn hosted(plan: &Plan, selection: &select::Selection, guest: Option<&Guest>) -> Result<(), Error> {
+fn hosted(
+    plan: &Plan,
+    cache: &cache::Cache,
+    failures: &[(String, String)],
+    selection: &select::Selection,
+    guest: Option<&Guest>,
+) -> Result<(), Error> {
     let glue = |path: &str| {
         make::GLUE
             .iter()
@@ -290,6 +303,15 @@ fn hosted(plan: &Plan, selection: &select::Selection, guest: Option<&Guest>) -> 
                 missing: missing.clone(),
             }),
         };
+    }
+    // What it lacks is most likely in an object that does not compile.
+    if let Some((object, why)) = failures.first() {
+        return Err(Error::Build {
+            version: plan.source.version.to_string(),
+            what: "does not build",
+            cause: format!(": {object}: {why}"),
+            log: cache.log.clone(),
+        });
     }
     Err(Error::Unhostable {
         version: plan.source.version.to_string(),

@@ -13,6 +13,7 @@ use kiln_kbuild::{first_error, states_error, Compiler};
 use crate::cache::{update, Cache};
 use crate::config::{self, Taken};
 use crate::place::hash;
+use crate::replay::Last;
 use crate::services::HEADERS;
 use crate::{search, tiers, tools, Error, Plan};
 
@@ -22,7 +23,7 @@ pub(crate) fn is_optional(glue: &str) -> bool {
 }
 
 /// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
-pub(crate) const GLUE: [(&str, &str); 22] = [
+pub(crate) const GLUE: [(&str, &str); 26] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
     ("kiln_contexts", include_str!("../../../tree/contexts.c")),
     ("kiln_cpu", include_str!("../../../tree/cpu.c")),
@@ -83,6 +84,22 @@ pub(crate) const GLUE: [(&str, &str); 22] = [
     (
         "kiln_oracle_fill",
         include_str!("../../../tree/oracles/fill.c"),
+    ),
+    (
+        "kiln_oracle_registers",
+        include_str!("../../../tree/oracles/registers.c"),
+    ),
+    (
+        "kiln_oracle_bounds",
+        include_str!("../../../tree/oracles/bounds.c"),
+    ),
+    (
+        "kiln_oracle_queues",
+        include_str!("../../../tree/oracles/queues.c"),
+    ),
+    (
+        "kiln_oracle_sharing",
+        include_str!("../../../tree/oracles/sharing.c"),
     ),
 ];
 
@@ -159,18 +176,26 @@ const IGNORED_ENV: [&str; 14] = [
     "KCONFIG_ALLCONFIG",
 ];
 
+/// Takes away what would change the tree's build.
+pub(crate) fn clear_environment(command: &mut Command) {
+    for name in IGNORED_ENV {
+        command.env_remove(name);
+    }
+}
+
 /// Builds what is not up to date: the stack, and of the library what is usual and these.
 pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Built, Error> {
     File::create(&cache.log).map_err(|e| Error::cache(&cache.log, e))?;
     let taken = configure(plan, cache)?;
     let has = |path: &str| cache.source.join(path).exists();
+    let mut glue_is_new = false;
     for (name, text) in GLUE {
-        update(&cache.objects.join(format!("lib/{name}.c")), text)?;
+        glue_is_new |= update(&cache.objects.join(format!("lib/{name}.c")), text)?;
     }
     for (name, text) in HEADERS {
-        update(&cache.objects.join("lib").join(name), text)?;
+        glue_is_new |= update(&cache.objects.join("lib").join(name), text)?;
     }
-    update(&cache.objects.join("lib/kiln/tiers.h"), &tiers::header())?;
+    glue_is_new |= update(&cache.objects.join("lib/kiln/tiers.h"), &tiers::header())?;
     let mut targets: Vec<String> = STACK
         .iter()
         .chain(&LIBRARY_DIRS)
@@ -198,6 +223,18 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
         count += 1.0;
         (plan.progress)(0.05 + 0.9 * (count / USUAL_STEPS).min(1.0), what);
     };
+    let last = Last::of(plan, cache, &targets);
+    if glue_is_new {
+        last.forget();
+    }
+    if last.update(&mut step)? {
+        benchmark(cache)?;
+        return Ok(Built {
+            objects: list_objects(cache, &library)?,
+            failures: Vec::new(),
+            taken,
+        });
+    }
     let mut said = make(plan, cache, &targets, &mut step)?;
     let broken = broken_commands(&said.text);
     if !broken.is_empty() || said.text.contains(COLLISION) {
@@ -209,6 +246,10 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
     let failures = failures(&said.text);
     benchmark(cache)?;
     let objects = list_objects(cache, &library)?;
+    if said.success {
+        let made = objects.iter().map(|o| o.path.as_str());
+        last.keep(made.filter(|path| *path != BENCHMARK));
+    }
     for (name, _) in GLUE {
         if is_optional(name) || cache.objects.join(format!("lib/{name}.o")).is_file() {
             continue;
@@ -363,9 +404,7 @@ impl Make<'_> {
     pub fn run(&self, arguments: &[&str], step: &mut dyn FnMut(&str)) -> Result<Said, Error> {
         let jobs = available_parallelism().map_or(2, |n| n.get());
         let mut command = Command::new("sh");
-        for name in IGNORED_ENV {
-            command.env_remove(name);
-        }
+        clear_environment(&mut command);
         // Messages and errors in one stream, in their order.
         command
             .args(["-c", "exec make \"$@\" 2>&1", "make", "-C"])

@@ -15,7 +15,10 @@ use kiln_kernel::cpu::{Config, Cpu};
 use crate::child::{self, OracleOrder, Order, Watch};
 use crate::event::{Event, Examined, Subject, Violation};
 use crate::fault::Symbols;
+use crate::features;
 use crate::host::Host;
+use crate::known::Known;
+use crate::oracle_tools::{shorten_queues, Tools};
 use crate::{raw, Error};
 
 /// A child that examines one driver for so long hangs.
@@ -26,6 +29,12 @@ const CHUNK: usize = 120;
 
 /// After so many crashes of one family of drivers under one oracle the others of that family are not examined.
 const CRASHES: usize = 4;
+
+/// After so many crashes of templates that make instances nothing is examined.
+const INSTANCES: usize = 16;
+
+/// Not an oracle that can be asked for: what crashes before there is a driver to examine.
+const REACH: Oracle = oracle("reach", u32::MAX, false);
 
 /// Answers of one driver that are compared with those of others.
 const ANSWERS: usize = 512;
@@ -51,23 +60,45 @@ pub struct Oracle {
     number: u32,
     /// Whether drivers of one algorithm must have the same answers.
     compares: bool,
+    /// Whether it looks at sections and assembly, which templates have none of: only their children are examined.
+    of_code: bool,
 }
 
 /// All of them, in the order in which they run.
-pub const ALL: [Oracle; 6] = [
+pub const ALL: [Oracle; 11] = [
     oracle("memory", raw::KILN_ORACLE_MEMORY, false),
     oracle("context", raw::KILN_ORACLE_CONTEXT, false),
     oracle("values", raw::KILN_ORACLE_VALUES, true),
     oracle("leaks", raw::KILN_ORACLE_LEAKS, false),
     oracle("failures", raw::KILN_ORACLE_FAILURES, false),
     oracle("fill", raw::KILN_ORACLE_FILL, false),
+    oracle("queues", raw::KILN_ORACLE_QUEUES, false),
+    oracle("sharing", raw::KILN_ORACLE_SHARING, false),
+    of_code("registers", raw::KILN_ORACLE_REGISTERS),
+    of_code("features", raw::KILN_ORACLE_FEATURES),
+    of_code("bounds", raw::KILN_ORACLE_BOUNDS),
 ];
+
+impl Oracle {
+    /// Whether it belongs to the set that runs unless oracles are named. Others single-step, or have long messages.
+    pub fn is_quick(&self) -> bool {
+        !self.of_code && self.number != raw::KILN_ORACLE_SHARING
+    }
+}
 
 const fn oracle(name: &'static str, number: u32, compares: bool) -> Oracle {
     Oracle {
         name,
         number,
         compares,
+        of_code: false,
+    }
+}
+
+const fn of_code(name: &'static str, number: u32) -> Oracle {
+    Oracle {
+        of_code: true,
+        ..oracle(name, number, false)
     }
 }
 
@@ -84,6 +115,8 @@ pub struct Wanted<'a> {
     pub args: &'a [OsString],
     pub oracles: &'a [Oracle],
     pub thorough: bool,
+    /// Findings that are known.
+    pub known: &'a Known,
     /// Whether this driver is examined.
     pub chosen: &'a (dyn Fn(&Subject) -> bool + Sync),
     /// Set by Ctrl-C.
@@ -108,6 +141,8 @@ pub struct Finding {
     pub trace: Vec<String>,
     /// How many other drivers show it.
     pub others: usize,
+    /// The reason in the list of known findings; none: it is not in the list.
+    pub known: Option<String>,
 }
 
 impl Finding {
@@ -117,6 +152,7 @@ impl Finding {
             format!("{}: {}", self.rule, self.what),
             format!("where: {}", self.place),
         ];
+        lines.extend((self.known.iter()).map(|reason| format!("known: {reason}")));
         lines.extend((!self.case.is_empty()).then(|| format!("case: {}", self.case)));
         lines.extend(
             (!self.trace.is_empty()).then(|| format!("callers: {}", self.trace.join(", "))),
@@ -149,6 +185,10 @@ pub struct Found {
     pub unreached: Vec<(String, String)>,
     pub ran: Vec<Ran>,
     pub findings: Vec<Finding>,
+    /// The numbers of the known findings among them.
+    seen: Vec<usize>,
+    /// Known findings that were not seen, though all drivers were examined.
+    pub unseen: Vec<String>,
 }
 
 /// The child's part.
@@ -157,13 +197,17 @@ pub struct Found {
 /// The image cannot be loaded.
 pub fn measure(order: &Order, wanted: &OracleOrder) -> Result<(), Error> {
     let loaded = Host::load(order)?;
+    if wanted.number == Some(raw::KILN_ORACLE_QUEUES) {
+        shorten_queues(&loaded.image);
+    }
     let cpu = Cpu::boot(&Config::default()).map_err(Error::Cpu)?;
     let mut host = loaded.start(cpu);
     match wanted.number {
-        None => reach(&mut host)?,
+        None => reach(&mut host, order)?,
         Some(number) => {
+            let mut tools = Tools::get(&mut host, number)?;
             for subject in &wanted.subjects {
-                let examined = examine(&mut host, order, wanted, number, subject)?;
+                let examined = examine(&mut host, order, wanted, &mut tools, subject)?;
                 let mut line = serde_json::to_value(&examined).expect("plain values");
                 line["event"] = "examined".into();
                 host.tell(&format!("{line}\n"))?;
@@ -174,16 +218,22 @@ pub fn measure(order: &Order, wanted: &OracleOrder) -> Result<(), Error> {
     host.tell(&done)
 }
 
-fn reach(host: &mut Host) -> Result<(), Error> {
+fn reach(host: &mut Host, order: &Order) -> Result<(), Error> {
     let name = "crypto_template_list";
     let templates = host.image.symbol(name).ok_or_else(|| Error::NoSymbol {
         image: host.image.path.clone(),
         name: name.into(),
     })?;
+    let names: Result<Vec<CString>, _> =
+        (order.skipped.iter().map(|name| CString::new(name.as_str()))).collect();
+    let names = names?;
+    let mut skipped: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
+    skipped.push(ptr::null());
     let mut raw = raw::Reach {
         templates: ptr::with_exposed_provenance_mut(templates as usize),
+        skipped: skipped.as_ptr(),
     };
-    // SAFETY: the function takes this structure; the list is the tree's.
+    // SAFETY: the function takes this structure; the list is the tree's, the names live.
     unsafe { host.call("kiln_glue_reach", (&raw mut raw).cast())? };
     Ok(())
 }
@@ -192,7 +242,7 @@ fn examine(
     host: &mut Host,
     order: &Order,
     wanted: &OracleOrder,
-    number: u32,
+    tools: &mut Tools,
     subject: &Subject,
 ) -> Result<Examined, Error> {
     let (oracle, name) = (
@@ -205,13 +255,16 @@ fn examine(
         oracle: oracle.as_ptr(),
         name: name.as_ptr(),
         alg: alg.as_ptr(),
-        number,
+        number: tools.number,
         type_: subject.kind,
         internal: u32::from(subject.internal),
         thorough: u32::from(wanted.thorough),
         seed: order.seed,
         answers: answers.as_mut_ptr(),
         room: ANSWERS as u64,
+        audit: tools.audit(),
+        steps: u64::from(tools.judged().is_some()),
+        peer: tools.peer(),
         count: 0,
         cases: 0,
         refused: 0,
@@ -220,17 +273,38 @@ fn examine(
     // SAFETY: the function takes this structure, whose strings and array live.
     unsafe { host.call("kiln_glue_examine", (&raw mut raw).cast())? };
     answers.truncate(raw.count as usize);
+    let mut features = Vec::new();
+    if let Some(stepped) = tools.judged() {
+        let (violations, used) = stepped.take(host, &wanted.hidden);
+        features = used;
+        for violation in &violations {
+            let violation = Violation {
+                oracle: wanted.oracle.clone(),
+                driver: subject.name.clone(),
+                ..violation.clone()
+            };
+            let mut line = serde_json::to_value(&violation).expect("plain values");
+            line["event"] = "violation".into();
+            host.tell(&format!("{line}\n"))?;
+        }
+        // With a register that is not preserved, whatever comes next may crash.
+        raw.steps = 0;
+        let again = raw.number == raw::KILN_ORACLE_REGISTERS;
+        if violations.is_empty() && again && raw.error == 0 {
+            // SAFETY: as above.
+            unsafe { host.call("kiln_glue_examine", (&raw mut raw).cast())? };
+            stepped.clear();
+        }
+    }
     Ok(Examined {
         name: subject.name.clone(),
         cases: raw.cases,
         refused: raw.refused,
         error: raw.error,
         answers,
+        features,
     })
 }
-
-/// What became of a job.
-type Numbered = (usize, Result<Vec<Told>, Error>);
 
 /// What children told of one driver.
 struct Told {
@@ -242,68 +316,207 @@ struct Told {
     left: bool,
 }
 
+impl Told {
+    fn new(oracle: Oracle, subject: Subject) -> Told {
+        Told {
+            oracle,
+            subject,
+            examined: None,
+            violations: Vec::new(),
+            left: false,
+        }
+    }
+
+    fn crash(&mut self, fault: child::Fault) {
+        let address = (fault.address != 0).then_some(fault.address);
+        self.violations.push(Violation {
+            oracle: self.oracle.name.into(),
+            driver: self.subject.name.clone(),
+            rule: "crash".into(),
+            what: fault.what,
+            case: fault.case,
+            trace: address.into_iter().chain(fault.trace).collect(),
+        });
+    }
+}
+
 /// The parent's part: all drivers that there are under the oracles that are wanted.
 ///
 /// # Errors
 /// A child cannot be started; Ctrl-C.
 pub fn run(wanted: &Wanted) -> Result<Found, Error> {
-    let (all, unreached) = subjects(wanted)?;
+    let Reach {
+        subjects: all,
+        unreached,
+        crashed,
+    } = subjects(wanted)?;
     let mut chosen: Vec<Subject> = all.iter().filter(|s| (wanted.chosen)(s)).cloned().collect();
     // Drivers of one algorithm are next to each other.
     chosen.sort_by(|a, b| (&a.alg, &a.driver).cmp(&(&b.alg, &b.driver)));
-    let jobs: Vec<(Oracle, &[Subject])> = (wanted.oracles.iter())
-        .flat_map(|oracle| chosen.chunks(CHUNK).map(|chunk| (*oracle, chunk)))
+    let with_code: Vec<Subject> = (chosen.iter())
+        .filter(|s| wanted.thorough || has_code(&s.driver))
+        .cloned()
         .collect();
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let subjects_of = |oracle: &Oracle| match oracle.of_code {
+        true => &with_code,
+        false => &chosen,
+    };
+    let jobs: Vec<(Oracle, &[Subject])> = (wanted.oracles.iter())
+        .flat_map(|oracle| subjects_of(oracle).chunks(CHUNK).map(|c| (*oracle, c)))
+        .collect();
+    let done = AtomicUsize::new(0);
     let crashes = Crashes::default();
-    let results: Mutex<Vec<Numbered>> = Mutex::new(Vec::new());
-    let total = (chosen.len() * wanted.oracles.len()).max(1) as f64;
-    let work = || loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        let Some((oracle, subjects)) = jobs.get(number) else {
-            break;
-        };
+    let total: usize = wanted.oracles.iter().map(|o| subjects_of(o).len()).sum();
+    let total = total.max(1) as f64;
+    let results = on_all_cores(&jobs, wanted.stop, |(oracle, subjects)| {
         let progress = |subject: &str| {
             let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
             let what = format!("{}: {subject}", oracle.name);
             (wanted.progress)(so_far as f64 / total, &what);
         };
-        let told = run_chunk(wanted, *oracle, subjects, &crashes, &progress);
+        run_chunk(wanted, *oracle, &[], subjects, &crashes, &progress)
+    });
+    if wanted.stop.load(Ordering::Relaxed) {
+        return Err(Error::Interrupted);
+    }
+    let mut told = crashed;
+    for result in results {
+        told.extend(result?);
+    }
+    for oracle in wanted.oracles.iter().filter(|o| o.compares) {
+        compare(&mut told, *oracle);
+    }
+    without_features(wanted, &mut told, &crashes)?;
+    let mut found = collect(wanted.image, told, wanted.known);
+    let whole = chosen.len() == all.len();
+    let names: Vec<&str> = wanted.oracles.iter().map(|o| o.name).collect();
+    let unseen = || wanted.known.unseen(&names, &found.seen);
+    // Of some drivers only, nothing follows.
+    found.unseen = whole.then(unseen).unwrap_or_default();
+    found.subjects = all.len();
+    found.unreached = unreached;
+    Ok(found)
+}
+
+/// Whether a driver may have assembly of its own: it is not made by a template, but for single-block ciphers, which are
+/// reached by that alone.
+fn has_code(driver: &str) -> bool {
+    let inner = driver.strip_prefix("ecb(");
+    !inner.unwrap_or(driver).contains('(')
+}
+
+/// The oracle `features` again for drivers that use a feature, by children that hide it: those that still register do without it.
+fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Result<(), Error> {
+    let uses = |t: &Told, name: &str| {
+        let examined = t.examined.as_ref();
+        examined.is_some_and(|e| e.features.iter().any(|f| f == name))
+    };
+    let Some(oracle) = told
+        .iter()
+        .map(|t| t.oracle)
+        .find(|o| o.number == raw::KILN_ORACLE_FEATURES)
+    else {
+        return Ok(());
+    };
+    let jobs: Vec<(&str, Vec<Subject>)> = (features::ALL.iter())
+        .map(|feature| {
+            let users = told.iter().filter(|t| uses(t, feature.name));
+            (feature.name, users.map(|t| t.subject.clone()).collect())
+        })
+        .collect();
+    let done = AtomicUsize::new(0);
+    let results = on_all_cores(&jobs, wanted.stop, |(feature, subjects)| {
+        let so_far = done.fetch_add(1, Ordering::Relaxed) as f64;
+        let what = format!("features: without {feature}");
+        (wanted.progress)(so_far / jobs.len() as f64, &what);
+        let hidden = features::with_dependents(feature);
+        run_chunk(wanted, oracle, &hidden, subjects, crashes, &|_| ())
+    });
+    for result in results {
+        for again in result? {
+            let same = |t: &&mut Told| t.oracle == oracle && t.subject == again.subject;
+            if let Some(t) = told.iter_mut().find(same) {
+                t.violations.extend(again.violations);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Does all jobs, as many at a time as there are cores, until it is stopped. The results are in the order of the jobs.
+fn on_all_cores<J: Sync, R: Send>(
+    jobs: &[J],
+    stop: &AtomicBool,
+    work: impl Fn(&J) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::new());
+    let worker = || loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let Some(job) = jobs.get(number) else {
+            break;
+        };
+        let result = work(job);
         let mut results = results.lock().unwrap_or_else(|e| e.into_inner());
-        results.push((number, told));
-        if wanted.stop.load(Ordering::Relaxed) {
+        results.push((number, result));
+        if stop.load(Ordering::Relaxed) {
             break;
         }
     };
     let workers = available_parallelism().map_or(1, |n| n.get());
     thread::scope(|scope| {
         for _ in 0..workers {
-            scope.spawn(work);
+            scope.spawn(worker);
         }
     });
-    if wanted.stop.load(Ordering::Relaxed) {
-        return Err(Error::Interrupted);
-    }
     let mut results = results.into_inner().unwrap_or_else(|e| e.into_inner());
     results.sort_by_key(|(number, _)| *number);
-    let mut told = Vec::new();
-    for (_, result) in results {
-        told.extend(result?);
-    }
-    for oracle in wanted.oracles.iter().filter(|o| o.compares) {
-        compare(&mut told, *oracle);
-    }
-    let mut found = collect(wanted.image, told);
-    found.subjects = all.len();
-    found.unreached = unreached;
-    Ok(found)
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
-type Reach = (Vec<Subject>, Vec<(String, String)>);
+/// All drivers that there are.
+#[derive(Default)]
+struct Reach {
+    subjects: Vec<Subject>,
+    /// With the reasons.
+    unreached: Vec<(String, String)>,
+    /// Instances that crash when they are made.
+    crashed: Vec<Told>,
+}
 
-/// Every driver, the instances of every template included.
+/// Every driver, the instances of every template included. A crash is one instance's, and the next child leaves it out.
 fn subjects(wanted: &Wanted) -> Result<Reach, Error> {
     (wanted.progress)(0.0, "every template over every child");
+    let mut crashed: Vec<Told> = Vec::new();
+    loop {
+        let skipped = crashed.iter().map(|t| t.subject.name.clone()).collect();
+        let (reach, fault) = subjects_without(wanted, skipped)?;
+        let Some(fault) = fault else {
+            return Ok(Reach { crashed, ..reach });
+        };
+        let again = crashed.iter().any(|t| t.subject.name == fault.driver);
+        if fault.driver.is_empty() || again || crashed.len() == INSTANCES {
+            return Err(Error::Reach(fault.line(wanted.image)));
+        }
+        let subject = Subject {
+            name: fault.driver.clone(),
+            alg: fault.driver.clone(),
+            driver: fault.driver.clone(),
+            kind: 0,
+            is_async: false,
+            internal: false,
+        };
+        let mut told = Told::new(REACH, subject);
+        told.crash(fault);
+        crashed.push(told);
+    }
+}
+
+/// The same without these instances, and the crash that ended it.
+fn subjects_without(
+    wanted: &Wanted,
+    skipped: Vec<String>,
+) -> Result<(Reach, Option<child::Fault>), Error> {
     let mut order = Order::new(wanted.image, wanted.seed);
     order.lonely = true;
     order.oracle = Some(OracleOrder {
@@ -311,7 +524,9 @@ fn subjects(wanted: &Wanted) -> Result<Reach, Error> {
         number: None,
         thorough: wanted.thorough,
         subjects: Vec::new(),
+        hidden: Vec::new(),
     });
+    order.skipped = skipped;
     let ended = child::run(
         &order,
         wanted.args,
@@ -321,18 +536,18 @@ fn subjects(wanted: &Wanted) -> Result<Reach, Error> {
             event: &mut |_| (),
         },
     )?;
-    if let Some(fault) = ended.fault {
-        return Err(Error::Reach(fault.line(wanted.image)));
+    if wanted.stop.load(Ordering::Relaxed) {
+        return Err(Error::Interrupted);
     }
     let mut reach = Reach::default();
     for event in ended.events {
         match event {
-            Event::Subject(subject) => reach.0.push(subject),
-            Event::Unreached { name, why } => reach.1.push((name, why)),
+            Event::Subject(subject) => reach.subjects.push(subject),
+            Event::Unreached { name, why } => reach.unreached.push((name, why)),
             _ => {}
         }
     }
-    Ok(reach)
+    Ok((reach, ended.fault))
 }
 
 /// How many drivers of each family crashed under each oracle.
@@ -353,6 +568,17 @@ impl Crashes {
     }
 }
 
+/// The same for drivers that run the same code: those for the crypto API's own use, what simd helpers make of them, and cryptd over
+/// either.
+fn code(driver: &str) -> &str {
+    let inner = driver.strip_prefix("cryptd(").unwrap_or(driver);
+    let inner = inner.trim_start_matches("__");
+    match inner.contains('(') {
+        true => family(inner),
+        false => inner.trim_end_matches(')'),
+    }
+}
+
 /// The two outermost templates of an instance, or a driver's own name.
 fn family(driver: &str) -> &str {
     let second = driver.match_indices('(').nth(1);
@@ -364,18 +590,13 @@ fn family(driver: &str) -> &str {
 fn run_chunk(
     wanted: &Wanted,
     oracle: Oracle,
+    hidden: &[u16],
     subjects: &[Subject],
     crashes: &Crashes,
     progress: &dyn Fn(&str),
 ) -> Result<Vec<Told>, Error> {
     let mut told: Vec<Told> = (subjects.iter())
-        .map(|subject| Told {
-            oracle,
-            subject: subject.clone(),
-            examined: None,
-            violations: Vec::new(),
-            left: false,
-        })
+        .map(|subject| Told::new(oracle, subject.clone()))
         .collect();
     let mut at = 0;
     while at < told.len() {
@@ -396,6 +617,7 @@ fn run_chunk(
             subjects: (told[at..at + rest].iter())
                 .map(|t| t.subject.clone())
                 .collect(),
+            hidden: hidden.to_vec(),
         });
         let mut watch = Watch {
             stop: wanted.stop,
@@ -439,15 +661,7 @@ fn run_chunk(
             case: String::new(),
             trace: Vec::new(),
         });
-        let addresses = (fault.address != 0).then_some(fault.address);
-        now.violations.push(Violation {
-            oracle: oracle.name.into(),
-            driver: now.subject.name.clone(),
-            rule: "crash".into(),
-            what: fault.what,
-            case: fault.case,
-            trace: addresses.into_iter().chain(fault.trace).collect(),
-        });
+        now.crash(fault);
         crashes.add(oracle, &now.subject.driver);
         progress(&now.subject.driver);
         at += 1;
@@ -474,7 +688,7 @@ fn compare(told: &mut [Told], oracle: Oracle) {
             let mut families: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
             for i in members.iter().filter(|i| answer(i) != 0) {
                 let of = families.entry(answer(i)).or_default();
-                of.insert(family(&told[*i].subject.driver));
+                of.insert(code(&told[*i].subject.driver));
             }
             let generic = |value: u64| {
                 let named = |i: &usize| {
@@ -535,10 +749,10 @@ fn is_helper(function: &str) -> bool {
 }
 
 /// Violations become findings: one for each rule and place, or driver where no place is known.
-fn collect(image: &Path, told: Vec<Told>) -> Found {
+fn collect(image: &Path, told: Vec<Told>, known: &Known) -> Found {
     let symbols = Symbols::lazily(image);
     let mut found = Found::default();
-    let mut known: HashMap<(&str, String, String), usize> = HashMap::new();
+    let mut numbers: HashMap<(&str, String, String, Option<usize>), usize> = HashMap::new();
     for t in told {
         let mut findings = Vec::new();
         for violation in &t.violations {
@@ -549,12 +763,17 @@ fn collect(image: &Path, told: Vec<Told>) -> Found {
             let place = trace.iter().find(|n| !is_helper(n));
             // Without a place: instances of one template are one finding.
             let family = || t.subject.driver.split('(').next().unwrap_or("").to_owned();
+            let (oracle, driver) = (t.oracle.name, &t.subject.driver);
+            let at = place.map_or(driver.as_str(), String::as_str);
+            let entry = known.find(oracle, &violation.rule, driver, at);
+            found.seen.extend(entry);
             let key = (
-                t.oracle.name,
+                oracle,
                 violation.rule.clone(),
                 place.cloned().unwrap_or_else(family),
+                entry,
             );
-            if let Some(&index) = known.get(&key) {
+            if let Some(&index) = numbers.get(&key) {
                 let finding = &mut found.findings[index];
                 if !findings.contains(&index) {
                     findings.push(index);
@@ -570,7 +789,7 @@ fn collect(image: &Path, told: Vec<Told>) -> Found {
                 }
                 continue;
             }
-            known.insert(key, found.findings.len());
+            numbers.insert(key, found.findings.len());
             findings.push(found.findings.len());
             found.findings.push(Finding {
                 oracle: t.oracle.name,
@@ -582,6 +801,7 @@ fn collect(image: &Path, told: Vec<Told>) -> Found {
                 place: place.cloned().unwrap_or_else(|| t.subject.driver.clone()),
                 trace,
                 others: 0,
+                known: entry.map(|number| known.reason(number).to_owned()),
             });
         }
         let examined = t.examined.as_ref();
@@ -627,6 +847,7 @@ mod tests {
                 refused: 0,
                 error: 0,
                 answers: answers.to_vec(),
+                features: Vec::new(),
             }),
             violations,
             left: false,
@@ -650,6 +871,14 @@ mod tests {
         );
         assert_eq!(wrong(&[("a-generic", 1), ("b", 2)]), ["b"]);
         assert_eq!(wrong(&[("a-generic", 1), ("b", 1)]), [""; 0]);
+        // Code that several drivers share has one vote.
+        let avx = [("__x-avx", 2), ("x-avx", 2), ("cryptd(__x-avx)", 2)];
+        let shared = [
+            &avx[..],
+            &[("__x-avx2", 2), ("x-avx2", 2), ("c(x-generic)", 1)],
+        ]
+        .concat();
+        assert_eq!(wrong(&shared).len(), 5);
         // An answer that cannot be compared is not wrong.
         assert_eq!(wrong(&[("a-generic", 1), ("b", 0)]), [""; 0]);
     }
@@ -685,6 +914,7 @@ mod tests {
                 told("ctr(short)", &[], vec![violation("b")]),
                 told("other", &[], vec![violation("c")]),
             ],
+            &Known::default(),
         );
         assert_eq!(found.findings.len(), 2);
         assert_eq!(found.ran[0].findings, [0]);

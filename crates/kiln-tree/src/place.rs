@@ -1,12 +1,15 @@
-//! Kiln's part of the user's cache: where it is, how directories in it are named and locked.
+//! Kiln's part of the user's cache: where it is, how directories in it are named and locked; and scratch directories.
 
 use std::env;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
+
+use tempfile::{Builder, TempDir};
 
 use crate::Error;
 
@@ -23,6 +26,15 @@ pub fn root() -> Result<PathBuf, Error> {
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
         .ok_or(Error::NoCache)
+}
+
+/// A new directory in `parent`, with a name that cannot be guessed, which only this user may enter. It is removed when it
+/// is dropped. All programs that Kiln starts write in such a directory: they follow links that others put there.
+pub fn make_scratch(parent: &Path, prefix: &str) -> io::Result<TempDir> {
+    Builder::new()
+        .prefix(prefix)
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir_in(parent)
 }
 
 /// A name with other characters where make or a shell would trip over one.
@@ -84,5 +96,27 @@ pub(crate) fn try_lock(lock: &File, how: Locking) -> io::Result<bool> {
         e if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
         e if e.kind() == io::ErrorKind::Interrupted => Ok(false),
         e => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scratch_directories_are_new_and_private_and_go() {
+        let parent = tempfile::tempdir().unwrap();
+        let [one, other] = [0, 1].map(|_| make_scratch(parent.path(), "kiln-").unwrap());
+        assert_ne!(one.path(), other.path());
+        for dir in [&one, &other] {
+            let mode = dir.path().metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o7777, 0o700);
+            // Nothing in the name but the prefix is known before.
+            let name = dir.path().file_name().unwrap().to_str().unwrap();
+            assert!(!name.contains(&std::process::id().to_string()), "{name}");
+        }
+        let path = one.path().to_owned();
+        drop(one);
+        assert!(!path.exists() && other.path().exists());
     }
 }

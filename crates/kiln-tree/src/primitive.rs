@@ -51,6 +51,28 @@ const CONVENTIONS: [&str; 32] = [
     "polyval-blocks",
 ];
 
+/// Arguments of 32 bits of the functions that a convention calls: a bit for each argument; functions beside the first
+/// behind it.
+const NARROW: [(&str, &[u8]); 17] = [
+    ("len", &[1 << 3]),
+    ("len-iv", &[1 << 3]),
+    ("xts", &[1 << 3]),
+    ("xts-aesni", &[1 << 3]),
+    ("ctr-by8", &[1 << 4]),
+    ("xctr-by8", &[1 << 4 | 1 << 5]),
+    ("ctr64", &[1 << 3]),
+    ("xctr", &[1 << 3]),
+    ("aes-block", &[1 << 1]),
+    ("aes-set-key", &[1 << 2]),
+    ("gcm", &[1 << 5, 1 << 3]),
+    ("aegis", &[1 << 3, 0, 1 << 2, 1 << 2 | 1 << 3]),
+    ("chacha", &[1 << 3 | 1 << 4]),
+    ("hchacha", &[1 << 2]),
+    ("finup2x", &[1 << 3]),
+    ("ghash", &[1 << 2]),
+    ("poly1305", &[1 << 3]),
+];
+
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Primitive {
@@ -106,6 +128,15 @@ impl Primitive {
     /// All of the table.
     pub fn all() -> Vec<Primitive> {
         parse(TABLE).expect("the table is well-formed: a test reads it")
+    }
+
+    /// Its functions that have arguments of 32 bits, and which these are: a bit for each.
+    pub fn narrow(&self) -> Vec<(&str, u8)> {
+        let name = CONVENTIONS[self.convention];
+        let of = NARROW.iter().find(|(convention, _)| *convention == name);
+        let functions = [&self.symbol].into_iter().chain(&self.beside);
+        let pairs = functions.zip(of.map_or(&[][..], |(_, bits)| bits));
+        pairs.map(|(f, bits)| (f.as_str(), *bits)).collect()
     }
 
     /// Whether its key is two expanded keys, one for the tweak.
@@ -426,6 +457,16 @@ mod tests {
             all.iter().filter(same).count()
         };
         assert!(all.iter().all(|p| twice(p) == 1));
+    }
+
+    #[test]
+    fn arguments_of_32_bits_are_those_of_conventions() {
+        assert!((NARROW.iter()).all(|(name, _)| CONVENTIONS.contains(name)));
+        let all = Primitive::all();
+        let of = |symbol: &str| all.iter().find(|p| p.symbol == symbol).unwrap().narrow();
+        assert_eq!(of("aesni_ecb_enc"), [("aesni_ecb_enc", 1 << 3)]);
+        assert_eq!(of("aesni_enc"), []);
+        assert_eq!(of("aesni_xts_enc"), [("aesni_xts_enc", 1 << 3)]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use kiln_kernel::irq::Audit;
 
 pub const KILN_LIBRARY_KEYS: u32 = 6;
 pub const KILN_PROVE_LEVELS: u32 = 8;
+pub const KILN_QUEUE_LENGTH: u32 = 6;
 pub const KILN_SKCIPHER: EngineKind = 0;
 pub const KILN_AEAD: EngineKind = 1;
 pub const KILN_SHASH: EngineKind = 2;
@@ -748,6 +749,7 @@ pub struct Boot {
     pub ns_per_tick: ::std::os::raw::c_ulong,
     pub seed: ::std::os::raw::c_ulong,
     pub skipped: *const *const ::std::os::raw::c_char,
+    pub hidden: *const ::std::os::raw::c_ushort,
     pub cpus: ::std::os::raw::c_uint,
     pub events: ::std::os::raw::c_int,
     pub tests: ::std::os::raw::c_uint,
@@ -756,7 +758,7 @@ pub struct Boot {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Boot"][::std::mem::size_of::<Boot>() - 112usize];
+    ["Size of Boot"][::std::mem::size_of::<Boot>() - 120usize];
     ["Alignment of Boot"][::std::mem::align_of::<Boot>() - 8usize];
     ["Offset of field: Boot::size"][::std::mem::offset_of!(Boot, size) - 0usize];
     ["Offset of field: Boot::arena"][::std::mem::offset_of!(Boot, arena) - 8usize];
@@ -781,11 +783,12 @@ const _: () = {
     ][::std::mem::offset_of!(Boot, ns_per_tick) - 64usize];
     ["Offset of field: Boot::seed"][::std::mem::offset_of!(Boot, seed) - 72usize];
     ["Offset of field: Boot::skipped"][::std::mem::offset_of!(Boot, skipped) - 80usize];
-    ["Offset of field: Boot::cpus"][::std::mem::offset_of!(Boot, cpus) - 88usize];
-    ["Offset of field: Boot::events"][::std::mem::offset_of!(Boot, events) - 92usize];
-    ["Offset of field: Boot::tests"][::std::mem::offset_of!(Boot, tests) - 96usize];
-    ["Offset of field: Boot::tiers"][::std::mem::offset_of!(Boot, tiers) - 100usize];
-    ["Offset of field: Boot::lonely"][::std::mem::offset_of!(Boot, lonely) - 104usize];
+    ["Offset of field: Boot::hidden"][::std::mem::offset_of!(Boot, hidden) - 88usize];
+    ["Offset of field: Boot::cpus"][::std::mem::offset_of!(Boot, cpus) - 96usize];
+    ["Offset of field: Boot::events"][::std::mem::offset_of!(Boot, events) - 100usize];
+    ["Offset of field: Boot::tests"][::std::mem::offset_of!(Boot, tests) - 104usize];
+    ["Offset of field: Boot::tiers"][::std::mem::offset_of!(Boot, tiers) - 108usize];
+    ["Offset of field: Boot::lonely"][::std::mem::offset_of!(Boot, lonely) - 112usize];
 };
 impl Default for Boot {
     fn default() -> Self {
@@ -1039,6 +1042,11 @@ pub const KILN_ORACLE_VALUES: Oracle = 2;
 pub const KILN_ORACLE_LEAKS: Oracle = 3;
 pub const KILN_ORACLE_FAILURES: Oracle = 4;
 pub const KILN_ORACLE_FILL: Oracle = 5;
+pub const KILN_ORACLE_QUEUES: Oracle = 6;
+pub const KILN_ORACLE_SHARING: Oracle = 7;
+pub const KILN_ORACLE_REGISTERS: Oracle = 8;
+pub const KILN_ORACLE_FEATURES: Oracle = 9;
+pub const KILN_ORACLE_BOUNDS: Oracle = 10;
 pub type Oracle = ::std::os::raw::c_uint;
 pub const KILN_ATOMIC_HARDIRQ: Atomic = 1;
 pub const KILN_ATOMIC_SOFTIRQ: Atomic = 2;
@@ -1050,14 +1058,16 @@ pub type Atomic = ::std::os::raw::c_uint;
 #[derive(Debug, Copy, Clone)]
 pub struct Reach {
     pub templates: *mut ::std::os::raw::c_void,
+    pub skipped: *const *const ::std::os::raw::c_char,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Reach"][::std::mem::size_of::<Reach>() - 8usize];
+    ["Size of Reach"][::std::mem::size_of::<Reach>() - 16usize];
     ["Alignment of Reach"][::std::mem::align_of::<Reach>() - 8usize];
     [
         "Offset of field: Reach::templates",
     ][::std::mem::offset_of!(Reach, templates) - 0usize];
+    ["Offset of field: Reach::skipped"][::std::mem::offset_of!(Reach, skipped) - 8usize];
 };
 impl Default for Reach {
     fn default() -> Self {
@@ -1068,6 +1078,21 @@ impl Default for Reach {
         }
     }
 }
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct Peer {
+    pub asked: ::std::os::raw::c_uint,
+    pub done: ::std::os::raw::c_uint,
+    pub ends: ::std::os::raw::c_uint,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Peer"][::std::mem::size_of::<Peer>() - 12usize];
+    ["Alignment of Peer"][::std::mem::align_of::<Peer>() - 4usize];
+    ["Offset of field: Peer::asked"][::std::mem::offset_of!(Peer, asked) - 0usize];
+    ["Offset of field: Peer::done"][::std::mem::offset_of!(Peer, done) - 4usize];
+    ["Offset of field: Peer::ends"][::std::mem::offset_of!(Peer, ends) - 8usize];
+};
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct Examine {
@@ -1081,6 +1106,9 @@ pub struct Examine {
     pub seed: ::std::os::raw::c_ulong,
     pub answers: *mut ::std::os::raw::c_ulong,
     pub room: ::std::os::raw::c_ulong,
+    pub audit: *mut Audit,
+    pub steps: ::std::os::raw::c_ulong,
+    pub peer: *mut Peer,
     pub count: ::std::os::raw::c_ulong,
     pub cases: ::std::os::raw::c_ulong,
     pub refused: ::std::os::raw::c_ulong,
@@ -1088,7 +1116,7 @@ pub struct Examine {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Examine"][::std::mem::size_of::<Examine>() - 96usize];
+    ["Size of Examine"][::std::mem::size_of::<Examine>() - 120usize];
     ["Alignment of Examine"][::std::mem::align_of::<Examine>() - 8usize];
     [
         "Offset of field: Examine::oracle",
@@ -1113,17 +1141,24 @@ const _: () = {
     ][::std::mem::offset_of!(Examine, answers) - 48usize];
     ["Offset of field: Examine::room"][::std::mem::offset_of!(Examine, room) - 56usize];
     [
+        "Offset of field: Examine::audit",
+    ][::std::mem::offset_of!(Examine, audit) - 64usize];
+    [
+        "Offset of field: Examine::steps",
+    ][::std::mem::offset_of!(Examine, steps) - 72usize];
+    ["Offset of field: Examine::peer"][::std::mem::offset_of!(Examine, peer) - 80usize];
+    [
         "Offset of field: Examine::count",
-    ][::std::mem::offset_of!(Examine, count) - 64usize];
+    ][::std::mem::offset_of!(Examine, count) - 88usize];
     [
         "Offset of field: Examine::cases",
-    ][::std::mem::offset_of!(Examine, cases) - 72usize];
+    ][::std::mem::offset_of!(Examine, cases) - 96usize];
     [
         "Offset of field: Examine::refused",
-    ][::std::mem::offset_of!(Examine, refused) - 80usize];
+    ][::std::mem::offset_of!(Examine, refused) - 104usize];
     [
         "Offset of field: Examine::error",
-    ][::std::mem::offset_of!(Examine, error) - 88usize];
+    ][::std::mem::offset_of!(Examine, error) - 112usize];
 };
 impl Default for Examine {
     fn default() -> Self {

@@ -128,7 +128,11 @@ impl Trial<'_> {
             seen.events = ended.events;
             let done = seen.events.iter().any(|e| matches!(e, Event::Done { .. }));
             let (what, address, driver) = match ended.fault {
-                Some(fault) => (fault.what, fault.address, fault.driver),
+                Some(fault) if fault.case.is_empty() => (fault.what, fault.address, fault.driver),
+                Some(fault) => {
+                    let what = format!("{}; {}", fault.what, fault.case);
+                    (what, fault.address, fault.driver)
+                }
                 None if done => return Ok(seen),
                 None => (format!("ended early: {}", ended.status), 0, String::new()),
             };

@@ -35,6 +35,7 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
         "kiln/function.h",
         include_str!("../../../tree/library/function.h"),
     ),
+    ("kiln/step.h", include_str!("../../../tree/step.h")),
     (
         "kiln/oracle.h",
         include_str!("../../../tree/oracles/oracle.h"),

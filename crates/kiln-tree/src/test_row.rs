@@ -46,17 +46,21 @@ pub struct TestRow {
     /// Number of test cases run.
     #[schemars(extend("x-role" = "main"))]
     pub cases: u64,
-    /// Number of test cases with a wrong result.
+    /// Number of test cases with a wrong result. For an oracle: of findings, without those that are known.
     #[schemars(extend("x-role" = "main"))]
     pub failed: u64,
+    /// For an oracle: number of findings in the list of known ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", extend("x-role" = "figure"))]
+    pub known: Option<u64>,
     /// 1 if the suite was skipped, otherwise 0.
     #[schemars(extend("x-role" = "figure"))]
     pub skipped: u64,
     /// Why the suite was skipped or failed; null if it passed.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,
-    /// Findings of an oracle, each a block of lines: the rule and what breaks it; `where`, the function and the offset in it; `case`,
-    /// the request; `callers`; `replay`, the command that shows it again.
+    /// Findings of an oracle, each a block of lines: the rule and what breaks it; `where`, the function and the offset in it;
+    /// `known`, why the list of known findings has it; `case`, the request; `callers`; `replay`, the command that shows it again.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub finding: Option<String>,
@@ -83,6 +87,7 @@ impl TestRow {
             alg: row.alg.unwrap_or_default(),
             implementation: row.name,
             reason: Some(row.reason).filter(|r| !r.is_empty()),
+            known: None,
             finding: None,
             test_us: row.test_us,
             config: row.config,
@@ -101,6 +106,7 @@ impl TestRow {
             failed,
             skipped: u64::from(failed == 0 && reason.is_some()),
             reason,
+            known: None,
             finding: None,
             test_us: None,
             config: config.into(),
@@ -145,6 +151,7 @@ impl TestRow {
             failed: u64::from(failed),
             skipped: u64::from(skipped.is_some()),
             reason: skipped.cloned().or(Some(why).filter(|why| !why.is_empty())),
+            known: None,
             finding: None,
             test_us: us,
         };
@@ -184,6 +191,7 @@ impl TestRow {
                 0 => Some("takes none of the lengths".into()),
                 _ => checked.reason.clone(),
             },
+            known: None,
             finding: None,
             test_us: None,
         }
@@ -202,12 +210,17 @@ impl TestRow {
             (findings.iter()).partition(|f| f.driver == ran.subject.driver);
         let mut blocks: Vec<String> = own.iter().map(|f| f.block(&replay(f))).collect();
         blocks.extend(others.iter().map(|f| {
-            format!(
+            let mut block = format!(
                 "{}: {}, as {}\nwhere: {}",
                 f.rule, f.what, f.driver, f.place
-            )
+            );
+            (f.known.iter()).for_each(|reason| block += &format!("\nknown: {reason}"));
+            block
         }));
-        let first = own.iter().chain(&others).next();
+        // Those that fail the row first.
+        let all = || own.iter().chain(&others);
+        let known = all().filter(|f| f.known.is_some()).count() as u64;
+        let first = all().min_by_key(|f| f.known.is_some());
         TestRow {
             alg: ran.subject.alg.clone(),
             implementation: ran.subject.driver.clone(),
@@ -216,10 +229,14 @@ impl TestRow {
             tier: None,
             config: config.into(),
             cases: ran.cases,
-            failed: findings.len() as u64,
+            failed: findings.len() as u64 - known,
+            known: Some(known),
             skipped: u64::from(findings.is_empty() && ran.skipped.is_some()),
             reason: match first {
-                Some(f) => Some(format!("{}: {}, in {}", f.rule, f.what, f.place)),
+                Some(f) => {
+                    let known = f.known.as_ref().map_or("", |_| "known: ");
+                    Some(format!("{known}{}: {}, in {}", f.rule, f.what, f.place))
+                }
                 None => ran.skipped.clone(),
             },
             finding: (!blocks.is_empty()).then(|| blocks.join("\n")),

@@ -194,17 +194,17 @@ fn describe(change: &Change, direct: &Direct, touched: &Touched) -> String {
 }
 
 /// What Kbuild recorded of a file that it made.
-struct Record {
+pub(crate) struct Record {
     /// The file, relative to where it builds.
-    owner: String,
+    pub owner: String,
     /// Files of the source tree that it was made from.
-    sources: HashSet<PathBuf>,
+    pub sources: HashSet<PathBuf>,
     /// Files that were themselves made there.
     made: HashSet<String>,
 }
 
 /// All records below a build directory.
-fn read_records(objects: &Path, source: &Path) -> Vec<Record> {
+pub(crate) fn read_records(objects: &Path, source: &Path) -> Vec<Record> {
     let mut records = Vec::new();
     let mut open = vec![objects.to_owned()];
     while let Some(dir) = open.pop() {
@@ -224,7 +224,7 @@ fn read_records(objects: &Path, source: &Path) -> Vec<Record> {
     records
 }
 
-fn parse_record(owner: &str, text: &str, source: &Path) -> Record {
+pub(crate) fn parse_record(owner: &str, text: &str, source: &Path) -> Record {
     let mut record = Record {
         owner: owner.to_owned(),
         sources: HashSet::new(),

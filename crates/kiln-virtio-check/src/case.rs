@@ -1,6 +1,6 @@
 //! One check and its verdict.
 
-use std::path::Path;
+use crate::link::Target;
 
 /// What a check came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Row {
     }
 }
 
-type Check = Box<dyn FnOnce(&Path) -> Result<(), String>>;
+type Check = Box<dyn FnOnce(&Target) -> Result<(), String>>;
 
 /// A check to be made.
 pub(crate) struct Case {
@@ -40,7 +40,7 @@ pub(crate) struct Case {
 impl Case {
     pub(crate) fn new(
         name: impl Into<String>,
-        check: impl FnOnce(&Path) -> Result<(), String> + 'static,
+        check: impl FnOnce(&Target) -> Result<(), String> + 'static,
     ) -> Case {
         Case {
             name: name.into(),
@@ -56,10 +56,10 @@ impl Case {
         }
     }
 
-    pub(crate) fn run(self, path: &Path) -> Row {
+    pub(crate) fn run(self, target: &Target) -> Row {
         let verdict = match self.check {
             Err(why) => Verdict::Skip(why),
-            Ok(check) => match check(path) {
+            Ok(check) => match check(target) {
                 Ok(()) => Verdict::Pass,
                 Err(what) => Verdict::Fail(what),
             },
@@ -77,7 +77,11 @@ mod tests {
 
     #[test]
     fn checks_become_verdicts() {
-        let verdict = |case: Case| case.run(Path::new("/")).verdict;
+        let none = Target {
+            path: "/".into(),
+            stop: Default::default(),
+        };
+        let verdict = |case: Case| case.run(&none).verdict;
         assert_eq!(verdict(Case::new("a", |_| Ok(()))), Verdict::Pass);
         let wrong = Case::new("b", |_| Err("what was seen".into()));
         assert_eq!(verdict(wrong), Verdict::Fail("what was seen".into()));

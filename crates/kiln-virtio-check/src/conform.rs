@@ -6,7 +6,7 @@ use kiln_virtio::wire::data::{self, Mode};
 use kiln_virtio::wire::{feature, session, Config, Control, Create, Operation, Service, Status};
 
 use crate::case::Case;
-use crate::link::{Descriptor, Link, Offer, Queue, BASE, NEXT, ROOM, TABLE, WRITE};
+use crate::link::{Descriptor, Link, Offer, Queue, Target, BASE, NEXT, ROOM, TABLE, WRITE};
 use crate::vectors::{all, inverse, Vector};
 
 /// The forms of requests, by their names.
@@ -23,8 +23,8 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         Case::new("feature bits", move |_| bits(features)),
         Case::new(
             "configuration: unknown algorithms are refused",
-            move |path| {
-                let mut link = open(path, 0)?;
+            move |target| {
+                let mut link = open(target, 0)?;
                 unknown(&mut link, &config)
             },
         ),
@@ -51,7 +51,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         cases.push(match &usable {
             Some(vector) => {
                 let vector = vector.clone();
-                Case::new(name, move |path| check(&mut open(path, 0)?, &vector))
+                Case::new(name, move |target| check(&mut open(target, 0)?, &vector))
             }
             None => Case::skip(name, "no algorithm that is known here"),
         });
@@ -61,8 +61,8 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
 
 type Check = fn(&mut Link, &Vector) -> Result<(), String>;
 
-pub(crate) fn open(path: &std::path::Path, wanted: u64) -> Result<Link, String> {
-    Link::open(path, wanted).map_err(|e| e.to_string())
+pub(crate) fn open(target: &Target, wanted: u64) -> Result<Link, String> {
+    Link::open(target, wanted).map_err(|e| e.to_string())
 }
 
 /// A vector of something that the device offers: AES-CBC, if it does.
@@ -87,8 +87,8 @@ fn served(name: String, offer: &Offer, wanted: u64, vector: Vector) -> Case {
     if offer.features & needed != needed {
         return Case::skip(name, "form not offered");
     }
-    Case::new(name, move |path| {
-        let mut link = open(path, wanted)?;
+    Case::new(name, move |target| {
+        let mut link = open(target, wanted)?;
         for vector in std::iter::once(vector.clone()).chain(inverse(&vector)) {
             let what = format!("{:?}", vector.action).to_lowercase();
             in_session(&mut link, &vector).map_err(|e| format!("{what}: {e}"))?;

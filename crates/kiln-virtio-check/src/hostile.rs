@@ -1,7 +1,6 @@
 //! Requests that a hostile driver makes: whole descriptors, and lies in what they hold. The device answers each with an
 //! error, or with nothing, and serves the next driver.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use kiln_virtio::wire::{session, Action, Control, Create, Operation, Service, St
 
 use crate::case::Case;
 use crate::conform::{create, destroy, has_cbc, in_session, open, small_hash, usable};
-use crate::link::{Link, Offer, GONE, ROOM, SILENT};
+use crate::link::{Link, Offer, Target, GONE, ROOM, SILENT};
 use crate::vectors::{all, Vector};
 
 /// A status, or the reason why there is none.
@@ -126,17 +125,17 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     );
     cases.push(Case::new(
         "CVE-2020-14375: lengths that change while they are read",
-        move |path| changing(path, &a),
+        move |target| changing(target, &a),
     ));
-    cases.push(Case::new("sessions without end", move |path| {
-        without_end(path, &b)
+    cases.push(Case::new("sessions without end", move |target| {
+        without_end(target, &b)
     }));
     cases.push(Case::new(
         "the session of a connection that is gone",
-        move |path| outlived(path, &d),
+        move |target| outlived(target, &d),
     ));
-    cases.push(Case::new("another guest's session", move |path| {
-        another_guest(path, &c)
+    cases.push(Case::new("another guest's session", move |target| {
+        another_guest(target, &c)
     }));
     cases
 }
@@ -148,8 +147,8 @@ pub(crate) fn refused(
     act: impl FnOnce(&mut Link, &Vector) -> Answered + 'static,
 ) -> Case {
     let vector = vector.clone();
-    Case::new(name, move |path| {
-        let mut link = open(path, 0)?;
+    Case::new(name, move |target| {
+        let mut link = open(target, 0)?;
         match act(&mut link, &vector) {
             Ok(Status::Ok) => return Err("it was accepted".into()),
             Ok(_) => in_session(&mut link, &vector).map_err(|e| format!("afterwards: {e}"))?,
@@ -158,13 +157,13 @@ pub(crate) fn refused(
             Err(e) => return Err(e),
         }
         drop(link);
-        next_driver(path, &vector)
+        next_driver(target, &vector)
     })
 }
 
 /// The next driver finds all as it should be.
-pub(crate) fn next_driver(path: &Path, vector: &Vector) -> Result<(), String> {
-    let serve = || in_session(&mut open(path, 0)?, vector);
+pub(crate) fn next_driver(target: &Target, vector: &Vector) -> Result<(), String> {
+    let serve = || in_session(&mut open(target, 0)?, vector);
     serve().map_err(|e| format!("the next driver: {e}"))
 }
 
@@ -243,9 +242,9 @@ fn akcipher_lengths(link: &mut Link, rsa: &Vector, what: usize) -> Answered {
 
 /// Source and destination lengths go up and down on another CPU while the device reads them: each answer is the right
 /// one or an error, and nothing is written beside it.
-fn changing(path: &Path, vector: &Vector) -> Result<(), String> {
+fn changing(target: &Target, vector: &Vector) -> Result<(), String> {
     const REQUESTS: usize = 2000;
-    let mut link = open(path, 0)?;
+    let mut link = open(target, 0)?;
     let name = create(&mut link, vector)?;
     let mut bytes = Vec::new();
     vector
@@ -281,15 +280,15 @@ fn changing(path: &Path, vector: &Vector) -> Result<(), String> {
     });
     result?;
     drop(link);
-    next_driver(path, vector)
+    next_driver(target, vector)
 }
 
 /// A device has an end of sessions, or 20,000 of them at least; what it gave away comes back with the connection.
-fn without_end(path: &Path, vector: &Vector) -> Result<(), String> {
+fn without_end(target: &Target, vector: &Vector) -> Result<(), String> {
     const ENOUGH: usize = 20_000;
     let mut first = None;
     for turn in 0..2 {
-        let mut link = open(path, 0)?;
+        let mut link = open(target, 0)?;
         let mut made = 0;
         while made < ENOUGH && create(&mut link, vector).is_ok() {
             made += 1;
@@ -306,13 +305,13 @@ fn without_end(path: &Path, vector: &Vector) -> Result<(), String> {
         // Wiping that many may take a device a moment.
         thread::sleep(Duration::from_millis(200));
     }
-    next_driver(path, vector)
+    next_driver(target, vector)
 }
 
-fn another_guest(path: &Path, vector: &Vector) -> Result<(), String> {
-    let mut one = open(path, 0)?;
+fn another_guest(target: &Target, vector: &Vector) -> Result<(), String> {
+    let mut one = open(target, 0)?;
     let name = create(&mut one, vector)?;
-    let Ok(mut other) = Link::open(path, 0) else {
+    let Ok(mut other) = Link::open(target, 0) else {
         // One driver at a time: there is no other guest.
         return Ok(());
     };
@@ -327,9 +326,9 @@ fn another_guest(path: &Path, vector: &Vector) -> Result<(), String> {
 }
 
 /// What a driver left behind cannot be used by the next one.
-fn outlived(path: &Path, vector: &Vector) -> Result<(), String> {
-    let name = create(&mut open(path, 0)?, vector)?;
-    match named(&mut open(path, 0)?, vector, name)? {
+fn outlived(target: &Target, vector: &Vector) -> Result<(), String> {
+    let name = create(&mut open(target, 0)?, vector)?;
+    match named(&mut open(target, 0)?, vector, name)? {
         Status::Ok => Err("its key serves whoever comes next".into()),
         _ => Ok(()),
     }

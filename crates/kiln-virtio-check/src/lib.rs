@@ -8,17 +8,16 @@ mod conform;
 mod hostile;
 mod link;
 mod private;
+mod raw;
 mod record;
+mod resources;
 mod rings;
 #[cfg(test)]
 mod tests;
 mod vectors;
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 pub use case::{Row, Verdict};
-pub use link::{Fault, Offer};
+pub use link::{Fault, Offer, Target};
 pub use record::RecordRow;
 
 use case::Case;
@@ -27,8 +26,8 @@ use case::Case;
 ///
 /// # Errors
 /// It cannot be reached, or is not a virtio-crypto device.
-pub fn offer(path: &Path) -> Result<Offer, Fault> {
-    link::Link::open(path, 0).map(|link| link.offer)
+pub fn offer(target: &Target) -> Result<Offer, Fault> {
+    link::Link::open(target, 0).map(|link| link.offer)
 }
 
 /// All checks of a device that offers this, by name, in the order they run in.
@@ -36,14 +35,15 @@ pub fn names(offer: &Offer) -> Vec<String> {
     cases(offer).into_iter().map(|case| case.name).collect()
 }
 
-/// Runs all checks and reports each row as it comes. A check that fails does not end the run.
-pub fn run(path: &Path, offer: &Offer, stop: &AtomicBool, tell: &mut dyn FnMut(&Row)) -> Vec<Row> {
+/// Runs all checks and reports each row as it comes. A check that fails does not end the run; one that is interrupted
+/// has no row.
+pub fn run(target: &Target, offer: &Offer, tell: &mut dyn FnMut(&Row)) -> Vec<Row> {
     let mut rows = Vec::new();
     for case in cases(offer) {
-        if stop.load(Ordering::Relaxed) {
+        let row = case.run(target);
+        if target.is_stopped() {
             break;
         }
-        let row = case.run(path);
         tell(&row);
         rows.push(row);
     }
@@ -55,5 +55,6 @@ fn cases(offer: &Offer) -> Vec<Case> {
     cases.extend(private::cases(offer));
     cases.extend(hostile::cases(offer));
     cases.extend(rings::cases());
+    cases.extend(resources::cases(offer));
     cases
 }

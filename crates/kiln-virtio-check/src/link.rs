@@ -6,9 +6,9 @@ use std::fs::File;
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +17,9 @@ use kiln_virtio::wire::control::Created;
 use kiln_virtio::wire::{config, feature, Config, Control, Features, Request, Status};
 use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::net::{recv, RecvFlags};
+use rustix::net::{
+    connect, recv, socket_with, AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
 use vhost::vhost_user::message::{
     VhostUserConfigFlags, VhostUserProtocolFeatures, VhostUserVirtioFeatures,
 };
@@ -39,6 +41,8 @@ pub(crate) const RING: u16 = 64;
 const EVENT_IDX: u64 = 1 << 29;
 const INDIRECT: u64 = 1 << 28;
 const VERSION_1: u64 = 1 << 32;
+pub(crate) const IN_ORDER: u64 = 1 << 35;
+pub(crate) const RING_RESET: u64 = 1 << 40;
 
 /// `VIRTQ_DESC_F_*`.
 pub(crate) const NEXT: u16 = 1;
@@ -46,11 +50,30 @@ pub(crate) const WRITE: u16 = 2;
 pub(crate) const TABLE: u16 = 4;
 
 /// Why there is no answer.
+pub(crate) const STOPPED: &str = "it was interrupted";
 pub(crate) const GONE: &str = "it closed the connection";
 pub(crate) const SILENT: &str = "no answer came";
 
 /// How long a device may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often a wait looks at whether it was interrupted.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The device that is checked.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its socket.
+    pub path: PathBuf,
+    /// Ends all waits once it is set.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Target {
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
 
 /// What a device says it has.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +90,8 @@ pub enum Fault {
     Connect(String),
     /// Something answers on the socket, but it is not a virtio-crypto device.
     Device(String),
+    /// Ctrl-C came before an answer.
+    Stopped,
 }
 
 impl fmt::Display for Fault {
@@ -74,6 +99,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Connect(e) => write!(f, "cannot connect: {e}: start a device there"),
             Fault::Device(e) => write!(f, "no virtio-crypto device is there: {e}"),
+            Fault::Stopped => f.write_str(STOPPED),
         }
     }
 }
@@ -97,11 +123,35 @@ pub(crate) struct Descriptor {
 }
 
 struct Ring {
+    /// Its number.
+    index: usize,
     base: usize,
     kick: Arc<EventFd>,
-    _call: EventFd,
+    call: EventFd,
     avail: u16,
     used: u16,
+}
+
+impl Ring {
+    /// Starts it from its first entry on.
+    fn start(&self, frontend: &mut Frontend, memory: &MmapRegion) -> vhost::Result<()> {
+        let at = |offset| memory.as_ptr() as u64 + offset as u64;
+        let addresses = VringConfigData {
+            queue_max_size: RING,
+            queue_size: RING,
+            flags: 0,
+            desc_table_addr: at(self.base),
+            avail_ring_addr: at(offset_of_avail(self.base)),
+            used_ring_addr: at(offset_of_used(self.base)),
+            log_addr: None,
+        };
+        frontend.set_vring_num(self.index, RING)?;
+        frontend.set_vring_addr(self.index, &addresses)?;
+        frontend.set_vring_base(self.index, 0)?;
+        frontend.set_vring_call(self.index, &self.call)?;
+        frontend.set_vring_kick(self.index, &self.kick)?;
+        frontend.set_vring_enable(self.index, true)
+    }
 }
 
 /// Memory that is shared with the device.
@@ -124,7 +174,8 @@ pub(crate) struct Link {
     memory: Shared,
     _file: File,
     socket: UnixStream,
-    _frontend: Frontend,
+    target: Target,
+    frontend: Frontend,
 }
 
 /// What a device answered.
@@ -144,7 +195,11 @@ pub(crate) enum Came {
     /// The device closed the connection.
     Gone,
     Silence,
+    Stopped,
 }
+
+/// What a ring takes of the memory.
+const RING_BYTES: usize = 0x3000;
 
 fn offset_of_avail(base: usize) -> usize {
     base + 0x1000
@@ -159,20 +214,20 @@ impl Link {
     ///
     /// # Errors
     /// It cannot be reached, or does not agree.
-    pub(crate) fn open(path: &Path, wanted: u64) -> Result<Link, Fault> {
-        let socket = UnixStream::connect(path).map_err(|e| Fault::Connect(e.to_string()))?;
-        let connect = |e: std::io::Error| Fault::Connect(e.to_string());
-        // The protocol's library waits for an answer for ever.
-        let guard = socket.try_clone().map_err(connect)?;
-        let (_done, waiting) = channel::<()>();
-        thread::spawn(move || {
-            if waiting.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                let _ = guard.shutdown(Shutdown::Both);
-            }
-        });
-        let again = socket.try_clone().map_err(connect)?;
+    pub(crate) fn open(target: &Target, wanted: u64) -> Result<Link, Fault> {
+        match Link::shake_hands(target, wanted) {
+            Err(_) if target.is_stopped() => Err(Fault::Stopped),
+            result => result,
+        }
+    }
+
+    fn shake_hands(target: &Target, wanted: u64) -> Result<Link, Fault> {
+        let of_connect = |e: std::io::Error| Fault::Connect(e.to_string());
+        let socket = reach(target).map_err(of_connect)?;
+        let _done = hang_up_later(target, &socket).map_err(of_connect)?;
+        let again = socket.try_clone().map_err(of_connect)?;
         let mut frontend = Frontend::from_stream(again, 256);
-        let (file, memory) = shared().map_err(connect)?;
+        let (file, memory) = shared().map_err(of_connect)?;
         let fault = |e: vhost::Error| Fault::Device(e.to_string());
         frontend.set_owner().map_err(fault)?;
         let offered = frontend.get_features().map_err(fault)?;
@@ -184,7 +239,8 @@ impl Link {
         }
         // Its queues are enabled one by one once there are protocol features.
         let ring_bits = VERSION_1 | user | EVENT_IDX | INDIRECT;
-        let taken = offered & (ring_bits & !EVENT_IDX | wanted & feature::ALL);
+        let taken =
+            offered & (ring_bits & !EVENT_IDX | wanted & (feature::ALL | IN_ORDER | RING_RESET));
         let wish = VhostUserProtocolFeatures::CONFIG
             | VhostUserProtocolFeatures::MQ
             | VhostUserProtocolFeatures::REPLY_ACK;
@@ -213,35 +269,16 @@ impl Link {
         };
         frontend.set_mem_table(&[region]).map_err(fault)?;
         let ring = |frontend: &mut Frontend, index: usize, base: usize| {
-            let at = |offset| memory.as_ptr() as u64 + offset as u64;
-            let kick = EventFd::new(libc::EFD_CLOEXEC)?;
-            let call = EventFd::new(libc::EFD_CLOEXEC)?;
-            let addresses = VringConfigData {
-                queue_max_size: RING,
-                queue_size: RING,
-                flags: 0,
-                desc_table_addr: at(base),
-                avail_ring_addr: at(offset_of_avail(base)),
-                used_ring_addr: at(offset_of_used(base)),
-                log_addr: None,
-            };
-            let start = || -> vhost::Result<()> {
-                frontend.set_vring_num(index, RING)?;
-                frontend.set_vring_addr(index, &addresses)?;
-                frontend.set_vring_base(index, 0)?;
-                frontend.set_vring_call(index, &call)?;
-                frontend.set_vring_kick(index, &kick)?;
-                frontend.set_vring_enable(index, true)
-            };
-            let mut start = start;
-            start().map_err(std::io::Error::other)?;
-            Ok(Ring {
+            let ring = Ring {
+                index,
                 base,
-                kick: Arc::new(kick),
-                _call: call,
+                kick: Arc::new(EventFd::new(libc::EFD_CLOEXEC)?),
+                call: EventFd::new(libc::EFD_CLOEXEC)?,
                 avail: 0,
                 used: 0,
-            })
+            };
+            let started = ring.start(frontend, &memory);
+            started.map(|()| ring).map_err(std::io::Error::other)
         };
         let of_io = |e: std::io::Error| Fault::Device(e.to_string());
         let data = ring(&mut frontend, 0, 0).map_err(of_io)?;
@@ -256,8 +293,24 @@ impl Link {
             memory: Shared(Arc::new(memory)),
             _file: file,
             socket,
-            _frontend: frontend,
+            target: target.clone(),
+            frontend,
         })
+    }
+
+    /// Stops a queue and starts it from its first entry on, as a driver that resets it (2.6.1).
+    pub(crate) fn reset_queue(&mut self, queue: Queue) -> Result<(), String> {
+        let _done = hang_up_later(&self.target, &self.socket).map_err(|e| e.to_string())?;
+        let ring = &mut self.rings[queue as usize];
+        let front_end = &mut self.frontend;
+        let stopped = front_end.set_vring_enable(ring.index, false);
+        stopped
+            .and_then(|()| front_end.get_vring_base(ring.index))
+            .map_err(|e| e.to_string())?;
+        (ring.avail, ring.used) = (0, 0);
+        self.memory.write(ring.base, &[0; RING_BYTES]);
+        ring.start(front_end, &self.memory.0)
+            .map_err(|e| e.to_string())
     }
 
     /// Bytes into the memory.
@@ -335,6 +388,9 @@ impl Link {
             if turn % 64 == 63 && hung_up(&self.socket) {
                 return Came::Gone;
             }
+            if self.target.is_stopped() {
+                return Came::Stopped;
+            }
             if Instant::now() >= until {
                 return if hung_up(&self.socket) {
                     Came::Gone
@@ -393,6 +449,7 @@ impl Link {
             )),
             Came::Gone => Err(GONE.into()),
             Came::Silence => Err(SILENT.into()),
+            Came::Stopped => Err(STOPPED.into()),
         }
     }
 
@@ -470,6 +527,43 @@ fn shared() -> std::io::Result<(File, MmapRegion)> {
         .build()
         .map_err(std::io::Error::other)?;
     Ok((file, memory))
+}
+
+/// Connects. A device that accepts nothing has an end of connections that wait; behind it a connect would wait, too.
+pub(crate) fn reach(target: &Target) -> std::io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(&target.path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match connect(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::AGAIN) if !target.is_stopped() && Instant::now() < until => {
+                thread::sleep(LOOK);
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+    let socket = UnixStream::from(socket);
+    socket.set_nonblocking(false)?;
+    Ok(socket)
+}
+
+/// Hangs up on a device that does not answer in time, or when the checks are interrupted: the protocol's library waits for
+/// ever. Not after what comes back is dropped.
+pub(crate) fn hang_up_later(target: &Target, socket: &UnixStream) -> std::io::Result<Sender<()>> {
+    let (done, waiting) = channel();
+    let (target, socket) = (target.clone(), socket.try_clone()?);
+    let until = Instant::now() + PATIENCE;
+    thread::spawn(move || {
+        while waiting.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            if target.is_stopped() || Instant::now() > until {
+                let _ = socket.shutdown(Shutdown::Both);
+                break;
+            }
+        }
+    });
+    Ok(done)
 }
 
 fn hung_up(socket: &UnixStream) -> bool {

@@ -139,7 +139,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         ),
     ];
     let case = |(name, algo, check): Check| match offer.config.offers(Service::Akcipher, algo) {
-        true => Case::new(name, move |path| check(&mut open(path, 0)?)),
+        true => Case::new(name, move |target| check(&mut open(target, 0)?)),
         false => Case::skip(name, "not offered"),
     };
     checks.into_iter().map(case).collect()

@@ -1,7 +1,6 @@
 //! Descriptors and rings that a hostile driver makes. A device answers such a queue with an error, with nothing or by
 //! hanging up; it writes nowhere but where it may, and it serves other drivers, one of them all the while.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -11,7 +10,9 @@ use kiln_virtio::wire::data::Mode;
 use crate::case::Case;
 use crate::conform::{create, describe, in_session, open, usable};
 use crate::hostile::next_driver;
-use crate::link::{Came, Descriptor, Link, Queue, BASE, MEMORY, NEXT, RING, ROOM, TABLE, WRITE};
+use crate::link::{
+    Came, Descriptor, Link, Queue, Target, BASE, MEMORY, NEXT, RING, ROOM, TABLE, WRITE,
+};
 use crate::vectors::Vector;
 
 /// How long a device is watched after a ring that it may ignore.
@@ -128,24 +129,24 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
     ];
     let ring = acts.into_iter().map(|(name, act)| {
-        Case::new(name, move |path| {
+        Case::new(name, move |target| {
             let vector = |link: &Link| usable(&link.offer).ok_or("no known algorithm");
-            let mut link = open(path, 0)?;
+            let mut link = open(target, 0)?;
             let vector = vector(&link)?;
-            hostile(path, &mut link, &vector, act)
+            hostile(target, &mut link, &vector, act)
         })
     });
-    let gone = Case::new("a driver that goes with requests in flight", |path| {
+    let gone = Case::new("a driver that goes with requests in flight", |target| {
         for _ in 0..20 {
-            let mut link = open(path, 0)?;
+            let mut link = open(target, 0)?;
             let vector = usable(&link.offer).ok_or("no known algorithm")?;
             let bytes = request(&mut link, &vector)?;
             chain(&mut link, &bytes, BASE + (ROOM + 0x4000) as u64, 33);
         }
-        let link = open(path, 0)?;
+        let link = open(target, 0)?;
         let vector = usable(&link.offer).ok_or("no known algorithm")?;
         drop(link);
-        next_driver(path, &vector)
+        next_driver(target, &vector)
     });
     ring.chain([gone]).collect()
 }
@@ -160,14 +161,14 @@ fn request(link: &mut Link, vector: &Vector) -> Result<Vec<u8>, String> {
 }
 
 pub(crate) fn hostile(
-    path: &Path,
+    target: &Target,
     link: &mut Link,
     vector: &Vector,
     act: Act,
 ) -> Result<(), String> {
     let bytes = request(link, vector)?;
     // A device that serves one driver at a time has no other driver to harm meanwhile.
-    let mut other = Link::open(path, 0).ok();
+    let mut other = Link::open(target, 0).ok();
     link.write(CANARY, &[0x5c; CANARY_LEN]);
     act(link, &bytes);
     if let Came::Used(id, len) = link.wait(Queue::Data, WATCHED) {
@@ -182,7 +183,7 @@ pub(crate) fn hostile(
         in_session(other, vector).map_err(|e| format!("another driver meanwhile: {e}"))?;
     }
     drop(other);
-    next_driver(path, vector)
+    next_driver(target, vector)
 }
 
 fn piece(offset: usize, len: usize, flags: u16, next: u16) -> Descriptor {

@@ -1,20 +1,21 @@
 //! Kiln's own device passes all checks, and each kind of check can fail.
 
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::os::fd::{AsFd, IntoRawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::thread;
 
 use kiln_device::{Config, Limits, Server};
 use kiln_virtio::wire::Status;
 
 use crate::conform::{open, usable};
+use crate::link::{Came, Queue, PATIENCE};
 use crate::rings::{hostile, CANARY};
-use crate::{names, offer, run, Verdict};
+use crate::{names, offer, run, Fault, Target, Verdict};
 
-/// Run `check` while a device serves at its path.
-fn served(max_request: usize, check: impl FnOnce(&Path)) {
+/// Run `check` while a device serves.
+fn served(max_request: usize, check: impl FnOnce(&Target)) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("device");
     let config = Config {
@@ -28,59 +29,172 @@ fn served(max_request: usize, check: impl FnOnce(&Path)) {
         // A sandbox is for good: this process does other things, too. And it is not the program that serves a guest.
         sandbox: false,
         isolation: false,
+        shares_process: true,
         ..Config::default()
     };
     let server = Server::bind(config).unwrap();
     let (stop, rings) = UnixStream::pair().unwrap();
     thread::scope(|s| {
         s.spawn(|| server.run(rings.as_fd()).unwrap());
-        check(&path);
+        check(&Target {
+            path,
+            stop: Default::default(),
+        });
         drop(stop);
     });
 }
 
 #[test]
 fn own_device() {
-    served(Limits::default().max_request, |path| {
-        let offer = offer(path).unwrap();
-        let names = names(&offer);
-        let mut told = 0;
-        let rows = run(path, &offer, &AtomicBool::new(false), &mut |_| told += 1);
-        assert_eq!((rows.len(), told), (names.len(), names.len()));
+    served(Limits::default().max_request, |target| {
+        let offer = offer(target).unwrap();
+        assert!(names(&offer).len() >= 130, "{}", names(&offer).len());
+        // A front end whose memory goes ends the process that serves it, which is this one here.
+        let cases = crate::cases(&offer).into_iter();
+        let ends =
+            |name: &str| is_of_a_front_end(name) || name.starts_with("INFLIGHT_SHMFD: notes");
+        let cases: Vec<_> = cases.filter(|case| !ends(&case.name)).collect();
+        let rows: Vec<_> = cases.into_iter().map(|case| case.run(target)).collect();
         let failed: Vec<_> = rows
             .iter()
             .filter(|row| matches!(row.verdict, Verdict::Fail(_)))
             .collect();
         assert!(failed.is_empty(), "{failed:#?}");
         let passed = rows.iter().filter(|row| row.verdict == Verdict::Pass);
-        assert!(passed.count() > 60);
+        assert!(passed.count() > 100);
     });
+}
+
+fn is_of_a_front_end(name: &str) -> bool {
+    name.starts_with("a front end with ")
+}
+
+/// The control: each check of a front end fails on a device that goes when such a one speaks to it.
+#[test]
+fn what_a_front_end_does_to_all_others_is_seen() {
+    served(4096, |target| {
+        let offer = offer(target).unwrap();
+        let cases = crate::cases(&offer).into_iter();
+        let mut n = 0;
+        for case in cases.filter(|case| is_of_a_front_end(&case.name)) {
+            let fragile = Fragile::start();
+            let target = Target {
+                path: fragile.path.clone(),
+                stop: target.stop.clone(),
+            };
+            let row = case.run(&target);
+            let Verdict::Fail(what) = &row.verdict else {
+                panic!("{row:?}");
+            };
+            assert!(what.starts_with("another driver meanwhile"), "{row:?}");
+            n += 1;
+        }
+        assert!(n >= 18, "{n}");
+    });
+}
+
+/// A device that serves one connection well, and is gone for all once there is a second.
+struct Fragile {
+    path: std::path::PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl Fragile {
+    fn start() -> Fragile {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fragile");
+        let listener = UnixListener::bind(&path).unwrap();
+        thread::spawn(move || {
+            let (first, _) = listener.accept().unwrap();
+            let config = Config {
+                inherited: vec![first.into_raw_fd()],
+                queues: 1,
+                sandbox: false,
+                isolation: false,
+                shares_process: true,
+                ..Config::default()
+            };
+            let server = Server::bind(config).unwrap();
+            let (stop, rings) = UnixStream::pair().unwrap();
+            thread::scope(|s| {
+                s.spawn(|| server.run(rings.as_fd()).unwrap());
+                let second = listener.accept();
+                drop((stop, second));
+            });
+        });
+        Fragile { path, _dir: dir }
+    }
 }
 
 /// A device that serves less than it offers, one that accepts what is wrong, one that writes where it must not, one
 /// that is gone afterwards.
 #[test]
 fn checks_can_fail() {
-    served(8, |path| {
-        let mut cases = crate::conform::cases(&offer(path).unwrap());
+    served(8, |target| {
+        let mut cases = crate::conform::cases(&offer(target).unwrap());
         let at = cases.iter().position(|c| c.name == "legacy: aes-cbc");
-        let row = cases.swap_remove(at.unwrap()).run(path);
+        let row = cases.swap_remove(at.unwrap()).run(target);
         let Verdict::Fail(what) = &row.verdict else {
             panic!("{row:?}")
         };
         assert!(what.contains("status err"), "{what}");
     });
-    served(4096, |path| {
-        let mut link = open(path, 0).unwrap();
+    served(4096, |target| {
+        let mut link = open(target, 0).unwrap();
         let vector = usable(&link.offer).unwrap();
         let accepts = crate::hostile::refused("accepts", &vector, |_, _| Ok(Status::Ok));
-        assert_eq!(accepts.run(path).status(), "fail");
+        assert_eq!(accepts.run(target).status(), "fail");
         let refuses = crate::hostile::refused("refuses", &vector, |_, _| Ok(Status::Err));
-        assert_eq!(refuses.run(path).status(), "pass");
-        let gone = crate::hostile::next_driver(Path::new("/no/such"), &vector);
+        assert_eq!(refuses.run(target).status(), "pass");
+        let nowhere = Target {
+            path: "/no/such".into(),
+            stop: Default::default(),
+        };
+        let gone = crate::hostile::next_driver(&nowhere, &vector);
         assert!(gone.unwrap_err().starts_with("the next driver"));
-        assert_eq!(hostile(path, &mut link, &vector, |_, _| ()), Ok(()));
-        let wrote = hostile(path, &mut link, &vector, |link, _| link.write(CANARY, &[0]));
+        assert_eq!(hostile(target, &mut link, &vector, |_, _| ()), Ok(()));
+        let wrote = hostile(target, &mut link, &vector, |link, _| {
+            link.write(CANARY, &[0])
+        });
         assert_eq!(wrote, Err("it wrote where nothing was writable".into()));
+    });
+}
+
+/// One that answers nothing, or does not even accept: neither the checks nor Ctrl-C wait for it.
+#[test]
+fn a_silent_device_holds_nothing_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("silent");
+    let silent = UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&silent, 1).unwrap();
+    let target = Target {
+        path: path.clone(),
+        stop: Default::default(),
+    };
+    let fault = offer(&target).unwrap_err();
+    assert!(matches!(fault, Fault::Device(_)), "{fault}");
+    let stopped = Target {
+        path,
+        stop: Arc::new(true.into()),
+    };
+    assert_eq!(offer(&stopped).unwrap_err(), Fault::Stopped);
+    // The kernel keeps some connections that are not accepted, and then no more.
+    let mut waiting = Vec::new();
+    let fault = loop {
+        match crate::link::reach(&stopped) {
+            Ok(socket) => waiting.push(socket),
+            Err(e) => break e,
+        }
+    };
+    assert_eq!(fault.kind(), std::io::ErrorKind::WouldBlock);
+
+    served(4096, |target| {
+        let mut link = open(target, 0).unwrap();
+        assert_eq!(link.wait(Queue::Data, PATIENCE / 50), Came::Silence);
+        target.stop.store(true, Ordering::Relaxed);
+        assert_eq!(link.wait(Queue::Data, PATIENCE), Came::Stopped);
+        let mut told = 0;
+        let offer = link.offer;
+        assert!(run(target, &offer, &mut |_| told += 1).is_empty() && told == 0);
     });
 }

@@ -1,49 +1,13 @@
-//! No memory is given back with a key in it: an allocator that looks at what it is given back.
+//! No memory is given back with a key in it.
 
 mod common;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod looking;
 
 use common::{hex, Case, Driver};
 use kiln_virtio::wire::algo::{aead, akcipher, cipher, mac, OP_ENCRYPT};
 use kiln_virtio::wire::data::Mode;
 use kiln_virtio::wire::{Action, Control, Status};
-
-/// The first bytes of every key here; expanded AES and ChaCha20 keys begin with the key.
-const MARK: [u8; 16] = *b"\x93kiln's own mark";
-
-static FOUND: AtomicUsize = AtomicUsize::new(0);
-
-struct Looking;
-
-// SAFETY: the system's allocator; memory is read before it is given back.
-unsafe impl GlobalAlloc for Looking {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: still allocated, with this size, zeroed at first.
-        let bytes = unsafe { std::slice::from_raw_parts(at, layout.size()) };
-        if bytes.windows(MARK.len()).any(|w| w == MARK) {
-            FOUND.fetch_add(1, Ordering::Relaxed);
-        }
-        // SAFETY: the caller's promises.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-#[global_allocator]
-static LOOKING: Looking = Looking;
-
-/// What was found while `run` ran.
-fn found(run: impl FnOnce()) -> usize {
-    let before = FOUND.load(Ordering::Relaxed);
-    run();
-    FOUND.load(Ordering::Relaxed) - before
-}
+use looking::{found, MARK};
 
 #[test]
 fn keys_do_not_outlive_their_sessions() {

@@ -334,3 +334,35 @@ fn a_reproduction_is_followed_without_kiln() {
     fs::write(reduced.join("subject.i"), "int x = ;\n").unwrap();
     assert!(!step("interesting.sh", &reduced).status.success());
 }
+
+/// Another user can make directories in TMPDIR under all names that can be guessed, with links in them that a compiler
+/// would follow.
+#[test]
+fn links_that_others_planted_in_tmpdir_are_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let [precious, modes, cc] = ["precious", "modes", "cc"].map(|name| dir.path().join(name));
+    fs::write(&precious, "precious").unwrap();
+    // Says how private the directory is that it writes to. What comes after the first questions fails, to be quick.
+    let script = format!(
+        "case \" $* \" in *' out.s '*) stat -c %a . >>{} ;; *' -c '*) exit 1 ;; esac\nexec gcc \"$@\"",
+        modes.display()
+    );
+    wrapper(&cc, &script);
+    let plant = "for n in 0 1 2 3 4 5 6 7 8 9; do\n\
+                 mkdir \"$TMPDIR/kiln-cc-$$-$n\" && ln -s ../precious \"$TMPDIR/kiln-cc-$$-$n/out.s\"\n\
+                 done\nexec \"$@\"";
+    Command::new("sh")
+        .args(["-c", plant, "sh", env!("CARGO_BIN_EXE_kiln")])
+        .args(["compilers", "--quick", "--opt", "O2", "--cc"])
+        .arg(&cc)
+        .env("TMPDIR", dir.path())
+        .env("XDG_CACHE_HOME", CACHE)
+        .output()
+        .unwrap();
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+    let modes = fs::read_to_string(&modes).unwrap();
+    assert!(
+        modes.lines().count() > 0 && modes.lines().all(|m| m == "700"),
+        "{modes}"
+    );
+}

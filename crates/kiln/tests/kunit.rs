@@ -158,3 +158,59 @@ fn planted_faults_are_found_in_the_suites_that_test_them() {
     );
     assert_eq!(failed("sha3"), BTreeSet::new());
 }
+
+/// What the kernel's build printed in the last run on a tree: nothing, if Kiln compiled what had to be compiled.
+fn build_log(record: &str) -> String {
+    let record: Value = serde_json::from_str(record).expect("JSON");
+    let notes = record["notes"].as_array().expect("notes");
+    let mut notes = notes.iter().filter_map(Value::as_str);
+    let cache = notes.find_map(|note| note.strip_prefix("built in "));
+    fs::read_to_string(Path::new(cache.expect("a note names the cache")).join("log")).unwrap()
+}
+
+#[test]
+fn an_edit_takes_effect_without_a_run_of_the_whole_build() {
+    let Some(tree) = next_tree() else { return };
+    let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited-next/linux");
+    let tree = Edited::at(&tree, &at);
+    let (code, header) = ("lib/crypto/sha256.c", "lib/crypto/x86/sha256.h");
+    let run = || kiln_keeping(&["test", "--tree", tree.path(), "--suite", "sha256", "--json"]);
+    // Ends so, and with or without the build.
+    let expect = |status: i32, built: bool, what: &str| {
+        let done = run();
+        assert_eq!(done.status, status, "{what}: {}", done.stderr);
+        let log = build_log(&done.stdout());
+        assert_eq!(log.is_empty(), !built, "{what}: {log}");
+    };
+    assert_eq!(run().status, 0);
+    expect(0, false, "no edit");
+    tree.replace(code, "0x428a2f98", "0x428a2f99");
+    expect(1, false, "a wrong constant in a source");
+    tree.restore(code);
+    expect(0, false, "the source as it was");
+    tree.replace(header, "asm_fn(state, data, nblocks); ", "");
+    expect(1, false, "a header in which nothing is computed");
+    // Back to a file that is older than all objects: make alone would not see it.
+    let path = tree.dir().join(header);
+    tree.restore(header);
+    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    fs::File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_modified(old)
+        .unwrap();
+    expect(0, false, "an older header");
+    tree.edit("lib/crypto/Makefile", |text| text + "# edited\n");
+    expect(0, true, "a Makefile");
+    tree.replace(
+        code,
+        "static const u32 sha256_K[64]",
+        "static u32 sha256_K[",
+    );
+    let broken = run();
+    assert_ne!(broken.status, 0);
+    assert!(broken.stderr.contains("sha256.c"), "{}", broken.stderr);
+    tree.restore(code);
+    expect(0, true, "after an edit that did not compile");
+}

@@ -3,25 +3,13 @@
 mod common;
 mod edited;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use common::tree::{given_tree, kiln_keeping};
+use common::oracle::rows;
+use common::tree::{given_tree, kiln_keeping, tree_of};
 use edited::Edited;
 use serde_json::Value;
-
-/// The rows of an oracle, of these algorithms or drivers.
-fn rows(tree: &str, oracle: &str, names: &[&str], status: i32) -> Vec<Value> {
-    let mut args = vec!["test", "--json", "--seed", "1", "--tree", tree, "--oracle"];
-    args.push(oracle);
-    args.extend(names);
-    let run = kiln_keeping(&args);
-    assert_eq!(run.status, status, "{}\n{}", run.stderr, run.stdout());
-    let record: Value = serde_json::from_str(&run.stdout()).expect("JSON");
-    let rows = record["rows"].as_array().expect("rows").clone();
-    rows.into_iter()
-        .filter(|r| r["suite"] == "oracle")
-        .collect()
-}
 
 /// Replaces the first of a text in a file of the tree.
 type Edit = (&'static str, &'static str, &'static str);
@@ -96,6 +84,83 @@ const EDITS: [Edit; 16] = [
     ("crypto/ccm.c", "	memset(ctx->dg, 0, bs);", ""),
 ];
 
+/// Faults that were added later.
+const MORE_EDITS: [Edit; 15] = [
+    // context: an allocation that may sleep. values: the carry of a counter.
+    (
+        "crypto/hctr2.c",
+        "	return hctr2_crypt(req, true);",
+        "	kfree(kmalloc(8, GFP_KERNEL));\n	return hctr2_crypt(req, true);",
+    ),
+    (
+        "arch/x86/crypto/sm4-aesni-avx-asm_64.S",
+        "	vpslldq $8, tmp, tmp;        \\\n	vpsubq tmp, x, x;",
+        "	vpslldq $8, tmp, tmp;",
+    ),
+    // registers: one that is the caller's; the direction flag; MXCSR; upper halves; garbage above an argument of 32 bits; an
+    // aligned stack.
+    (
+        "arch/x86/crypto/serpent-avx-x86_64-asm_64.S",
+        "SYM_FUNC_START(serpent_ecb_enc_8way_avx)\n",
+        "SYM_FUNC_START(serpent_ecb_enc_8way_avx)\n	xorl %r15d, %r15d;\n",
+    ),
+    (
+        "arch/x86/crypto/twofish-avx-x86_64-asm_64.S",
+        "SYM_FUNC_START(twofish_ecb_enc_8way)\n",
+        "SYM_FUNC_START(twofish_ecb_enc_8way)\n	std;\n",
+    ),
+    (
+        "arch/x86/crypto/cast6-avx-x86_64-asm_64.S",
+        "SYM_FUNC_START(cast6_ecb_enc_8way)\n",
+        "SYM_FUNC_START(cast6_ecb_enc_8way)\n	pushq $0x1f80;\n	ldmxcsr (%rsp);\n	popq %rax;\n",
+    ),
+    (
+        "arch/x86/crypto/aes-xts-avx-x86_64.S",
+        ".if VL > 16\n	vzeroupper\n.endif",
+        "",
+    ),
+    (
+        "arch/x86/crypto/twofish-avx-x86_64-asm_64.S",
+        "SYM_FUNC_START(twofish_ecb_dec_8way)\n",
+        "SYM_FUNC_START(twofish_ecb_dec_8way)\n	vmovaps %xmm0, -32(%rsp);\n",
+    ),
+    // features: code for GFNI, BMI2 and AVX2 where nothing asks for them.
+    (
+        "arch/x86/crypto/aria_aesni_avx_glue.c",
+        "	if (boot_cpu_has(X86_FEATURE_GFNI) && IS_ENABLED(CONFIG_AS_GFNI)) {",
+        "	if (IS_ENABLED(CONFIG_AS_GFNI)) {",
+    ),
+    (
+        "arch/x86/crypto/sha1_ssse3_glue.c",
+        "		&& boot_cpu_has(X86_FEATURE_BMI2))",
+        "		)",
+    ),
+    (
+        "arch/x86/crypto/nhpoly1305-avx2-glue.c",
+        "	if (!boot_cpu_has(X86_FEATURE_AVX2) ||\n",
+        "	if (\n",
+    ),
+    // bounds
+    ("arch/x86/crypto/nhpoly1305-avx2-glue.c", "SZ_4K", "SZ_32M"),
+    ("arch/x86/crypto/nhpoly1305-sse2-glue.c", "SZ_4K", "SZ_1M"),
+    (
+        "arch/x86/crypto/polyval-clmulni_glue.c",
+        "min(srclen, 4096U)",
+        "min(srclen, 1u << 25)",
+    ),
+    // Crashes, one in a driver and one in the thread of cryptd's that calls a driver.
+    (
+        "arch/x86/crypto/camellia_aesni_avx_glue.c",
+        "static int ecb_encrypt(struct skcipher_request *req)\n{\n",
+        "static int ecb_encrypt(struct skcipher_request *req)\n{\n	if (req->cryptlen > 100)\n		*(volatile int *)16 = 0;\n",
+    ),
+    (
+        "crypto/cryptd.c",
+        "	if (likely(subreq))\n		err = crypto_skcipher_encrypt(subreq);",
+        "	if (subreq && subreq->cryptlen > 100 &&\n	    strstr(crypto_skcipher_driver_name(crypto_skcipher_reqtfm(subreq)), \"cast6\"))\n		*(volatile int *)32 = 0;\n	if (likely(subreq))\n		err = crypto_skcipher_encrypt(subreq);",
+    ),
+];
+
 /// For each oracle: the driver, the rule, and the function where that is known.
 const EXPECTED: [(&str, &str, &str, &str); 16] = [
     (
@@ -146,26 +211,94 @@ const EXPECTED: [(&str, &str, &str, &str); 16] = [
     ("fill", "cbcmac(aes-aesni)", "uninitialised", "cbcmac"),
 ];
 
-#[test]
-fn planted_faults_are_found_and_named() {
-    let Some(tree) = given_tree() else { return };
+/// Of the faults that were added later.
+const MORE_EXPECTED: [(&str, &str, &str, &str); 13] = [
+    (
+        "context",
+        "hctr2_base(xctr-aes-aesni,polyval-clmulni)",
+        "sleep",
+        "hctr2_",
+    ),
+    ("values", "ctr-sm4-aesni-avx", "answer", ""),
+    (
+        "registers",
+        "ecb-serpent-avx",
+        "preserved",
+        "serpent_ecb_enc_8way_avx",
+    ),
+    ("registers", "ecb-twofish-avx", "direction", "ecb_encrypt"),
+    (
+        "registers",
+        "ecb-twofish-avx",
+        "crash",
+        "twofish_ecb_dec_8way",
+    ),
+    ("registers", "ecb-cast6-avx", "mxcsr", "ecb_encrypt"),
+    ("registers", "xts-aes-vaes-avx2", "upper-halves", "xts_"),
+    (
+        "features",
+        "ecb-aria-avx",
+        "feature",
+        "aria_aesni_avx_gfni_",
+    ),
+    ("features", "sha1-avx2", "feature", "sha1_transform_avx2"),
+    ("features", "nhpoly1305-avx2", "feature", "nh_avx2"),
+    (
+        "bounds",
+        "nhpoly1305-avx2",
+        "unbounded-section",
+        "nhpoly1305_avx2_update",
+    ),
+    (
+        "bounds",
+        "nhpoly1305-sse2",
+        "long-section",
+        "nhpoly1305_sse2_update",
+    ),
+    ("bounds", "polyval-clmulni", "unbounded-section", ""),
+];
+
+/// Those that run unless others are named.
+const QUICK: [&str; 7] = [
+    "memory", "context", "values", "leaks", "failures", "fill", "queues",
+];
+
+/// A copy of the tree with faults.
+fn planted(tree: &Path, edits: &[Edit]) -> Edited {
     let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited-oracles/linux");
-    let tree = Edited::at(&tree, &at);
-    let mut files: Vec<&str> = EDITS.iter().map(|(file, _, _)| *file).collect();
-    files.dedup();
-    files.sort_unstable();
-    files.dedup();
+    let tree = Edited::at(tree, &at);
+    let files: BTreeSet<&str> = edits.iter().map(|(file, _, _)| *file).collect();
     for file in files {
         tree.edit(file, |mut text| {
-            for (_, from, to) in EDITS.iter().filter(|(of, _, _)| *of == file) {
+            for (_, from, to) in edits.iter().filter(|(of, _, _)| *of == file) {
                 assert!(text.contains(from), "{file} has no {from:?}");
                 text = text.replacen(from, to, 1);
             }
             text
         });
     }
-    for oracle in ["memory", "context", "values", "leaks", "failures", "fill"] {
-        let expected = EXPECTED.iter().filter(|(of, ..)| *of == oracle);
+    tree
+}
+
+#[test]
+fn planted_faults_are_found_and_named() {
+    if let Some(tree) = given_tree() {
+        finds(&planted(&tree, &EDITS), &EXPECTED);
+    }
+}
+
+#[test]
+#[ignore = "of these oracles only context finds its fault so far"]
+fn faults_that_were_added_later_are_found_and_named() {
+    if let Some(tree) = given_tree() {
+        finds(&planted(&tree, &MORE_EDITS), &MORE_EXPECTED);
+    }
+}
+
+fn finds(tree: &Edited, all: &[(&str, &str, &str, &str)]) {
+    let oracles: BTreeSet<&str> = all.iter().map(|(oracle, ..)| *oracle).collect();
+    for oracle in oracles {
+        let expected = all.iter().filter(|(of, ..)| *of == oracle);
         let mut names: Vec<&str> = expected.clone().map(|(_, driver, ..)| *driver).collect();
         // The control, which is not edited.
         names.push("cbc-aes-aesni");
@@ -175,35 +308,88 @@ fn planted_faults_are_found_and_named() {
             let row = row.unwrap_or_else(|| panic!("no {driver} under {oracle}"));
             let finding = row["finding"].as_str().unwrap_or("");
             assert!(finding.contains(&format!("{rule}: ")), "{oracle}: {row}");
-            assert!(
-                finding.contains(&format!("where: {place}")),
-                "{oracle}: {row}"
-            );
+            let place = format!("where: {place}");
+            assert!(finding.contains(&place), "{oracle}: {row}");
         }
         let control = rows.iter().find(|r| r["impl"] == "cbc-aes-aesni");
         assert_eq!(control.expect("the control")["failed"], 0, "{oracle}");
     }
 }
 
-/// What the unchanged tree shows is in docs/TREES.md.
+/// The run goes on behind a crash, in whatever thread it happened.
 #[test]
-fn the_unchanged_tree_has_the_known_findings_only() {
+#[ignore = "a crash in a thread of cryptd's still ends the self-tests"]
+fn a_crash_is_of_the_driver_whose_request_it_was() {
     let Some(tree) = given_tree() else { return };
-    let known = ["xts_cts_final", "rfc4309", "krb5enc"];
-    for oracle in ["memory", "context", "values", "leaks", "failures", "fill"] {
-        let dir = tree.to_str().unwrap();
-        let all = kiln_keeping(&[
-            "test", "--json", "--seed", "1", "--tree", dir, "--oracle", oracle,
-        ]);
-        let record: Value = serde_json::from_str(&all.stdout()).expect("JSON");
-        let rows = record["rows"].as_array().expect("rows").clone();
-        assert!(rows.len() > 700, "{} rows", rows.len());
-        for row in rows.iter().filter(|r| r["failed"] != 0) {
-            let finding = row["finding"].as_str().unwrap_or("");
-            let is_known = known
-                .iter()
-                .any(|k| finding.contains(k) || row["impl"].to_string().contains(k));
-            assert!(is_known, "{row}");
-        }
+    let tree = planted(&tree, &MORE_EDITS);
+    let dir = tree.path();
+    let run = kiln_keeping(&[
+        "test", "--tree", dir, "--suite", "testmgr", "--json", "--seed", "1",
+    ]);
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let rows = run.json()["rows"].as_array().expect("rows").clone();
+    let crashed: Vec<&Value> = (rows.iter().filter(|r| r["failed"] != 0))
+        .filter(|r| r["reason"].to_string().contains("Segmentation fault"))
+        .collect();
+    let of = |driver: &str| {
+        let row = (crashed.iter()).find(|r| r["impl"].as_str().is_some_and(|i| i.contains(driver)));
+        let row = row.unwrap_or_else(|| panic!("no crash of {driver}: {crashed:#?}"));
+        row["reason"].as_str().expect("a reason").to_owned()
+    };
+    let own = of("ecb-camellia-aesni");
+    assert!(own.contains("ecb_encrypt+0x"), "{own}");
+    assert!(own.contains(" bytes, source at "), "{own}");
+    let worker = of("cast6");
+    assert!(worker.contains("cryptd_skcipher_encrypt+0x"), "{worker}");
+    // Whatever comes behind them is tested.
+    let passed = |r: &&Value| r["failed"] == 0 && r["skipped"] == 0;
+    assert!(rows.iter().filter(passed).count() > 100, "{crashed:#?}");
+}
+
+/// What unchanged trees show is in `tree/oracles/known`: it has a reason, and does not fail.
+fn has_known_findings_only(tree: &Path, least: usize) {
+    let run = kiln_keeping(&[
+        "test",
+        "--json",
+        "--seed",
+        "1",
+        "--tree",
+        tree.to_str().unwrap(),
+        "--oracle",
+        &QUICK.join(","),
+    ]);
+    let record: Value = serde_json::from_str(&run.stdout()).expect("JSON");
+    let rows = record["rows"].as_array().expect("rows").clone();
+    let failed: Vec<&Value> = rows.iter().filter(|r| r["failed"] != 0).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    for oracle in QUICK {
+        let of = rows.iter().filter(|r| r["context"] == oracle);
+        let ran = of.filter(|r| r["cases"] != 0).count();
+        assert!(ran > 100, "{oracle}: {ran} drivers");
+    }
+    let known: Vec<&Value> = rows.iter().filter(|r| r["known"] != 0).collect();
+    assert!(known.len() > least, "{known:#?}");
+    for row in known {
+        let finding = row["finding"].as_str().expect("a finding");
+        assert!(finding.contains("known: "), "{row}");
+    }
+    // An entry of the list that nothing matches would be outdated.
+    let notes = record["notes"].as_array().expect("notes");
+    let unseen = |n: &&Value| n.to_string().contains("was not seen");
+    assert_eq!(notes.iter().find(unseen), None);
+}
+
+#[test]
+fn the_unchanged_tree_has_known_findings_only() {
+    if let Some(tree) = given_tree() {
+        has_known_findings_only(&tree, 1);
+    }
+}
+
+#[test]
+fn a_current_tree_has_known_findings_only() {
+    if let Some(tree) = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel") {
+        has_known_findings_only(&tree, 1);
     }
 }

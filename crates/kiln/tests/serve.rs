@@ -1,8 +1,11 @@
 //! `kiln serve` as its users have it: the program, its sandbox closed, and guests on its socket.
 
 mod device;
+// The figures need more of them.
+#[allow(dead_code)]
 mod guest;
 mod hostile;
+#[allow(dead_code)]
 mod raw;
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -222,4 +225,58 @@ fn managers_are_told_what_it_is() {
         (out.status.code(), words.as_str()),
         (Some(0), "{\"type\":\"crypto\"}")
     );
+}
+
+/// What answers at the socket of a device that a command starts is that device: nobody else can put a socket there.
+#[test]
+fn the_device_of_a_command_is_in_a_private_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
+    command.args([
+        "ctrlq",
+        "--mode",
+        "wait",
+        "--workers",
+        "1",
+        "--seconds",
+        "60",
+    ]);
+    command.env("TMPDIR", dir.path()).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let found = || std::fs::read_dir(dir.path()).unwrap().flatten().next();
+    until("it has a device", || {
+        found().is_some_and(|entry| entry.path().join("device.sock").exists())
+    });
+    let entry = found().unwrap();
+    assert_eq!(entry.metadata().unwrap().mode() & 0o7777, 0o700);
+    let name = entry.file_name().into_string().unwrap();
+    assert!(name.starts_with("kiln-device-") && !name.contains(&child.id().to_string()));
+    // SAFETY: the child was not waited for, so the number is still its own.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    child.wait().unwrap();
+    assert!(found().is_none(), "it leaves nothing");
+}
+/// All checks of `kiln virtio-check`, those of hostile front ends among them, which need a process per guest. The control:
+/// without isolation some of these end the device.
+#[test]
+fn its_own_checks_pass_and_without_isolation_they_do_not() {
+    for isolation in [true, false] {
+        let device = Device::start(if isolation { &[] } else { &["--no-isolation"] });
+        let out = Command::new(env!("CARGO_BIN_EXE_kiln"))
+            .args(["virtio-check", "--socket"])
+            .arg(device.path("kiln.sock"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8(out.stdout).unwrap();
+        let failed: Vec<_> = said.lines().filter(|l| l.starts_with("not ok")).collect();
+        if isolation {
+            assert_eq!(failed, Vec::<&str>::new(), "{said}");
+            let passed = said.lines().filter(|l| l.starts_with("ok"));
+            assert!(passed.count() >= 130, "{said}");
+        } else {
+            let of = |what: &str| failed.iter().any(|line| line.contains(what));
+            assert!(of("memory that is cut off"), "{said}");
+        }
+    }
 }

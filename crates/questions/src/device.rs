@@ -30,9 +30,7 @@ impl Device {
         let program = env::current_exe()
             .map_err(|e| Error::lacks(format!("cannot find this program: {e}: mount /proc")))?;
         // Nobody else can have it, or guess its name: what answers at the socket is this device.
-        let dir = tempfile::Builder::new()
-            .prefix("kiln-device-")
-            .tempdir()
+        let dir = kiln_tree::make_scratch(&env::temp_dir(), "kiln-device-")
             .map_err(|e| Error::lacks(format!("{e}: set TMPDIR to a directory of yours")))?;
         let socket = dir.path().join("device.sock");
         let mut command = Command::new(program);

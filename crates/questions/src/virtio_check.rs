@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};
 use kiln_report::ktap::{self, Ktap};
-use kiln_virtio_check::{names, offer, run as check, Fault, Offer, RecordRow, Row, Verdict};
+use kiln_virtio_check::{
+    names, offer, run as check, Fault, Offer, RecordRow, Row, Target, Verdict,
+};
 
 /// Test a virtio-crypto device for correctness and safety; KTAP on stdout
 ///
@@ -42,21 +44,29 @@ impl Question for VirtioCheckArgs {
     }
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
-        let path = &self.socket;
-        let offer = offer(path).map_err(|e| {
-            let what = format!("--socket {}: {e}", path.display());
-            match e {
-                Fault::Connect(_) => Error::input(what),
-                Fault::Device(_) => Error::lacks(format!("{what}: name one's vhost-user socket")),
+        let target = Target {
+            path: self.socket.clone(),
+            stop: session.stop.clone(),
+        };
+        let what = |e: &Fault| format!("--socket {}: {e}", self.socket.display());
+        let offer = match offer(&target) {
+            Ok(offer) => offer,
+            Err(Fault::Stopped) => return Ok(Exit::Interrupted),
+            Err(e @ Fault::Connect(_)) => return Err(Error::input(what(&e))),
+            Err(e @ Fault::Device(_)) => {
+                let what = what(&e);
+                return Err(Error::lacks(format!(
+                    "{what}: name one's vhost-user socket"
+                )));
             }
-        })?;
+        };
         let json = session.global.json;
         let out: Box<dyn Write> = match json {
             true => Box::new(io::sink()),
             false => Box::new(io::stdout()),
         };
         let mut ktap = Ktap::new(out, names(&offer).len(), &head(&offer));
-        let rows = check(path, &offer, &session.stop, &mut |row| {
+        let rows = check(&target, &offer, &mut |row| {
             let verdict = match &row.verdict {
                 Verdict::Pass => ktap::Verdict::Ok,
                 Verdict::Skip(why) => ktap::Verdict::Skip(why.clone()),

@@ -1,15 +1,21 @@
 //! What happens to each message: it is passed on, corrected, or answered here. No socket is touched, so that tests and
 //! fuzzers can try any bytes.
 
+use std::sync::Arc;
+
 use kiln_virtio::wire::Features;
 
 use super::error::Error;
 use super::memory;
-use super::message::{request, Message, CRYPTO_SESSION, NEED_REPLY, VERSION};
+use super::message::{request, Message, CRYPTO_SESSION, NEED_REPLY, STATUS, VERSION};
 use super::session::{self, Sessions};
+use super::status::{Health, Status};
 
 /// The number of a queue in SET_VRING_KICK; the bit above says that there is no descriptor.
 const QUEUE: u64 = 0xff;
+
+/// Protocol features of the adapter.
+const OWN: u64 = CRYPTO_SESSION | STATUS;
 
 /// Where a message goes.
 #[derive(Debug)]
@@ -23,6 +29,10 @@ pub enum To {
 pub struct Conversation {
     /// The front end took the messages about sessions: it is QEMU's cryptodev.
     sessions: bool,
+    /// It may set and ask for the device status.
+    has_status: bool,
+    status: Status,
+    health: Arc<Health>,
     /// Feature bits that it took.
     features: u64,
     /// The device was sent something that it may not have seen yet.
@@ -34,6 +44,14 @@ pub struct Conversation {
 }
 
 impl Conversation {
+    /// With a device that says how it is.
+    pub(crate) fn new(health: Arc<Health>) -> Conversation {
+        Conversation {
+            health,
+            ..Conversation::default()
+        }
+    }
+
     /// Nothing may be read from the front end as long as this holds.
     pub fn waits(&self) -> bool {
         self.held.is_some()
@@ -42,7 +60,7 @@ impl Conversation {
     /// A message of the front end.
     ///
     /// # Errors
-    /// It is one about sessions, which were not agreed on.
+    /// It is one that was not agreed on, or sets the status to what is not one.
     pub fn handle_front_end(
         &mut self,
         mut message: Message,
@@ -53,15 +71,18 @@ impl Conversation {
             request::CREATE_CRYPTO_SESSION | request::CLOSE_CRYPTO_SESSION => {
                 return self.about_session(message, sessions);
             }
+            request::GET_STATUS | request::SET_STATUS => return self.about_status(&message),
             request::SET_MEM_TABLE => memory::trim(&mut message.payload),
             request::GET_FEATURES => self.asked = self.asked.saturating_add(1),
             request::SET_FEATURES => {
                 self.features = message.number().unwrap_or(self.features);
+                self.status.took_features();
             }
             request::SET_PROTOCOL_FEATURES => {
                 if let Some(features) = message.number() {
                     self.sessions = features & CRYPTO_SESSION != 0;
-                    message = message.with_number(features & !CRYPTO_SESSION);
+                    self.has_status = features & STATUS != 0;
+                    message = message.with_number(features & !OWN);
                 }
             }
             // QEMU's cryptodev agrees on protocol features, which leaves queues off, and never switches one on.
@@ -78,7 +99,7 @@ impl Conversation {
     pub fn handle_device(&mut self, message: Message, sessions: &Sessions) -> Vec<To> {
         match (message.request, message.number()) {
             (request::GET_PROTOCOL_FEATURES, Some(features)) => {
-                vec![To::FrontEnd(message.with_number(features | CRYPTO_SESSION))]
+                vec![To::FrontEnd(message.with_number(features | OWN))]
             }
             (request::GET_FEATURES, _) if self.asked > 0 => {
                 self.asked -= 1;
@@ -108,6 +129,25 @@ impl Conversation {
         }
         let answer = self.serve(message, sessions);
         Ok(answer.into_iter().map(To::FrontEnd).collect())
+    }
+
+    fn about_status(&mut self, message: &Message) -> Result<Vec<To>, Error> {
+        if !self.has_status {
+            return Err(Error::NotAgreed(message.request));
+        }
+        let answer = |number: u64| {
+            let answer = Message::answer(message.request, number.to_le_bytes().to_vec());
+            vec![To::FrontEnd(answer)]
+        };
+        if message.request == request::GET_STATUS {
+            return Ok(answer(self.status.get(&self.health)));
+        }
+        let bits = message.number().ok_or(Error::Status)?;
+        match self.status.set(bits, &self.health) {
+            true if message.flags & NEED_REPLY != 0 => Ok(answer(0)),
+            true => Ok(Vec::new()),
+            false => Err(Error::Status),
+        }
     }
 
     fn serve(&self, message: Message, sessions: &Sessions) -> Option<Message> {
@@ -186,7 +226,7 @@ mod tests {
         let [To::FrontEnd(message)] = &to[..] else {
             panic!("{to:?}");
         };
-        assert_eq!(message.number(), Some(0x2a9));
+        assert_eq!(message.number(), Some(0x1_02a9));
         assert_eq!(message.flags, VERSION | REPLY);
     }
 
@@ -265,6 +305,43 @@ mod tests {
     }
 
     #[test]
+    fn a_status_is_set_and_read_only_by_who_agreed_on_it() {
+        let get = || Message::new(request::GET_STATUS, VERSION, vec![]);
+        let mut conversation = Conversation::default();
+        for message in [get(), number(request::SET_STATUS, 1)] {
+            let wanted = message.request;
+            let to = conversation.handle_front_end(message, &five);
+            assert!(matches!(to, Err(Error::NotAgreed(n)) if n == wanted));
+        }
+        let agreed = number(request::SET_PROTOCOL_FEATURES, STATUS | 9);
+        let to = conversation.handle_front_end(agreed, &five).unwrap();
+        let [To::Device(passed)] = &to[..] else {
+            panic!("{to:?}");
+        };
+        assert_eq!(passed.number(), Some(9), "the device has no such feature");
+        let mut set = number(request::SET_STATUS, 3);
+        set.flags |= NEED_REPLY;
+        for (message, answer) in [
+            (number(request::SET_STATUS, 1), None),
+            (get(), Some(1)),
+            (set, Some(0)),
+            (get(), Some(3)),
+        ] {
+            let to = conversation.handle_front_end(message, &five).unwrap();
+            let got = to.first().map(|to| match to {
+                To::FrontEnd(message) => message.number().unwrap(),
+                To::Device(_) => panic!("the device is not asked"),
+            });
+            assert_eq!((to.len(), got), (usize::from(answer.is_some()), answer));
+        }
+        for wrong in [vec![], vec![0; 4], 256u64.to_le_bytes().to_vec()] {
+            let message = Message::new(request::SET_STATUS, VERSION, wrong);
+            let to = conversation.handle_front_end(message, &five);
+            assert!(matches!(to, Err(Error::Status)));
+        }
+    }
+
+    #[test]
     fn the_form_of_control_requests_is_the_one_that_was_taken() {
         for (features, len) in [(0, 16 + 56), (1, 16 + 8)] {
             let whole = |request: &[u8], answer: &mut [u8]| {
@@ -311,8 +388,16 @@ mod tests {
                     false if conversation.waits() => continue,
                     false => match conversation.handle_front_end(message, &five) {
                         Ok(to) => to,
-                        Err(_) => {
-                            prop_assert!(!conversation.sessions && (request == 26 || request == 27));
+                        Err(Error::NotAgreed(26 | 27)) => {
+                            prop_assert!(!conversation.sessions);
+                            continue;
+                        }
+                        Err(Error::NotAgreed(39 | 40)) => {
+                            prop_assert!(!conversation.has_status);
+                            continue;
+                        }
+                        Err(e) => {
+                            prop_assert!(request == 39 && matches!(e, Error::Status));
                             continue;
                         }
                     },

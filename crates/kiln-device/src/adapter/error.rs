@@ -21,8 +21,10 @@ pub enum Error {
     TooManyFds,
     /// The connection ended within a message.
     CutShort,
-    /// A message about sessions, without the protocol feature for it.
+    /// A message without the protocol feature for it.
     NotAgreed(u32),
+    /// A device status that is not one.
+    Status,
 }
 
 impl fmt::Display for Error {
@@ -41,8 +43,9 @@ impl fmt::Display for Error {
             Error::CutShort => write!(f, "the connection ended within a vhost-user message"),
             Error::NotAgreed(request) => write!(
                 f,
-                "vhost-user message {request} without the protocol feature CRYPTO_SESSION"
+                "vhost-user message {request} without the protocol feature for it"
             ),
+            Error::Status => write!(f, "a device status is one byte, in a payload of eight"),
         }
     }
 }

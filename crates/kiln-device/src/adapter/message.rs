@@ -29,6 +29,9 @@ pub(super) mod request {
     pub(crate) const SET_PROTOCOL_FEATURES: u32 = 16;
     /// Switches a queue on or off.
     pub(crate) const SET_VRING_ENABLE: u32 = 18;
+    /// The device status that the driver has set.
+    pub(crate) const SET_STATUS: u32 = 39;
+    pub(crate) const GET_STATUS: u32 = 40;
     /// QEMU's cryptodev: a session of its guest's.
     pub(crate) const CREATE_CRYPTO_SESSION: u32 = 26;
     /// The end of one.
@@ -44,6 +47,8 @@ pub(super) const NEED_REPLY: u32 = 1 << 3;
 
 /// A protocol feature: the two messages about sessions.
 pub(super) const CRYPTO_SESSION: u64 = 1 << 7;
+/// A protocol feature: the two messages about the device status.
+pub(super) const STATUS: u64 = 1 << 16;
 
 pub struct Message {
     /// What it asks, or what it answers.

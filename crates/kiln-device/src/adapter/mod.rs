@@ -5,6 +5,8 @@
 //! - QEMU's `cryptodev-vhost-user`, which sends sessions as messages (`session`) and leaves its queue off
 //!   (`conversation`).
 //!
+//! It also answers what the crate does not know: the messages about the device status (`status`).
+//!
 //! Whatever a front end sends, the worst is the end of its own connection. Room for one message is all that it takes.
 
 mod conversation;
@@ -13,9 +15,11 @@ mod memory;
 mod message;
 mod session;
 mod socket;
+mod status;
 
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
@@ -24,6 +28,7 @@ pub use conversation::{Conversation, To};
 pub use error::Error;
 pub use message::{Message, HEADER, LONGEST};
 pub use session::Sessions;
+pub use status::Health;
 
 pub(crate) use socket::Socket;
 
@@ -31,6 +36,7 @@ pub(crate) use socket::Socket;
 pub struct Adapter {
     front_end: Socket,
     device: Socket,
+    health: Arc<Health>,
 }
 
 impl Adapter {
@@ -44,23 +50,29 @@ impl Adapter {
         let adapter = Adapter {
             front_end: Socket::new(front_end),
             device: Socket::new(ours),
+            health: Arc::default(),
         };
         Ok((adapter, device))
     }
 
-    /// Passes messages until one side is gone; then the other's connection ends, too.
+    /// For a device that says how it is.
+    pub(crate) fn with_health(self, health: Arc<Health>) -> Adapter {
+        Adapter { health, ..self }
+    }
+
+    /// Passes messages until one side is gone; then the device's connection ends, too.
     ///
     /// # Errors
     /// The front end sent what no front end sends.
     pub fn run(self, sessions: &Sessions) -> Result<(), Error> {
         let done = self.pass(sessions);
-        self.front_end.shut();
+        // The front end's end is closed by whoever knows that its memory is no longer used.
         self.device.shut();
         done
     }
 
     fn pass(&self, sessions: &Sessions) -> Result<(), Error> {
-        let mut conversation = Conversation::default();
+        let mut conversation = Conversation::new(self.health.clone());
         loop {
             let (front_end, device) = self.wait(!conversation.waits())?;
             if device {
@@ -159,7 +171,7 @@ mod tests {
             let ((a, mut of_a), (b, mut of_b)) = (pipe(), pipe());
             let mut with = Message::new(request::SET_MEM_TABLE, VERSION, vec![2; 72]);
             with.fds = vec![a, b];
-            let next = Message::new(40, VERSION, vec![]);
+            let next = Message::new(36, VERSION, vec![]);
             from.send(&with).unwrap();
             from.send(&next).unwrap();
             let got = to.receive().unwrap().unwrap();
@@ -174,7 +186,7 @@ mod tests {
             of_b.read_to_string(&mut said).unwrap();
             assert_eq!(said, "ab");
             let got = to.receive().unwrap().unwrap();
-            assert_eq!((got.request, got.fds.len()), (40, 0));
+            assert_eq!((got.request, got.fds.len()), (36, 0));
         }
         drop(front_end);
         thread.join().unwrap().unwrap();

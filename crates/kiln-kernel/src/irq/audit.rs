@@ -27,6 +27,22 @@ const PRESERVED: [(i32, &str); 6] = [
     (libc::REG_R15, "r15"),
 ];
 
+/// Registers that have the first six arguments (System V ABI, 3.2.3).
+const ARGUMENTS: [i32; 6] = [
+    libc::REG_RDI,
+    libc::REG_RSI,
+    libc::REG_RDX,
+    libc::REG_RCX,
+    libc::REG_R8,
+    libc::REG_R9,
+];
+
+/// What an argument of 32 bits may have above it: whatever the register held before (3.2.3).
+const GARBAGE: i64 = 0x5a5a_a5a5 << 32;
+
+/// A jump farther than this leaves a function.
+const FAR: u64 = 1 << 14;
+
 /// An instruction that was stepped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visit {
@@ -92,6 +108,8 @@ pub(super) struct AuditState {
     before: (u64, u64),
     /// Instructions since the last one that was new or interrupted.
     idle: u64,
+    /// Functions with arguments of 32 bits, by address: a bit for each such argument.
+    narrow: Vec<(u64, u8)>,
 }
 
 impl AuditState {
@@ -107,7 +125,13 @@ impl AuditState {
             breaches: Vec::with_capacity(BREACHES),
             before: (0, 0),
             idle: 0,
+            narrow: Vec::new(),
         }
+    }
+
+    pub(super) fn set_narrow(&mut self, mut functions: Vec<(u64, u8)>) {
+        functions.sort_unstable();
+        self.narrow = functions;
     }
 
     pub(super) fn visits(&self) -> Vec<Visit> {
@@ -152,6 +176,7 @@ impl AuditState {
             (self.before, self.idle) = ((0, 0), 0);
         }
         self.follow_calls(frame, shared, step);
+        self.fill_arguments(frame);
         self.before = (rip, rsp);
         if rip == self.begin {
             // SAFETY: at the entry of a function the stack pointer points to the return address.
@@ -224,6 +249,13 @@ impl AuditState {
             }
         }
         let (before_rip, before_rsp) = self.before;
+        // A static call leads through a jump.
+        let last = self.calls.last_mut();
+        if let Some(call) = last.filter(|c| c.function == before_rip && rsp == before_rsp) {
+            if rip.abs_diff(before_rip) > LONGEST_CALL {
+                call.function = rip;
+            }
+        }
         if before_rip == 0 || rsp != before_rsp.wrapping_sub(8) {
             return;
         }
@@ -237,6 +269,23 @@ impl AuditState {
                 rsp: rsp + 8,
                 registers: PRESERVED.map(|(register, _)| frame.register(register)),
             });
+        }
+    }
+
+    /// At the entry of a function: garbage above its arguments of 32 bits.
+    fn fill_arguments(&self, frame: &mut Frame<'_>) {
+        let rip = frame.rip();
+        let Ok(at) = self.narrow.binary_search_by_key(&rip, |f| f.0) else {
+            return;
+        };
+        // A loop may lead back to the first instruction.
+        if self.before.0.wrapping_sub(rip) < FAR {
+            return;
+        }
+        let narrow = |i: &usize| self.narrow[at].1 & 1 << i != 0;
+        for place in (0..ARGUMENTS.len()).filter(narrow).map(|i| ARGUMENTS[i]) {
+            let value = frame.register(place) & 0xffff_ffff;
+            frame.set_register(place, value | GARBAGE);
         }
     }
 

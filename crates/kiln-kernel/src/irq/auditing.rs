@@ -26,6 +26,13 @@ impl Auditing {
         Ok(Auditing { _here: PhantomData })
     }
 
+    /// Functions, by address, whose arguments of 32 bits (a bit for each) get garbage above them at each call.
+    pub fn narrow(&mut self, functions: Vec<(u64, u8)>) {
+        if let Some(state) = host().and_then(|h| h.injection.audit.as_mut()) {
+            state.set_narrow(functions);
+        }
+    }
+
     /// The instructions that were stepped so far.
     pub fn visits(&self) -> Vec<Visit> {
         let state = host().and_then(|h| h.injection.audit.as_ref());

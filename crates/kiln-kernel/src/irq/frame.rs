@@ -34,6 +34,10 @@ impl Frame<'_> {
         self.0[place as usize]
     }
 
+    pub(super) fn set_register(&mut self, place: i32, value: i64) {
+        self.0[place as usize] = value;
+    }
+
     pub(super) fn set_rip(&mut self, rip: u64) {
         self.0[libc::REG_RIP as usize] = rip as i64;
     }

@@ -27,11 +27,11 @@ impl Device {
     /// It does not come to have its socket; what it said is in the message.
     pub fn start(program: &Path, arguments: &[String]) -> Result<Device, Error> {
         let (socket, log) = (Scratch::new("virtio.sock")?, Scratch::new("serve.log")?);
-        let to = fs::File::create(&log.0).map_err(|e| Error::cache(&log.0, e))?;
+        let to = fs::File::create(&log.path).map_err(|e| Error::cache(&log.path, e))?;
         let child = Command::new(program)
             .arg("serve")
             .arg("--socket")
-            .arg(&socket.0)
+            .arg(&socket.path)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -43,7 +43,7 @@ impl Device {
             })?;
         let mut device = Device { child, socket, log };
         let start = Instant::now();
-        while !device.socket.0.exists() {
+        while !device.socket.path.exists() {
             if let Ok(Some(status)) = device.child.try_wait() {
                 return Err(device.fault(&format!("ended ({status}) before it had its socket")));
             }
@@ -57,12 +57,12 @@ impl Device {
 
     /// Where it listens.
     pub fn socket(&self) -> &Path {
-        &self.socket.0
+        &self.socket.path
     }
 
     /// What it has said so far.
     pub fn read_log(&self) -> String {
-        fs::read_to_string(&self.log.0).unwrap_or_default()
+        fs::read_to_string(&self.log.path).unwrap_or_default()
     }
 
     /// Ends it as a user would: whether it ended well, with what it had said if it did not.

@@ -1,6 +1,7 @@
 //! Running the program.
 #![allow(dead_code)] // each test binary uses its part
 
+pub mod oracle;
 pub mod schema;
 pub mod tree;
 

@@ -5,6 +5,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -22,7 +23,24 @@ impl Device {
     }
 
     pub fn start_in(dir: tempfile::TempDir, args: &[&str]) -> Device {
-        let child = Command::new(env!("CARGO_BIN_EXE_kiln"))
+        Device::start_how(dir, args, || {})
+    }
+
+    /// One whose process does something first: system calls only.
+    pub fn start_with(args: &[&str], first: fn()) -> Device {
+        Device::start_how(tempfile::tempdir().unwrap(), args, first)
+    }
+
+    fn start_how(dir: tempfile::TempDir, args: &[&str], first: fn()) -> Device {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
+        // SAFETY: nothing but system calls between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                first();
+                Ok(())
+            });
+        }
+        let child = command
             .args([
                 "serve",
                 "--socket",

@@ -86,10 +86,11 @@ impl Scratch {
     /// Puts the trees and records there that the command names. A record of that name by an earlier command may be
     /// incomplete, if that was interrupted.
     pub fn furnish(&self, command: &str) {
-        if let Some(tree) = machine::tree(command) {
-            let names = match command.contains(machine::CURRENT) {
-                true => &[machine::CURRENT],
-                false => &TREES[..],
+        let current = machine::CURRENT;
+        let others = command.replace(current, "");
+        for (names, command) in [(&TREES[..], &*others), (&[current], current)] {
+            let Some(tree) = machine::tree(command) else {
+                continue;
             };
             for name in names {
                 // By renaming, since commands run side by side in this directory.

@@ -44,6 +44,8 @@ pub struct Guest {
     file: File,
     data: Ring,
     control: Ring,
+    /// Data queues, behind which the control queue is.
+    queues: usize,
 }
 
 impl Ring {
@@ -61,11 +63,17 @@ impl Guest {
 
     /// The same over a connection that is there.
     pub fn on(stream: UnixStream, queues: u16) -> Guest {
+        Guest::with(stream, queues, 0)
+    }
+
+    /// One that takes these feature bits, too.
+    pub fn with(stream: UnixStream, queues: u16, more: u64) -> Guest {
+        let features = FEATURES | more;
         let mut front_end = Frontend::from_stream(stream, u64::from(queues) + 1);
         front_end.set_owner().unwrap();
         let offered = front_end.get_features().unwrap();
-        assert_eq!(offered & FEATURES, FEATURES);
-        front_end.set_features(FEATURES).unwrap();
+        assert_eq!(offered & features, features);
+        front_end.set_features(features).unwrap();
         let protocol = front_end.get_protocol_features().unwrap();
         let wanted = Protocol::MQ | Protocol::REPLY_ACK | Protocol::CONFIG;
         assert!(protocol.contains(wanted));
@@ -79,7 +87,8 @@ impl Guest {
             call: EventFd::new(libc::EFD_NONBLOCK).unwrap(),
             avail: 0,
         };
-        let guest = Guest {
+        let mut guest = Guest {
+            queues: usize::from(queues),
             data: ring(0),
             control: ring(0x2_0000),
             memory,
@@ -94,34 +103,60 @@ impl Guest {
                 ..VhostUserMemoryRegionInfo::from_guest_region(region).unwrap()
             }])
             .unwrap();
-        let base = region.as_ptr() as u64;
-        let mut front_end = guest.front_end.clone();
-        for (ring, index) in [(&guest.data, 0), (&guest.control, usize::from(queues))] {
-            front_end.set_vring_num(index, RING).unwrap();
-            front_end.set_vring_base(index, 0).unwrap();
-            let addresses = VringConfigData {
-                queue_max_size: RING,
-                queue_size: RING,
-                flags: 0,
-                desc_table_addr: base + ring.at,
-                avail_ring_addr: base + ring.at + 0x1000,
-                used_ring_addr: base + ring.at + 0x2000,
-                log_addr: None,
-            };
-            front_end.set_vring_addr(index, &addresses).unwrap();
-            front_end.set_vring_call(index, &ring.call).unwrap();
-            front_end.set_vring_kick(index, &ring.kick).unwrap();
-            front_end.set_vring_enable(index, true).unwrap();
-        }
+        guest.start(true);
+        guest.start(false);
         guest
+    }
+
+    fn ring(&mut self, data: bool) -> &mut Ring {
+        match data {
+            true => &mut self.data,
+            false => &mut self.control,
+        }
+    }
+
+    /// Starts one of its queues from the beginning.
+    fn start(&mut self, data: bool) {
+        let base = self.memory.iter().next().unwrap().as_ptr() as u64;
+        let index = if data { 0 } else { self.queues };
+        let ring = if data { &self.data } else { &self.control };
+        let front_end = &mut self.front_end;
+        front_end.set_vring_num(index, RING).unwrap();
+        front_end.set_vring_base(index, 0).unwrap();
+        let addresses = VringConfigData {
+            queue_max_size: RING,
+            queue_size: RING,
+            flags: 0,
+            desc_table_addr: base + ring.at,
+            avail_ring_addr: base + ring.at + 0x1000,
+            used_ring_addr: base + ring.at + 0x2000,
+            log_addr: None,
+        };
+        front_end.set_vring_addr(index, &addresses).unwrap();
+        front_end.set_vring_call(index, &ring.call).unwrap();
+        front_end.set_vring_kick(index, &ring.kick).unwrap();
+        front_end.set_vring_enable(index, true).unwrap();
+    }
+
+    /// Stops a queue and starts it anew, as a driver that resets it.
+    pub fn reset_queue(&mut self, data: bool) {
+        let index = if data { 0 } else { self.queues };
+        self.front_end.set_vring_enable(index, false).unwrap();
+        self.front_end.get_vring_base(index).unwrap();
+        let ring = self.ring(data);
+        ring.avail = 0;
+        let at = ring.at;
+        self.memory
+            .write_slice(&[0; 0x3000], GuestAddress(at))
+            .unwrap();
+        self.start(data);
     }
 
     /// Makes a request available; its number, and where the answer will be.
     fn submit(&mut self, data: bool, request: &[u8], room: u32, kick: bool) -> (u16, u64) {
-        let ring = if data {
-            &mut self.data
-        } else {
-            &mut self.control
+        let ring = match data {
+            true => &mut self.data,
+            false => &mut self.control,
         };
         let n = ring.avail;
         let (from, to) = ring.slot(n);
@@ -182,6 +217,15 @@ impl Guest {
         Some(answer)
     }
 
+    /// Encrypts 64 bytes and looks for the answer all the while: the status.
+    pub fn encrypt_at_once(&mut self, session: u64) -> u8 {
+        let (n, to) = self.submit(true, &encrypt(session), 65, true);
+        while self.used(true) == n {
+            std::thread::yield_now();
+        }
+        self.memory.read_obj(GuestAddress(to + 64)).unwrap()
+    }
+
     /// Makes a session of AES-CBC.
     pub fn create(&mut self) -> u64 {
         let answer = self.ask(false, &create(), 16).expect("an answer");
@@ -200,6 +244,19 @@ impl Guest {
         for i in 0..n {
             self.submit(true, &encrypt(session), 65, i + 1 == n);
         }
+    }
+
+    /// Makes a head available on the data queue that is beyond its table.
+    pub fn break_ring(&mut self) {
+        let at = self.data.at;
+        let put = |at: u64, n: u16| {
+            self.memory
+                .write_slice(&n.to_le_bytes(), GuestAddress(at))
+                .unwrap()
+        };
+        put(at + 0x1004 + 2 * u64::from(self.data.avail % RING), 9999);
+        put(at + 0x1002, self.data.avail.wrapping_add(1));
+        self.data.kick.write(1).unwrap();
     }
 
     /// Makes the file that the device tells of control answers by one that blocks its writer, as a front end

@@ -11,6 +11,7 @@ use std::thread;
 use crate::device::{until, Device};
 use crate::guest::{memfd, Guest};
 use crate::raw::{self, message, Raw, SIZE};
+use vhost::VhostBackend;
 
 /// A guest that must be served whatever others do.
 struct Victim(Guest, u64);
@@ -107,6 +108,15 @@ fn a_process_that_hangs_or_dies_costs_its_guest_alone() {
     end(device, &["its process ended"]);
 }
 
+/// The control: without isolation all guests go with one of them.
+#[test]
+fn a_crash_ends_all_guests_of_a_device_without_isolation() {
+    let device = Device::start(&["--no-isolation"]);
+    let _victim = Victim::new(&device);
+    device.signal(libc::SIGABRT);
+    assert_eq!(device.end().0, None, "a signal");
+}
+
 /// Huge pages need no privilege to ask for, and without any in the pool the first access is a SIGBUS.
 #[test]
 fn memory_of_huge_pages_that_are_not_there_ends_its_guest_alone() {
@@ -123,6 +133,15 @@ fn memory_of_huge_pages_that_are_not_there_ends_its_guest_alone() {
         victim.is_served();
     }
     end(device, &["of huge pages of", "memory was taken away"]);
+    // The control: without isolation the same ends all.
+    let device = Device::start(&["--no-isolation"]);
+    let _victim = Victim::new(&device);
+    let mut raw = Raw::connect(&device.path("kiln.sock"));
+    raw.hello(0);
+    raw.table(HUGE, &memfd(HUGE, libc::MFD_HUGETLB));
+    raw.ring(0);
+    raw.until_closed();
+    assert_eq!(device.end().0, None, "SIGBUS");
 }
 
 #[test]
@@ -209,6 +228,28 @@ fn descriptors_of_one_guest_are_no_other_guests() {
     end(device, &[]);
 }
 
+/// The control: in one process one guest uses up what all have.
+#[test]
+fn descriptors_of_one_guest_are_missed_by_others_without_isolation() {
+    const REGIONS: u64 = 120;
+    let device = Device::start_with(&["--no-isolation", "--max-guests", "3"], || {
+        let limit = libc::rlimit {
+            rlim_cur: 256,
+            rlim_max: 256,
+        };
+        // SAFETY: a system call that reads what it is given.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+    });
+    let file = memfd(4096, 0);
+    let [one, other] = [0, 1].map(|_| {
+        let mut raw = Raw::connect(&device.path("kiln.sock"));
+        raw.hello(0);
+        let added = (0..REGIONS).take_while(|n| raw.add(n * 4096, 4096, &file));
+        (added.count() as u64, raw)
+    });
+    assert!(one.0 == REGIONS && other.0 < REGIONS, "{}", other.0);
+}
+
 #[test]
 fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
     let device = Device::start(&["--socket", "other.sock", "--max-guests", "2"]);
@@ -234,6 +275,17 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
     drop(silent);
     let (status, log) = device.end();
     assert_eq!(status, Some(0), "{log}");
+}
+
+/// The control: connections that say something do take the places.
+#[test]
+fn connections_that_speak_take_places() {
+    let device = Device::start(&["--max-guests", "2"]);
+    let _held = [0, 1].map(|_| Victim::new(&device));
+    let mut late = Raw::connect(&device.path("kiln.sock"));
+    late.send_bytes(&message(1, 0, &[]), &[]);
+    late.until_closed();
+    assert!(device.metrics().contains("kiln_refused_total 1\n"));
 }
 
 /// Ends loops when it is dropped.
@@ -301,6 +353,19 @@ fn sessions_of_messages_are_held_to_the_rate_and_end_with_the_driver() {
     assert_eq!(device.sessions(), 0);
     assert!(raw.create() >= 0);
     end(device, &["the driver was reset"]);
+
+    // The control: without a rate none of them waits.
+    let device = Device::start(&[]);
+    let mut raw = Raw::connect(&device.path("kiln.sock"));
+    raw.hello(BY_MESSAGE);
+    for _ in 0..31 {
+        assert!(raw.create() >= 0);
+    }
+    let text = device.metrics();
+    assert!(
+        text.contains("kiln_held_total{queue=\"control\"} 0\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -325,6 +390,59 @@ fn no_address_and_no_flood_gets_into_the_log() {
         "{log}"
     );
     assert!(log.lines().count() < 600, "{} lines", log.lines().count());
+    // The control: each of a few is in the log.
+    let device = Device::start(&[]);
+    let mut raw = Raw::connect(&device.path("kiln.sock"));
+    raw.hello(0);
+    for _ in 0..20 {
+        raw.config(4000);
+    }
+    device.signal(libc::SIGTERM);
+    let (_, log) = device.end();
+    let told = log.lines().filter(|line| line.contains("of configuration"));
+    assert_eq!(told.count(), 20, "{log}");
+}
+
+/// Keys do not get into core dumps or swap in a device for a debugger either.
+#[test]
+fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
+    const NONE: &str = "Max core file size        0                    0 ";
+    for args in [
+        &["--no-sandbox"][..],
+        &["--no-sandbox", "--no-isolation"],
+        &[],
+    ] {
+        let device = Device::start(args);
+        let _victim = Victim::new(&device);
+        let read = |pid: u32, file: &str| {
+            std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
+        };
+        if read(std::process::id(), "limits").contains(NONE) {
+            eprintln!("SKIPPED: no process has core dumps here");
+            return;
+        }
+        let guests = match args.contains(&"--no-isolation") {
+            true => vec![device.child.id()],
+            false => vec![device.process_of(|| ()).1],
+        };
+        for pid in [device.child.id()].iter().chain(&guests) {
+            let limits = read(*pid, "limits");
+            assert!(limits.contains(NONE), "{args:?}: {limits}");
+        }
+        // Root may lock memory as long as it is root: with a sandbox it becomes nobody.
+        // SAFETY: a system call without arguments.
+        let may_lock = unsafe { libc::geteuid() } == 0 && !args.is_empty();
+        if !may_lock {
+            eprintln!("SKIPPED: whether memory is locked depends on a limit here");
+            continue;
+        }
+        for pid in guests {
+            let status = read(pid, "status");
+            let locked = status.lines().find(|line| line.starts_with("VmLck:"));
+            let locked = locked.is_some_and(|line| !line.ends_with("\t       0 kB"));
+            assert!(locked, "{args:?}: {status}");
+        }
+    }
 }
 
 /// A request of the stateless form carries its key, and no session holds it.
@@ -354,4 +472,194 @@ fn the_key_of_a_stateless_request_is_gone_once_it_was_served() {
         return;
     }
     assert_eq!(search(&key).into_iter().flatten().sum::<usize>(), 0);
+}
+
+const INFLIGHT: u64 = 1 << 12;
+const STATUS: u64 = 1 << 16;
+const IN_ORDER: u64 = 1 << 35;
+const RING_RESET: u64 = 1 << 40;
+
+/// Requests whose results lie over their texts: one that was done twice is encrypted twice.
+#[test]
+fn a_process_that_was_killed_loses_no_request_and_does_none_twice() {
+    const REQUESTS: u16 = 20;
+    let device = Device::start(&["--max-ops", "100"]);
+    let path = device.path("kiln.sock");
+    let mut victim = Victim::new(&device);
+    for at in [0, 1, 2, 7, 15] {
+        let file = memfd(SIZE, 0);
+        let mut raw = Raw::connect(&path).wants(IN_ORDER, 0);
+        raw.hello(INFLIGHT);
+        let (told, inflight) = raw.ask_inflight(3, raw::RING as u16).unwrap();
+        assert!(raw.table(SIZE, &file) && raw.give_inflight(&told, &inflight) && raw.ring(0));
+        raw.pile_up_in_place(REQUESTS);
+        for at in [at, at + 3] {
+            until("some are answered", || raw.used() >= at);
+            let ((), process) = device.process_of(|| ());
+            // SAFETY: a child of the device, which has not waited for it.
+            assert_eq!(unsafe { libc::kill(process as i32, libc::SIGKILL) }, 0);
+            raw.until_closed();
+            raw.reconnect(&path);
+            raw.hello(INFLIGHT);
+            assert!(raw.table(SIZE, &file) && raw.give_inflight(&told, &inflight));
+            // As QEMU: from the used index on.
+            assert!(raw.goes_on(raw.used()));
+        }
+        until("all are answered", || raw.used() == REQUESTS);
+        let first = raw.in_place(0);
+        assert!(first.1 == 0 && first.0 != [3; 64], "{first:?}");
+        for n in 1..REQUESTS {
+            assert_eq!(raw.in_place(n), first, "request {n}");
+        }
+        victim.is_served();
+    }
+    end(device, &["its process ended"]);
+}
+
+#[test]
+fn notes_on_requests_in_flight_may_say_anything() {
+    let device = Device::start(&[]);
+    let path = device.path("kiln.sock");
+    let mut victim = Victim::new(&device);
+    let connect = || {
+        let mut raw = Raw::connect(&path);
+        raw.hello(INFLIGHT);
+        raw
+    };
+    // Queues and sizes that there are not.
+    for (queues, size) in [(0, 64), (4, 64), (u16::MAX, 64), (3, 0), (3, u16::MAX)] {
+        let mut raw = connect();
+        assert!(
+            raw.ask_inflight(queues, size).is_none(),
+            "{queues} of {size}"
+        );
+        victim.is_served();
+    }
+    // Without having agreed on it.
+    let mut raw = Raw::connect(&path);
+    raw.hello(0);
+    assert!(raw.ask_inflight(3, 64).is_none());
+    let (told, good) = connect().ask_inflight(3, 64).unwrap();
+    assert!(
+        good.set_len(0).is_err(),
+        "what the device has made cannot shrink"
+    );
+    // Sizes, offsets, and files.
+    let with = |size: u64, offset: u64| {
+        [&size.to_le_bytes()[..], &offset.to_le_bytes(), &told[16..]].concat()
+    };
+    let size = u64::from_le_bytes(told[..8].try_into().unwrap());
+    let null = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .unwrap();
+    for (told, file) in [
+        (with(size - 1, 0), &good),
+        (with(u64::MAX, u64::MAX - 4095), &good),
+        (with(size, 1 << 40), &good),
+        (with(size, 8), &good),
+        (with(size, 0), &memfd(2048, 0)),
+        (with(size, 0), &null),
+    ] {
+        let mut raw = connect();
+        assert!(!raw.give_inflight(&told, file));
+        raw.until_closed();
+        victim.is_served();
+    }
+    // Any content: requests are served, or not, and nobody else notices.
+    for byte in [0u8, 1, 2, 0x7f, 0xff] {
+        let mut raw = connect();
+        let file = memfd(SIZE, 0);
+        let notes = memfd(size, 0);
+        std::os::unix::fs::FileExt::write_all_at(&notes, &vec![byte; size as usize], 0).unwrap();
+        assert!(raw.table(SIZE, &file) && raw.give_inflight(&told, &notes) && raw.ring(0));
+        raw.pile_up_in_place(5);
+        until("all are handed back", || raw.used() == 5);
+        // And it is cut off while it is used.
+        notes.set_len(0).unwrap();
+        raw.kick();
+        raw.send_bytes(&message(11, 0, &[0; 8]), &[]);
+        raw.until_closed();
+        victim.is_served();
+    }
+    // A ring that is larger than what was asked for.
+    let mut raw = connect();
+    let (told, small) = raw.ask_inflight(3, 16).unwrap();
+    assert!(raw.table(SIZE, &memfd(SIZE, 0)) && raw.give_inflight(&told, &small));
+    assert!(!raw.ring(0));
+    victim.is_served();
+    end(device, &["no room in the in-flight memory"]);
+}
+
+#[test]
+fn a_status_shows_what_was_agreed_on_and_that_a_ring_is_broken() {
+    const ACKNOWLEDGE: u64 = 1;
+    const DRIVER: u64 = 2;
+    const DRIVER_OK: u64 = 4;
+    const FEATURES_OK: u64 = 8;
+    const NEEDS_RESET: u64 = 64;
+    let device = Device::start(&[]);
+    let mut victim = Victim::new(&device);
+    let mut raw = Raw::connect(&device.path("kiln.sock"));
+    raw.hello(STATUS);
+    let begun = ACKNOWLEDGE | DRIVER | FEATURES_OK;
+    assert!(raw.status() == Some(0) && raw.set_status(begun));
+    assert_eq!(raw.status(), Some(begun));
+    assert!(raw.table(SIZE, &memfd(SIZE, 0)) && raw.ring(0));
+    assert!(raw.set_status(begun | DRIVER_OK));
+    assert_eq!(raw.status(), Some(begun | DRIVER_OK));
+    raw.break_ring();
+    until("it says so", || {
+        raw.status() == Some(begun | DRIVER_OK | NEEDS_RESET)
+    });
+    // A driver that begins again takes features again.
+    assert!(raw.set_status(0) && raw.status() == Some(0));
+    assert!(raw.set_status(begun));
+    assert_eq!(raw.status(), Some(ACKNOWLEDGE | DRIVER));
+    // What is not a status, and one that was not agreed on.
+    assert!(!raw.set_status(256));
+    raw.until_closed();
+    let mut raw = Raw::connect(&device.path("kiln.sock"));
+    raw.hello(0);
+    assert_eq!(raw.status(), None);
+    victim.is_served();
+    end(
+        device,
+        &[
+            "a device status is one byte",
+            "without the protocol feature",
+        ],
+    );
+}
+
+/// A driver with RING_RESET may reset its control queue and keeps its sessions (2.6.1); without it a control queue that
+/// begins anew is a driver that was reset.
+#[test]
+fn a_queue_that_is_reset_alone_keeps_the_sessions() {
+    let device = Device::start(&[]);
+    for more in [RING_RESET | IN_ORDER, RING_RESET, 0] {
+        let stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
+        let mut guest = Guest::with(stream, 2, more);
+        let session = guest.create();
+        guest.reset_queue(true);
+        assert_eq!(guest.encrypt(session).1, 0, "a data queue");
+        guest.reset_queue(false);
+        let is_kept = guest.encrypt(session).1 == 0;
+        assert_eq!(is_kept, more != 0, "{more:#x}");
+        // And the queue is served, also one that was broken.
+        let session = guest.create();
+        guest.break_ring();
+        guest.reset_queue(true);
+        assert_eq!(guest.encrypt(session).1, 0);
+        // A driver that begins anew takes features first.
+        let features = guest.front_end.get_features().unwrap();
+        guest
+            .front_end
+            .set_features(features & (1 << 32 | 1 << 30 | more))
+            .unwrap();
+        guest.reset_queue(false);
+        assert_ne!(guest.encrypt(session).1, 0, "{more:#x}");
+    }
+    end(device, &["the driver was reset"]);
 }

@@ -5,6 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kiln_virtio::wire::algo::{cipher, OP_ENCRYPT};
@@ -17,11 +18,23 @@ use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 pub const SIZE: u64 = 64 << 10;
 /// Where the device sees it, and where it says that it has it itself.
 const BASE: u64 = 0x1000_0000;
-const RING: u32 = 64;
+pub const RING: u32 = 64;
 const NEED_REPLY: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// VERSION_1, protocol features, REVISION_1 and stateless ciphers.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 | 1 << 1;
+
+/// What requests that carry a key ask for.
+const CBC: Create = Create::Cipher(session::Cipher {
+    algo: cipher::AES_CBC,
+    key_len: 16,
+    op: OP_ENCRYPT,
+});
+
+/// Where a request of a pile is.
+fn place(n: u16) -> u64 {
+    0x4000 + 0x400 * u64::from(n)
+}
 
 /// A message with its header.
 pub fn message(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
@@ -89,18 +102,59 @@ impl Raw {
         self.receive() == Some(words(&[0]))
     }
 
+    /// Takes these feature bits as well, and not those.
+    pub fn wants(mut self, more: u64, fewer: u64) -> Raw {
+        self.features = (self.features | more) & !fewer;
+        self
+    }
+
+    /// Connects again, with the memory and the rings that it has.
+    pub fn reconnect(&mut self, path: &Path) {
+        self.stream = UnixStream::connect(path).unwrap();
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    }
+
+    /// Asks for memory for requests in flight; none if the connection is over.
+    pub fn ask_inflight(&mut self, queues: u16, size: u16) -> Option<(Vec<u8>, File)> {
+        let asked = words(&[0, 0, u64::from(queues) | u64::from(size) << 16]);
+        self.send_bytes(&message(31, 0, &asked), &[]);
+        let mut answer = [0; 36];
+        let (n, file) = self.stream.recv_with_fd(&mut answer).ok()?;
+        (n == 36).then(|| (answer[12..].to_vec(), file.expect("a descriptor")))
+    }
+
+    /// Gives it back, or something else; whether the device took it.
+    pub fn give_inflight(&mut self, told: &[u8], file: &File) -> bool {
+        self.done(32, told, &[file.as_raw_fd()])
+    }
+
+    /// Sets the device status; whether the device took it.
+    pub fn set_status(&mut self, status: u64) -> bool {
+        self.done(39, &words(&[status]), &[])
+    }
+
+    pub fn status(&mut self) -> Option<u64> {
+        let bytes = self.ask(40, &[])?;
+        Some(u64::from_le_bytes(bytes.try_into().unwrap()))
+    }
+
     /// Agrees on features; `protocol` are those of the conversation beyond the usual.
     pub fn hello(&mut self, protocol: u64) {
-        if protocol != 0 {
+        assert!(self.try_hello(protocol));
+    }
+
+    /// Whether the device agreed; it may have turned this front end away.
+    pub fn try_hello(&mut self, protocol: u64) -> bool {
+        if protocol & 1 << 7 != 0 {
             // QEMU's sessions are of the form without REVISION_1.
             self.features &= !0xff;
         }
         self.send_bytes(&message(3, 0, &[]), &[]);
-        self.ask(1, &[]).unwrap();
-        self.ask(15, &[]).unwrap();
+        if self.ask(1, &[]).is_none() || self.ask(15, &[]).is_none() {
+            return false;
+        }
         let protocol = protocol | 1 | 1 << 3 | 1 << 9 | 1 << 15;
-        assert!(self.done(16, &words(&[protocol]), &[]));
-        assert!(self.done(2, &words(&[self.features]), &[]));
+        self.done(16, &words(&[protocol]), &[]) && self.done(2, &words(&[self.features]), &[])
     }
 
     /// Shares memory; whether the device took it.
@@ -119,6 +173,16 @@ impl Raw {
 
     /// Starts the first data ring from this entry on; whether the device did.
     pub fn ring(&mut self, base: u16) -> bool {
+        let kick = self.kick.as_raw_fd();
+        self.start(base, Some(kick))
+    }
+
+    /// The same with another kick, or without one.
+    pub fn ring_with(&mut self, base: u16, kick: Option<&File>) -> bool {
+        self.start(base, kick.map(File::as_raw_fd))
+    }
+
+    fn start(&mut self, base: u16, kick: Option<i32>) -> bool {
         // A driver that begins anew clears the rings that it has used.
         if let (Some(memory), true) = (&self.memory, self.avail > 0 && base == 0) {
             let rings = memory.as_volatile_slice();
@@ -126,14 +190,27 @@ impl Raw {
         }
         self.avail = base;
         let at = |offset: u64| BASE + offset;
-        let fds = [self.call.as_raw_fd(), self.kick.as_raw_fd()];
+        let call = [self.call.as_raw_fd()];
+        // The bit says that there is none.
+        let without = if kick.is_some() { 0 } else { 1 << 8 };
+        let kick: Vec<i32> = kick.into_iter().collect();
         self.done(18, &pair(0, 0), &[])
             && self.done(8, &pair(0, RING), &[])
             && self.done(10, &pair(0, u32::from(base)), &[])
             && self.done(9, &words(&[0, at(0), at(0x2000), at(0x1000), 0]), &[])
-            && self.done(13, &words(&[0]), &fds[..1])
-            && self.done(12, &words(&[0]), &fds[1..])
+            && self.done(13, &words(&[0]), &call)
+            && self.done(12, &words(&[without]), &kick)
             && self.done(18, &pair(0, 1), &[])
+    }
+
+    /// Starts the ring again where the device before was left.
+    pub fn goes_on(&mut self, used: u16) -> bool {
+        let avail = self.avail;
+        // Not a driver that begins anew.
+        self.avail = 0;
+        let done = self.ring(used);
+        self.avail = avail;
+        done
     }
 
     /// Stops it; the entry that it goes on with.
@@ -162,28 +239,79 @@ impl Raw {
         i64::from_le_bytes(answer[..8].try_into().unwrap())
     }
 
-    /// Whether a session encrypts.
-    pub fn encrypts(&mut self, session: i64) -> bool {
-        self.request(data::Mode::Session(session as u64))
+    pub fn create_and_close(&mut self) {
+        let session = self.create();
+        self.done(27, &words(&[session as u64]), &[]);
     }
 
-    /// Whether a request that carries this key is served.
-    pub fn encrypts_with(&mut self, key: &[u8; 16]) -> bool {
-        let create = Create::Cipher(session::Cipher {
-            algo: cipher::AES_CBC,
-            key_len: 16,
-            op: OP_ENCRYPT,
-        });
-        self.request(data::Mode::Stateless {
-            create,
-            key,
-            auth_key: &[],
-        })
+    /// Makes requests available that carry their key, and whose results lie over their texts, and kicks once.
+    pub fn pile_up_in_place(&mut self, requests: u16) {
+        for n in 0..requests {
+            let bytes = self.bytes(data::Mode::Stateless {
+                create: CBC,
+                key: &[7; 16],
+                auth_key: &[],
+            });
+            let (at, status) = (place(n), place(n) + 0x200);
+            let slice = self.memory.as_ref().unwrap().as_volatile_slice();
+            let put = |at: u64, bytes: &[u8]| slice.write_slice(bytes, at as usize).unwrap();
+            put(at, &bytes);
+            put(status, &[0xee]);
+            let len = bytes.len() as u64;
+            let first = 3 * u64::from(n);
+            for (i, at, len, flags) in [
+                (first, at, len, 1u64),
+                (first + 1, at + len - 64, 64, 3),
+                (first + 2, status, 1, 2),
+            ] {
+                put(
+                    16 * i,
+                    &words(&[BASE + at, len | flags << 32 | (i + 1) << 48]),
+                );
+            }
+            put(0x1004 + 2 * u64::from(n), &(first as u16).to_le_bytes());
+        }
+        self.avail = requests;
+        let slice = self.memory.as_ref().unwrap().as_volatile_slice();
+        slice.store(requests, 0x1002, Ordering::Release).unwrap();
+        self.kick();
     }
 
-    fn request(&mut self, mode: data::Mode) -> bool {
-        const ROOM: u64 = 0x4000;
-        const ANSWER: u64 = 0x6000;
+    /// Text and status of a request of those.
+    pub fn in_place(&self, n: u16) -> (Vec<u8>, u8) {
+        let len = self
+            .bytes(data::Mode::Stateless {
+                create: CBC,
+                key: &[7; 16],
+                auth_key: &[],
+            })
+            .len();
+        let slice = self.memory.as_ref().unwrap().as_volatile_slice();
+        let (mut text, mut status) = (vec![0; 64], [0]);
+        let at = place(n) as usize;
+        slice.read_slice(&mut text, at + len - 64).unwrap();
+        slice.read_slice(&mut status, at + 0x200).unwrap();
+        (text, status[0])
+    }
+
+    /// Requests that the device has handed back.
+    pub fn used(&self) -> u16 {
+        let slice = self.memory.as_ref().unwrap().as_volatile_slice();
+        slice.load(0x2002, Ordering::Acquire).unwrap()
+    }
+
+    /// Makes a head available that is beyond the table.
+    pub fn break_ring(&mut self) {
+        let slice = self.memory.as_ref().unwrap().as_volatile_slice();
+        let put = |at: usize, n: u16| slice.write_slice(&n.to_le_bytes(), at).unwrap();
+        put(0x1004 + 2 * usize::from(self.avail), 9999);
+        self.avail += 1;
+        put(0x1002, self.avail);
+        self.kick();
+    }
+
+    /// A request of AES-CBC over 64 bytes.
+    fn bytes(&self, mode: data::Mode) -> Vec<u8> {
         let mut bytes = Vec::new();
         Request {
             mode,
@@ -198,6 +326,27 @@ impl Raw {
             aad: &[],
         }
         .emit(Features::new(self.features), &mut bytes);
+        bytes
+    }
+
+    /// Whether a session encrypts.
+    pub fn encrypts(&mut self, session: i64) -> bool {
+        self.request(data::Mode::Session(session as u64))
+    }
+
+    /// Whether a request that carries this key is served.
+    pub fn encrypts_with(&mut self, key: &[u8; 16]) -> bool {
+        self.request(data::Mode::Stateless {
+            create: CBC,
+            key,
+            auth_key: &[],
+        })
+    }
+
+    fn request(&mut self, mode: data::Mode) -> bool {
+        const ROOM: u64 = 0x4000;
+        const ANSWER: u64 = 0x6000;
+        let bytes = self.bytes(mode);
         let slice = self.memory.as_ref().unwrap().as_volatile_slice();
         let put = |at: u64, bytes: &[u8]| slice.write_slice(bytes, at as usize).unwrap();
         put(ROOM, &bytes);

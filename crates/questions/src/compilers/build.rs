@@ -374,13 +374,12 @@ impl<'a> Builder<'a> {
         }
         let dir = self.store.scratch()?;
         let mut cc = cell.cc.command();
-        let empty = dir.join("empty.c");
+        let empty = dir.path().join("empty.c");
         fs::write(&empty, "int main(void) { return 0; }\n")
             .map_err(|e| Refused::from(fault(&empty, &e)))?;
-        cc.arg("-m32").arg(&empty).arg("-o").arg(dir.join("empty"));
-        let done = cc.output();
-        let _ = fs::remove_dir_all(&dir);
-        match done {
+        cc.arg("-m32").arg(&empty).arg("-o");
+        cc.arg(dir.path().join("empty"));
+        match cc.output() {
             Ok(o) if o.status.success() => Ok(()),
             _ => Err(absent(format!(
                 "{} links nothing for 32 bits here: apt-get install gcc-multilib",

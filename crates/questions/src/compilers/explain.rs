@@ -142,12 +142,11 @@ impl Lens<'_> {
             &EFFORT,
             self.seed,
             &Place {
-                scratch: &scratch,
+                scratch: scratch.path(),
                 stop: self.stop,
             },
             &mut |_, _| (),
         );
-        let _ = std::fs::remove_dir_all(&scratch);
         let mut seen = Vec::new();
         for ((i, b), t) in places.iter().zip(&timed) {
             let Some(figure) = self.figure(t) else {

@@ -128,7 +128,7 @@ fn adapter(cell: &Cell) -> Result<Vec<u8>, Error> {
         return Err(Error::input("no headers for the adapter"));
     };
     let scratch = super::store::Store::open()?.scratch()?;
-    let file = scratch.join("kiln.c");
+    let file = scratch.path().join("kiln.c");
     let text = HARNESS
         .iter()
         .find(|(n, _)| *n == "kiln.c")
@@ -145,7 +145,6 @@ fn adapter(cell: &Cell) -> Result<Vec<u8>, Error> {
             .map(|d| format!("-D{d}")),
     );
     let output = cc.arg(&file).output();
-    let _ = fs::remove_dir_all(&scratch);
     match output {
         Ok(o) if o.status.success() => Ok(o.stdout),
         Ok(o) => Err(Error::input(format!(

@@ -225,13 +225,12 @@ pub(super) fn run(plan: &Plan) -> Result<(Outcome<Row>, bool), Error> {
         &effort,
         plan.seed,
         &Place {
-            scratch: &scratch,
+            scratch: scratch.path(),
             stop: plan.stop,
         },
         &mut |f, what| (plan.progress)(0.3 + 0.7 * f, what),
     );
 
-    let _ = std::fs::remove_dir_all(&scratch);
     let mut of_cell: HashMap<usize, Timed> = places.iter().copied().zip(timed).collect();
     let right = answers(plan, &cells, &of_cell)?;
     for (i, timed) in &mut of_cell {

@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kiln_question::Error;
+use tempfile::TempDir;
 
 /// A directory of the user's cache.
 #[derive(Debug)]
@@ -34,23 +33,16 @@ impl Store {
             return Ok(dir);
         }
         let work = self.scratch()?;
-        let made = make(&work);
-        if made.is_ok() && fs::rename(&work, &dir).is_err() && !dir.is_dir() {
+        make(work.path())?;
+        if fs::rename(work.path(), &dir).is_err() && !dir.is_dir() {
             return Err(Error::lacks(format!("cannot write to {}", self.root.display())).into());
         }
-        // Gone if it was renamed.
-        let _ = fs::remove_dir_all(&work);
-        made.map(|()| dir)
+        Ok(dir)
     }
 
-    /// A new, empty directory of nobody else's.
-    pub(super) fn scratch(&self) -> Result<PathBuf, Error> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let dir = self.root.join(format!("work-{}-{n}", process::id()));
-        let _ = fs::remove_dir_all(&dir);
-        fs::create_dir_all(&dir).map_err(|e| fault(&dir, &e))?;
-        Ok(dir)
+    /// A new, empty directory for one use.
+    pub(super) fn scratch(&self) -> Result<TempDir, Error> {
+        kiln_tree::make_scratch(&self.root, "work-").map_err(|e| fault(&self.root, &e))
     }
 }
 

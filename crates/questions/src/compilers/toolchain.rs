@@ -176,8 +176,7 @@ impl Toolchain {
     /// The assembly of an empty file, written in a directory of its own: some flags make compilers write further files
     /// where they are started, and zig takes `-o -` for the name of a file.
     fn assemble(&self, flags: &[String]) -> Option<String> {
-        // A compiler follows a link that somebody else has put where it writes: the directory is new, and this user's alone.
-        let dir = tempfile::Builder::new().prefix("kiln-cc-").tempdir().ok()?;
+        let dir = kiln_tree::make_scratch(&env::temp_dir(), "kiln-cc-").ok()?;
         let mut command = self.command();
         command.current_dir(dir.path()).args(flags);
         command.args(["-x", "c", "-S", "-o", "out.s", "/dev/null"]);

@@ -1,6 +1,6 @@
 //! Is the FPU usable? Every policy's answer in every context, with a section in progress below or without.
 
-use kiln_kernel::fpu::{usable, Context};
+use kiln_kernel::fpu::{usable, Answer, Context, Policy};
 use kiln_question::Outcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,14 +61,41 @@ fn name(context: Context) -> &'static str {
     }
 }
 
-/// Asks every policy of the plan in every context.
+/// Kiln's policy that answers as Linux of this version does: since 6.15 softirqs are off in sections.
+fn rule_of(version: &str) -> Option<Policy> {
+    let mut numbers = version.split('.').map(|n| n.parse::<u32>().ok());
+    let series = (numbers.next()??, numbers.next()??);
+    let name = if series >= (6, 15) {
+        "bh-off"
+    } else {
+        "legacy"
+    };
+    Policy::all().into_iter().find(|p| p.name() == name)
+}
+
+/// What a context looks like to the code in it, whose warnings may be one or two of the same section.
+fn judged(answer: &Answer) -> (bool, bool, bool) {
+    (answer.usable, answer.over_section, answer.warnings > 0)
+}
+
+/// Asks every policy of the plan in every context. A tree that answers otherwise than its version of Linux fails.
 pub(super) fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
     let mut outcome = Outcome::default();
     for &policy in &plan.policies {
-        policy.set(bench.cpu());
+        let tree = plan.tree_of(policy);
+        let rule = tree.and_then(|t| rule_of(&t.version));
+        let mut others = Vec::new();
         for context in Context::ALL {
             for in_section in [false, true] {
+                policy.set(bench.cpu());
                 let answer = usable(bench.cpu(), context, in_section);
+                if let Some(rule) = rule {
+                    rule.set(bench.cpu());
+                    let right = usable(bench.cpu(), context, in_section);
+                    if judged(&answer) != judged(&right) {
+                        others.push(difference(context, in_section, &answer, &right));
+                    }
+                }
                 outcome.rows.push(AnswerRow {
                     policy: plan.name(policy).into_owned(),
                     version: plan.tree_of(policy).map(|t| t.version.clone()),
@@ -82,7 +109,39 @@ pub(super) fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
                 });
             }
         }
+        if let (Some(tree), Some(rule), false) = (tree, rule, others.is_empty()) {
+            outcome.failed = true;
+            outcome.notes.push(format!(
+                "{} answers otherwise than the rule of Linux {} ('{}'): {}",
+                tree.name,
+                tree.version,
+                rule.name(),
+                others.join("; ")
+            ));
+        }
     }
     bench.put_back();
     outcome
+}
+
+/// A context in which a tree differs from its rule.
+fn difference(context: Context, in_section: bool, answer: &Answer, right: &Answer) -> String {
+    let over = if in_section {
+        ", a section in progress below"
+    } else {
+        ""
+    };
+    let what = match (answer.usable, right.usable) {
+        (true, false) => "usable, where the rule says no",
+        (false, true) => "not usable, where the rule says yes",
+        _ if answer.over_section && !right.over_section => {
+            "runs over the section, for whose end it should wait"
+        }
+        _ if right.over_section && !answer.over_section => {
+            "waits for the section's end, over which it should run"
+        }
+        _ if answer.warnings > 0 => "opening a section is warned of, where the rule has no warning",
+        _ => "opening a section is not warned of, where the rule has a warning",
+    };
+    format!("{}{over}: {what}", name(context))
 }

@@ -368,11 +368,33 @@ fn conclude(outcome: &mut Outcome<Row>) {
     let lost = outcome.rows.iter().any(Row::fails);
     // Who asks for some policies alone may want their figures; a control that is there has to show its power.
     let blind = matches!(judged, Err(NoVerdict::NoPower(_))) && !outcome.interrupted;
-    outcome.failed = lost || blind;
+    let reordered = reordered(&outcome.rows);
+    outcome.failed = lost || blind || !reordered.is_empty();
     outcome.notes.push(lost_state(&outcome.rows));
+    outcome.notes.extend(reordered);
     outcome
         .notes
         .extend(judged.err().map(|why| why.to_string()));
+}
+
+/// Rows in which more answers overtook others than in their control. Requests of one transform and CPU are answered in the order
+/// in which they were made.
+fn reordered(rows: &[Row]) -> Vec<String> {
+    let real = rows.iter().filter(|r| !r.control && !is_control(&r.policy));
+    let of = |row: &Row| {
+        let control = rows.iter().find(|c| {
+            c.control
+                && (&c.policy, &c.fallback, &c.load) == (&row.policy, &row.fallback, &row.load)
+        });
+        let usual = control.and_then(|c| c.reordered).unwrap_or(0);
+        let count = row.reordered.filter(|n| *n > usual)?;
+        Some(format!(
+            "{} under {}: {count} answers came in another order than their requests, {usual} in the control: requests of one \
+             transform overtake each other",
+            row.policy, row.load
+        ))
+    };
+    real.filter_map(of).collect()
 }
 
 /// What was lost, of the policies and of the control.

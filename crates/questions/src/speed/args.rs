@@ -291,13 +291,8 @@ fn ask_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Err
 fn in_child(plan: Plan, order: &Order, session: &Session) -> Result<Exit, Error> {
     session.settle().answer::<SpeedArgs, _>(
         |_, progress| {
-            let mut tree = Tree::boot(order, &plan.algs)?;
-            let kunit = plan.layout == Layout::Kunit;
-            let mut outcome = run_with(plan, &[&tree], &session.stop, progress)?;
-            if kunit {
-                kunit::add_figures(&mut tree, &mut outcome)?;
-            }
-            Ok(outcome)
+            let tree = Tree::boot(order, &plan.algs)?;
+            run_with(plan, &[&tree], &session.stop, progress)
         },
         |_| String::new(),
     )

@@ -1,44 +1,113 @@
 //! `kiln speed --kunit`: the figures of the tree's own KUnit benchmarks beside those of its library functions.
 
-use kiln_question::{Error, Outcome};
+use std::time::Instant;
 
 use super::row::Row;
-use crate::timing::{Level, Tree};
+use crate::timing::{Candidate, Messages};
 
-/// How often each benchmark runs; the highest throughput is taken, as rows take the smallest sample.
-const TIMES: u32 = 10;
+/// How often each benchmark runs while a row of a long message is measured; the highest mean is taken.
+const TIMES: u64 = 10;
+/// The same for a short message.
+const TIMES_SHORT: u64 = 2;
 /// From so many bytes on the cost of the call itself matters little, and the figures are compared.
 const LONG: usize = 4096;
 /// How far the figures may be apart to agree.
 const AGREE: f64 = 0.02;
+/// Bytes that a benchmark of a suite takes the mean over; each call counts for `CALL` bytes more than it has.
+const WINDOW: usize = 10_000_000;
+const CALL: usize = 128;
 
-/// Runs the benchmarks of all functions with a figure.
-pub(super) fn add_figures(tree: &mut Tree, outcome: &mut Outcome<Row>) -> Result<(), Error> {
-    let measured = |r: &Row| r.level == Level::Library && r.mb_per_s.is_finite();
-    let mut names: Vec<String> = Vec::new();
-    for row in outcome.rows.iter().filter(|r| measured(r)) {
-        if !names.contains(&row.imp) {
-            names.push(row.imp.clone());
-        }
-    }
-    for name in names {
-        let figures = tree.kunit_figures(&name, TIMES)?;
-        for row in outcome.rows.iter_mut().filter(|r| r.imp == name) {
-            let figure = figures.iter().find(|f| f.len == row.len);
-            row.kunit_mb_per_s = figure.map(|f| f.mb_per_s as f64);
-        }
-    }
-    outcome.notes.extend(note(&outcome.rows));
-    Ok(())
+/// Throughput in 10^6 bytes per second, by the benchmark and by the same calls, timed as it times them.
+pub(super) struct Means {
+    pub kunit: f64,
+    pub same_calls: f64,
 }
 
-/// How far apart a row's two figures are.
+/// One function's part.
+struct Turn<'c> {
+    candidate: &'c Candidate<'c>,
+    messages: Messages,
+    best: Option<Means>,
+}
+
+/// The benchmarks that run between the samples of one length, each beside the same calls: so both see the same clock of the
+/// CPU, and the same disturbances.
+pub(super) struct Turns<'c> {
+    turns: Vec<Turn<'c>>,
+    len: usize,
+    times: u64,
+    done: u64,
+}
+
+impl<'c> Turns<'c> {
+    pub(super) fn new(len: usize) -> Turns<'c> {
+        Turns {
+            turns: Vec::new(),
+            len,
+            times: if len < LONG { TIMES_SHORT } else { TIMES },
+            done: 0,
+        }
+    }
+
+    pub(super) fn add(&mut self, candidate: &'c Candidate<'c>, messages: &Messages) {
+        self.turns.push(Turn {
+            candidate,
+            messages: messages.afresh(),
+            best: None,
+        });
+    }
+
+    /// After `n` of `of` samples.
+    pub(super) fn take(&mut self, n: u64, of: u64) {
+        if n * self.times < self.done * of || self.done == self.times {
+            return;
+        }
+        self.done += 1;
+        for turn in &mut self.turns {
+            // A benchmark that fails has no figure, which the row shows.
+            if let Some(means) = turn.take(self.len) {
+                turn.best = Some(match &turn.best {
+                    None => means,
+                    Some(best) => Means {
+                        kunit: best.kunit.max(means.kunit),
+                        same_calls: best.same_calls.max(means.same_calls),
+                    },
+                });
+            }
+        }
+    }
+
+    /// The highest means of the `i`th candidate.
+    pub(super) fn best(&self, i: usize) -> Option<&Means> {
+        self.turns[i].best.as_ref()
+    }
+}
+
+impl Turn<'_> {
+    fn take(&mut self, len: usize) -> Option<Means> {
+        let figures = self.candidate.beside.as_ref()?().ok()?;
+        let (_, kunit) = figures.into_iter().find(|f| f.0 == len)?;
+        let calls = (WINDOW / (len + CALL)) as u64;
+        let mut run = || (self.candidate.run)(&mut self.messages, calls).ok();
+        // The benchmark, too, warms up first.
+        run()?;
+        let start = Instant::now();
+        run()?;
+        let us = start.elapsed().as_secs_f64() * 1e6;
+        Some(Means {
+            kunit,
+            same_calls: len as f64 * calls as f64 / us,
+        })
+    }
+}
+
+/// How far apart a row's two means are.
 fn difference(row: &Row) -> Option<f64> {
-    Some(row.kunit_mb_per_s? / row.mb_per_s - 1.0)
+    Some(row.kunit_mb_per_s? / row.mean_mb_per_s? - 1.0)
 }
 
 /// How many agree, and those that do not.
-fn note(rows: &[Row]) -> Option<String> {
+pub(super) fn note(rows: &[Row]) -> Option<String> {
     let long = rows.iter().filter(|r| r.len >= LONG);
     let compared: Vec<(&Row, f64)> = long.filter_map(|r| Some((r, difference(r)?))).collect();
     if compared.is_empty() {
@@ -49,7 +118,7 @@ fn note(rows: &[Row]) -> Option<String> {
         .map(|(r, d)| format!("{} {} B {:+.1} %", r.imp, r.len, 100.0 * d))
         .collect();
     let mut note = format!(
-        "KUnit's own benchmarks and the rows from {LONG} B on: {} of {} agree within {} %",
+        "KUnit's own benchmarks and the same calls, timed in turn over as many bytes, from {LONG} B on: {} of {} agree within {} %",
         compared.len() - apart.len(),
         compared.len(),
         100.0 * AGREE
@@ -57,19 +126,20 @@ fn note(rows: &[Row]) -> Option<String> {
     if !apart.is_empty() {
         note += &format!("; not {}", apart.join(", "));
     }
-    Some(note)
+    Some(note + "; a row's own figure is its best sample and thus above both")
 }
 
 /// A line for each row with a figure of KUnit's, for people; nothing without.
 pub(super) fn lines(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {
-        if let (Some(kunit), Some(apart)) = (row.kunit_mb_per_s, difference(row)) {
+        if let (Some(kunit), Some(mean), Some(apart)) =
+            (row.kunit_mb_per_s, row.mean_mb_per_s, difference(row))
+        {
             text += &format!(
-                "{:<20} {:>6} B  {:>8.0} MB/s  KUnit {kunit:>8.0} MB/s  {:+.1} %\n",
+                "{:<20} {:>6} B  {mean:>8.0} MB/s  KUnit {kunit:>8.0} MB/s  {:+.1} %\n",
                 row.imp,
                 row.len,
-                row.mb_per_s,
                 100.0 * apart
             );
         }
@@ -86,7 +156,7 @@ mod tests {
         let row = |len, mb_per_s, kunit| Row {
             imp: "sha256".into(),
             len,
-            mb_per_s,
+            mean_mb_per_s: Some(mb_per_s),
             kunit_mb_per_s: kunit,
             ..Row::default()
         };
@@ -98,7 +168,7 @@ mod tests {
         ]);
         let note = note.unwrap();
         assert!(note.contains("1 of 2 agree within 2 %"), "{note}");
-        assert!(note.ends_with("not sha256 16384 B -2.5 %"), "{note}");
+        assert!(note.contains("; not sha256 16384 B -2.5 %;"), "{note}");
         let text = lines(&[row(4096, 2000.0, Some(1961.0)), row(64, 1.0, None)]);
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(text.contains("-1.9 %"), "{text}");

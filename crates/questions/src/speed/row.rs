@@ -163,14 +163,23 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("unit" = "ns"))]
     pub rounds_ns: Vec<Option<f64>>,
-    /// With `--kunit`: throughput by the benchmark of the tree's own KUnit suite, run in the same process; the highest of
-    /// five runs. Absent if the suite has no benchmark of this function at this length.
+    /// With `--kunit`: throughput by the benchmark of the tree's own KUnit suite, run in the same process between the row's
+    /// samples; the highest of ten means over 10 MB (of two below 4096 bytes). Absent if the suite has no benchmark of this
+    /// function at this length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         with = "f64",
         extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "KUnit, MB/s")
     )]
     pub kunit_mb_per_s: Option<f64>,
+    /// With `--kunit`: throughput of the row's calls, timed in turn with that benchmark and as it times them. `mb_per_s`, from
+    /// the best sample, is higher.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        with = "f64",
+        extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "mean, MB/s")
+    )]
+    pub mean_mb_per_s: Option<f64>,
     /// With a baseline: the comparison with it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,

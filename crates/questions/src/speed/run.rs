@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 
 use super::best;
 use super::effort;
+use super::kunit;
 use super::plan::Plan;
 use super::row::{Against, Row};
 use super::set::Table;
@@ -219,6 +220,8 @@ impl Run<'_> {
         let mut entries = Vec::new();
         let mut references: Vec<Vec<&Reference>> = Vec::new();
         let mut present: Vec<&Candidate> = Vec::new();
+        let kunit = self.plan.layout == Layout::Kunit;
+        let mut turns = kunit.then(|| kunit::Turns::new(len));
         for (i, candidate) in table.candidates.iter().enumerate() {
             let Some(set) = sets.iter().find(|s| s.candidates.contains(&i)) else {
                 continue;
@@ -226,6 +229,9 @@ impl Run<'_> {
             entries.push(Entry::new(candidate, &set.messages));
             references.push(set.references.iter().collect());
             present.push(candidate);
+            if let Some(turns) = &mut turns {
+                turns.add(candidate, &set.messages);
+            }
         }
         let (done, groups) = (self.done as f64, self.groups as f64);
         let tell = &mut self.progress;
@@ -236,6 +242,9 @@ impl Run<'_> {
             self.stop,
             &mut |n, of| {
                 tell((done + n as f64 / of as f64) / groups, &what);
+                if let Some(turns) = &mut turns {
+                    turns.take(n, of);
+                }
             },
         );
         let baseline = present
@@ -250,6 +259,10 @@ impl Run<'_> {
             row.best_peer = here(&best.peer, i);
             row.best_tree = here(&best.tree, i);
             row.many = here(&best.many, i);
+            if let Some(means) = turns.as_ref().and_then(|turns| turns.best(i)) {
+                row.kunit_mb_per_s = Some(means.kunit);
+                row.mean_mb_per_s = Some(means.same_calls);
+            }
             match timed {
                 Ok(_) if row.measured() => self.outcome.rows.push(row),
                 Ok(_) if !self.stopped() && !self.late() => {
@@ -363,6 +376,7 @@ impl Run<'_> {
         let mut said = HashSet::new();
         notes.retain(|note| said.insert(note.clone()));
         notes.extend(best::Summary::new(&outcome.rows).sentences());
+        notes.extend(kunit::note(&outcome.rows));
         if outcome.rows.iter().any(|r| r.together) {
             notes.push(
                 "rows of several messages at a time (together) show what a stream of messages gets; one message alone \

@@ -75,13 +75,18 @@ Suites (--suite):
   interrupted:POLICY  the same, with interrupts before random instructions
 
 Oracles (--oracle), rules that every driver of a tree must keep, each
-instance of each template included (all: every one of them):
+instance of each template included (all, none):
   memory     nothing outside the buffers of a request is read or written
   context    nothing sleeps where nothing may; sections where they may be
   values     odd keys, lengths and lists; counters before a carry
   leaks      what is allocated is freed
   failures   each allocation fails once
   fill       uninitialised memory does not show in an answer
+  queues     requests that wait in a queue end once, in order, rightly
+  sharing    two requests of one transform do not disturb each other
+  registers  a function gives back what is its caller's
+  features   no instruction of a CPU feature that nothing asked for
+  bounds     sections do not grow with the message
 
 Exit status:
   1 if a case failed
@@ -128,7 +133,9 @@ pub struct TestArgs {
     /// With --tree: run each random test N times [default: the tree's own number, 100]
     #[arg(long, value_name = "N", requires = "tree")]
     fuzz: Option<u32>,
-    /// With --tree: examine its drivers by oracles: all, or some of memory, context, values, leaks, failures, fill
+    /// With --tree: examine its drivers by these oracles only: all, none, or some of memory, context, values, leaks, failures, fill,
+    /// queues, sharing, registers, features, bounds
+    /// [default: all but the last four, in addition to the suites; with --thorough all]
     #[arg(
         long = "oracle",
         value_name = "LIST",
@@ -136,6 +143,9 @@ pub struct TestArgs {
         requires = "tree"
     )]
     oracles: Vec<String>,
+    /// With --tree: a file of findings that are known, which do not change the exit status (docs/TREES.md has its form)
+    #[arg(long, value_name = "FILE", requires = "tree")]
+    known: Vec<PathBuf>,
     /// With --tree: more cases under each oracle
     #[arg(long, requires = "tree")]
     thorough: bool,
@@ -186,6 +196,7 @@ impl Question for TestArgs {
                 bench: self.bench,
                 oracles: tree::parse_oracles(&self.oracles)?,
                 thorough: self.thorough,
+                known: &self.known,
                 since: self.since.as_deref(),
             };
             return tree::ask::<Self>(&asked, dir, session);

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kiln_kernel::Tier;
 use kiln_question::{unknown, Error, Exit, Outcome, Progress, Question, Session, TreeBuildArgs};
@@ -14,7 +15,7 @@ use kiln_tree::event::Contexts;
 use kiln_tree::kunit::{self, Ran};
 use kiln_tree::library;
 use kiln_tree::oracle::{self, Found, Oracle};
-use kiln_tree::{Change, Plan, TestRow, Touched};
+use kiln_tree::{Change, Known, Plan, TestRow, Touched, Version};
 
 use crate::speed::check_library;
 
@@ -29,22 +30,46 @@ pub(super) struct Asked<'a> {
     pub fuzz: Option<u32>,
     /// The benchmarks of KUnit suites, too.
     pub bench: bool,
-    /// These oracles.
-    pub oracles: Vec<Oracle>,
+    /// These oracles; none is named: the quick ones, or all with `thorough`, unless suites are named.
+    pub oracles: Option<Vec<Oracle>>,
     /// More cases under each oracle.
     pub thorough: bool,
+    /// Lists of findings that are known.
+    pub known: &'a [PathBuf],
     /// Only what the tree's changes since this git revision touch.
     pub since: Option<&'a OsStr>,
 }
 
-/// The oracles of these names; `all` is a name, too.
-pub(super) fn parse_oracles(names: &[String]) -> Result<Vec<Oracle>, Error> {
-    if names.iter().any(|name| name == "all") {
-        return Ok(oracle::ALL.to_vec());
-    }
+/// The oracles of these names; `all` and `none` are names, too.
+pub(super) fn parse_oracles(names: &[String]) -> Result<Option<Vec<Oracle>>, Error> {
     let known = oracle::ALL.map(|o| o.name);
     let parse = |name: &String| oracle::find(name).ok_or_else(|| unknown("oracle", name, &known));
-    names.iter().map(parse).collect()
+    match names {
+        [] => Ok(None),
+        [name] if name == "none" => Ok(Some(Vec::new())),
+        _ if names.iter().any(|name| name == "all") => Ok(Some(oracle::ALL.to_vec())),
+        _ => names.iter().map(parse).collect::<Result<_, _>>().map(Some),
+    }
+}
+
+/// The findings that are known of this version: those that are compiled in, and those of files.
+fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> {
+    let mut known = Known::built_in(version);
+    for file in files {
+        let name = file.display().to_string();
+        let text = fs::read_to_string(file);
+        let text = text.map_err(|e| Error::input(format!("--known {name}: {e}")))?;
+        known.read(&text, &name, version).map_err(Error::input)?;
+    }
+    let oracles = oracle::ALL.map(|o| o.name);
+    match known.of_no_oracle(&oracles) {
+        None => Ok(known),
+        Some((place, name)) => {
+            let all = oracles.join(", ");
+            let why = format!("{place}: there is no oracle '{name}': use {all}");
+            Err(Error::input(why))
+        }
+    }
 }
 
 /// Builds the tree in this directory, tests it and prints KTAP. A child runs the one order that it was given instead.
@@ -62,6 +87,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     let kinds = Kinds::new(args);
     let (source, compiler, config) = args.build.resolve(dir)?;
     let version = source.version.to_string();
+    let known = known_findings(args.known, &source.version)?;
     let title = format!("{}, built by {compiler}", source.title());
     let progress = Progress::start();
     let plan = Plan {
@@ -146,6 +172,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
             args: &arguments,
             oracles: &kinds.oracles,
             thorough: args.thorough,
+            known: &known,
             chosen: &|subject| {
                 let asked = |name: &String| [&subject.alg, &subject.driver].contains(&name);
                 (args.algs.is_empty() || args.algs.iter().any(asked))
@@ -259,8 +286,14 @@ impl Kinds {
             .iter()
             .partition(|s| ["testmgr", "contexts", "library"].contains(&s.as_str()));
         // Oracles that are named are all that runs, unless suites are named, too.
-        let only_oracles = !args.oracles.is_empty() && args.suites.is_empty();
+        let only_oracles = args.oracles.as_ref().is_some_and(|o| !o.is_empty());
         let all = args.suites.is_empty() && !only_oracles;
+        let usual = || match all {
+            true => (oracle::ALL.into_iter())
+                .filter(|o| args.thorough || o.is_quick())
+                .collect(),
+            false => Vec::new(),
+        };
         let is = |kind: &str| all || named.iter().any(|n| *n == kind);
         // Names of algorithms are also names of KUnit suites.
         let patterns = suites
@@ -273,7 +306,7 @@ impl Kinds {
             contexts: is("contexts"),
             library: is("library"),
             kunit: (args.suites.len() > named.len() || all).then_some(patterns),
-            oracles: args.oracles.clone(),
+            oracles: args.oracles.clone().unwrap_or_else(usual),
         }
     }
 }
@@ -285,11 +318,14 @@ fn oracle_notes(found: &Found) -> Vec<String> {
         return notes;
     }
     let cases: u64 = found.ran.iter().map(|r| r.cases).sum();
+    let known = found.findings.iter().filter(|f| f.known.is_some()).count();
     notes.push(format!(
-        "oracles: {} drivers, {cases} cases, {} findings",
+        "oracles: {} drivers, {cases} cases, {} findings, {known} of them known",
         found.subjects,
         found.findings.len()
     ));
+    let unseen = found.unseen.iter();
+    notes.extend(unseen.map(|entry| format!("a known finding was not seen, {entry}")));
     let mut why: Vec<&str> = found
         .unreached
         .iter()
@@ -340,18 +376,17 @@ fn ktap(
         let reason = row.reason.clone().unwrap_or_default();
         let verdict = match (row.failed, row.skipped) {
             (0, 0) => Verdict::Ok,
-            (0, _) => Verdict::Skip(reason),
-            _ => {
-                let lines = row.finding.as_deref().unwrap_or(&reason).lines();
-                for (i, line) in lines.enumerate() {
-                    ktap.comment(&match i {
-                        0 => format!("{}: {line}", row.implementation),
-                        _ => format!("  {line}"),
-                    });
-                }
-                Verdict::NotOk
-            }
+            (0, _) => Verdict::Skip(reason.clone()),
+            _ => Verdict::NotOk,
         };
+        let why = (row.failed > 0).then_some(reason.as_str());
+        let lines = row.finding.as_deref().or(why).unwrap_or("").lines();
+        for (i, line) in lines.enumerate() {
+            ktap.comment(&match i {
+                0 => format!("{}: {line}", row.implementation),
+                _ => format!("  {line}"),
+            });
+        }
         ktap.result(&row.name(), verdict);
     }
     notes.iter().for_each(|note| ktap.comment(note));

@@ -11,6 +11,9 @@ use super::messages::Messages;
 /// Makes `calls` calls on the messages in turn, after the last the first again.
 pub(crate) type Run<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<(), String> + 'a>;
 
+/// Another benchmark of the same function: throughput in 10^6 bytes per second by length, in one run.
+pub(crate) type Beside<'a> = Box<dyn Fn() -> Result<Vec<(usize, f64)>, String> + 'a>;
+
 /// Provider of Kiln's own.
 pub(crate) const KILN: &str = "kiln";
 
@@ -36,6 +39,8 @@ pub(crate) struct Candidate<'a> {
     pub judge: Option<Rc<Judge<'a>>>,
     /// The calls.
     pub run: Run<'a>,
+    /// What else measures it.
+    pub beside: Option<Beside<'a>>,
 }
 
 impl<'a> Candidate<'a> {
@@ -57,6 +62,7 @@ impl<'a> Candidate<'a> {
             digest: None,
             judge: None,
             run,
+            beside: None,
         }
     }
 

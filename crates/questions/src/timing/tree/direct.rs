@@ -36,7 +36,7 @@ impl Tree {
     /// Adds the algorithms of which the tree has functions and no drivers, and the longest messages of functions that take
     /// short ones only.
     pub(super) fn describe_functions(&self, specs: &mut Vec<Spec>) {
-        let there = |p: &&Primitive| self.host.image.symbol(&p.symbol).is_some();
+        let there = |p: &&Primitive| self.host.borrow().image.symbol(&p.symbol).is_some();
         for row in self.primitives.iter().filter(there) {
             let known = specs.iter().position(|s| s.name == row.alg);
             let Some(at) = known.or_else(|| {
@@ -72,7 +72,7 @@ impl Tree {
             if !for_this || !wanted || self.skips(&row.symbol) {
                 continue;
             }
-            if self.host.image.symbol(&row.symbol).is_none() {
+            if self.host.borrow().image.symbol(&row.symbol).is_none() {
                 absent.push(&row.symbol);
                 continue;
             }
@@ -95,7 +95,7 @@ impl Tree {
         }
         let row = &row;
         let find = |symbol: &str| {
-            Bound::find(&self.calls, &self.host, row, symbol)
+            Bound::find(&self.calls, &self.host.borrow(), row, symbol)
                 .map_err(|missing| format!("the tree has no {missing}"))
         };
         let bound = find(&row.symbol)?;
@@ -144,7 +144,7 @@ impl Tree {
             0 => work.key.to_vec(),
             bytes => self.key(bytes),
         };
-        let table = Keys::in_tree(row, &self.host);
+        let table = Keys::in_tree(row, &self.host.borrow());
         let mut material = Material {
             engines: Vec::new(),
             table: table.map_err(|missing| format!("the tree has no {missing}"))?,

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 
 use kiln_question::{Algorithm, Error};
-use kiln_tree::benchmark::{self, Figure};
+use kiln_tree::benchmark::Benchmark;
 use kiln_tree::event::Checked;
 use kiln_tree::library::{self, Function, Keyed};
 
 use super::{known, reference, Tree};
-use crate::timing::candidate::{Candidate, Judge, Run, Takes};
+use crate::timing::candidate::{Beside, Candidate, Judge, Run, Takes};
 use crate::timing::level::Level;
 use crate::timing::messages::cipher_messages;
 use crate::timing::shape::{Kind, Op};
@@ -58,6 +58,7 @@ impl Tree {
                     takes: takes(function),
                     judge: judge.map(Into::into),
                     together: function.pairs,
+                    beside: self.kunit_benchmark(&function.name),
                     ..Candidate::primitive(function.name.clone(), self.provider.clone(), None, run)
                 }),
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, function.name)),
@@ -122,25 +123,25 @@ impl Tree {
     pub(crate) fn tell(&mut self, checked: &Checked) -> Result<(), Error> {
         let mut line = serde_json::to_value(checked).expect("plain values");
         line["event"] = "checked".into();
-        Ok(self.host.tell(&format!("{line}\n"))?)
+        Ok(self.host.get_mut().tell(&format!("{line}\n"))?)
     }
 
     /// Tells the parent that all is done.
     pub(crate) fn end(&mut self) -> Result<(), Error> {
-        let done = format!(
-            "{{\"event\":\"done\",\"initcalls\":{}}}\n",
-            self.host.initcalls
-        );
-        Ok(self.host.tell(&done)?)
+        let host = self.host.get_mut();
+        let done = format!("{{\"event\":\"done\",\"initcalls\":{}}}\n", host.initcalls);
+        Ok(host.tell(&done)?)
     }
 
-    /// What the benchmark of the tree's KUnit suite says of a function, the best of so many runs.
-    pub(crate) fn kunit_figures(
-        &mut self,
-        function: &str,
-        times: u32,
-    ) -> Result<Vec<Figure>, Error> {
-        Ok(benchmark::run(&mut self.host, function, times)?)
+    /// The benchmark that the tree's KUnit suites have of a function.
+    fn kunit_benchmark(&self, function: &str) -> Option<Beside<'_>> {
+        let benchmark = Benchmark::find(&self.host.borrow(), function)?;
+        Some(Box::new(move || {
+            let figures = benchmark.run(&mut self.host.borrow_mut());
+            let figures = figures.map_err(|e| e.to_string())?;
+            let plain = figures.iter().map(|f| (f.len, f.mb_per_s as f64));
+            Ok(plain.collect())
+        }))
     }
 
     /// Calls of a function; with `generic`, of its generic code.

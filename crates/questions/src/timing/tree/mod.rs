@@ -54,7 +54,7 @@ const TAG: usize = 16;
 
 /// A booted tree.
 pub(crate) struct Tree {
-    host: Host,
+    host: RefCell<Host>,
     calls: Rc<Calls>,
     listed: Vec<Listed>,
     primitives: Vec<Primitive>,
@@ -80,7 +80,7 @@ impl Tree {
             primitives: Primitive::all(),
             library: Library::find(&calls, &host),
             specs: Vec::new(),
-            host,
+            host: RefCell::new(host),
             calls,
             provider: format!("linux-{}", order.label.version),
             config: order.label.config.clone(),
@@ -315,7 +315,7 @@ impl Source for Tree {
         let exported = self.exported().iter().filter(|f| f.alg == alg && !f.judges);
         names.extend(exported.map(|f| (f.name.clone(), Level::Library)));
         let functions = self.primitives.iter().filter(|p| p.alg == alg);
-        let there = functions.filter(|p| self.host.image.symbol(&p.symbol).is_some());
+        let there = functions.filter(|p| self.host.borrow().image.symbol(&p.symbol).is_some());
         names.extend(there.map(|p| (p.symbol.clone(), Level::Primitive)));
         // Those that were asked for stay known.
         names.extend(self.skipped.iter().map(|name| (name.clone(), Level::Api)));

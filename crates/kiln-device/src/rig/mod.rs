@@ -1,6 +1,8 @@
 //! A guest in this process: memory, a control queue and a data queue, written to as a hostile driver writes. For tests
 //! and for fuzzing.
 
+mod front;
+
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +13,14 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use crate::account::Account;
 use crate::chain::Chain;
 use crate::duty::{Control, Data, Duty};
+use crate::inflight::Inflight;
 use crate::line::{Halt, Line, Order, Scratch};
 use crate::notify::Kick;
 use crate::pace::{Pace, Rates};
 use crate::ring::{Areas, Broken, Place, Ring};
 use crate::tally::{Count, Counters, Tally};
+
+pub use front::Front;
 
 /// Bytes of the guest's memory, from address 0.
 pub const MEMORY: usize = 1 << 20;
@@ -53,6 +58,7 @@ pub struct Rig {
     tally: Arc<Tally>,
     halt: Halt,
     max_chain: usize,
+    pub(crate) inflight: Option<Arc<Inflight>>,
 }
 
 impl Rig {
@@ -101,6 +107,7 @@ impl Rig {
             tally,
             halt,
             max_chain,
+            inflight: None,
         }
     }
 
@@ -201,14 +208,23 @@ impl Rig {
         let (place, duty) = &mut self.rings[which as usize];
         let memory = self.memory.clone();
         let areas = Areas::find(&memory, place)?;
+        let mut ring = Ring::new(&areas, place)?;
+        let mut log = self
+            .inflight
+            .as_ref()
+            .and_then(|inflight| inflight.log(which as usize, RING));
+        if let Some(log) = &mut log {
+            ring.resume(log);
+        }
         let mut line = Line {
             memory: &memory,
-            ring: Ring::new(&areas, place)?,
+            ring,
             kick,
             call: None,
             duty: duty.as_mut(),
             scratch: &mut self.scratch,
             chain: &mut self.chain,
+            log: log.as_mut(),
             pace: &self.account.pace,
             tally: &self.tally,
             max_request: self.max_chain,

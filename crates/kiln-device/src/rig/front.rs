@@ -1,0 +1,476 @@
+//! A front end in this process that does anything: messages with real descriptors, memory that changes while the rings in
+//! it are served, and a guest that makes requests. For fuzzing.
+//!
+//! Left out is what ends the process that serves such a guest, as it should: memory that is cut off.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kiln_virtio::wire::algo::{cipher, OP_ENCRYPT};
+use kiln_virtio::wire::control::Created;
+use kiln_virtio::wire::{data, session, Action, Control, Create, Features, Request};
+use kiln_virtio::{Guest, Limits, Services};
+use rustix::fs::{memfd_create, MemfdFlags};
+use vhost::vhost_user::message::{
+    VhostUserConfigFlags, VhostUserInflight, VhostUserMemoryRegion, VhostUserSingleMemoryRegion,
+    VhostUserVringAddrFlags,
+};
+use vhost::vhost_user::VhostUserBackendReqHandlerMut;
+use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
+
+use crate::account::Account;
+use crate::backend::{Backend, Queues};
+use crate::config::{Config, ControlBy};
+use crate::inflight::Inflight;
+use crate::memory::MAX_REGIONS;
+use crate::pace::{Pace, Rates};
+use crate::tally::Counters;
+
+/// Bytes of the guest's memory, from this address on.
+const MEMORY: u64 = 1 << 20;
+const BASE: u64 = 1 << 24;
+/// Where the front end says that it has it.
+const USER: u64 = 1 << 40;
+const RING: u16 = 16;
+/// The rings, one after the other: descriptors, driver's area, device's area.
+const AVAIL: u64 = 0x1000;
+const USED: u64 = 0x1800;
+const EACH: u64 = 0x2000;
+const REQUEST: u64 = 0x8000;
+const ANSWER: u64 = 0xa000;
+
+/// How long an answer may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The control queue's number: there is one data queue.
+const CONTROL: u32 = 1;
+
+/// Bytes of the input, zeros behind its end.
+struct Input<'a, 'b>(&'a mut &'b [u8]);
+
+impl Input<'_, '_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        let n = N.min(self.0.len());
+        bytes[..n].copy_from_slice(&self.0[..n]);
+        *self.0 = &self.0[n..];
+        bytes
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.take::<1>()[0]
+    }
+
+    /// A number: most of them small or near a limit.
+    fn number(&mut self) -> u64 {
+        let [kind, a, b] = self.take();
+        let near = u64::from(u16::from_le_bytes([a, b]));
+        match kind % 8 {
+            0 => u64::from_le_bytes(self.take()),
+            1 => u64::MAX - near,
+            2 => BASE + near,
+            3 => USER + near,
+            4 => MEMORY - near % 64,
+            5 => near << 12,
+            _ => near % 64,
+        }
+    }
+}
+
+/// A place in a file, and the two words that it has in turn.
+type Flipped = Arc<Mutex<Option<(File, u64, [u32; 2])>>>;
+
+/// Changes four bytes of a file to and fro for as long as it is there.
+struct Flipper(Flipped);
+
+impl Flipper {
+    fn new() -> Flipper {
+        let what = Flipped::default();
+        let seen = Arc::downgrade(&what);
+        thread::spawn(move || {
+            while let Some(what) = seen.upgrade() {
+                let is_idle = match &*what.lock().expect("no thread panics") {
+                    Some((file, at, words)) => {
+                        for word in words {
+                            let _ = file.write_at(&word.to_le_bytes(), *at);
+                        }
+                        false
+                    }
+                    None => true,
+                };
+                thread::sleep(Duration::from_micros(if is_idle { 2000 } else { 20 }));
+            }
+        });
+        Flipper(what)
+    }
+
+    fn set(&self, what: Option<(File, u64, [u32; 2])>) {
+        *self.0.lock().expect("no thread panics") = what;
+    }
+}
+
+/// The front end, its guest, and the device that serves it.
+pub struct Front {
+    backend: Backend,
+    account: Arc<Account>,
+    memory: File,
+    flipper: Flipper,
+    kick: EventFd,
+    call: EventFd,
+    /// A session that a driver holds which behaves.
+    session: Option<u64>,
+    max_sessions: usize,
+}
+
+fn memfd(size: u64) -> File {
+    let file = memfd_create("kiln-rig", MemfdFlags::CLOEXEC).expect("a file in memory");
+    let file = File::from(file);
+    file.set_len(size).expect("room for it");
+    file
+}
+
+fn event() -> EventFd {
+    EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).expect("an eventfd")
+}
+
+fn copy(event: &EventFd) -> File {
+    // SAFETY: the number is that of an open descriptor, which is duplicated; the new one is nobody else's.
+    unsafe {
+        let fd = libc::fcntl(event.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0);
+        assert!(fd >= 0, "a descriptor");
+        File::from(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+impl Front {
+    /// A connection whose guest may have this.
+    pub fn new(limits: Limits) -> Front {
+        let config = Config {
+            limits: Limits {
+                data_queues: 1,
+                ..limits
+            },
+            ..Config::default()
+        };
+        let counters = Counters::new(1).expect("shared memory");
+        let guest = Guest::new(config.limits.clone(), &Services::symmetric());
+        let account = Arc::new(Account::new(guest, counters, Pace::new(&Rates::default())));
+        let queues = Queues {
+            data: 1,
+            control: ControlBy::Inline,
+            max_request: config.max_chain(),
+            poll: Duration::ZERO,
+            number: 1,
+            max_memory: 1 << 30,
+            narrow: false,
+        };
+        let spare = Inflight::file(2).expect("a file in memory");
+        Front {
+            backend: Backend::new(account.clone(), queues, spare),
+            account,
+            memory: memfd(MEMORY),
+            flipper: Flipper::new(),
+            kick: event(),
+            call: event(),
+            session: None,
+            max_sessions: config.limits.max_sessions,
+        }
+    }
+
+    /// Sessions of the guest.
+    fn sessions(&self) -> usize {
+        self.account.guest.sessions()
+    }
+
+    /// A file that is good for something, or not.
+    fn file(&self, input: &mut Input<'_, '_>) -> File {
+        match input.byte() % 8 {
+            0 => memfd(input.number() % (MEMORY + 1)),
+            1 => File::open("/dev/null").expect("it is everywhere"),
+            2 => File::options()
+                .read(true)
+                .write(true)
+                .open("/dev/zero")
+                .expect("it is everywhere"),
+            3 => copy(&self.kick),
+            4 => copy(&self.call),
+            5 => File::from(OwnedFd::from(UnixStream::pair().expect("a socket").0)),
+            _ => self.memory.try_clone().expect("a descriptor"),
+        }
+    }
+
+    fn maybe(&self, input: &mut Input<'_, '_>) -> Option<File> {
+        let there = input.byte() % 4 != 0;
+        there.then(|| self.file(input))
+    }
+
+    fn single(input: &mut Input<'_, '_>) -> VhostUserSingleMemoryRegion {
+        let [guest, size, user, offset] = [0; 4].map(|_| input.number());
+        VhostUserSingleMemoryRegion::new(guest, size, user, offset)
+    }
+
+    /// One thing that a front end or its guest does. Whatever it is, the device goes on.
+    pub fn act(&mut self, bytes: &mut &[u8]) {
+        let mut input = Input(bytes);
+        let input = &mut input;
+        let [what, index] = input.take();
+        let index = u32::from(index % 4);
+        // Errors are the front end's to know.
+        let _ = match what % 24 {
+            0 => {
+                let n = usize::from(input.byte() % 4);
+                let regions: Vec<_> = (0..n)
+                    .map(|_| {
+                        let [guest, size, user, offset] = [0; 4].map(|_| input.number());
+                        VhostUserMemoryRegion::new(guest, size, user, offset)
+                    })
+                    .collect();
+                let files = (0..n).map(|_| self.file(input)).collect();
+                self.backend.set_mem_table(&regions, files, None).map(drop)
+            }
+            1 => {
+                let (region, file) = (Front::single(input), self.file(input));
+                self.backend.add_mem_region(&region, file, None).map(drop)
+            }
+            2 => self.backend.remove_mem_region(&Front::single(input)),
+            3 => self.backend.set_vring_num(index, input.number() as u32),
+            4 => {
+                let [desc, used, avail] = [0; 3].map(|_| input.number());
+                let flags = VhostUserVringAddrFlags::empty();
+                self.backend
+                    .set_vring_addr(index, flags, desc, used, avail, 0)
+            }
+            5 => self.backend.set_vring_base(index, input.number() as u32),
+            6 => {
+                let file = self.maybe(input);
+                self.backend.set_vring_kick(index as u8, file)
+            }
+            7 => {
+                let file = self.maybe(input);
+                self.backend.set_vring_call(index as u8, file)
+            }
+            8 => {
+                let file = self.maybe(input);
+                self.backend.set_vring_err(index as u8, file)
+            }
+            9 => self.backend.set_vring_enable(index, input.byte() % 4 != 0),
+            10 => self.backend.get_vring_base(index).map(drop),
+            11 => self.backend.set_features(input.number()),
+            12 => {
+                let flags = VhostUserConfigFlags::empty();
+                let [at, size] = [0; 2].map(|_| input.number() as u32);
+                self.backend.get_config(at, size, flags).map(drop)
+            }
+            13 => {
+                let [queues, size] = [0; 2].map(|_| input.number() as u16);
+                let asked = VhostUserInflight::new(0, 0, queues, size);
+                self.backend.get_inflight_fd(&asked).map(drop)
+            }
+            14 => {
+                let [size, offset, queues, each] = [0; 4].map(|_| input.number());
+                let given = VhostUserInflight::new(size, offset, queues as u16, each as u16);
+                let file = self.file(input);
+                self.backend.set_inflight_fd(&given, file)
+            }
+            15 => self.backend.reset_device(),
+            16 | 17 => {
+                self.begin(index % 2 == 0);
+                Ok(())
+            }
+            18 => {
+                let at = input.number() % MEMORY;
+                let words = [0; 2].map(|_| u32::from_le_bytes(input.take()));
+                let file = self.memory.try_clone().expect("a descriptor");
+                self.flipper.set(Some((file, at, words)));
+                Ok(())
+            }
+            19 => {
+                self.flipper.set(None);
+                Ok(())
+            }
+            20 | 21 => {
+                let at = input.number() % MEMORY;
+                let len = usize::from(input.byte()).min(input.0.len());
+                let (bytes, rest) = input.0.split_at(len);
+                let bytes = &bytes[..len.min((MEMORY - at) as usize)];
+                *input.0 = rest;
+                self.put(at, bytes);
+                Ok(())
+            }
+            22 => {
+                let request = create();
+                self.offer(CONTROL, &request, 16, u64::from(input.byte()));
+                Ok(())
+            }
+            _ => {
+                let _ = self.kick.write(1);
+                Ok(())
+            }
+        };
+        assert!(self.sessions() <= self.max_sessions);
+        let (regions, bytes) = self.backend.memory_size();
+        assert!(regions <= MAX_REGIONS as u64 && bytes <= 1 << 30);
+    }
+
+    fn put(&self, at: u64, bytes: &[u8]) {
+        let done = self.memory.write_all_at(bytes, at);
+        done.expect("in memory");
+    }
+
+    fn get<const N: usize>(&self, at: u64) -> [u8; N] {
+        let mut bytes = [0; N];
+        let done = self.memory.read_exact_at(&mut bytes, at);
+        done.expect("in memory");
+        bytes
+    }
+
+    /// A driver that begins: memory, and both rings from their first entries on; with notes on what is in flight, or
+    /// without.
+    fn begin(&mut self, notes: bool) {
+        self.put(0, &[0; 2 * EACH as usize]);
+        let region = VhostUserMemoryRegion::new(BASE, MEMORY, USER, 0);
+        let file = self.memory.try_clone().expect("a descriptor");
+        let backend = &mut self.backend;
+        let begin = || {
+            backend.reset_device()?;
+            backend.set_features(1 << 30 | 1 << 32)?;
+            backend.set_mem_table(&[region], vec![file], None)?;
+            if notes {
+                let asked = VhostUserInflight::new(0, 0, 2, RING);
+                let (told, file) = backend.get_inflight_fd(&asked)?;
+                backend.set_inflight_fd(&told, file)?;
+            }
+            for ring in [0, CONTROL] {
+                let at = USER + u64::from(ring) * EACH;
+                let flags = VhostUserVringAddrFlags::empty();
+                backend.set_vring_num(ring, RING.into())?;
+                backend.set_vring_addr(ring, flags, at, at + USED, at + AVAIL, 0)?;
+                backend.set_vring_base(ring, 0)?;
+                backend.set_vring_call(ring as u8, Some(copy(&self.call)))?;
+                backend.set_vring_kick(ring as u8, Some(copy(&self.kick)))?;
+                backend.set_vring_enable(ring, true)?;
+            }
+            vhost::vhost_user::Result::Ok(())
+        };
+        begin().expect("a driver that does nothing wrong");
+        self.session = None;
+    }
+
+    /// Makes a request available, and kicks.
+    fn offer(&mut self, ring: u32, request: &[u8], room: u32, slot: u64) {
+        let at = u64::from(ring) * EACH;
+        let (from, to) = (REQUEST + 0x100 * (slot % 8), ANSWER + 0x100 * (slot % 8));
+        self.put(from, request);
+        self.put(to, &vec![0xee; room as usize]);
+        for (i, addr, len, flags) in [(0, from, request.len() as u32, 1u32), (1, to, room, 2)] {
+            let tail = (u64::from(len) | u64::from(flags | 1 << 16) << 32).to_le_bytes();
+            self.put(at + 16 * i, &(BASE + addr).to_le_bytes());
+            self.put(at + 16 * i + 8, &tail);
+        }
+        let avail = u16::from_le_bytes(self.get(at + AVAIL + 2));
+        self.put(at + AVAIL + 4 + 2 * u64::from(avail % RING), &[0, 0]);
+        self.put(at + AVAIL + 2, &avail.wrapping_add(1).to_le_bytes());
+        let _ = self.kick.write(1);
+    }
+
+    /// The answer to a request of a driver that behaves.
+    fn ask<const N: usize>(&mut self, ring: u32, request: &[u8]) -> [u8; N] {
+        let at = u64::from(ring) * EACH;
+        let before: [u8; 2] = self.get(at + USED + 2);
+        self.offer(ring, request, N as u32, 0);
+        let until = Instant::now() + PATIENCE;
+        while self.get::<2>(at + USED + 2) == before {
+            assert!(Instant::now() < until, "ring {ring} is not served");
+            // Both rings have one kick, and either thread may have taken it.
+            let _ = self.kick.write(1);
+            thread::sleep(Duration::from_micros(20));
+        }
+        self.get(ANSWER)
+    }
+
+    /// A driver that behaves begins on this connection, and keeps a session.
+    pub fn behave(&mut self) {
+        self.flipper.set(None);
+        self.begin(true);
+        let created = Created::parse(&self.ask::<16>(CONTROL, &create())).expect("16 bytes");
+        self.session = created.result().ok();
+        assert!(self.session.is_some());
+        self.is_served();
+    }
+
+    /// The driver that [`Front::behave`] began has its session still, and right answers.
+    pub fn is_served(&mut self) {
+        let session = self.session.expect("it has begun");
+        let answer: [u8; 65] = self.ask(0, &encrypt(session));
+        assert_eq!(answer[64], 0);
+        assert_eq!(answer[..16], RESULT, "AES-128-CBC of a known text");
+    }
+}
+
+/// The first block of what [`encrypt`] asks for, by OpenSSL.
+const RESULT: [u8; 16] = [
+    0x50, 0xe5, 0xc6, 0xfd, 0x9a, 0x2d, 0xcd, 0xd8, 0xb1, 0x15, 0xab, 0xc6, 0xfe, 0xef, 0x57, 0xc0,
+];
+
+fn create() -> Vec<u8> {
+    let create = Create::Cipher(session::Cipher {
+        algo: cipher::AES_CBC,
+        key_len: 16,
+        op: OP_ENCRYPT,
+    });
+    let mut bytes = Vec::new();
+    Control::Create {
+        create,
+        key: &[7; 16],
+        auth_key: &[],
+    }
+    .emit(Features::new(0), &mut bytes);
+    bytes
+}
+
+fn encrypt(session: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Request {
+        mode: data::Mode::Session(session),
+        action: Action::Encrypt,
+        op: data::Operation::Cipher(data::Cipher {
+            iv_len: 16,
+            src_len: 64,
+            dst_len: 64,
+        }),
+        iv: &[1; 16],
+        src: &[3; 64],
+        aad: &[],
+    }
+    .emit(Features::new(0), &mut bytes);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn whatever_a_front_end_does_another_guest_is_served_and_so_is_its_next_driver(
+            bytes in proptest::collection::vec(any::<u8>(), 0..600),
+        ) {
+            let limits = Limits { max_sessions: 8, max_request: 4096, ..Limits::default() };
+            let (mut hostile, mut other) = (Front::new(limits.clone()), Front::new(limits));
+            other.behave();
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                hostile.act(&mut rest);
+            }
+            other.is_served();
+            hostile.behave();
+        }
+    }
+}

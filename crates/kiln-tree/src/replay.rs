@@ -1,0 +1,453 @@
+//! An edit without Kbuild. Kbuild starts some 500 processes before it compiles anything: most of the time between a saved file
+//! and its test. Where only sources of a few objects differ from those of the last build, the commands that Kbuild recorded are
+//! run again. Everything else is left to Kbuild.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::cache::Cache;
+use crate::make::clear_environment;
+use crate::place::hash;
+use crate::touched::{parse_record, read_records, Record};
+use crate::{Error, Plan};
+
+/// From so many objects on, the time of Kbuild's own processes does not matter.
+const MOST: usize = 24;
+
+/// Files whose names begin so say what is built and how.
+const RULES: [&str; 3] = ["Makefile", "Kbuild", "Kconfig"];
+
+/// Everything in this directory may take part in a build.
+const SCRIPTS: &str = "scripts";
+
+/// The configuration, as it is written and as make reads it.
+const CONFIGURATION: [&str; 2] = [".config", "include/config/auto.conf"];
+
+/// Settings with which Kbuild does more for an object than the recorded command.
+const MORE_STEPS: [&str; 2] = [
+    "CONFIG_MODVERSIONS=y",
+    "CONFIG_FTRACE_MCOUNT_USE_RECORDMCOUNT=y",
+];
+
+/// Objects below these are programs of the build, or are compiled by two Makefiles with different flags.
+const OTHERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/lib"];
+
+/// By which a changed file is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Stamp {
+    /// Time of the last change: seconds and nanoseconds.
+    time: (i64, i64),
+    bytes: u64,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Stamp> {
+        let meta = fs::metadata(path).ok()?;
+        Some(Stamp {
+            time: (meta.mtime(), meta.mtime_nsec()),
+            bytes: meta.len(),
+        })
+    }
+
+    fn is_before(&self, time: SystemTime) -> bool {
+        let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.time < (time.as_secs() as i64, i64::from(time.subsec_nanos()))
+    }
+}
+
+/// By their paths below a directory.
+type Stamps = BTreeMap<PathBuf, Stamp>;
+
+/// All of these files; nothing if one is missing.
+fn look<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a PathBuf>) -> Option<Stamps> {
+    let one = |path: &PathBuf| Some((path.clone(), Stamp::of(&dir.join(path))?));
+    paths.into_iter().map(one).collect()
+}
+
+/// What a build was made from, and what it made: kept beside it.
+#[derive(Debug, Serialize, Deserialize)]
+struct State {
+    /// What make was asked for, where, and with which compiler.
+    order: u64,
+    /// Files of the tree.
+    sources: Stamps,
+    /// Objects and the configuration.
+    made: Stamps,
+}
+
+/// The last build of a cache directory.
+pub(crate) struct Last<'a> {
+    stop: &'a AtomicBool,
+    cache: &'a Cache,
+    order: u64,
+    /// Where its state is kept.
+    path: PathBuf,
+    /// What changes from now on may or may not be in what is compiled from now on.
+    start: SystemTime,
+}
+
+impl<'a> Last<'a> {
+    /// For a build of these targets.
+    pub(crate) fn of(plan: &'a Plan<'_>, cache: &'a Cache, targets: &[&str]) -> Last<'a> {
+        let source = cache.source.to_string_lossy();
+        let mut parts: Vec<&[u8]> = vec![source.as_bytes(), plan.compiler.version.as_bytes()];
+        parts.extend(targets.iter().map(|t| t.as_bytes()));
+        Last {
+            stop: plan.stop,
+            cache,
+            order: hash(&parts),
+            path: cache.dir.join("made"),
+            start: SystemTime::now(),
+        }
+    }
+
+    /// Leaves everything to Kbuild.
+    pub(crate) fn forget(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
+
+    /// Compiles again what was edited since. False if that is Kbuild's to do.
+    ///
+    /// # Errors
+    /// Ctrl-C.
+    pub(crate) fn update(&self, step: &mut dyn FnMut(&str)) -> Result<bool, Error> {
+        let text = fs::read(&self.path).ok();
+        // Until this build is done, what is there is of no build.
+        self.forget();
+        let state = text.and_then(|text| serde_json::from_slice::<State>(&text).ok());
+        let (source, objects) = (&self.cache.source, &self.cache.objects);
+        let Some(mut state) = state.filter(|state| {
+            state.order == self.order
+                && look(objects, state.made.keys()).as_ref() == Some(&state.made)
+        }) else {
+            return Ok(false);
+        };
+        let Some(now) = look(source, state.sources.keys()) else {
+            return Ok(false);
+        };
+        let changed: BTreeSet<&Path> = (now.iter())
+            .filter(|(path, stamp)| state.sources.get(*path) != Some(stamp))
+            .map(|(path, _)| path.as_path())
+            .collect();
+        if changed.is_empty() {
+            self.write(&state);
+            return Ok(true);
+        }
+        let records = read_records(objects, source);
+        let again = objects_of(&changed, &records).unwrap_or_default();
+        let known = |object: &PathBuf| state.made.contains_key(object);
+        if again.is_empty() || again.len() > MOST || !again.iter().all(known) {
+            remove_newer(&changed, &records, self.cache);
+            return Ok(false);
+        }
+        for object in &again {
+            step(&object.to_string_lossy());
+        }
+        if !self.compile(&again)? {
+            return Ok(false);
+        }
+        state.sources = now;
+        let mut included = BTreeSet::new();
+        for object in &again {
+            let text = fs::read_to_string(objects.join(record_of(object))).unwrap_or_default();
+            let record = parse_record(&object.to_string_lossy(), &text, source);
+            included.extend(
+                record
+                    .sources
+                    .into_iter()
+                    .filter(|p| !state.sources.contains_key(p)),
+            );
+        }
+        if let (Some(included), Some(made)) = (self.older(&included), look(objects, &again)) {
+            state.sources.extend(included);
+            state.made.extend(made);
+            self.write(&state);
+        }
+        Ok(true)
+    }
+
+    /// Keeps what Kbuild made, unless something was changed meanwhile.
+    pub(crate) fn keep<'o>(&self, made: impl Iterator<Item = &'o str>) {
+        let (source, objects) = (&self.cache.source, &self.cache.objects);
+        let config = fs::read_to_string(objects.join(CONFIGURATION[0])).unwrap_or_default();
+        if config.lines().any(|line| MORE_STEPS.contains(&line)) {
+            return;
+        }
+        let mut paths: BTreeSet<PathBuf> = find_rules(source);
+        paths.extend(
+            read_records(objects, source)
+                .into_iter()
+                .flat_map(|r| r.sources),
+        );
+        // Records also name directories and what they would include if it were there.
+        paths.retain(|path| source.join(path).is_file());
+        let made: Vec<PathBuf> = made.chain(CONFIGURATION).map(PathBuf::from).collect();
+        if let (Some(sources), Some(made)) = (self.older(&paths), look(objects, &made)) {
+            self.write(&State {
+                order: self.order,
+                sources,
+                made,
+            });
+        }
+    }
+
+    /// Files that were not changed since the start; nothing if one was.
+    fn older(&self, paths: &BTreeSet<PathBuf>) -> Option<Stamps> {
+        let stamps = look(&self.cache.source, paths)?;
+        stamps
+            .values()
+            .all(|s| s.is_before(self.start))
+            .then_some(stamps)
+    }
+
+    /// Without it the next build is Kbuild's: an error here is none.
+    fn write(&self, state: &State) {
+        if let Ok(text) = serde_json::to_vec(state) {
+            if fs::write(&self.path, text).is_err() {
+                self.forget();
+            }
+        }
+    }
+
+    /// Runs the recorded commands on all cores. An object whose command fails is removed, so that Kbuild runs into it again
+    /// and says why.
+    fn compile(&self, objects: &[PathBuf]) -> Result<bool, Error> {
+        let dir = &self.cache.objects;
+        let jobs = thread::available_parallelism().map_or(2, |n| n.get());
+        let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let work = || {
+            while let Some(object) = objects.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if !self.stop.load(Ordering::Relaxed) && compile(dir, object).is_none() {
+                    let _ = fs::remove_file(dir.join(object));
+                    failed.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..jobs.min(objects.len()) {
+                scope.spawn(work);
+            }
+        });
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(Error::Interrupted),
+            false => Ok(failed.into_inner() == 0),
+        }
+    }
+}
+
+/// Removes what was made from a changed file that make would take for unchanged, because an older file took its place.
+fn remove_newer(changed: &BTreeSet<&Path>, records: &[Record], cache: &Cache) {
+    let modified = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
+    for record in records {
+        let made = cache.objects.join(&record.owner);
+        let newer = |path: &&Path| modified(&cache.source.join(path)) < modified(&made);
+        let from = |path: &&&Path| record.sources.contains(**path);
+        if changed.iter().filter(from).any(newer) {
+            let _ = fs::remove_file(made);
+        }
+    }
+}
+
+/// Where Kbuild records how it made an object.
+fn record_of(object: &Path) -> PathBuf {
+    let name = object.file_name().unwrap_or_default().to_string_lossy();
+    object.with_file_name(format!(".{name}.cmd"))
+}
+
+/// Compiles an object as Kbuild did, and records it as Kbuild does.
+fn compile(dir: &Path, object: &Path) -> Option<()> {
+    let record = dir.join(record_of(object));
+    let text = fs::read_to_string(&record).ok()?;
+    let recorded = Recorded::parse(&text)?;
+    let run = |command: &mut Command| {
+        clear_environment(command);
+        command
+            .current_dir(dir)
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null());
+        let done = command.output().ok()?;
+        done.status.success().then_some(done.stdout)
+    };
+    run(Command::new("sh").args(["-c", &format!("set -e; {}", recorded.command())]))?;
+    let depends = recorded.depends()?;
+    let mut new = run(Command::new("scripts/basic/fixdep").args([
+        depends.as_os_str(),
+        object.as_os_str(),
+        OsStr::new(recorded.text),
+    ]))?;
+    let _ = fs::remove_file(dir.join(depends));
+    for line in recorded.more {
+        new.extend_from_slice(line.as_bytes());
+        new.push(b'\n');
+    }
+    fs::write(&record, new).ok()
+}
+
+/// A record of how an object was made.
+struct Recorded<'a> {
+    /// The command, as a Makefile has it.
+    text: &'a str,
+    /// What Kbuild added behind the list of what the object depends on.
+    more: Vec<&'a str>,
+}
+
+impl Recorded<'_> {
+    fn parse(text: &str) -> Option<Recorded<'_>> {
+        let (first, rest) = text.split_once('\n')?;
+        let (_, text) = first.split_once(" := ")?;
+        let end = rest.rfind("$(deps_")?;
+        let more = rest[end..].lines().skip(1).filter(|line| !line.is_empty());
+        Some(Recorded {
+            text,
+            more: more.collect(),
+        })
+    }
+
+    /// The command, as a shell has it.
+    fn command(&self) -> String {
+        self.text.replace("$(pound)", "#").replace("$$", "$")
+    }
+
+    /// Where the compiler writes what it read.
+    fn depends(&self) -> Option<PathBuf> {
+        let option = |word: &str| {
+            let path = word
+                .strip_prefix("-Wp,-MMD,")
+                .or(word.strip_prefix("-Wp,-MD,"))?;
+            Some(PathBuf::from(path))
+        };
+        self.text.split_whitespace().find_map(option)
+    }
+}
+
+/// The objects that contain the changed files; nothing where something else is made from one of them.
+fn objects_of(changed: &BTreeSet<&Path>, records: &[Record]) -> Option<Vec<PathBuf>> {
+    let mut objects = BTreeSet::new();
+    for path in changed {
+        let code = path.extension().and_then(OsStr::to_str);
+        if path.starts_with(SCRIPTS) || !["c", "S", "h"].contains(&code?) {
+            return None;
+        }
+        let mut owners = records
+            .iter()
+            .filter(|r| r.sources.contains(*path))
+            .peekable();
+        owners.peek()?;
+        for record in owners {
+            let owner = PathBuf::from(&record.owner);
+            let dir = owner.parent()?;
+            let other = OTHERS.iter().any(|o| match *o {
+                "arch/x86/lib" => dir == Path::new(o),
+                _ => dir.starts_with(o),
+            });
+            if other || owner.extension() != Some(OsStr::new("o")) {
+                return None;
+            }
+            objects.insert(owner);
+        }
+    }
+    Some(objects.into_iter().collect())
+}
+
+/// The files of a tree by which Kbuild decides what to do, other than what its records name.
+fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![PathBuf::new()];
+    while let Some(dir) = open.pop() {
+        let all = dir.starts_with(SCRIPTS);
+        for entry in fs::read_dir(source.join(&dir))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let name = entry.file_name();
+            let path = dir.join(&name);
+            let name = name.to_string_lossy();
+            if entry.file_type().is_ok_and(|t| t.is_dir()) {
+                open.extend((name != ".git").then_some(path));
+            } else if all || RULES.iter().any(|rule| name.starts_with(rule)) {
+                found.insert(path);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "savedcmd_lib/a.o := gcc -Wp,-MMD,lib/.a.o.d -DX='\"$$x\"' -c -o lib/a.o /t/lib/a.c ; printf '$(pound)'\n\n\
+                        source_lib/a.o := /t/lib/a.c\n\n\
+                        deps_lib/a.o := \\\n  /t/include/a.h \\\n\n\
+                        lib/a.o: $(deps_lib/a.o)\n\n\
+                        $(deps_lib/a.o):\n\n\
+                        lib/a.o: $(wildcard ./tools/objtool/objtool)\n";
+
+    #[test]
+    fn a_record_is_read_as_make_reads_it() {
+        let recorded = Recorded::parse(TEXT).unwrap();
+        let command = "gcc -Wp,-MMD,lib/.a.o.d -DX='\"$x\"' -c -o lib/a.o /t/lib/a.c ; printf '#'";
+        assert_eq!(recorded.command(), command);
+        assert_eq!(recorded.depends(), Some("lib/.a.o.d".into()));
+        assert_eq!(
+            recorded.more,
+            ["lib/a.o: $(wildcard ./tools/objtool/objtool)"]
+        );
+        assert!(Recorded::parse("savedcmd_lib/built-in.a := ar\n").is_none());
+        assert_eq!(record_of(Path::new("lib/a.o")), Path::new("lib/.a.o.cmd"));
+    }
+
+    #[test]
+    fn objects_are_compiled_again_only_where_nothing_else_is_made_from_a_file() {
+        let record = |owner: &str, source: &str| {
+            let text = format!("savedcmd_x := gcc {source}\n");
+            parse_record(owner, &text, Path::new("/t"))
+        };
+        let records = [
+            record("lib/a.o", "/t/lib/a.c /t/include/a.h /t/include/b.h"),
+            record("lib/b.o", "/t/lib/b.c /t/include/b.h /t/include/c.h"),
+            record("kernel/bounds.s", "/t/include/c.h"),
+            record("arch/x86/lib/m.o", "/t/arch/x86/lib/m.S"),
+            record("arch/x86/lib/crypto/n.o", "/t/arch/x86/lib/crypto/n.S"),
+            record("lib/p.S", "/t/lib/p.pl"),
+        ];
+        let of = |paths: &[&str]| {
+            let changed = paths.iter().map(Path::new).collect();
+            let objects = objects_of(&changed, &records)?;
+            Some(
+                objects
+                    .iter()
+                    .map(|o| o.display().to_string())
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            )
+        };
+        assert_eq!(of(&["lib/a.c"]).unwrap(), "lib/a.o");
+        assert_eq!(of(&["include/b.h", "lib/a.c"]).unwrap(), "lib/a.o lib/b.o");
+        assert_eq!(
+            of(&["arch/x86/lib/crypto/n.S"]).unwrap(),
+            "arch/x86/lib/crypto/n.o"
+        );
+        // A header that offsets are made from; two Makefiles; a script; what no record names.
+        for path in [
+            "include/c.h",
+            "arch/x86/lib/m.S",
+            "lib/p.pl",
+            "lib/Makefile",
+            "lib/new.c",
+        ] {
+            assert_eq!(of(&[path]), None, "{path}");
+            assert_eq!(of(&["lib/a.c", path]), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Drivers that oracles single-step: `context` and `sharing` for the interrupts that come between, `registers` and `features`
+//! (`tree/oracles/registers.c`) for what the trap handler saw of one driver.
+
+use std::collections::BTreeSet;
+
+use kiln_kernel::irq::{Audit, Auditing, Breach};
+
+use crate::event::Violation;
+use crate::features;
+use crate::host::Host;
+use crate::primitive::Primitive;
+use crate::{link, raw, Error};
+
+/// Whether what was stepped is judged by the oracle of this number.
+pub(crate) fn is_judged(oracle: u32) -> bool {
+    [raw::KILN_ORACLE_REGISTERS, raw::KILN_ORACLE_FEATURES].contains(&oracle)
+}
+
+/// Steps are possible as long as this lives.
+pub(crate) struct Stepped {
+    /// The number of the oracle.
+    oracle: u32,
+    shared: Box<Audit>,
+    auditing: Auditing,
+    /// Functions that other objects call. Those that only assembly of the same file calls have conventions of their own.
+    globals: BTreeSet<String>,
+}
+
+impl Stepped {
+    /// Gets ready.
+    ///
+    /// # Errors
+    /// The image has no sections, or this host no single steps.
+    pub(crate) fn start(host: &mut Host, oracle: u32) -> Result<Stepped, Error> {
+        let name = "__wrap_kernel_fpu_begin_mask";
+        let begin = host.image.symbol(name).ok_or_else(|| Error::NoSymbol {
+            image: host.image.path.clone(),
+            name: name.into(),
+        })?;
+        let mut shared = Box::new(Audit {
+            last_call: u64::MAX,
+            last_step: u64::MAX,
+            ..Audit::default()
+        });
+        // SAFETY: the box lives as long as the audit, in the same structure.
+        let auditing = unsafe { Auditing::start(&mut host.cpu, &raw mut *shared, begin) };
+        let mut auditing = auditing.map_err(|e| Error::host("no single steps", e))?;
+        let all = Primitive::all();
+        let narrow = all.iter().flat_map(Primitive::narrow);
+        let narrow = narrow.filter_map(|(name, bits)| Some((host.image.symbol(name)?, bits)));
+        let mut narrow: Vec<(u64, u8)> = narrow.collect();
+        narrow.sort_unstable();
+        narrow.dedup_by_key(|f| f.0);
+        if is_judged(oracle) {
+            auditing.narrow(narrow);
+        }
+        Ok(Stepped {
+            oracle,
+            globals: link::globals(&host.image.path)?,
+            shared,
+            auditing,
+        })
+    }
+
+    /// Forgets what was stepped.
+    pub(crate) fn clear(&mut self) {
+        self.auditing.clear();
+    }
+
+    /// For the order.
+    pub(crate) fn raw(&mut self) -> *mut Audit {
+        &raw mut *self.shared
+    }
+
+    /// What the driver that was stepped did wrong; forgets it. With `hidden` features, none of their instructions may be there.
+    pub(crate) fn take(&mut self, host: &Host, hidden: &[u16]) -> (Vec<Violation>, Vec<String>) {
+        let (visits, breaches) = (self.auditing.visits(), self.auditing.breaches());
+        self.auditing.clear();
+        match self.oracle {
+            raw::KILN_ORACLE_REGISTERS => (self.preserved(host, &breaches), Vec::new()),
+            _ => {
+                let inside = visits.iter().filter(|v| v.outside < v.visits);
+                let addresses: BTreeSet<u64> = inside.map(|v| v.address).collect();
+                features::judge(host, &addresses, hidden)
+            }
+        }
+    }
+
+    fn preserved(&self, host: &Host, breaches: &[Breach]) -> Vec<Violation> {
+        let mut violations: Vec<Violation> = Vec::new();
+        for breach in breaches {
+            let Breach::Preserved {
+                function,
+                to,
+                register,
+                ..
+            } = *breach
+            else {
+                continue;
+            };
+            let name = host.image.name(function);
+            if !self.globals.contains(name.trim_end_matches("+0x0")) {
+                continue;
+            }
+            let what = format!("returns with another value in {register}");
+            let known = |v: &Violation| v.what == what && v.trace[0] == function;
+            if violations.iter().any(known) {
+                continue;
+            }
+            violations.push(Violation {
+                rule: "preserved".into(),
+                what,
+                trace: vec![function, to],
+                ..Violation::default()
+            });
+        }
+        violations
+    }
+}

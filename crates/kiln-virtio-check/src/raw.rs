@@ -1,0 +1,235 @@
+//! A front end that sends what it likes, message by message.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::Sender;
+
+use crate::link::{hang_up_later, reach, Target};
+use kiln_virtio::wire::feature;
+use rustix::event::{eventfd, EventfdFlags};
+use rustix::fs::{memfd_create, MemfdFlags};
+use rustix::net::{
+    recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+
+/// Messages of the protocol.
+pub(crate) const GET_FEATURES: u32 = 1;
+pub(crate) const SET_MEM_TABLE: u32 = 5;
+pub(crate) const GET_VRING_BASE: u32 = 11;
+pub(crate) const GET_CONFIG: u32 = 24;
+pub(crate) const CREATE_CRYPTO_SESSION: u32 = 26;
+pub(crate) const GET_INFLIGHT_FD: u32 = 31;
+pub(crate) const SET_INFLIGHT_FD: u32 = 32;
+pub(crate) const ADD_MEM_REG: u32 = 37;
+pub(crate) const SET_STATUS: u32 = 39;
+const SET_FEATURES: u32 = 2;
+const SET_OWNER: u32 = 3;
+const SET_VRING_NUM: u32 = 8;
+const SET_VRING_ADDR: u32 = 9;
+const SET_VRING_BASE: u32 = 10;
+const SET_VRING_KICK: u32 = 12;
+const SET_VRING_CALL: u32 = 13;
+const GET_PROTOCOL_FEATURES: u32 = 15;
+const SET_PROTOCOL_FEATURES: u32 = 16;
+const SET_VRING_ENABLE: u32 = 18;
+
+const VERSION: u32 = 1;
+const NEED_REPLY: u32 = 8;
+
+/// Protocol features.
+pub(crate) const CRYPTO_SESSION: u64 = 1 << 7;
+pub(crate) const INFLIGHT: u64 = 1 << 12;
+pub(crate) const STATUS: u64 = 1 << 16;
+/// MQ, REPLY_ACK, CONFIG, CONFIGURE_MEM_SLOTS.
+const USUAL: u64 = 1 | 1 << 3 | 1 << 9 | 1 << 15;
+/// VERSION_1, the protocol features, and what requests without sessions need.
+const TAKEN: u64 = 1 << 32 | 1 << 30 | feature::ALL;
+
+/// Bytes of its memory, where the device sees it, and where it says that it has it itself.
+pub(crate) const SIZE: u64 = 64 << 10;
+pub(crate) const BASE: u64 = 1 << 28;
+pub(crate) const RING: u32 = 64;
+/// Where its rings are, one after the other.
+pub(crate) const AVAIL: u64 = 0x1000;
+pub(crate) const USED: u64 = 0x2000;
+const EACH: u64 = 0x4000;
+
+/// The longest answer that is read.
+const LONGEST: usize = 4096;
+
+pub(crate) struct Raw {
+    socket: UnixStream,
+    /// Features that the device offers, and those of the protocol.
+    pub features: u64,
+    pub offered: u64,
+    _hangs_up: Sender<()>,
+}
+
+pub(crate) fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Two numbers of four bytes.
+fn pair(a: u32, b: u32) -> Vec<u8> {
+    words(&[u64::from(a) | u64::from(b) << 32])
+}
+
+/// A message with its header.
+pub(crate) fn message(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
+    let header = [request, flags | VERSION, payload.len() as u32];
+    let mut bytes = header.map(u32::to_le_bytes).concat();
+    bytes.extend(payload);
+    bytes
+}
+
+/// A file in memory.
+pub(crate) fn memory(size: u64, flags: MemfdFlags) -> io::Result<File> {
+    let file = File::from(memfd_create(
+        "kiln-virtio-check",
+        MemfdFlags::CLOEXEC | flags,
+    )?);
+    file.set_len(size)?;
+    Ok(file)
+}
+
+impl Raw {
+    /// Connects. The connection ends by itself if the device is silent for long.
+    pub(crate) fn connect(target: &Target) -> io::Result<Raw> {
+        let socket = reach(target)?;
+        Ok(Raw {
+            _hangs_up: hang_up_later(target, &socket)?,
+            socket,
+            features: 0,
+            offered: 0,
+        })
+    }
+
+    /// Sends any bytes, with these descriptors; whether the device is still there.
+    pub(crate) fn send_bytes(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> bool {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(fds));
+        }
+        let parts = [IoSlice::new(bytes)];
+        sendmsg(&self.socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)
+            .is_ok_and(|sent| sent == bytes.len())
+    }
+
+    pub(crate) fn send(&self, request: u32, payload: &[u8], fds: &[BorrowedFd<'_>]) -> bool {
+        self.send_bytes(&message(request, 0, payload), fds)
+    }
+
+    /// The payload of the next answer, and a descriptor; none if the connection is over.
+    pub(crate) fn receive(&mut self) -> Option<(Vec<u8>, Option<File>)> {
+        let mut header = [0; 12];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let got = {
+            let mut parts = [IoSliceMut::new(&mut header)];
+            let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
+            recvmsg(&self.socket, &mut parts, &mut ancillary, flags).ok()?
+        };
+        let mut file = None;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(fds) = message {
+                file = fds.map(File::from).next();
+            }
+        }
+        let len = u32::from_le_bytes(header[8..].try_into().ok()?) as usize;
+        if got.bytes != header.len() || len > LONGEST {
+            return None;
+        }
+        let mut payload = vec![0; len];
+        self.socket.read_exact(&mut payload).ok()?;
+        Some((payload, file))
+    }
+
+    pub(crate) fn ask(&mut self, request: u32, payload: &[u8]) -> Option<(Vec<u8>, Option<File>)> {
+        self.send(request, payload, &[]);
+        self.receive()
+    }
+
+    fn ask_number(&mut self, request: u32) -> Option<u64> {
+        let (bytes, _) = self.ask(request, &[])?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// Whether it is done, as the device says itself.
+    pub(crate) fn done(&mut self, request: u32, payload: &[u8], fds: &[BorrowedFd<'_>]) -> bool {
+        self.send_bytes(&message(request, NEED_REPLY, payload), fds);
+        self.receive()
+            .is_some_and(|(bytes, _)| bytes == words(&[0]))
+    }
+
+    /// Agrees on features, of the conversation these beyond the usual.
+    pub(crate) fn hello(&mut self, protocol: u64) -> bool {
+        self.send(SET_OWNER, &[], &[]);
+        let Some(features) = self.ask_number(GET_FEATURES) else {
+            return false;
+        };
+        let Some(offered) = self.ask_number(GET_PROTOCOL_FEATURES) else {
+            return false;
+        };
+        (self.features, self.offered) = (features, offered);
+        let protocol = (protocol | USUAL) & offered;
+        self.done(SET_PROTOCOL_FEATURES, &words(&[protocol]), &[])
+            && self.done(SET_FEATURES, &words(&[TAKEN & features]), &[])
+    }
+
+    /// Shares memory; whether the device took it.
+    pub(crate) fn table(&mut self, size: u64, file: &File) -> bool {
+        let payload = [pair(1, 0), words(&[BASE, size, BASE, 0])].concat();
+        self.done(SET_MEM_TABLE, &payload, &[file.as_fd()])
+    }
+
+    /// Shares another region, far from all others.
+    pub(crate) fn add(&mut self, at: u64, size: u64, file: &File) -> bool {
+        let at = BASE * 16 + at;
+        let payload = words(&[0, at, size, at, 0]);
+        self.done(ADD_MEM_REG, &payload, &[file.as_fd()])
+    }
+
+    /// Starts a ring in that memory from this entry on; whether the device did.
+    pub(crate) fn ring(
+        &mut self,
+        index: u32,
+        base: u16,
+        kick: Option<BorrowedFd<'_>>,
+        call: BorrowedFd<'_>,
+    ) -> bool {
+        let number = u64::from(index);
+        let at = |offset: u64| BASE + EACH * number + offset;
+        let addresses = words(&[number, at(0), at(USED), at(AVAIL), 0]);
+        // The bit says that there is no descriptor.
+        let without = if kick.is_some() { 0 } else { 1 << 8 };
+        let kick: Vec<_> = kick.into_iter().collect();
+        self.done(SET_VRING_ENABLE, &pair(index, 0), &[])
+            && self.done(SET_VRING_NUM, &pair(index, RING), &[])
+            && self.done(SET_VRING_BASE, &pair(index, base.into()), &[])
+            && self.done(SET_VRING_ADDR, &addresses, &[])
+            && self.done(SET_VRING_CALL, &words(&[number]), &[call])
+            && self.done(SET_VRING_KICK, &words(&[number | without]), &kick)
+            && self.done(SET_VRING_ENABLE, &pair(index, 1), &[])
+    }
+
+    /// Ends the connection and waits until the device has done so, too: then it does not touch the memory any more.
+    pub(crate) fn close(mut self) {
+        let _ = self.socket.shutdown(Shutdown::Write);
+        self.until_over();
+    }
+
+    /// Waits until the connection is over, or the device has been silent for long.
+    pub(crate) fn until_over(&mut self) {
+        while self.receive().is_some() {}
+    }
+}
+
+pub(crate) fn event() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::CLOEXEC)?)
+}

@@ -1,0 +1,608 @@
+//! Front ends that go for what all of them share: descriptors, memory, threads, time. Whatever one of them does, another
+//! one's driver is served all the while, and so is the next.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use kiln_virtio::wire::{feature, Features, Service};
+use rustix::fs::{fcntl_getfl, fcntl_setfl, MemfdFlags, OFlags};
+
+use crate::case::Case;
+use crate::conform::{create, describe, has_cbc, in_session, open, usable};
+use crate::hostile::next_driver;
+use crate::link::{Link, Offer, Queue, Target, IN_ORDER, PATIENCE, RING_RESET, ROOM, WRITE};
+use crate::raw::{self, event, memory, message, words, Raw, SIZE};
+use crate::vectors::Vector;
+
+const PLAIN: MemfdFlags = MemfdFlags::empty();
+const HUGE: u64 = 2 << 20;
+
+/// A front end's act. An error is the machine's and not the device's.
+type Act = fn(&Target) -> std::io::Result<()>;
+
+const ACTS: [(&str, Act); 18] = [
+    ("calls that block", |target| {
+        // More than a device is likely to have places.
+        for _ in 0..20 {
+            let (kick, call, file) = (event()?, event()?, memory(SIZE, PLAIN)?);
+            let Some(mut raw) = agreed(target)? else {
+                continue;
+            };
+            if raw.table(SIZE, &file) && raw.ring(0, 0, Some(kick.as_fd()), call.as_fd()) {
+                // A device that does not want to block sets a flag, which is the front end's, too.
+                rustix::io::write(&call, &(u64::MAX - 1).to_ne_bytes())?;
+                fcntl_setfl(&call, fcntl_getfl(&call)? - OFlags::NONBLOCK)?;
+                // A descriptor of no bytes, which comes back.
+                file.write_all_at(&1_u16.to_le_bytes(), raw::AVAIL + 2)?;
+                rustix::io::write(&kick, &1_u64.to_ne_bytes())?;
+                sleep(Duration::from_millis(20));
+            }
+        }
+        Ok(())
+    }),
+    ("huge pages that are not there", |target| {
+        // Without a file of them there is nothing to try.
+        match memory(HUGE, MemfdFlags::HUGETLB) {
+            Ok(file) => started(target, HUGE, &file).map(|_| ()),
+            Err(_) => Ok(()),
+        }
+    }),
+    ("a part of a huge page", |target| {
+        match memory(HUGE, MemfdFlags::HUGETLB) {
+            Ok(file) => started(target, SIZE, &file).map(|_| ()),
+            Err(_) => Ok(()),
+        }
+    }),
+    ("memory behind the end of its file", |target| {
+        started(target, 1 << 20, &memory(4096, PLAIN)?).map(|_| ())
+    }),
+    ("memory that is cut off", |target| {
+        let file = memory(SIZE, PLAIN)?;
+        if let Some((_raw, kick)) = started(target, SIZE, &file)? {
+            file.set_len(0)?;
+            rustix::io::write(&kick, &1_u64.to_ne_bytes())?;
+            sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }),
+    ("memory of a device", |target| {
+        let zero = File::options().read(true).write(true).open("/dev/zero")?;
+        started(target, SIZE, &zero).map(|_| ())
+    }),
+    ("memory of a file of a file system", |target| {
+        let program = File::open("/proc/self/exe")?;
+        started(target, 4096, &program).map(|_| ())
+    }),
+    ("an address space of memory", |target| {
+        let file = memory(1 << 46, PLAIN)?;
+        if let Some(mut raw) = agreed(target)? {
+            let mut size = 1 << 46;
+            for n in 0..64 {
+                if !raw.add(n << 47, size, &file) {
+                    // It may have hung up, or have no more room.
+                    size = (size / 2).max(4096);
+                }
+            }
+        }
+        Ok(())
+    }),
+    ("as many regions as there may be", |target| {
+        let file = memory(4096, PLAIN)?;
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            if let Some(mut raw) = agreed(target)? {
+                let all = (0..509).take_while(|n| raw.add(n * 4096, 4096, &file));
+                all.for_each(drop);
+                held.push(raw);
+            }
+        }
+        Ok(())
+    }),
+    ("descriptors with a message that does not end", |target| {
+        let file = memory(4096, PLAIN)?;
+        let mut held = Vec::new();
+        for _ in 0..8 {
+            if let Some(raw) = agreed(target)? {
+                let header = &message(raw::SET_MEM_TABLE, 0, &[0; 40])[..12];
+                raw.send_bytes(header, &[file.as_fd(); 32]);
+                held.push(raw);
+            }
+        }
+        Ok(())
+    }),
+    ("silent connections", |target| {
+        // They may be turned away.
+        let held: Vec<_> = (0..100).map(|_| Raw::connect(target)).collect();
+        drop(held);
+        Ok(())
+    }),
+    ("connections in a loop", |target| {
+        for _ in 0..1000 {
+            drop(Raw::connect(target));
+        }
+        Ok(())
+    }),
+    (
+        "a ring without a kick, and one that is always readable",
+        |target| {
+            let zero = File::options().read(true).write(true).open("/dev/zero")?;
+            let call = event()?;
+            let (one, other) = (memory(SIZE, PLAIN)?, memory(SIZE, PLAIN)?);
+            let mut held = Vec::new();
+            for (file, kick) in [(&one, None), (&other, Some(zero.as_fd()))] {
+                if let Some(mut raw) = agreed(target)? {
+                    let _ = raw.table(SIZE, file) && raw.ring(0, 0, kick, call.as_fd());
+                    held.push(raw);
+                }
+            }
+            sleep(Duration::from_millis(100));
+            Ok(())
+        },
+    ),
+    ("a flood of refused messages", |target| {
+        if let Some(mut raw) = agreed(target)? {
+            // Behind the end of the configuration.
+            let payload = [words(&[4000 | 8 << 32]), vec![0; 12]].concat();
+            for _ in 0..2000 {
+                if raw.ask(raw::GET_CONFIG, &payload).is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }),
+    ("messages that there are not", |target| {
+        for request in [0, 25, 28, 41, 63, 0xffff, u32::MAX] {
+            if let Some(mut raw) = agreed(target)? {
+                raw.send(request, &[0; 8], &[]);
+                raw.done(raw::SET_MEM_TABLE, &[], &[]);
+            }
+        }
+        Ok(())
+    }),
+    ("lengths that are not true", |target| {
+        for len in [4097_u32, 1 << 20, u32::MAX] {
+            if let Some(raw) = agreed(target)? {
+                let header = [raw::SET_MEM_TABLE, 1, len].map(u32::to_le_bytes).concat();
+                raw.send_bytes(&header, &[]);
+                raw.send_bytes(&[0xff; 4096], &[]);
+            }
+        }
+        Ok(())
+    }),
+    ("descriptors where none belong", |target| {
+        let file = memory(4096, PLAIN)?;
+        for request in [raw::GET_FEATURES, raw::GET_VRING_BASE, raw::GET_CONFIG] {
+            if let Some(mut raw) = agreed(target)? {
+                raw.send(request, &[0; 8], &[file.as_fd(); 8]);
+                raw.until_over();
+            }
+        }
+        Ok(())
+    }),
+    (
+        "sessions by message, with and without agreement",
+        |target| {
+            for protocol in [0, raw::CRYPTO_SESSION] {
+                let Ok(mut raw) = Raw::connect(target) else {
+                    continue;
+                };
+                if !raw.hello(protocol) {
+                    continue;
+                }
+                for len in [0, 8, 632, 1072, 4096] {
+                    for _ in 0..100 {
+                        if raw
+                            .ask(raw::CREATE_CRYPTO_SESSION, &vec![0xff; len])
+                            .is_none()
+                        {
+                            break;
+                        }
+                    }
+                }
+            }
+            Ok(())
+        },
+    ),
+];
+
+/// What a device may offer and must then do.
+type Check = fn(&Target, &Vector) -> Result<(), String>;
+
+pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
+    let acts = ACTS.into_iter();
+    let mut cases: Vec<Case> = acts.map(|(name, act)| hostile(name, act)).collect();
+    let vector = usable(offer).filter(|_| has_cbc(offer));
+    let stateless = feature::REVISION_1 | feature::CIPHER_STATELESS << Service::Cipher as u32;
+    let checks: [(&str, u64, Check); 6] = [
+        (
+            "VIRTIO_F_IN_ORDER: buffers come back in their order",
+            IN_ORDER,
+            in_order,
+        ),
+        (
+            "VIRTIO_F_RING_RESET: a data queue is reset alone",
+            RING_RESET,
+            |target, vector| reset_alone(target, vector, Queue::Data),
+        ),
+        (
+            "VIRTIO_F_RING_RESET: the control queue is reset alone",
+            RING_RESET,
+            |target, vector| reset_alone(target, vector, Queue::Control),
+        ),
+        (
+            "INFLIGHT_SHMFD: the next connection goes on",
+            stateless,
+            goes_on,
+        ),
+        ("INFLIGHT_SHMFD: notes that say anything", 0, notes),
+        ("STATUS: what is set is read", 0, status),
+    ];
+    for (name, needed, check) in checks {
+        cases.push(match &vector {
+            Some(vector) if offer.features & needed == needed => {
+                let vector = vector.clone();
+                Case::new(name, move |target| check(target, &vector))
+            }
+            Some(_) => Case::skip(name, "not offered"),
+            None => Case::skip(name, "no AES-CBC to make requests of"),
+        });
+    }
+    cases
+}
+
+/// The name of a check of one act.
+pub(crate) fn hostile_name(act: &str) -> String {
+    format!("a front end with {act}")
+}
+
+fn hostile(name: &'static str, act: Act) -> Case {
+    Case::new(hostile_name(name), move |target| beside(target, act))
+}
+
+/// Another driver is served before and after an act, and the next one behind it.
+pub(crate) fn beside(target: &Target, act: Act) -> Result<(), String> {
+    let mut other = open(target, 0)?;
+    let vector = usable(&other.offer).ok_or("no known algorithm")?;
+    in_session(&mut other, &vector)?;
+    act(target).map_err(|e| format!("the check itself: {e}"))?;
+    in_session(&mut other, &vector).map_err(|e| format!("another driver meanwhile: {e}"))?;
+    drop(other);
+    soon(target, &vector)
+}
+
+/// The next driver is served; a device may take a moment to see that its front ends are gone.
+fn soon(target: &Target, vector: &Vector) -> Result<(), String> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match next_driver(target, vector) {
+            Err(_) if !target.is_stopped() && Instant::now() < until => {
+                sleep(Duration::from_millis(50));
+            }
+            done => return done,
+        }
+    }
+}
+
+/// A front end that has agreed on features; none if the device hung up.
+fn agreed(target: &Target) -> std::io::Result<Option<Raw>> {
+    // Whether that harms others is asked of them.
+    let Ok(mut raw) = Raw::connect(target) else {
+        return Ok(None);
+    };
+    Ok(raw.hello(0).then_some(raw))
+}
+
+/// One whose memory is this file, with a ring in it, and the ring's kick; none if the device refused.
+fn started(
+    target: &Target,
+    size: u64,
+    file: &File,
+) -> std::io::Result<Option<(Raw, std::os::fd::OwnedFd)>> {
+    let (kick, call) = (event()?, event()?);
+    let Some(mut raw) = agreed(target)? else {
+        return Ok(None);
+    };
+    let well = raw.table(size, file) && raw.ring(0, 0, Some(kick.as_fd()), call.as_fd());
+    Ok(well.then_some((raw, kick)))
+}
+
+fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
+    const REQUESTS: u16 = 8;
+    let mut link = open(target, IN_ORDER)?;
+    let session = create(&mut link, vector)?;
+    let mut bytes = Vec::new();
+    let request = vector.request(kiln_virtio::wire::data::Mode::Session(session));
+    request.emit(link.features, &mut bytes);
+    link.write(ROOM, &bytes);
+    let table = link.layout(Queue::Data)[0];
+    // With this feature a driver uses descriptors in the order of the table, too (2.7.9).
+    let mut pieces = Vec::new();
+    for n in 0..usize::from(REQUESTS) {
+        let answer = (ROOM + 0x4000 + 0x400 * n, request.answer_len(), WRITE);
+        pieces.extend([(ROOM, bytes.len(), 0), answer]);
+    }
+    for (n, chain) in pieces.chunks(2).enumerate() {
+        describe(&link, table + 32 * n, chain);
+        // The second of each is a place in the whole table.
+        let next = 2 * n as u16 + 1;
+        link.write(table + 32 * n + 14, &next.to_le_bytes());
+    }
+    for n in 0..REQUESTS {
+        link.publish(Queue::Data, 2 * n, 1);
+    }
+    let until = Instant::now() + PATIENCE;
+    let used = link.layout(Queue::Data)[2];
+    let short = |link: &Link, at: usize| {
+        let bytes = link.read(at, 2);
+        u16::from_le_bytes([bytes[0], bytes[1]])
+    };
+    while short(&link, used + 2) != REQUESTS {
+        if Instant::now() > until || target.is_stopped() {
+            return Err(format!(
+                "{} of {REQUESTS} came back",
+                short(&link, used + 2)
+            ));
+        }
+        sleep(Duration::from_millis(1));
+    }
+    // One entry may stand for several: its number is that of the last.
+    let mut at = 0;
+    while at < REQUESTS {
+        let id = short(&link, used + 4 + 8 * usize::from(at));
+        if id % 2 != 0 || id / 2 < at || id / 2 >= REQUESTS {
+            return Err(format!("request {at} came back as descriptor {id}"));
+        }
+        at = id / 2 + 1;
+    }
+    Ok(())
+}
+
+/// The sessions and the other queue go on; the queue is served again from its first entry.
+fn reset_alone(target: &Target, vector: &Vector, queue: Queue) -> Result<(), String> {
+    let mut link = open(target, RING_RESET)?;
+    let session = create(&mut link, vector)?;
+    for _ in 0..3 {
+        link.reset_queue(queue)?;
+        let request = vector.request(kiln_virtio::wire::data::Mode::Session(session));
+        match link.request(&request)? {
+            Ok(got) if got == vector.want => (),
+            Ok(_) => return Err("a wrong result".into()),
+            Err(status) => return Err(format!("its session: status {}", status.name())),
+        }
+        in_session(&mut link, vector)?;
+    }
+    Ok(())
+}
+
+/// A request that carries its key, and whose result lies over its source, in the middle of a ring's memory.
+struct Pile<'a> {
+    file: &'a File,
+    bytes: Vec<u8>,
+    text: usize,
+}
+
+const PILED: u16 = 16;
+
+impl<'a> Pile<'a> {
+    fn new(file: &'a File, vector: &Vector) -> Pile<'a> {
+        let mut bytes = Vec::new();
+        let request = vector.request(vector.stateless());
+        request.emit(Features::new(feature::ALL), &mut bytes);
+        Pile {
+            file,
+            text: bytes.len() - vector.src.len(),
+            bytes,
+        }
+    }
+
+    fn place(n: u16) -> u64 {
+        0x4000 + 0x400 * u64::from(n)
+    }
+
+    /// Makes all requests available.
+    fn put(&self, vector: &Vector) -> std::io::Result<()> {
+        let put = |at: u64, bytes: &[u8]| self.file.write_all_at(bytes, at);
+        for n in 0..PILED {
+            let (at, first) = (Pile::place(n), 3 * u64::from(n));
+            put(at, &self.bytes)?;
+            put(at + 0x300, &[0xee])?;
+            let text = at + self.text as u64;
+            for (i, address, len, flags) in [
+                (first, at, self.bytes.len(), 1_u64),
+                (first + 1, text, vector.src.len(), 3),
+                (first + 2, at + 0x300, 1, 2),
+            ] {
+                let whole = words(&[
+                    raw::BASE + address,
+                    len as u64 | flags << 32 | (i + 1) << 48,
+                ]);
+                put(16 * i, &whole)?;
+            }
+            put(
+                raw::AVAIL + 4 + 2 * u64::from(n),
+                &(first as u16).to_le_bytes(),
+            )?;
+        }
+        put(raw::AVAIL + 2, &PILED.to_le_bytes())
+    }
+
+    fn used(&self) -> std::io::Result<u16> {
+        let mut bytes = [0; 2];
+        self.file.read_exact_at(&mut bytes, raw::USED + 2)?;
+        Ok(u16::from_le_bytes(bytes))
+    }
+
+    /// Whether all have their results. A device may answer one with an error whose answer it did not finish.
+    fn is_right(&self, vector: &Vector) -> std::io::Result<Result<(), String>> {
+        for n in 0..PILED {
+            let (mut text, mut status) = (vec![0; vector.want.len()], [0]);
+            let at = Pile::place(n);
+            self.file.read_exact_at(&mut text, at + self.text as u64)?;
+            self.file.read_exact_at(&mut status, at + 0x300)?;
+            if status == [0] && text != vector.want {
+                return Ok(Err(format!("request {n}: a wrong result as a right one")));
+            }
+            if status == [0xee] {
+                return Ok(Err(format!("request {n} has no status")));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// What a device says of the memory for such notes, and its file.
+type Notes = (Vec<u8>, File);
+
+/// A connection with notes on what is in flight, on a ring from this entry on; none if that is not offered.
+fn with_notes(
+    target: &Target,
+    file: &File,
+    notes: Option<&Notes>,
+    [kick, call]: [BorrowedFd<'_>; 2],
+    base: u16,
+) -> Result<Option<(Raw, Notes)>, String> {
+    let mut raw = Raw::connect(target).map_err(|e| e.to_string())?;
+    if !raw.hello(raw::INFLIGHT) {
+        return Err("it hangs up".into());
+    }
+    if raw.offered & raw::INFLIGHT == 0 {
+        return Ok(None);
+    }
+    let notes = match notes {
+        Some((told, file)) => (told.clone(), file.try_clone().map_err(|e| e.to_string())?),
+        None => {
+            let asked = words(&[0, 0, 1 | u64::from(raw::RING) << 16]);
+            let answer = raw.ask(raw::GET_INFLIGHT_FD, &asked);
+            match answer {
+                Some((told, Some(file))) => (told, file),
+                _ => return Err("it gives no memory for requests in flight".into()),
+            }
+        }
+    };
+    let well = raw.done(raw::SET_INFLIGHT_FD, &notes.0, &[notes.1.as_fd()])
+        && raw.table(SIZE, file)
+        && raw.ring(0, base, Some(kick), call);
+    match well {
+        true => Ok(Some((raw, notes))),
+        false => Err("it refuses what it has given".into()),
+    }
+}
+
+/// A front end that goes with requests in flight and comes back: each is answered, and none is done twice.
+fn goes_on(target: &Target, vector: &Vector) -> Result<(), String> {
+    let of_io = |e: std::io::Error| format!("the check itself: {e}");
+    let (kick, call) = (event().map_err(of_io)?, event().map_err(of_io)?);
+    let ends = [kick.as_fd(), call.as_fd()];
+    let until = Instant::now() + PATIENCE;
+    for _ in 0..10 {
+        let file = memory(SIZE, PLAIN).map_err(of_io)?;
+        let pile = Pile::new(&file, vector);
+        let Some((raw, notes)) = with_notes(target, &file, None, ends, 0)? else {
+            return Ok(());
+        };
+        pile.put(vector).map_err(of_io)?;
+        rustix::io::write(&kick, &1_u64.to_ne_bytes()).map_err(|e| of_io(e.into()))?;
+        raw.close();
+        let _again = loop {
+            // A device that serves one front end at a time may take a moment.
+            let used = pile.used().map_err(of_io)?;
+            let again = with_notes(target, &file, Some(&notes), ends, used);
+            match again {
+                Err(_) if Instant::now() < until && !target.is_stopped() => {
+                    sleep(Duration::from_millis(20));
+                }
+                again => break again?,
+            }
+        };
+        while pile.used().map_err(of_io)? != PILED {
+            if Instant::now() > until || target.is_stopped() {
+                return Err(format!(
+                    "{} of {PILED} came back",
+                    pile.used().map_err(of_io)?
+                ));
+            }
+            sleep(Duration::from_millis(1));
+        }
+        pile.is_right(vector).map_err(of_io)??;
+    }
+    Ok(())
+}
+
+/// The notes may hold anything, be too small, and be cut off.
+fn notes(target: &Target, vector: &Vector) -> Result<(), String> {
+    let of_io = |e: std::io::Error| format!("the check itself: {e}");
+    let (kick, call) = (event().map_err(of_io)?, event().map_err(of_io)?);
+    let ends = [kick.as_fd(), call.as_fd()];
+    let mut other = open(target, 0)?;
+    let file = memory(SIZE, PLAIN).map_err(of_io)?;
+    let Some((raw, (told, _))) = with_notes(target, &file, None, ends, 0)? else {
+        return Ok(());
+    };
+    drop(raw);
+    let size = told
+        .first_chunk()
+        .map_or(0, |size| u64::from_le_bytes(*size));
+    if size > 1 << 30 {
+        return Err(format!(
+            "it wants {size} bytes for one queue of {}",
+            raw::RING
+        ));
+    }
+    for (byte, len) in [
+        (0, 1),
+        (0, size / 2),
+        (1, size),
+        (2, size),
+        (0x7f, size),
+        (0xff, size),
+    ] {
+        let content = memory(len, PLAIN).map_err(of_io)?;
+        content
+            .write_all_at(&vec![byte; len as usize], 0)
+            .map_err(of_io)?;
+        let given = (told.clone(), content);
+        // It may refuse them.
+        if let Ok(Some((raw, _))) = with_notes(target, &file, Some(&given), ends, 0) {
+            let _ = given.1.set_len(0);
+            raw.send(raw::GET_VRING_BASE, &[0; 8], &[]);
+            sleep(Duration::from_millis(20));
+        }
+        in_session(&mut other, vector).map_err(|e| format!("another driver meanwhile: {e}"))?;
+    }
+    drop(other);
+    soon(target, vector)
+}
+
+fn status(target: &Target, vector: &Vector) -> Result<(), String> {
+    const GET_STATUS: u32 = 40;
+    let connect = || -> Result<Raw, String> {
+        let mut raw = Raw::connect(target).map_err(|e| e.to_string())?;
+        match raw.hello(raw::STATUS) {
+            true => Ok(raw),
+            false => Err("it hangs up".into()),
+        }
+    };
+    let mut raw = connect()?;
+    if raw.offered & raw::STATUS == 0 {
+        return Ok(());
+    }
+    // ACKNOWLEDGE, DRIVER, FEATURES_OK; and from the beginning.
+    for bits in [1_u64, 3, 11, 0, 1] {
+        raw.send(raw::SET_STATUS, &words(&[bits]), &[]);
+        match raw.ask(GET_STATUS, &[]) {
+            Some((got, _)) if got == words(&[bits]) => (),
+            Some((got, _)) => return Err(format!("status {bits} was set, and {got:?} is read")),
+            None => return Err(format!("status {bits}: no answer came")),
+        }
+    }
+    for wrong in [256, u64::MAX] {
+        let mut raw = connect()?;
+        raw.send(raw::SET_STATUS, &words(&[wrong]), &[]);
+        raw.ask(GET_STATUS, &[]);
+    }
+    soon(target, vector)
+}

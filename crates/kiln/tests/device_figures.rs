@@ -1,0 +1,327 @@
+//! What the device costs and promises in figures: how soon a new guest is served, what idle guests take, and what a guest
+//! notices of others that attack. Nothing is asserted: run alone, on a quiet machine.
+//!
+//! ```text
+//! cargo test --release -p kiln --test device_figures -- --ignored --nocapture --test-threads 1
+//! ```
+//!
+//! The control queue and the data path have commands: `kiln ctrlq --mode wait --workers 8` and
+//! `kiln speed 'xts(aes)' --via virtio`.
+
+mod device;
+#[allow(dead_code)]
+mod guest;
+#[allow(dead_code)]
+mod raw;
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use device::{until, Device};
+use guest::{memfd, Guest};
+use raw::{message, Raw, SIZE};
+
+/// Middle, 99th percentile and longest.
+fn percentiles(mut times: Vec<Duration>) -> [Duration; 3] {
+    times.sort_unstable();
+    let at = |part: usize| times[(times.len() - 1) * part / 1000];
+    [at(500), at(990), at(1000)]
+}
+
+fn show(what: &str, times: Vec<Duration>) -> Duration {
+    let n = times.len();
+    let [middle, p99, longest] = percentiles(times);
+    println!("{what:34} p50 {middle:>10.1?}  p99 {p99:>10.1?}  longest {longest:>10.1?}  ({n})");
+    p99
+}
+
+#[test]
+#[ignore = "measures"]
+fn new_guests() {
+    let device = Device::start(&["--max-guests", "64"]);
+    for (what, pause) in [
+        ("a guest, 200 ms after the last", Duration::from_millis(200)),
+        ("a guest, at once after the last", Duration::ZERO),
+    ] {
+        let times = (0..30).map(|_| {
+            sleep(pause);
+            let start = Instant::now();
+            let mut guest = Guest::connect(&device.path("kiln.sock"), 2);
+            let session = guest.create();
+            assert_eq!(guest.encrypt(session).1, 0);
+            start.elapsed()
+        });
+        show(what, times.collect());
+    }
+}
+
+/// CPU time of a process's threads so far.
+fn cpu_time(pid: u32) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let of = |task: fs::DirEntry| {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    };
+    let all = tasks.into_iter().flatten().flatten();
+    Duration::from_nanos(all.filter_map(of).sum())
+}
+
+/// KiB that a process has to itself, and its share of the rest.
+fn memory(pid: u32) -> Option<(u64, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let of = |name: &str| -> Option<u64> {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    Some((of("Private_Dirty:")? + of("Private_Clean:")?, of("Pss:")?))
+}
+
+#[test]
+#[ignore = "measures"]
+fn idle_guests() {
+    const GUESTS: usize = 64;
+    let device = Device::start(&["--max-guests", "64"]);
+    let guests: Vec<_> = (0..GUESTS)
+        .map(|_| {
+            let mut guest = Guest::connect(&device.path("kiln.sock"), 2);
+            let session = guest.create();
+            assert_eq!(guest.encrypt(session).1, 0);
+            guest
+        })
+        .collect();
+    sleep(Duration::from_secs(1));
+    let all: Vec<u32> = device
+        .children()
+        .into_iter()
+        .chain([device.child.id()])
+        .collect();
+    let total = || all.iter().map(|pid| cpu_time(*pid)).sum::<Duration>();
+    let (before, start) = (total(), Instant::now());
+    sleep(Duration::from_secs(10));
+    let share = (total() - before).as_secs_f64() / start.elapsed().as_secs_f64();
+    println!("{GUESTS} idle guests: {:.3} % of a core", 100.0 * share);
+    let mut own: Vec<_> = all.iter().filter_map(|pid| memory(*pid)).collect();
+    own.sort_unstable();
+    if let (Some(least), Some(most)) = (own.first(), own.last()) {
+        println!(
+            "memory of a process, KiB private (with its share of the rest): {least:?} to {most:?}"
+        );
+    }
+    drop(guests);
+}
+
+/// One hostile front end at a time, over and over.
+type Attack = fn(&Device, &Path, &AtomicBool);
+
+fn repeat(stop: &AtomicBool, mut act: impl FnMut()) {
+    while !stop.load(Ordering::Relaxed) {
+        act();
+    }
+}
+
+fn hold(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// A front end that has agreed on features; none if it was turned away.
+fn hello(path: &Path, protocol: u64) -> Option<Raw> {
+    let mut raw = Raw::connect(path);
+    raw.try_hello(protocol).then_some(raw)
+}
+
+const ATTACKS: [(&str, Attack); 14] = [
+    ("01 calls that block", |_, path, stop| {
+        repeat(stop, || {
+            let mut guest = Guest::connect(path, 2);
+            guest.create();
+            guest.block_calls();
+            guest.ask_in_vain();
+            let end = Instant::now() + Duration::from_secs(1);
+            while guest.used(false) < 2 && Instant::now() < end {
+                sleep(Duration::from_millis(1));
+            }
+        });
+    }),
+    ("02 huge pages that are not there", |_, path, stop| {
+        repeat(stop, || {
+            if let Some(mut raw) = hello(path, 0) {
+                let _ = raw.table(2 << 20, &memfd(2 << 20, libc::MFD_HUGETLB)) && raw.ring(0);
+                raw.until_closed();
+            }
+        });
+    }),
+    ("03 descriptors and regions", |_, path, stop| {
+        let file = memfd(4096, 0);
+        repeat(stop, || {
+            if let Some(mut raw) = hello(path, 0) {
+                let all = (0..509).take_while(|n| raw.add(n * 4096, 4096, &file));
+                all.for_each(drop);
+                let header = &message(5, 1, &[0; 40])[..12];
+                raw.send_bytes(header, &[file.as_raw_fd(); 32]);
+            }
+        });
+    }),
+    ("04 address space", |_, path, stop| {
+        let file = memfd(1 << 39, 0);
+        repeat(stop, || {
+            if let Some(mut raw) = hello(path, 0) {
+                raw.add(0, 1 << 39, &file);
+                raw.add(1 << 39, 1 << 39, &file);
+                raw.add(1 << 40, 1 << 39, &file);
+            }
+        });
+    }),
+    ("06 memory that is cut off", |_, path, stop| {
+        repeat(stop, || {
+            if let Some(mut raw) = hello(path, 0) {
+                let file = memfd(SIZE, 0);
+                if raw.table(SIZE, &file) && raw.ring(0) {
+                    file.set_len(0).unwrap();
+                    raw.kick();
+                    raw.until_closed();
+                }
+            }
+        });
+    }),
+    ("08 connect and close", |_, path, stop| {
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| repeat(stop, || drop(UnixStream::connect(path))));
+            }
+        });
+    }),
+    ("09 silent connections", |_, path, stop| {
+        let _held: Vec<_> = (0..200).map(|_| UnixStream::connect(path)).collect();
+        hold(stop);
+    }),
+    ("11 clients of the metrics", |device, _, stop| {
+        let path = device.path("metrics.sock");
+        let mut held = std::collections::VecDeque::new();
+        repeat(stop, || {
+            held.push_back(UnixStream::connect(&path));
+            if held.len() > 300 {
+                held.pop_front();
+            }
+        });
+    }),
+    ("12 rings without a kick", |_, path, stop| {
+        let files: Vec<_> = (0..8).map(|_| memfd(SIZE, 0)).collect();
+        let _held: Vec<_> = files
+            .iter()
+            .map(|file| {
+                let mut raw = hello(path, 0)?;
+                (raw.table(SIZE, file) && raw.ring_with(0, None)).then_some(raw)
+            })
+            .collect();
+        hold(stop);
+    }),
+    ("12b a kick that is always readable", |_, path, stop| {
+        let zero = File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/zero")
+            .unwrap();
+        let files: Vec<_> = (0..8).map(|_| memfd(SIZE, 0)).collect();
+        let _held: Vec<_> = files
+            .iter()
+            .map(|file| {
+                let mut raw = hello(path, 0)?;
+                (raw.table(SIZE, file) && raw.ring_with(0, Some(&zero))).then_some(raw)
+            })
+            .collect();
+        hold(stop);
+    }),
+    ("19 sessions by message", |_, path, stop| {
+        if let Some(mut raw) = hello(path, 1 << 7) {
+            repeat(stop, || {
+                raw.create_and_close();
+            });
+        }
+    }),
+    ("21 a flood for the log", |_, path, stop| {
+        if let Some(mut raw) = hello(path, 0) {
+            repeat(stop, || raw.config(4000));
+        }
+    }),
+    ("23 messages that mean nothing", |_, path, stop| {
+        let mut n = 0u32;
+        repeat(stop, || {
+            if let Some(mut raw) = hello(path, 0) {
+                for _ in 0..20 {
+                    n = n.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    let payload = n.to_le_bytes().repeat(usize::from((n >> 8) as u8 % 20));
+                    raw.send_bytes(&message(n >> 24 & 0x3f, 0, &payload), &[]);
+                }
+            }
+        });
+    }),
+    ("24 requests without end", |_, path, stop| {
+        let mut guest = Guest::connect(path, 2);
+        let session = guest.create();
+        repeat(stop, || {
+            guest.encrypt(session);
+        });
+    }),
+];
+
+/// The attacks come to a socket of their own: what they may take of that one is theirs.
+#[test]
+#[ignore = "measures"]
+fn a_victim_of_each_attack() {
+    const TIME: Duration = Duration::from_secs(2);
+    for args in [&[][..], &["--max-cpu", "25"]] {
+        let all = [&["--socket", "attack.sock", "--max-guests", "16"][..], args].concat();
+        let device = Device::start(&all);
+        println!("device with {}", all.join(" "));
+        let mut victim = Guest::connect(&device.path("kiln.sock"), 2);
+        let session = victim.create();
+        let mut measure = |time: Duration| {
+            let (mut times, start) = (Vec::new(), Instant::now());
+            while start.elapsed() < time {
+                let begun = Instant::now();
+                assert_eq!(victim.encrypt_at_once(session), 0);
+                times.push(begun.elapsed());
+                sleep(Duration::from_micros(100));
+            }
+            times
+        };
+        measure(TIME / 4);
+        let quiet = show("quiet", measure(TIME));
+        let held = || {
+            let fds = fs::read_dir(format!("/proc/{}/fd", device.child.id()));
+            (fds.map_or(0, Iterator::count), device.children().len())
+        };
+        let before = held();
+        for (name, attack) in ATTACKS {
+            let (stop, path) = (AtomicBool::new(false), device.path("attack.sock"));
+            let p99 = thread::scope(|scope| {
+                scope.spawn(|| attack(&device, &path, &stop));
+                sleep(Duration::from_millis(200));
+                let times = measure(TIME);
+                stop.store(true, Ordering::Relaxed);
+                show(name, times)
+            });
+            let ratio = p99.as_secs_f64() / quiet.as_secs_f64();
+            let gone = Instant::now();
+            until("all is given back", || {
+                let now = held();
+                now.0 <= before.0 && now.1 <= before.1 || gone.elapsed() > Duration::from_secs(9)
+            });
+            println!(
+                "{:34} {ratio:.2} x the quiet p99; descriptors and processes {before:?}, {:?} after {:.1?}",
+                "", held(), gone.elapsed()
+            );
+        }
+        let start = Instant::now();
+        device.signal(libc::SIGTERM);
+        let (status, _) = device.end();
+        println!("ended with {status:?} in {:.2?}", start.elapsed());
+    }
+}

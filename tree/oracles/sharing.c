@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Sharing: two requests on one transform. One of them is interrupted before each instruction, and the other runs there
+ * from start to end: in a softirq of the same CPU, or on another CPU while the first waits in a hardirq. Both get their
+ * right answers only if what belongs to a request is not kept in the transform, in a variable or in per-CPU data that
+ * somebody else may use meanwhile.
+ *
+ * If the first request's answer is wrong, it is repeated with fewer interrupts, until the one is known that did it.
+ */
+#include <linux/bottom_half.h>
+#include <linux/interrupt.h>
+#include <linux/kernel.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <asm/fpu/api.h>
+
+#include "kiln/abi/audit.h"
+#include "kiln/oracle.h"
+#include "kiln/step.h"
+
+#define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* which nothing here has */
+/* After so many instructions in a row that were all interrupted before, a loop is not stepped any more. */
+#define IDLE 1024
+#define VISITS_THOROUGH 3
+/* The other CPU may wait for a lock that the interrupted code holds. */
+#define PATIENCE 4000
+#define SETTLES 64
+#define DEEPEST 24
+
+void kiln_on_interrupt(void (*handler)(void *cpu));
+void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
+void kiln_settle(void);		/* services/workqueue.c */
+void kiln_relax(void);		/* services/oracle.c */
+u64 kiln_glue_peer(struct kiln_peer *peer);
+
+/* A request with its memory. */
+struct kiln_sharer {
+	struct kiln_subject s;	/* the transform is shared */
+	const struct kiln_message *message;
+	struct scatterlist sg;
+	u8 *data;
+	u8 iv[64], digest[128];
+	bool decrypt, compares;
+	bool busy;
+	unsigned int wrong;
+};
+
+static struct kiln_sharer kiln_first, kiln_second;
+static struct kiln_audit *kiln_audit;
+static struct kiln_peer *kiln_peer;
+static bool kiln_on_peer;	/* the second request runs there */
+static bool kiln_is_internal;
+
+/* The interrupt of this step is to be blamed: where it came. */
+static unsigned long kiln_blamed_step, kiln_blamed[DEEPEST];
+static unsigned int kiln_blamed_depth;
+
+static bool kiln_is_right(const struct kiln_sharer *r, int answer)
+{
+	const struct kiln_message *m = r->message;
+	const unsigned int open = m->aad + m->len;
+	unsigned int i;
+
+	if (answer != (r->decrypt ? m->open_error : 0))
+		return false;
+	if (answer || (!r->decrypt && !r->compares))
+		return true;
+	if (r->s.type == KILN_TYPE_HASH)
+		return !memcmp(r->digest, m->sealed, r->s.digest);
+	if (!r->decrypt)
+		return !memcmp(r->data + m->aad, m->sealed + m->aad,
+			       kiln_message_sealed(&r->s, m) - m->aad);
+	for (i = m->aad; i < open; i++)
+		if (m->written[i] && r->data[i] != m->opened[i])
+			return false;
+	return true;
+}
+
+static void kiln_ended(struct kiln_sharer *r, int answer)
+{
+	r->s.answer = answer;
+	r->wrong += !kiln_is_right(r, answer);
+	WRITE_ONCE(r->busy, false);
+}
+
+static void kiln_sharer_answered(struct kiln_subject *s, int answer)
+{
+	if (answer != -EINPROGRESS)
+		kiln_ended(container_of(s, struct kiln_sharer, s), answer);
+}
+
+/* What it is asked for; the same each time. */
+static struct kiln_call kiln_call_of(struct kiln_sharer *r)
+{
+	const struct kiln_message *m = r->message;
+	const unsigned int open = m->aad + m->len, sealed = open + r->s.tag;
+
+	memcpy(r->data, r->decrypt ? m->sealed : m->text, r->decrypt ? sealed : open);
+	memcpy(r->iv, m->iv, sizeof(r->iv));
+	sg_init_one(&r->sg, r->data, r->s.type == KILN_TYPE_HASH ? m->len : sealed);
+	return (struct kiln_call){
+		.src = &r->sg, .dst = &r->sg, .aad = m->aad, .iv = r->iv, .result = r->digest,
+		.len = m->len + (r->decrypt ? r->s.tag : 0), .decrypt = r->decrypt,
+	};
+}
+
+static void kiln_start(struct kiln_sharer *r)
+{
+	const struct kiln_call call = kiln_call_of(r);
+	int result;
+
+	WRITE_ONCE(r->busy, true);
+	result = kiln_submit(&r->s, &call);
+	if (result != -EINPROGRESS && result != -EBUSY)
+		kiln_ended(r, result);
+}
+
+static void kiln_wait_for(struct kiln_sharer *r)
+{
+	unsigned int i;
+
+	for (i = 0; i < SETTLES && READ_ONCE(r->busy); i++)
+		kiln_settle();
+}
+
+/* The other CPU's part: a task there. */
+u64 kiln_glue_peer(struct kiln_peer *peer)
+{
+	while (!READ_ONCE(peer->ends)) {
+		const unsigned int asked = smp_load_acquire(&peer->asked);
+
+		if (asked == peer->done) {
+			kiln_relax();
+			continue;
+		}
+		kiln_start(&kiln_second);
+		kiln_wait_for(&kiln_second);
+		smp_store_release(&peer->done, asked);
+	}
+	return 0;
+}
+
+static bool kiln_peer_idle(unsigned int patience)
+{
+	for (; smp_load_acquire(&kiln_peer->done) != kiln_peer->asked; patience--) {
+		if (!patience)
+			return false;
+		kiln_relax();
+	}
+	return true;
+}
+
+static void kiln_second_in_softirq(void *cpu)
+{
+	if (READ_ONCE(kiln_second.busy) || (kiln_is_internal && !irq_fpu_usable()))
+		return;
+	kiln_start(&kiln_second);
+}
+
+static void kiln_interrupt(void *cpu)
+{
+	if (kiln_audit->steps - 1 == kiln_blamed_step) {
+		kiln_blamed[0] = kiln_audit->at;
+		kiln_blamed_depth = 1 + kiln_trace(__builtin_frame_address(0), kiln_blamed + 1,
+						   DEEPEST - 1);
+	}
+	if (!kiln_on_peer) {
+		raise_softirq_irqoff(KILN_SOFTIRQ);
+		return;
+	}
+	/* One that still waits for a lock has its request already. */
+	if (kiln_peer_idle(1)) {
+		smp_store_release(&kiln_peer->asked, kiln_peer->asked + 1);
+		kiln_peer_idle(PATIENCE);
+	}
+}
+
+/* The first request with interrupts up to this step. */
+static void kiln_run(unsigned long last_step)
+{
+	const struct kiln_call call = kiln_call_of(&kiln_first);
+	int result;
+
+	kiln_audit->job++;
+	kiln_audit->call = kiln_audit->steps = 0;
+	kiln_audit->last_call = 0;
+	kiln_audit->last_step = last_step;
+	kiln_audit->idle = kiln_audit->outside_idle = IDLE;
+	kiln_on_interrupt(kiln_interrupt);
+	kiln_first.busy = true;
+	kiln_set_trap_flag(true);
+	result = kiln_submit(&kiln_first.s, &call);
+	kiln_set_trap_flag(false);
+	kiln_on_interrupt(NULL);
+	if (result != -EINPROGRESS && result != -EBUSY)
+		kiln_ended(&kiln_first, result);
+	kiln_wait_for(&kiln_first);
+	/* The second is not asked any more; it ends without another's help. */
+	while (kiln_on_peer && !kiln_peer_idle(PATIENCE))
+		;
+	kiln_wait_for(&kiln_second);
+}
+
+static bool kiln_goes_wrong(struct kiln_sharer *r, unsigned long last_step)
+{
+	r->wrong = 0;
+	kiln_run(last_step);
+	return r->wrong;
+}
+
+/* Finds the interrupt without which the answer is right. */
+static void kiln_blame(struct kiln_sharer *r, unsigned long steps, const char *what)
+{
+	unsigned long right = 0, wrong = steps;
+
+	while (right + 1 < wrong) {
+		const unsigned long middle = (right + wrong) / 2;
+
+		if (kiln_goes_wrong(r, middle))
+			wrong = middle;
+		else
+			right = middle;
+	}
+	kiln_blamed_step = wrong;
+	kiln_blamed_depth = 0;
+	kiln_run(wrong);
+	kiln_blamed_step = ULONG_MAX;
+	kiln_violated_at("shared-state", what, kiln_blamed, kiln_blamed_depth);
+}
+
+static void kiln_share(struct kiln_examine *order, bool decrypt, bool on_peer)
+{
+	const char *wrong[] = {
+		on_peer ? "a request gets a wrong answer if another of its transform runs on another CPU meanwhile" :
+			  "a request gets a wrong answer if another of its transform interrupts it",
+		on_peer ? "a request gets a wrong answer while another of its transform is under way on another CPU" :
+			  "a request gets a wrong answer if it interrupts another of its transform",
+	};
+	unsigned long steps;
+
+	order->cases++;
+	kiln_case.op = kiln_first.s.type == KILN_TYPE_HASH ? "digest" :
+		       decrypt ? "decrypt" : "encrypt";
+	kiln_case.layout = on_peer ? "beside another CPU" : "under a softirq";
+	kiln_case.len = kiln_first.message->len;
+	kiln_case.aad = kiln_first.message->aad;
+	kiln_first.decrypt = kiln_second.decrypt = decrypt;
+	kiln_first.wrong = kiln_second.wrong = 0;
+	kiln_on_peer = on_peer;
+	kiln_audit->visits = kiln_audit->outside_visits = order->thorough ? VISITS_THOROUGH : 1;
+	kiln_run(ULONG_MAX);
+	steps = kiln_audit->steps;
+	if (kiln_first.busy || kiln_second.busy)
+		kiln_violates("never-answered", "a request is never answered");
+	else if (kiln_first.wrong)
+		kiln_blame(&kiln_first, steps, wrong[0]);
+	else if (kiln_second.wrong)
+		kiln_blame(&kiln_second, steps, wrong[1]);
+	kiln_audit->visits = kiln_audit->outside_visits = 0;
+}
+
+static int kiln_prepare(struct kiln_sharer *r, const struct kiln_subject *s,
+			const struct kiln_message *m, bool compares)
+{
+	memset(r, 0, sizeof(*r));
+	r->s = *s;
+	r->s.request = NULL;
+	r->s.flags = 0;
+	r->s.answered = kiln_sharer_answered;
+	init_completion(&r->s.done);
+	r->message = m;
+	r->compares = compares;
+	r->data = kmalloc(m->aad + m->len + s->tag, GFP_KERNEL);
+	return r->data ? kiln_subject_request(&r->s) : -ENOMEM;
+}
+
+static void kiln_release(struct kiln_sharer *r)
+{
+	/* What was never answered may still be in use. */
+	if (r->busy)
+		return;
+	kfree(r->s.request);
+	kfree(r->data);
+}
+
+/* Whether encrypting the same message twice has one answer; some draw theirs at random. */
+static bool kiln_repeats(struct kiln_subject *s, struct kiln_message *m, unsigned int len, u64 draw)
+{
+	u64 answers[2], again;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		again = draw;
+		kiln_message_seal(s, m, len, s->aad, &again);
+		answers[i] = kiln_hash(1, m->sealed, kiln_message_sealed(s, m));
+	}
+	return answers[0] == answers[1];
+}
+
+static void kiln_share_all(struct kiln_examine *order, struct kiln_subject *s, unsigned int first,
+			   unsigned int second, u64 *draw)
+{
+	static struct kiln_message a, b;
+	unsigned int ways = s->type == KILN_TYPE_HASH ? 1 : 2, decrypt;
+	bool compares;
+
+	kiln_case.op = "encrypt";
+	kiln_case.layout = "ordinary";
+	kiln_case.len = first;
+	order->error = kiln_message_alloc(&a) ?: kiln_message_alloc(&b);
+	if (order->error)
+		return;
+	compares = kiln_repeats(s, &a, first, *draw);
+	kiln_message_seal(s, &a, first, s->aad, draw);
+	kiln_message_seal(s, &b, second, s->aad, draw);
+	order->cases++;
+	if (a.error || b.error) {
+		order->refused++;
+		goto out;
+	}
+	if (s->type != KILN_TYPE_HASH) {
+		kiln_message_open(s, &a);
+		kiln_message_open(s, &b);
+	}
+	order->error = kiln_prepare(&kiln_first, s, &a, compares) ?:
+		       kiln_prepare(&kiln_second, s, &b, compares);
+	for (decrypt = 0; decrypt < ways && !order->error; decrypt++) {
+		kiln_share(order, decrypt, false);
+		if (kiln_peer)
+			kiln_share(order, decrypt, true);
+	}
+	kiln_release(&kiln_first);
+	kiln_release(&kiln_second);
+out:
+	kiln_message_free(&a);
+	kiln_message_free(&b);
+}
+
+void kiln_examine_sharing(struct kiln_examine *order)
+{
+	static const u16 lengths[][2] = { { 48, 64 }, { 65, 33 }, { 304, 48 }, { 1040, 528 } };
+	struct kiln_subject s;
+	u64 draw = kiln_seed_of(order);
+	unsigned int i;
+
+	kiln_audit = order->audit;
+	kiln_peer = order->peer;
+	kiln_is_internal = order->internal;
+	kiln_blamed_step = ULONG_MAX;
+	order->error = kiln_audit ? kiln_subject_open(&s, order) : -EINVAL;
+	if (order->error)
+		return;
+	kiln_open_softirq(KILN_SOFTIRQ, kiln_second_in_softirq);
+	for (i = 0; i < (order->thorough ? ARRAY_SIZE(lengths) : 1) && !order->error; i++)
+		kiln_share_all(order, &s, lengths[i][0], lengths[i][1], &draw);
+	kiln_subject_close(&s);
+}
