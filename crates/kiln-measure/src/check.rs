@@ -1,4 +1,4 @@
-//! The self-check: the clock, the machine's quiet and the method itself, graded.
+//! The self-check: grades the clock, how quiet the machine is, and the measuring method itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -10,10 +10,10 @@ use crate::stats::Ratio;
 use crate::trust::{sentence, trusted, Grade, Trust, TrustRow};
 use crate::verdict::{verdict, Verdict, FLOOR};
 
-/// Judges the machine, in about 10 s, or 4 s if `quick`.
+/// Grades the machine. Takes about 10 s, or 4 s if `quick`.
 ///
-/// Pin the thread first: a move to another core is a disturbance like any other. On `stop`, what was checked until
-/// then is returned. `progress(done, total)` is in milliseconds.
+/// Pin the thread first, since a move to another core disturbs the measurement. When `stop` is set, the checks
+/// finished so far are returned. `progress(done, total)` is in milliseconds.
 pub fn self_check(quick: bool, stop: &AtomicBool, progress: &mut dyn FnMut(u64, u64)) -> Trust {
     let (spin, repeat) = if quick { (0.8, 2.8) } else { (2.0, 7.5) };
     let total = ((spin + repeat + 0.3) * 1000.0) as u64;
@@ -57,7 +57,7 @@ pub fn self_check(quick: bool, stop: &AtomicBool, progress: &mut dyn FnMut(u64, 
 struct Rows(Vec<TrustRow>);
 
 impl Rows {
-    /// `limits`: up to the first is ok, up to the second poor.
+    /// Grades `value`: at most `limits.0` is ok, at most `limits.1` is poor, more is bad.
     fn add(&mut self, check: &str, value: f64, unit: &str, limits: (f64, f64), meaning: &str) {
         let grade = if value <= limits.0 {
             Grade::Ok
@@ -213,7 +213,7 @@ impl Rows {
         );
     }
 
-    /// Returns the least difference to be trusted, in per cent.
+    /// Returns the smallest difference that can be trusted, in per cent.
     fn comparisons(&mut self, known: &Known) -> Option<f64> {
         let share = |list: &[Ratio], wanted: Verdict| {
             let found = list.iter().filter(|r| verdict(r, FLOOR) == wanted).count();
@@ -255,7 +255,7 @@ impl Rows {
                 "interval's farther end from 1, worst of all",
             );
             alarms = alarms.max(alarm);
-            // False alarms are not explained by usual noise: then the worst seen is what to expect.
+            // The usual noise does not explain so many false alarms, so expect the worst deviation seen.
             reach = reach.max(if alarm > 2.0 { widest } else { usual });
         }
         let mut found = |what, list| {
@@ -284,7 +284,7 @@ impl Rows {
     }
 }
 
-/// Distance in per cent from 1 of the end of the interval that is farther off.
+/// Distance from 1, in per cent, of the interval's end that is farther from 1.
 fn measure_reach(r: &Ratio) -> f64 {
     100.0 * (r.high - 1.0).abs().max((1.0 - r.low).abs())
 }

@@ -1,20 +1,20 @@
-//! Whether two classes of inputs take different time: Welch's t of many short measurements, all of them and
-//! the shorter ones only (Reparaz, Balasch, Verbauwhede, "Dude, is my code constant time?", 2017).
+//! Tests whether two classes of inputs take different time: Welch's t of many short measurements, for all of them and
+//! for the shorter ones only (Reparaz, Balasch, Verbauwhede, "Dude, is my code constant time?", 2017).
 //!
-//! A difference shows in the mean of all measurements, or, where interrupts and neighbours drown it there, in
-//! that of the shorter ones: those up to a percentile of both classes together. If the two classes have one
-//! distribution, each of these values of t is beyond 5 by chance once in about two million times.
+//! A difference shows in the mean of all measurements. If interrupts and neighbours drown it there, it shows in the
+//! mean of the shorter ones, that is, those up to a percentile of both classes together. If both classes have the same
+//! distribution, each of these values of t exceeds 5 by chance about once in two million times.
 
-/// Percentiles up to which measurements are kept.
+/// Crops: only measurements up to this percentile of both classes together are kept.
 pub const CROPS: [f64; 7] = [100.0, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0];
 
-/// From here on a difference is not due to chance.
+/// A difference with |t| of at least this is not due to chance.
 pub const LIMIT: f64 = 5.0;
 
-/// Fewer measurements in a class say nothing.
+/// Classes with fewer measurements are not compared.
 const FEWEST: f64 = 50.0;
 
-/// Number, mean and variance, as they come (Welford).
+/// Count, mean and variance of a stream of values (Welford's algorithm).
 #[derive(Clone, Copy, Debug, Default)]
 struct Moments {
     n: f64,
@@ -40,20 +40,20 @@ impl Moments {
     }
 }
 
-/// What two classes differ by, at one crop.
+/// How two classes differ at one crop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
-    /// Which of [`CROPS`].
+    /// Index into [`CROPS`].
     pub crop: usize,
-    /// Welch's: the difference in units of its own standard error. Infinite if neither class varies.
+    /// Welch's t: the difference in units of its own standard error. Infinite if neither class varies.
     pub t: f64,
-    /// Mean of the second class less mean of the first, in the unit of the measurements.
+    /// Mean of the second class minus mean of the first, in the unit of the measurements.
     pub mean: f64,
-    /// The least difference that would have come to [`LIMIT`].
+    /// The smallest difference that would have reached [`LIMIT`].
     pub detectable: f64,
 }
 
-/// The difference at one crop; `None` with too few measurements.
+/// The difference at one crop; `None` if a class has too few measurements.
 pub fn difference(classes: [&[u32]; 2], crop: usize) -> Option<Difference> {
     let mut all: Vec<u32> = classes.concat();
     let last = all.len().checked_sub(1)?;
@@ -88,25 +88,25 @@ pub fn most_different(classes: [&[u32]; 2]) -> Option<Difference> {
         .max_by(|a, b| a.t.abs().total_cmp(&b.t.abs()))
 }
 
-/// The least difference that would have come to [`LIMIT`] without the tail of the slowest tenth. Tighter crops
-/// may hold a single step of the clock, and see no difference at all for all their precision.
+/// The smallest difference that would have reached [`LIMIT`] without the slowest tenth of the measurements. A tighter
+/// crop may contain a single step of the clock, which hides any difference however precise it seems.
 pub fn detectable(classes: [&[u32]; 2]) -> Option<f64> {
     let crop = CROPS.iter().position(|&c| c == 90.0)?;
     Some(difference(classes, crop)?.detectable)
 }
 
-/// What two independent runs say together.
+/// The combined result of two independent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Both runs found the same difference: at one crop, in one direction.
+    /// Both runs found a difference at the same crop and in the same direction.
     Differs,
-    /// The first found one that the second did not.
+    /// The first run found a difference that the second did not confirm.
     Unconfirmed,
     /// No difference was found. A smaller one may exist.
     Nothing,
 }
 
-/// `again` measures once more, and is asked only if there is something to confirm.
+/// Calls `again` for a second measurement only if the first found a difference to confirm.
 pub fn judge(first: &Difference, again: impl FnOnce() -> Option<Difference>) -> Finding {
     if first.t.abs() < LIMIT {
         return Finding::Nothing;
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::rng::SplitMix64;
 
-    /// A measurement as machines make them: steps of 26 ticks, a long tail, now and then an interrupt.
+    /// A typical measurement: steps of 26 ticks, a long tail, and an occasional interrupt.
     fn measured(rng: &mut SplitMix64, base: f64) -> u32 {
         let mut uniform = || (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         let mut time = base + 40.0 * uniform() - 20.0 * (1.0 - uniform()).ln();
@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn t_is_that_of_the_book() {
-        // By hand: means 20 and 22, variances 10/99 * 2 and so on, a hundred of each.
+        // Computed by hand: the means are 20 and 22, the variances 10/99 * 2 and so on, with a hundred values per
+        // class.
         let a: Vec<u32> = (0..100).map(|i| 19 + 2 * (i % 2)).collect();
         let b: Vec<u32> = (0..100).map(|i| 20 + 4 * (i % 2)).collect();
         let d = difference([&a, &b], 0).unwrap();
@@ -169,7 +170,7 @@ mod tests {
             .filter(|_| compare(&classes(&mut rng, 2000, 0.0)).t.abs() >= LIMIT)
             .count();
         assert_eq!(beyond, 0);
-        // The limit means something: half of it is passed now and then.
+        // The limit is meaningful: half of it is exceeded by chance now and then.
         let half = (0..300)
             .filter(|_| compare(&classes(&mut rng, 2000, 0.0)).t.abs() >= LIMIT / 2.0)
             .count();
@@ -178,14 +179,15 @@ mod tests {
 
     #[test]
     fn a_difference_under_the_clocks_step_is_found() {
-        // Three ticks with a clock that steps by 26, which the interrupts hide from the mean of all.
+        // A difference of three ticks on a clock with steps of 26; interrupts hide it from the mean of all
+        // measurements.
         let mut rng = SplitMix64(6);
         let found = classes(&mut rng, 40_000, 3.0);
         let d = compare(&found);
         assert!(d.t >= LIMIT && d.crop > 0, "{d:?}");
         let uncropped = difference([&found[0], &found[1]], 0).unwrap();
         assert!(uncropped.t < LIMIT, "{uncropped:?}");
-        // And what it says it can see, it sees.
+        // A difference of the size reported as detectable is detected.
         let by = 3.0 * detectable([&found[0], &found[1]]).unwrap();
         assert!(compare(&classes(&mut rng, 40_000, by)).t >= LIMIT);
     }

@@ -1,8 +1,8 @@
 //! Core cycles without a performance counter.
 //!
-//! The TSC ticks at a fixed rate, the core does not. A chain of dependent 64-bit `imul` takes 3 core cycles a
-//! link on every x86-64 core since Nehalem and Zen, whatever the core's clock is at that moment; its length in
-//! ticks converts ticks to cycles. Additions will not do: newer cores fold small ones away at rename.
+//! The TSC ticks at a fixed rate, but the core's clock varies. A chain of dependent 64-bit `imul` takes 3 core cycles
+//! per link on every x86-64 core since Nehalem and Zen, whatever the core's clock is at that moment; its length in
+//! ticks converts ticks to cycles. Additions are unsuitable: newer cores eliminate small ones at rename.
 
 use std::arch::asm;
 use std::hint::black_box;
@@ -12,11 +12,11 @@ use std::time::Duration;
 /// Core cycles of one link of [`chain`].
 pub(crate) const IMUL_CYCLES: f64 = 3.0;
 
-/// Links of the chains that calibrate. Long enough (36864 cycles, about 9 us) that a TSC which advances in steps
-/// of 26 ticks, as Zen 5's does, is read to 0.1 %; short enough that most chains meet no interrupt.
+/// Links of the calibrating chains. The chain is long enough (36864 cycles, about 9 us) that even a TSC that advances
+/// in steps of 26 ticks, as on Zen 5, is read to 0.1 %; it is short enough that most chains meet no interrupt.
 pub const CHAIN: u32 = 12288;
 
-/// Reads the TSC before a timed stretch: everything earlier has finished, nothing later has begun.
+/// Reads the TSC before a timed stretch: earlier instructions have finished, later ones have not begun.
 #[inline(always)]
 pub fn tsc_start() -> u64 {
     let (low, high): (u32, u32);
@@ -29,7 +29,7 @@ pub fn tsc_start() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Reads the TSC after a timed stretch: everything earlier has finished, nothing later has begun.
+/// Reads the TSC after a timed stretch: earlier instructions have finished, later ones have not begun.
 #[inline(always)]
 pub fn tsc_stop() -> u64 {
     let (low, high): (u32, u32);
@@ -76,7 +76,8 @@ pub(crate) fn imuls(x: u64, n: u32) -> u64 {
     x
 }
 
-/// TSC ticks that a chain of `n` dependent 64-bit `imul` takes (3 core cycles each), less the cost of the reads.
+/// TSC ticks that a chain of `n` dependent 64-bit `imul` takes (3 core cycles each), minus the cost of reading the
+/// TSC.
 pub fn chain(n: u32) -> u64 {
     let cost = read_cost();
     let x = black_box(0x0123_4567_89ab_cdef);
@@ -89,8 +90,8 @@ pub fn chain(n: u32) -> u64 {
 
 /// TSC ticks between a [`tsc_start`] and a [`tsc_stop`] with nothing between them. Cached.
 ///
-/// The mean of the lower nine tenths of 10000: a TSC that advances in steps shows one step or two for what takes
-/// one and a half, and only the mean gets that right. The upper tenth is left to interrupts.
+/// This is the mean of the lower nine tenths of 10000 reads. A TSC that advances in steps shows one or two steps for
+/// an interval of one and a half, and only the mean is right. The upper tenth may contain interrupts.
 pub(crate) fn read_cost() -> u64 {
     static COST: OnceLock<u64> = OnceLock::new();
     *COST.get_or_init(|| {
@@ -101,14 +102,14 @@ pub(crate) fn read_cost() -> u64 {
     })
 }
 
-/// One start and stop with nothing between.
+/// TSC ticks of one start and stop with nothing between.
 #[inline(always)]
 pub(crate) fn empty_read() -> u64 {
     let start = tsc_start();
     tsc_stop().wrapping_sub(start)
 }
 
-/// TSC ticks a second, measured over 50 ms against `CLOCK_MONOTONIC_RAW` (which NTP does not slew). Cached.
+/// TSC ticks per second, measured over 50 ms against `CLOCK_MONOTONIC_RAW` (which NTP does not slew). Cached.
 pub fn tsc_hz() -> f64 {
     static HZ: OnceLock<f64> = OnceLock::new();
     *HZ.get_or_init(|| {
@@ -119,7 +120,7 @@ pub fn tsc_hz() -> f64 {
     })
 }
 
-/// TSC and raw monotonic nanoseconds at the same moment: the tightest of 50 attempts, good to some 20 ns.
+/// The TSC and raw monotonic nanoseconds at the same moment: the tightest of 50 attempts, accurate to about 20 ns.
 fn simultaneous() -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..50 {
@@ -145,8 +146,8 @@ fn raw_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The core's clock in relation to the TSC, at the time of calibration. For facts and reports: samples are
-/// converted by the chains beside them, not by this.
+/// The core's clock relative to the TSC at the time of calibration. Only for facts and reports: samples are converted
+/// by the chains measured next to them, not by this value.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     ticks_per_cycle: f64,
@@ -155,17 +156,18 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Takes about 60 ms the first time (50 of them to find the TSC's rate), 30 ms after.
+    /// Calibrates the clock. Takes about 60 ms the first time (50 ms of them to measure the TSC's rate), 30 ms after
+    /// that.
     pub fn calibrate() -> Clock {
         let hz = tsc_hz();
-        // Ramp up first: an idle core may need milliseconds to reach the clock it then keeps.
+        // Ramp up first: an idle core may need milliseconds to reach its steady clock.
         let warm = tsc_start() + (hz * 0.020) as u64;
         while tsc_start() < warm {
             chain(CHAIN);
         }
         let mut chains: Vec<u64> = (0..1000).map(|_| chain(CHAIN)).collect();
         chains.sort_unstable();
-        // The median, not the least: this says what the clock usually is, not what it was once.
+        // The median rather than the minimum: it shows the usual clock, not a momentary extreme.
         let usual = chains[chains.len() / 2].max(1) as f64;
         let ticks_per_cycle = usual / (IMUL_CYCLES * f64::from(CHAIN));
         let spread = usual / chains[0].max(1) as f64;
@@ -176,12 +178,12 @@ impl Clock {
         }
     }
 
-    /// TSC ticks in one core cycle.
+    /// TSC ticks per core cycle.
     pub fn ticks_per_cycle(&self) -> f64 {
         self.ticks_per_cycle
     }
 
-    /// Core cycles a second.
+    /// Core cycles per second.
     pub fn core_hz(&self) -> f64 {
         self.core_hz
     }

@@ -1,25 +1,25 @@
-//! Clock, sampling, statistics and verdicts for timing code; knows nothing of what is timed.
+//! Clock, sampling, statistics and verdicts for timing code. This crate does not know what is timed.
 //!
 //! | file | its noun |
 //! |---|---|
 //! | `clock.rs` | core cycles from the TSC and a chain of multiplications |
-//! | `source.rs` | where ticks come from: the real clock, or a synthetic one in tests |
+//! | `source.rs` | time sources: the real clock, or a synthetic one in tests |
 //! | `sample.rs` | subjects, the plan, the interleaved sampler |
-//! | `series.rs` | what the sampler kept of one subject |
+//! | `series.rs` | the samples of one subject |
 //! | `stats.rs` | an estimate with a prediction interval, a ratio with a confidence interval |
 //! | `verdict.rs` | faster, same, slower |
-//! | `machine.rs` | the facts every record carries |
-//! | `rng.rs` | random numbers that follow from a seed |
+//! | `machine.rs` | the facts that every record carries |
+//! | `rng.rs` | random numbers derived from a seed |
 //! | `pin.rs` | which cores the measuring thread may use |
-//! | `probe.rs` | the experiments by which a machine is judged |
+//! | `probe.rs` | the experiments by which a machine is graded |
 //! | `check.rs` | the self-check that grades them |
-//! | `trust.rs` | what this machine can and cannot resolve |
-//! | `watch.rs` | what the machine did while something ran |
-//! | `warning.rs` | what of that disturbed it |
+//! | `trust.rs` | how small a difference this machine can resolve |
+//! | `watch.rs` | readings of the machine's state during a run |
+//! | `warning.rs` | warnings about disturbances |
 //!
 //! # Known biases
 //!
-//! * The figures are of warm code: each sample is preceded by an untimed run of its subject, so caches and
+//! * The results are for warm code: each sample is preceded by an untimed run of its subject, so caches and
 //!   predictors are as the subject itself leaves them. Cost of a large footprint to *other* code is not seen.
 //! * The minimum of many samples picks those in which the chains beside them were slowest in relation to the
 //!   subject, so a figure errs towards too small. Six chains, of which the shortest counts, hold that down. On

@@ -1,4 +1,4 @@
-//! The facts about the machine that every record carries.
+//! Facts about the machine; every record carries them.
 
 use std::arch::x86_64::__cpuid;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{tsc_hz, Clock};
 
-/// Where a figure was taken. What could not be read is `None`, never guessed.
+/// The machine on which a result was measured. A fact that could not be read is `None`, never guessed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// Marketing name of the processor.
@@ -69,7 +69,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads them all; takes some 80 ms, for the clocks.
+    /// Reads all facts; takes about 80 ms, mostly to measure the clocks.
     pub fn read() -> Machine {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let field = |name| cpuinfo_field(&cpuinfo, name);
@@ -105,7 +105,7 @@ impl Machine {
     }
 }
 
-/// Seconds stolen by the hypervisor since boot, all processors together, in steps of 10 ms.
+/// Seconds stolen by the hypervisor since boot, summed over all processors, in steps of 10 ms.
 pub(crate) fn stolen_s() -> Option<f64> {
     // SAFETY: sysconf only reads its argument.
     let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
@@ -113,7 +113,7 @@ pub(crate) fn stolen_s() -> Option<f64> {
     (hz > 0).then(|| ticks as f64 / hz as f64)
 }
 
-/// Eighth figure of the `cpu` line (proc_stat(5)).
+/// Eighth number of the `cpu` line (proc_stat(5)).
 fn stolen_ticks(stat: &str) -> Option<u64> {
     stat.lines()
         .find_map(|line| line.strip_prefix("cpu "))?
@@ -128,7 +128,7 @@ fn load(text: &str) -> Option<[f64; 3]> {
     Some([figures.next()?, figures.next()?, figures.next()?])
 }
 
-/// What each file of the directory says; `None` if there is nothing to be read.
+/// The content of each file in the directory; `None` if the directory cannot be read.
 fn mitigations(dir: &Path) -> Option<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(dir).ok()?.flatten() {
@@ -145,7 +145,7 @@ fn line(path: &str) -> Option<String> {
         .map(|text| text.trim().to_string())
 }
 
-/// Value of the first processor's field.
+/// Value of this field for the first processor listed.
 fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
     cpuinfo
         .lines()
@@ -156,7 +156,7 @@ fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
 
 /// eax, ebx, ecx, edx.
 fn cpuid(leaf: u32) -> [u32; 4] {
-    // Newer toolchains declare __cpuid safe on x86-64, older ones do not.
+    // Newer toolchains declare `__cpuid` safe on x86-64, older ones do not.
     #[allow(unused_unsafe)]
     // SAFETY: every x86-64 processor has cpuid; an unknown leaf returns some value and nothing else happens.
     let r = unsafe { __cpuid(leaf) };
@@ -183,7 +183,7 @@ fn signature(eax: u32) -> (u32, u32, u32) {
     )
 }
 
-/// The name in ebx, ecx, edx of the hypervisor leaf.
+/// Decodes the vendor signature in ebx, ecx and edx of the hypervisor leaf.
 fn vendor(leaf: [u32; 4]) -> String {
     let bytes: Vec<u8> = leaf[1..]
         .iter()
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(all.len(), 3);
         assert_eq!(all["spectre_v2"], "Mitigation: Retpolines");
         assert_eq!(all["meltdown"], "Not affected");
-        // What cannot be read is not left out.
+        // An unreadable file is reported as such, not left out.
         assert!(all["spectre_v3"].starts_with("unreadable: "), "{all:?}");
         assert_eq!(mitigations(&dir), None, "a directory that is not there");
     }

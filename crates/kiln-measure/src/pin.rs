@@ -1,9 +1,9 @@
-//! Which cores the measuring thread may use.
+//! The cores that the measuring thread may use.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Why a list was refused, in one line.
+/// The reason why a core list was refused, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinError(String);
 
@@ -15,20 +15,19 @@ impl fmt::Display for PinError {
 
 impl std::error::Error for PinError {}
 
-/// Cores, ascending, each once; written as the kernel writes them: `0`, `0,2-3`.
+/// Core numbers, ascending and unique; printed in the kernel's notation: `0`, `0,2-3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreList(Vec<usize>);
 
-/// Cores a `cpu_set_t` can name.
+/// Number of cores that a `cpu_set_t` can represent.
 const MAX: usize = libc::CPU_SETSIZE as usize;
 
 impl CoreList {
-    /// The cores' numbers.
     pub fn cores(&self) -> &[usize] {
         &self.0
     }
 
-    /// The cores this thread may use now.
+    /// The cores that this thread may currently use.
     pub fn allowed() -> Result<CoreList, PinError> {
         // SAFETY: cpu_set_t is an array of integers, for which all-zero bytes are a value (the empty set).
         let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -168,7 +167,7 @@ mod tests {
 
     #[test]
     fn pins_a_thread_and_refuses_a_foreign_core() {
-        // In a thread of its own: pinning outlives the call.
+        // In a separate thread, because pinning outlives the call.
         std::thread::spawn(|| {
             let first = CoreList(vec![CoreList::allowed().unwrap().0[0]]);
             pin(&first).unwrap();

@@ -1,4 +1,4 @@
-//! The experiments by which a machine is judged. Each returns bare figures; `check.rs` grades them.
+//! The experiments by which a machine is graded. Each returns plain numbers; `check.rs` grades them.
 
 use std::arch::asm;
 use std::hint::black_box;
@@ -9,13 +9,14 @@ use crate::clock::{chain, empty_read, imuls, read_cost, tsc_hz, tsc_start, tsc_s
 use crate::sample::{measure, Plan, Subject};
 use crate::stats::{ratio, Ratio};
 
-/// Cost and step of the clock, in ticks.
+/// Cost and step of reading the clock, in ticks.
 pub(crate) struct Reading {
     pub cost: f64,
     pub step: f64,
 }
 
-/// The cost that is subtracted everywhere, and the greatest common divisor of many intervals: the TSC's real step.
+/// Measures the cost that is subtracted from every timing, and the TSC's real step: the greatest common divisor of
+/// many intervals.
 pub(crate) fn reading() -> Reading {
     let gcd = |mut a: u64, mut b: u64| {
         while b != 0 {
@@ -29,20 +30,21 @@ pub(crate) fn reading() -> Reading {
     }
 }
 
-/// Sorted ticks of `n` calibrating chains.
+/// Ticks of `n` calibrating chains, sorted.
 pub(crate) fn chains(n: usize) -> Vec<f64> {
     let mut ticks: Vec<f64> = (0..n).map(|_| chain(CHAIN) as f64).collect();
     ticks.sort_unstable_by(f64::total_cmp);
     ticks
 }
 
-/// Twice the chain over the chain, in interleaved pairs: 2 if the clock is linear and carries no offset.
+/// Time of a doubled chain divided by that of a single one, in interleaved pairs: 2 if the clock is linear and has no
+/// offset.
 pub(crate) fn doubled(pairs: usize) -> Option<f64> {
     midmean((0..pairs).map(|_| chain(2 * CHAIN) as f64 / chain(CHAIN) as f64))
 }
 
-/// Cycles of one dependent `crc32`, known from instruction tables to be 3, by the clock of `imul`. Another execution
-/// unit's word on the same frequency. `None` without SSE4.2.
+/// Cycles of one dependent `crc32` by the `imul` clock; instruction tables give 3. This checks the frequency with a
+/// different execution unit. `None` without SSE4.2.
 pub(crate) fn crc32_cycles(pairs: usize) -> Option<f64> {
     if !is_x86_feature_detected!("sse4.2") {
         return None;
@@ -79,7 +81,7 @@ fn midmean(figures: impl Iterator<Item = f64>) -> Option<f64> {
     (!middle.is_empty()).then(|| middle.iter().sum::<f64>() / middle.len() as f64)
 }
 
-/// Time this thread lost while it did nothing but read the clock.
+/// Time that this thread lost while it only read the clock.
 #[derive(Default)]
 pub(crate) struct Gaps {
     pub seconds: f64,
@@ -88,8 +90,8 @@ pub(crate) struct Gaps {
     pub lost_s: f64,
 }
 
-/// Spins on the TSC for `seconds`; whatever makes two reads lie more than 1 us apart took the core away: an
-/// interrupt, another thread, the hypervisor, the firmware.
+/// Spins on the TSC for `seconds`. Two reads more than 1 us apart mean that something took the core away: an
+/// interrupt, another thread, the hypervisor or the firmware.
 pub(crate) fn gaps(seconds: f64, stop: &AtomicBool) -> Gaps {
     let hz = tsc_hz();
     let (us, end) = ((hz * 1e-6) as u64, (hz * seconds) as u64);
@@ -113,25 +115,25 @@ pub(crate) fn gaps(seconds: f64, stop: &AtomicBool) -> Gaps {
 /// Comparisons whose right answer is known.
 #[derive(Default)]
 pub(crate) struct Known {
-    /// A dependency chain against itself: nothing but clock and interruptions can differ.
+    /// A dependency chain compared with itself: only the clock and interruptions can cause a difference.
     pub same_core: Vec<Ratio>,
-    /// Summing 256 KiB against itself: caches and neighbours join in.
+    /// Summing 256 KiB compared with itself: caches and neighbours also have an effect.
     pub same_cache: Vec<Ratio>,
-    /// The chain lengthened by 1 % against the chain.
+    /// The chain lengthened by 1 % compared with the original chain.
     pub one: Vec<Ratio>,
-    /// The chain lengthened by 3 % against the chain.
+    /// The chain lengthened by 3 % compared with the original chain.
     pub three: Vec<Ratio>,
     /// Estimates of the chain of 1000 multiplications, which is known to take 3000 cycles.
     pub cycles: Vec<f64>,
     pub kept: u64,
     pub rejected: u64,
     pub switched: u64,
-    /// Shortest of 50 chains after each repetition, in ticks: how the core's clock drifts.
+    /// Shortest of 50 chains after each repetition, in ticks; it shows how the core's clock drifts.
     pub clock: Vec<f64>,
     pub seconds: f64,
 }
 
-/// Repeats the comparisons with fresh seeds and the quick plan, until `seconds` are over.
+/// Repeats the comparisons with fresh seeds and the quick plan until `seconds` have passed.
 pub(crate) fn known(seconds: f64, stop: &AtomicBool, tick: &mut dyn FnMut()) -> Known {
     let mut known = Known::default();
     let buffer: Vec<u64> = (0..32 * 1024u64)
@@ -165,7 +167,7 @@ pub(crate) fn known(seconds: f64, stop: &AtomicBool, tick: &mut dyn FnMut()) -> 
     known
 }
 
-/// `n` dependent multiplications an operation, each operation depending on the last.
+/// `n` dependent multiplications per operation; each operation depends on the previous one.
 fn multiplications<'a>(n: u32) -> Subject<'a> {
     Subject::new(format!("{n} imul"), move |iters| {
         let mut x = black_box(1);
@@ -176,7 +178,7 @@ fn multiplications<'a>(n: u32) -> Subject<'a> {
     })
 }
 
-/// Sum of a buffer that fits a second-level cache but no first-level one.
+/// Sum of a buffer that fits into a second-level cache but not into a first-level one.
 fn sum(buffer: &[u64]) -> Subject<'_> {
     Subject::new("sum of 256 KiB", move |iters| {
         for _ in 0..iters {

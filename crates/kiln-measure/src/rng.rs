@@ -1,20 +1,19 @@
-//! SplitMix64, for every random choice: a seed must give the same ones with every version of every library.
+//! SplitMix64, used for every random choice: a seed must give the same choices with every version of every library.
 
 /// Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
 #[derive(Clone, Debug, Default)]
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// The stream of item `number` of `seed`. Each is a stretch of 2^32 or so of the one period, from a place that a full
-    /// mix of both numbers gives.
+    /// The stream for item `number` of `seed`: a stretch of about 2^32 values of the one period, whose start is a full
+    /// mix of both numbers.
     pub fn stream(seed: u64, number: u64) -> SplitMix64 {
         let seed = SplitMix64(seed).next_u64();
         SplitMix64(SplitMix64(seed ^ number).next_u64())
     }
 
-    /// The next 64 bits.
-    // Inlined in unoptimised builds too: a handler of kiln-kernel's that draws an address for a
-    // breakpoint must not execute code that a breakpoint may be in.
+    // Inlined in unoptimised builds too: a handler in kiln-kernel that draws an address for a breakpoint must not
+    // execute code that may contain a breakpoint.
     #[inline(always)]
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -24,24 +23,23 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, which is not zero; biased by less than n / 2^64.
+    /// A random number below `n`, which must not be zero; its bias is less than n / 2^64.
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
     }
 
-    /// Whether this is one of `n` times.
+    /// True with probability 1 / `n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// Fills `bytes`.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
         }
     }
 
-    /// Fisher-Yates. The modulo's bias is below 2^-50 for any list a plan can hold.
+    /// Fisher-Yates shuffle. The bias of the modulo is below 2^-50 for any list that a plan can contain.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for i in (1..list.len()).rev() {
             list.swap(i, (self.next_u64() % (i as u64 + 1)) as usize);

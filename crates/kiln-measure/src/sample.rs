@@ -1,4 +1,4 @@
-//! The sampler: subjects interleaved in time, each sample between calibrating chains.
+//! The sampler: interleaves the subjects in time and takes each sample between calibrating chains.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,22 +9,24 @@ use crate::rng::SplitMix64;
 use crate::series::{Round, Series};
 use crate::source::{TimeSource, Tsc};
 
-/// Chains on each side of a sample. The minimum over hundreds of samples seeks out the one in which *all* chains were
-/// lengthened; with two a side, simulated noise of 0.2 % made one figure in 200 too small by 0.5 %.
+/// Chains on each side of a sample. The minimum over hundreds of samples selects the one in which *all* chains were
+/// lengthened: with two per side, simulated noise of 0.2 % made one result in 200 too small by 0.5 %.
 const CHAINS: u32 = 3;
-/// Largest disagreement of the two sides of a sample that is kept: the clock was steady across it.
+/// Largest relative difference between the two sides of a kept sample; below it, the clock was steady during the
+/// sample.
 const AGREE: f64 = 0.01;
-/// How often a rejected sample is taken again before it is given up.
+/// How often a rejected sample is repeated before the sampler gives up on it.
 const RETAKES: u32 = 4;
-/// Runs of which the least chooses the number of iterations.
+/// Number of runs whose minimum determines the number of iterations.
 const CALIBRATION_RUNS: u32 = 5;
-/// One run of this length is taken at its word: no ordinary disturbance lasts so long, and five would bore.
+/// In seconds. A single run of this length is trusted: no ordinary disturbance lasts as long, and five runs would take
+/// too long.
 const CLEARLY_LONG: f64 = 0.05;
-/// End of the search when a subject takes no time at all.
+/// Upper limit of the search, for a subject that takes no time at all.
 const MAX_ITERS: u64 = 1 << 40;
 
 pub struct Subject<'a> {
-    /// Carried into the series.
+    /// Copied into the series.
     pub name: String,
     /// `run(n)` performs the operation `n` times. It must consume its results (`black_box`, a checksum), or the
     /// compiler may remove the work.
@@ -44,21 +46,21 @@ impl<'a> Subject<'a> {
 /// How much to measure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Rounds; a comparison has one pair a round and needs at least six.
+    /// Rounds. A comparison uses one pair per round and needs at least six.
     pub rounds: u32,
-    /// Samples of each subject in a round.
+    /// Samples of each subject per round.
     pub samples: u32,
-    /// Length aimed at for one sample, in microseconds.
+    /// Target length of one sample, in microseconds.
     pub sample_us: f64,
-    /// Chooses the order of the samples.
+    /// Determines the order of the samples.
     pub seed: u64,
-    /// Measuring ends here, with what there is.
+    /// Measuring ends at this time with the samples taken so far.
     #[serde(skip)]
     pub deadline: Option<Instant>,
 }
 
 impl Plan {
-    /// About 17 ms a subject.
+    /// About 17 ms per subject.
     pub fn quick(seed: u64) -> Plan {
         Plan {
             rounds: 20,
@@ -69,7 +71,7 @@ impl Plan {
         }
     }
 
-    /// About 130 ms a subject.
+    /// About 130 ms per subject.
     pub fn standard(seed: u64) -> Plan {
         Plan {
             rounds: 50,
@@ -80,7 +82,7 @@ impl Plan {
         }
     }
 
-    /// The same plan, ended after `limit` at the latest.
+    /// The same plan, but measuring ends after `limit` at the latest.
     pub fn within(self, limit: Duration) -> Plan {
         Plan {
             deadline: Some(Instant::now() + limit),
@@ -88,13 +90,13 @@ impl Plan {
         }
     }
 
-    /// Samples in all, for `subjects` subjects.
+    /// Total number of samples for `subjects` subjects.
     fn total(&self, subjects: usize) -> u64 {
         u64::from(self.rounds) * u64::from(self.samples) * subjects as u64
     }
 }
 
-/// [`measure_with`] on the real clock.
+/// Calls [`measure_with`] on the real clock.
 pub fn measure(
     subjects: &mut [Subject],
     plan: &Plan,
@@ -106,13 +108,13 @@ pub fn measure(
 
 /// Samples all subjects interleaved and returns one series for each, in their order.
 ///
-/// A round is `plan.samples` passes; in a pass each subject is sampled once, in an order drawn from the seed. So
-/// the samples of a round that are compared lie within milliseconds of each other and no subject always
-/// follows the same one. Before each sample its subject runs untimed, for a sixteenth of a sample, to find
-/// caches and predictors its own again.
+/// A round is `plan.samples` passes; in a pass each subject is sampled once, in an order drawn from the seed. So the
+/// samples of a round that are compared lie within milliseconds of each other and no subject always follows the same
+/// one. Before each sample its subject runs untimed for a sixteenth of a sample, so that caches and predictors are in
+/// that subject's state again.
 ///
-/// `stop` and the deadline are looked at between samples; what was measured until then is returned, the last
-/// round marked incomplete. `progress(done, total)` is called between samples, outside everything timed.
+/// `stop` and the deadline are checked between samples. After either, the samples taken so far are returned, and the
+/// last round is marked incomplete. `progress(done, total)` is called between samples, outside everything timed.
 pub fn measure_with<T: TimeSource>(
     source: &mut T,
     subjects: &mut [Subject],
@@ -165,7 +167,7 @@ pub fn measure_with<T: TimeSource>(
     series
 }
 
-/// Takes one sample of one subject into the last round of its series, again if its chains disagree.
+/// Adds one sample of one subject to the last round of its series; repeats the sample if its chains disagree.
 fn take<T: TimeSource>(
     source: &mut T,
     run: &mut dyn FnMut(u64),
@@ -196,7 +198,7 @@ fn take<T: TimeSource>(
     }
 }
 
-/// Ticks of a chain on one side of a sample: the shortest of three, since disturbance only lengthens.
+/// Ticks of a chain on one side of a sample: the shortest of three, since disturbances only lengthen a chain.
 fn bracket<T: TimeSource>(source: &mut T) -> u64 {
     (0..CHAINS).map(|_| source.chain()).min().unwrap_or(0)
 }
@@ -204,9 +206,8 @@ fn bracket<T: TimeSource>(source: &mut T) -> u64 {
 /// Core cycles of a sample of `ticks` between chains of `before` and `after` ticks; `None` if they disagree.
 ///
 /// The shorter chain counts. An interrupt can only lengthen a chain, and a lengthened chain makes the sample look
-/// short: taking the longer one, or the mean, would feed disturbed samples straight to the minimum. If the
-/// core's clock did change in between, the shorter chain errs towards a too large figure, which the minimum
-/// discards.
+/// short: taking the longer one, or the mean, would feed disturbed samples straight to the minimum. If the core's
+/// clock did change in between, the shorter chain makes the result too large, and the minimum discards it.
 pub(crate) fn core_cycles(ticks: u64, before: u64, after: u64, chain_cycles: f64) -> Option<f64> {
     let (short, long) = (before.min(after) as f64, before.max(after) as f64);
     if short <= 0.0 || long > short * (1.0 + AGREE) {
@@ -215,7 +216,7 @@ pub(crate) fn core_cycles(ticks: u64, before: u64, after: u64, chain_cycles: f64
     Some(ticks as f64 * chain_cycles / short)
 }
 
-/// Operations that last about `sample_us`, at least 1; `None` if told to stop.
+/// Number of operations that last about `sample_us`, at least 1; `None` if `stop` is set.
 ///
 /// Doubles until a quarter of the target is reached by the *least* of several runs, so that one disturbed run can
 /// neither end the search early nor scale its result.
@@ -261,7 +262,8 @@ mod tests {
             assert!(core_cycles(1000, 300, disturbed, 300.0) >= Some(1000.0));
             assert!(core_cycles(1000, disturbed, 300, 300.0) >= Some(1000.0));
         }
-        // Control: taking the longer chain is calling both disturbed, and the sample looks shorter than it was.
+        // Control: taking the longer chain amounts to calling both disturbed, and the sample looks shorter than it
+        // was.
         assert!(core_cycles(1000, 303, 303, 300.0) < Some(1000.0));
     }
 

@@ -1,4 +1,4 @@
-//! What the sampler kept of one subject.
+//! The samples that the sampler kept of one subject.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +9,8 @@ pub struct Round {
     pub best: Option<f64>,
     /// Cycles per operation of every kept sample, in the order taken.
     pub samples: Vec<f64>,
-    /// Whether the round ran to its end for all subjects. Only such rounds are compared: the best of five
-    /// samples against the best of one is not a fair pair.
+    /// Whether the round was completed for all subjects. Only complete rounds are compared: the best of five samples
+    /// against the best of one would not be a fair pair.
     pub complete: bool,
 }
 
@@ -21,26 +21,26 @@ impl Round {
     }
 }
 
-/// All that was measured of one subject.
+/// All measurements of one subject.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// The subject's name.
     pub name: String,
     /// Operations in one sample.
     pub iters: u64,
-    /// Index `i` is the same stretch of time for every series of one call of `measure`.
+    /// Round `i` covers the same stretch of time in every series of one `measure` call.
     pub rounds: Vec<Round>,
     /// The same samples in nanoseconds per operation, from the TSC alone.
     pub rounds_ns: Vec<Round>,
-    /// Samples thrown away because their chains disagreed.
+    /// Samples discarded because their chains disagreed.
     pub rejected: u64,
-    /// Samples, kept or not, during which the thread was switched out, as the kernel counts it.
+    /// Context switches of this thread during samples, kept or not, as counted by the kernel.
     pub switched: u64,
 }
 
 impl Series {
-    /// The same series in nanoseconds, so that an estimate or a ratio of it is one of time. Code that makes the core
-    /// lower its clock takes fewer cycles than it should; its time shows that.
+    /// The same series in nanoseconds, so that estimates and ratios refer to time. Code that makes the core lower its
+    /// clock takes fewer cycles than its speed suggests; the time reveals that.
     pub fn in_ns(&self) -> Series {
         Series {
             name: self.name.clone(),
@@ -50,8 +50,8 @@ impl Series {
         }
     }
 
-    /// The best of each complete round, in order; `None` where every sample of a round was rejected. Of more than `most`
-    /// the first.
+    /// The best of each complete round, in order, for at most the first `most` rounds; `None` for a round in which
+    /// every sample was rejected.
     pub fn bests(&self, most: usize) -> Vec<Option<f64>> {
         let complete = self.rounds.iter().filter(|round| round.complete);
         complete.map(|round| round.best).take(most).collect()

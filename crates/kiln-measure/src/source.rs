@@ -1,28 +1,27 @@
-//! Where ticks come from: the TSC, or in tests a synthetic clock with the noise a test wants.
+//! Time sources: the TSC, or in tests a synthetic clock with chosen noise.
 
 use crate::clock::{self, CHAIN, IMUL_CYCLES};
 
-/// A clock the sampler can be run on.
+/// A clock on which the sampler can run.
 pub trait TimeSource {
-    /// Ticks one calibrating chain takes now.
+    /// Ticks that one calibrating chain takes now.
     fn chain(&mut self) -> u64;
 
-    /// Calls `f(iters)` once and returns the ticks it took, the cost of reading the clock subtracted.
+    /// Calls `f(iters)` once and returns the ticks it took, minus the cost of reading the clock.
     fn time(&mut self, f: &mut dyn FnMut(u64), iters: u64) -> u64;
 
     /// Core cycles of one chain.
     fn chain_cycles(&self) -> f64;
 
-    /// Ticks a second.
+    /// Ticks per second.
     fn hz(&self) -> f64;
 
-    /// How often this thread was switched out so far. A witness independent of the clock.
+    /// How often this thread has been switched out so far; independent of the clock.
     fn switches(&mut self) -> u64 {
         0
     }
 }
 
-/// The real clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tsc;
 

@@ -1,4 +1,4 @@
-//! From samples to figures: an estimate with a prediction interval, a ratio with a confidence interval.
+//! From samples to results: an estimate with a prediction interval, a ratio with a confidence interval.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,24 +6,24 @@ use crate::series::Series;
 
 /// Relative uncertainty of the conversion from ticks to cycles; no interval of an estimate is tighter.
 pub(crate) const CALIBRATION: f64 = 0.001;
-/// Chance that the interval of a [`Ratio`] misses the true median, at most.
+/// Maximum probability that the interval of a [`Ratio`] misses the true median.
 const MISS: f64 = 0.05;
-/// Which round-best bounds an estimate from above.
+/// Rank of the round-best that bounds an estimate from above.
 const RANK: usize = 5;
 
 /// Cycles per operation.
 ///
-/// `best` is the least sample of all rounds: on a shared machine disturbance only adds, so the least is the
-/// steadiest figure and the nearest to the undisturbed one. `low..high` predicts where the `best` of a *rerun*
-/// of the same length on the same machine falls. It is not a confidence interval for a "true" time.
+/// `best` is the least sample of all rounds: on a shared machine disturbance only adds, so the least is the steadiest
+/// result and the nearest to the undisturbed one. `low..high` predicts where the `best` of a *rerun* of the same
+/// length on the same machine falls. It is not a confidence interval for a "true" time.
 ///
 /// *Upper end*: let x1 <= x2 <= .. be the n round-bests. The rerun's best lies above xj only if the j least of
 /// the 2n pooled round-bests all fell into this run. If rounds are exchangeable that has probability
 /// n/(2n) * (n-1)/(2n-1) * .. (j factors), a little less than 2^-j, whatever the distribution. With j = 5: 3 %.
 ///
-/// *Lower end*: the rerun is as likely to beat x1 as not, and nothing without an assumption says by how much. The
-/// distance x5 - x1 is mirrored below x1: generous where a floor exists, as it does for code that cannot run
-/// faster than its dependency chain; too little if the machine was disturbed during all of this run.
+/// *Lower end*: the rerun is as likely to beat x1 as not, and by how much cannot be derived without an assumption. The
+/// distance x5 - x1 is mirrored below x1. This is generous for code that cannot run faster than its dependency chain,
+/// but too little if the machine was disturbed during all of this run.
 ///
 /// In the simulation of `tests/synthetic.rs` (jitter, interrupts, slow phases, a drifting clock) 6 % of reruns fall
 /// outside, both ends together; on the reference machine, busy, 8 of 398 (2 %) did.
@@ -37,7 +37,7 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end of the prediction interval.
     pub high: f64,
-    /// Median of all kept samples: how far from its best the machine usually was.
+    /// Median of all kept samples; it shows how far the machine usually was from its best.
     pub median: f64,
     /// Rounds with at least one kept sample.
     pub rounds: usize,
@@ -46,8 +46,8 @@ pub struct Estimate {
 /// Cycles of a / cycles of b.
 ///
 /// Each complete round gives one ratio of round-bests, taken within milliseconds of each other. `ratio` is their
-/// median. The interval is the sign test turned round: between order statistics k and n+1-k, where k is the
-/// largest with 2 P(Binomial(n, 1/2) < k) <= 5 %. Exact for independent rounds, whatever the distribution.
+/// median. The interval comes from inverting the sign test: it lies between order statistics k and n+1-k, where k is
+/// the largest with 2 P(Binomial(n, 1/2) < k) <= 5 %. It is exact for independent rounds of any distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// Median of the rounds' ratios; below 1, a is faster.
@@ -56,7 +56,7 @@ pub struct Ratio {
     pub low: f64,
     /// Upper end of the 95 % confidence interval.
     pub high: f64,
-    /// Rounds compared.
+    /// Number of rounds compared.
     pub pairs: usize,
 }
 
@@ -90,8 +90,8 @@ pub fn ratio(a: &Series, b: &Series) -> Option<Ratio> {
     ratio_among(a, b, 1)
 }
 
-/// The same where `comparisons` are judged together: the intervals of all of them hold at once in 95 cases of 100
-/// (Bonferroni), so that among many unchanged pairs none seems changed. `None` with fewer rounds than that takes, see
+/// Like [`ratio`], for `comparisons` that are judged together: all their intervals hold at once in 95 cases of 100
+/// (Bonferroni), so that among many unchanged pairs none seems changed. `None` with too few rounds for that; see
 /// [`rounds_for`].
 pub fn ratio_among(a: &Series, b: &Series, comparisons: usize) -> Option<Ratio> {
     let ratios = a
@@ -132,16 +132,16 @@ pub fn median(sorted: &[f64]) -> Option<f64> {
     Some((sorted.get(n / 2)? + sorted[(n - 1) / 2]) / 2.0)
 }
 
-/// Rounds by which `comparisons` can be judged together with one of the rounds disturbed.
+/// Rounds needed to judge `comparisons` together even if one round is disturbed.
 pub fn rounds_for(comparisons: usize) -> usize {
     let miss = MISS / comparisons.max(1) as f64;
     let enough = |n: &usize| median_rank_at(*n, miss).is_some_and(|k| k >= 2);
     (6..1000).find(enough).unwrap_or(1000)
 }
 
-/// Largest k >= 1 with 2 P(Binomial(n, 1/2) <= k - 1) <= `miss`, or `None` if there is none.
+/// Largest k >= 1 with 2 P(Binomial(n, 1/2) <= k - 1) <= `miss`; `None` if no k satisfies this.
 fn median_rank_at(n: usize, miss: f64) -> Option<usize> {
-    // In logarithms, since 2^-n underflows for n above 1074.
+    // Computed in logarithms, since 2^-n underflows for n above 1074.
     let mut ln_term = -(n as f64) * std::f64::consts::LN_2;
     let mut tail = 0.0;
     let mut k = 0;
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!([1, 10, 192].map(rounds_for), [9, 13, 18]);
         let (a, b) = (series(&[1.0; 13]), series(&[1.0; 13]));
         assert!(ratio_among(&a, &b, 10).is_some() && ratio_among(&a, &b, 1000).is_none());
-        // One round of thirteen is off: the interval of ten at once does not know.
+        // One of thirteen rounds is off, but the interval for ten joint comparisons does not change.
         let mut off = vec![1.0; 12];
         off.push(2.0);
         let r = ratio_among(&series(&off), &b, 10).unwrap();
@@ -251,7 +251,7 @@ mod tests {
         let twice: Vec<f64> = rates.iter().map(|r| r * 2.0).collect();
         let r = ratio_of_rounds(&twice, &rates).unwrap();
         assert_eq!((r.ratio, r.low, r.high, r.pairs), (2.0, 2.0, 2.0, 6));
-        // A round without an answer on either side is not a pair.
+        // A round in which either side has no result is not a pair.
         let mut stuck = rates;
         stuck[0] = 0.0;
         assert_eq!(ratio_of_rounds(&twice, &stuck), None);
@@ -260,8 +260,8 @@ mod tests {
 
     #[test]
     fn the_ratio_interval_covers_the_median_95_times_in_100() {
-        // Skewed noise, differently scaled, so that neither normality nor symmetry helps. The two are
-        // independent with a common median of the logarithm's difference at ln 1.2.
+        // Skewed noise with different scales, so that the test relies neither on normality nor on symmetry. The two
+        // are independent with a common median of the logarithm's difference at ln 1.2.
         let mut rng = SplitMix64(1);
         for n in [6, 11, 20, 50] {
             let trials = 4000;

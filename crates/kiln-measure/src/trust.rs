@@ -1,17 +1,17 @@
-//! What this machine can and cannot resolve.
+//! How small a difference this machine can resolve.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::verdict::FLOOR;
 
-/// How a check came out.
+/// Grade of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
     /// As good as on a quiet machine.
     Ok,
-    /// Figures stay right, intervals grow.
+    /// Results stay right, but intervals grow.
     Poor,
     /// Do not compare small differences here.
     Bad,
@@ -59,16 +59,16 @@ pub struct TrustRow {
 /// The outcome of a self-check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trust {
-    /// All checks, in the order made.
+    /// All checks, in the order in which they were made.
     pub rows: Vec<TrustRow>,
-    /// Differences above this many per cent can be trusted; `None` if the checks were cut short or failed.
+    /// Differences above this percentage can be trusted; `None` if the checks were cut short or failed.
     pub percent: Option<f64>,
-    /// The same as a sentence.
+    /// The same result as a sentence.
     pub sentence: String,
 }
 
 impl Trust {
-    /// The worst grade of all checks.
+    /// The worst grade among all checks.
     pub fn worst(&self) -> Option<Grade> {
         self.rows.iter().map(|row| row.verdict).max()
     }
@@ -83,8 +83,8 @@ pub(crate) fn sentence(percent: Option<f64>) -> String {
     }
 }
 
-/// A difference is called when its interval clears the floor, so floor and reach add up; and no difference is promised
-/// that was planted and then missed in more than one of twenty comparisons.
+/// A difference is reported when its interval clears the floor, so floor and reach add up. A difference that was
+/// planted and missed in more than one of twenty comparisons is not promised.
 pub(crate) fn trusted(reach: f64, alarms: f64, one: f64, three: f64) -> Option<f64> {
     if alarms > 20.0 {
         return None;

@@ -1,4 +1,4 @@
-//! Faster, same, slower; and what cycles and time must agree on.
+//! Verdicts: faster, same or slower, on which cycles and time must agree.
 
 use std::fmt;
 
@@ -15,11 +15,12 @@ pub const FLOOR: f64 = 0.005;
 pub enum Verdict {
     /// `a` takes fewer cycles than `b`.
     Faster,
-    /// No difference beyond noise was shown; not a proof that there is none.
+    /// No difference beyond noise was shown; this does not prove that there is none.
     Same,
     /// `a` takes more cycles than `b`.
     Slower,
-    /// Cycles say one thing and time another, beyond the noise of both: the core's clock depends on what it runs.
+    /// Cycles and time contradict each other beyond the noise of both: the core's clock depends on the code that it
+    /// runs.
     Disagree,
 }
 
@@ -36,8 +37,8 @@ impl fmt::Display for Verdict {
 
 /// `Same` unless the whole interval of `r` = cycles of a / cycles of b lies beyond 1 ± `floor`.
 ///
-/// An interval alone would call a layout difference of 0.1 % real, and it may well be: but it is gone with the
-/// next link. The floor says what is not worth a word.
+/// An interval alone would report a code layout difference of 0.1 %. Such a difference may be real, but it disappears
+/// with the next link. The floor excludes differences too small to report.
 pub fn verdict(r: &Ratio, floor: f64) -> Verdict {
     if r.high < 1.0 - floor {
         Verdict::Faster
@@ -48,10 +49,10 @@ pub fn verdict(r: &Ratio, floor: f64) -> Verdict {
     }
 }
 
-/// The verdict that ratios of cycles and of time share: `a` is faster, or slower, only by both.
+/// The common verdict of the ratios of cycles and of time: `a` is faster, or slower, only if both show it.
 ///
 /// If only one of the two is beyond the floor, no difference was shown, unless the two intervals exclude each other.
-/// Then the comparison depends on the unit: `Disagree`.
+/// Then the result depends on the unit, and the verdict is `Disagree`.
 pub fn verdict_by_both(cycles: &Ratio, time: &Ratio, floor: f64) -> Verdict {
     match (verdict(cycles, floor), verdict(time, floor)) {
         (one, other) if one == other => one,
@@ -60,7 +61,7 @@ pub fn verdict_by_both(cycles: &Ratio, time: &Ratio, floor: f64) -> Verdict {
     }
 }
 
-/// [`verdict_by_both`] where there is a time. Records made before times were kept have none: then cycles alone decide.
+/// [`verdict_by_both`] if the time is known. Older records have no times; for them, cycles alone decide.
 pub fn verdict_by_known(cycles: &Ratio, time: Option<&Ratio>, floor: f64) -> Verdict {
     match time {
         Some(time) => verdict_by_both(cycles, time, floor),
@@ -68,8 +69,8 @@ pub fn verdict_by_known(cycles: &Ratio, time: Option<&Ratio>, floor: f64) -> Ver
     }
 }
 
-/// Whether `a` is slower than `b` by more than `limit`: it is if both units say so, it is not if neither does, and `None` if
-/// only one does. Without a time cycles decide.
+/// Whether `a` is slower than `b` by more than `limit`: true if both units show it, false if neither does, `None` if
+/// only one does. Without a time, cycles decide.
 pub fn exceeds_by_known(cycles: &Ratio, time: Option<&Ratio>, limit: f64) -> Option<bool> {
     let slower = |r: &Ratio| verdict(r, limit) == Verdict::Slower;
     match time {
@@ -116,11 +117,11 @@ mod tests {
         assert_eq!(both((0.89, 0.91), (0.89, 0.91)), Verdict::Faster);
         assert_eq!(both((1.19, 1.21), (1.15, 1.25)), Verdict::Slower);
         assert_eq!(both((0.99, 1.01), (0.98, 1.02)), Verdict::Same);
-        // Wide 512-bit code: nine tenths of the cycles, at eight tenths of the clock.
+        // Wide 512-bit code: 90 % of the cycles, at 80 % of the clock.
         assert_eq!(both((0.89, 0.91), (1.11, 1.14)), Verdict::Disagree);
         assert_eq!(both((0.89, 0.91), (0.99, 1.01)), Verdict::Disagree);
         assert_eq!(both((1.11, 1.14), (0.89, 0.91)), Verdict::Disagree);
-        // A time that only is less certain contradicts nothing, and proves nothing.
+        // A time with a wider interval does not contradict the cycles, but proves nothing either.
         assert_eq!(both((0.89, 0.91), (0.85, 1.10)), Verdict::Same);
         assert_eq!(both((0.85, 1.10), (0.89, 0.91)), Verdict::Same);
     }
@@ -154,7 +155,7 @@ mod tests {
         for other in [faster, equal, unsure] {
             assert_eq!(exceeds(slower, other), None);
             assert_eq!(exceeds(other, slower), None);
-            // However much they disagree, neither is slower.
+            // However much the two units disagree, neither shows a slowdown beyond the limit.
             assert_eq!(exceeds(faster, other), Some(false));
         }
         let alone = |cycles| exceeds_by_known(&ratio(cycles), None, 0.05);

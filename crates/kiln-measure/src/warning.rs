@@ -1,30 +1,32 @@
-//! What disturbed a run, what that means for its figures, and what to do about it: a line each.
+//! What disturbed a run, what that means for its results, and what to do about it: one line per disturbance.
 //!
-//! A warning is for what the intervals beside the figures do not show. Each threshold is where the disturbance becomes
-//! larger than what a quiet machine has: below it nothing is said.
+//! A warning covers disturbances that the intervals do not show. Each threshold is where the disturbance exceeds that
+//! of a quiet machine; below it, no warning is given.
 
 use std::fmt;
 
 use crate::watch::Reading;
 
-/// Shorter runs are not judged: the kernel counts in steps of 10 ms.
+/// In seconds. Shorter runs are not judged, because the kernel counts in steps of 10 ms.
 const SHORTEST_S: f64 = 0.2;
-/// Others may have this share of all processors: daemons and the kernel's own threads have 1 or 2 %.
+/// Other programs may use this share of all processors; daemons and kernel threads use 1 or 2 %.
 const OTHERS: f64 = 0.05;
-/// And this much of one processor, so that small machines with a clock's tick are not called busy.
+/// Other programs may also use this share of one processor, so that timer ticks do not make a small machine count as
+/// busy.
 const OTHERS_CPU: f64 = 0.10;
-/// Of one processor, stolen by the hypervisor; as in the self-check.
+/// Share of one processor that the hypervisor may steal; same limit as in the self-check.
 const STOLEN: f64 = 0.01;
-/// How far the core's clock may move; calibrations agree to 1 %.
+/// How far the core's clock may move, as a ratio; calibrations agree to 1 %.
 const CLOCK: f64 = 0.03;
-/// The share of its time that the measuring thread may wait for a core.
+/// Share of the run that the measuring thread may wait for a core.
 const WAITED: f64 = 0.02;
-/// The thread that measures is the one that asks if it was on a core, or wanted one, for this share of the run.
+/// The thread that makes the readings counts as the measuring thread if it ran, or waited to run, for this share of
+/// the run.
 const MEASURES: f64 = 0.5;
-/// Moves of it a second, and how many at least: a start has one or two.
+/// Migrations per second and in total from which to warn; a start causes one or two.
 const MOVES_A_SECOND: f64 = 1.0;
 const MOVES: u64 = 5;
-/// Of the time, in which the sibling of the core may be busy with others' work.
+/// Share of the run in which other work may keep the core's sibling busy.
 const SIBLING: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,15 +37,15 @@ pub enum Kind {
     Stolen,
     /// The core's clock moved.
     Clock,
-    /// The thread that measures changed cores.
+    /// The measuring thread changed cores.
     Moved,
-    /// It waited for its core.
+    /// The measuring thread waited for its core.
     SwitchedOut,
-    /// Others had the other half of its core.
+    /// Other work ran on the sibling of the measuring thread's core.
     Sibling,
-    /// The clock may go beyond its nominal rate.
+    /// The clock may exceed its nominal rate.
     Turbo,
-    /// Some of what could be measured is not there.
+    /// Something that could be measured is missing.
     Missing,
 }
 
@@ -62,14 +64,14 @@ impl Kind {
     }
 }
 
-/// Every warning begins with this, which distinguishes it from notes.
+/// Every warning begins with this prefix, which distinguishes it from notes.
 pub const PREFIX: &str = "warning: ";
 
-/// A warning; prints as a line that begins with [`PREFIX`] and the kind's name.
+/// A warning, printed as a line that begins with [`PREFIX`] and the name of its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub kind: Kind,
-    /// How much, what it means, what to do.
+    /// The size of the disturbance, its meaning, and the remedy.
     pub text: String,
 }
 
@@ -79,7 +81,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// All that the two readings of a run show.
+/// All warnings that follow from the readings before and after a run.
 pub fn judge(before: &Reading, after: &Reading) -> Vec<Warning> {
     let mut all = Vec::new();
     let mut warn = |kind, text: Option<String>| all.extend(text.map(|text| Warning { kind, text }));
@@ -116,7 +118,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Time of a processor in this run.
+    /// Seconds that this processor was busy in this run.
     fn busy_time(&self, core: usize) -> Option<f64> {
         let of = |r: &Reading| r.busy_s.iter().find(|b| b.0 == core).map(|b| b.1);
         Some(of(self.after)? - of(self.before)?)
@@ -171,7 +173,7 @@ impl Run<'_> {
         })
     }
 
-    /// What the thread had and wanted, if it is the one that measures.
+    /// Seconds that the thread ran and that it waited, if it is the measuring thread.
     fn thread(&self) -> Option<(f64, f64)> {
         let (was, is) = (self.before.thread?, self.after.thread?);
         let (ran, waited) = (is.ran_s - was.ran_s, is.waited_s - was.waited_s);
@@ -209,7 +211,7 @@ impl Run<'_> {
         let (ran, _) = self.thread()?;
         let core = self.after.core?;
         let sibling = *self.after.siblings.first()?;
-        // What else of this process runs may be there.
+        // Other threads of this process may run on the sibling.
         let own = (self.after.own_s - self.before.own_s - ran).max(0.0);
         let others = (self.busy_time(sibling)? - own) / self.seconds;
         (others > SIBLING).then(|| {
@@ -227,7 +229,7 @@ mod tests {
     use super::*;
     use crate::watch::ThreadTime;
 
-    /// Ten seconds of a thread on core 0 of four, the machine its own.
+    /// Ten seconds of a thread on core 0 of four, on an otherwise idle machine.
     fn quiet() -> (Reading, Reading) {
         let before = Reading {
             at_s: 0.0,
@@ -290,14 +292,14 @@ mod tests {
             });
         };
         assert_eq!(kinds(waits), [Kind::SwitchedOut]);
-        // Too little for a busy machine, too much for the other half of the core.
+        // Too little to make the machine busy, but too much for the core's sibling.
         assert_eq!(kinds(|_, a| a.busy_s[2].1 += 1.0), [Kind::Sibling]);
         assert_eq!(kinds(|_, a| a.turbo = Some(true)), [Kind::Turbo]);
     }
 
     #[test]
     fn what_a_run_does_itself_is_no_disturbance() {
-        // Three more threads, or children that have ended.
+        // Time of three more threads, or of child processes that have ended.
         let own = |_: &mut Reading, a: &mut Reading| {
             a.own_s += 30.0;
             a.busy_s[1..].iter_mut().for_each(|b| b.1 += 10.0);

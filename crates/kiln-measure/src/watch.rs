@@ -1,4 +1,4 @@
-//! What the machine did while something ran: read before and after, from /proc and /sys alone, in a millisecond.
+//! Readings of the machine's state before and after a run, from /proc and /sys only; each takes about a millisecond.
 
 use std::fs;
 use std::time::Instant;
@@ -6,30 +6,30 @@ use std::time::Instant;
 use crate::machine::stolen_s;
 use crate::Clock;
 
-/// What was read at one moment. What could not be read is `None` or empty, never guessed. Times are seconds.
+/// The readings at one moment. A value that could not be read is `None` or empty, never guessed. Times are in seconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     /// Since [`Watch::start`].
     pub at_s: f64,
-    /// Time that processors were busy since boot, each by its number. Stolen time is not in it.
+    /// Busy time of each processor since boot, with the processor's number. Excludes stolen time.
     pub busy_s: Vec<(usize, f64)>,
-    /// Time that this process had, and those of its children that have ended.
+    /// CPU time of this process and of its children that have ended.
     pub own_s: f64,
-    /// Time stolen by the hypervisor since boot, all processors together.
+    /// Time stolen by the hypervisor since boot, summed over all processors.
     pub stolen_s: Option<f64>,
     /// Load average over the last minute.
     pub load: Option<f64>,
-    /// What the calling thread had, and how long it waited for a core that others had.
+    /// How long the calling thread ran, and how long it waited for a core.
     pub thread: Option<ThreadTime>,
     /// How often the calling thread changed cores.
     pub migrations: Option<u64>,
     /// The core the calling thread ran on.
     pub core: Option<usize>,
-    /// Cores that share its execution units.
+    /// Logical processors that share this core's execution units.
     pub siblings: Vec<usize>,
-    /// Whether the clock may go beyond its nominal rate; `None` where a guest is not told.
+    /// Whether the clock may exceed its nominal rate; `None` if a guest cannot read this.
     pub turbo: Option<bool>,
-    /// Core cycles a second.
+    /// Core cycles per second.
     pub core_hz: Option<f64>,
 }
 
@@ -42,8 +42,8 @@ pub struct ThreadTime {
     pub waited_s: f64,
 }
 
-/// Looks at the machine from its start until it is asked. To be asked by the thread that started it, which is the one
-/// that measures.
+/// Observes the machine from its start until [`Watch::readings`]. Call that from the thread that started it, which
+/// must be the measuring thread.
 #[derive(Clone, Debug)]
 pub struct Watch {
     since: Instant,
@@ -59,7 +59,7 @@ impl Watch {
         }
     }
 
-    /// What was read at the start, and what is read now. `core_hz` is what the clock was before; it is measured again,
+    /// The readings at the start and now. `core_hz` is the core's clock at the start; the current one is measured,
     /// which takes 30 ms.
     pub fn readings(&self, core_hz: f64) -> (Reading, Reading) {
         let mut after = Reading::take(self.since);
@@ -117,7 +117,7 @@ fn busy(stat: &str, ticks_a_second: f64) -> Vec<(usize, f64)> {
         let busy: u64 = busy.sum::<Option<u64>>()?;
         Some((number, busy as f64 / ticks_a_second))
     };
-    // The first line, of all together, has no number.
+    // The first line sums all processors and has no number.
     stat.lines()
         .filter(|l| !l.starts_with("cpu "))
         .filter_map(of)
@@ -165,7 +165,7 @@ fn siblings(core: usize) -> Vec<usize> {
     all.into_iter().filter(|c| *c != core).collect()
 }
 
-/// From Intel's driver, else from the general file.
+/// From the file of Intel's driver, otherwise from the generic file.
 fn turbo(no_turbo: &str, boost: &str) -> Option<bool> {
     match (no_turbo.trim(), boost.trim()) {
         ("0", _) => Some(true),

@@ -1,4 +1,4 @@
-//! The sampler and the statistics against noise of known shape. Nothing here reads a real clock.
+//! Tests the sampler and the statistics with noise of known shape, without reading a real clock.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use kiln_measure::{
 const CHAIN_CYCLES: f64 = 36864.0;
 const TICKS_PER_CYCLE: f64 = 2.6 / 4.05;
 
-/// xorshift64*, another generator than the crate's own.
+/// xorshift64*, so that the noise does not come from the crate's own generator.
 struct Rng(u64);
 
 impl Rng {
@@ -28,18 +28,18 @@ impl Rng {
     }
 }
 
-/// What a machine does to a stretch of work.
+/// Disturbances of a stretch of work.
 #[derive(Clone, Copy)]
 struct Noise {
     /// Mean of exponential noise, as a share of the stretch.
     jitter: f64,
-    /// Interruptions a second of 2 us and more (exponential, mean 20 us above that).
+    /// Interruptions per second, of 2 us and more (exponential, mean 20 us above that).
     spikes: f64,
-    /// Share of time in phases, 2 ms long on average, in which the subject, not the chain, is 1.5 times slower.
+    /// Share of time spent in phases, 2 ms long on average, in which the subject, not the chain, is 1.5 times slower.
     slow: f64,
     /// Amplitude of the core clock's drift, over a period of 0.7 s.
     drift: f64,
-    /// Steps the clock is read in, in ticks.
+    /// Step of the clock, in ticks.
     step: f64,
 }
 
@@ -58,19 +58,19 @@ const LOW: Noise = Noise {
     step: 26.0,
 };
 
-/// A machine whose subjects put the cycles they need into `work`.
+/// A synthetic machine. Subjects put the cycles that they need into `work`.
 struct Synthetic {
     noise: Noise,
     rng: Rng,
     work: Rc<Cell<f64>>,
-    /// How many times longer a cycle lasts than at the core's full clock.
+    /// Length of a cycle relative to one at the core's full clock.
     slowed: Rc<Cell<f64>>,
     now: f64,
     phase_ends: f64,
     slow: bool,
-    /// Of every six chains, how many are lengthened by 0.9 %, which is not enough to be rejected.
+    /// How many of every six chains are lengthened by 0.9 %, which is not enough to be rejected.
     disturbed: u32,
-    /// Lengthening of every chain after a sample.
+    /// Relative lengthening of every chain after a sample.
     lopsided: f64,
     chains: u32,
 }
@@ -94,7 +94,7 @@ impl Synthetic {
         }
     }
 
-    /// Ticks for `cycles` of work, time moving on.
+    /// Advances time by `cycles` of work and returns the ticks.
     fn pass(&mut self, cycles: f64) -> f64 {
         let angle = std::f64::consts::TAU * self.now / (0.7 * self.hz());
         let clean =
@@ -203,15 +203,16 @@ fn the_interval_predicts_a_rerun() {
         above += u32::from(rerun.best > first.high);
         below += u32::from(rerun.best < first.low);
     }
-    // Above is bounded by theory: 2^-5 is 16 of 500, 3 sigma of the simulation 12 more. Below is not bounded by
-    // any, so this only holds the line: 6 % in all when written, as the documentation of `Estimate` says.
+    // Theory bounds the share above: 2^-5 is 16 of 500, and 3 sigma of the simulation add 12. No theory bounds the
+    // share below, so this only prevents a regression: it was 6 % in all when written, as the documentation of
+    // `Estimate` states.
     assert!(
         above <= 28 && above + below <= 40,
         "{above} above, {below} below of 500"
     );
 }
 
-/// Verdicts of `trials` seeded comparisons of a subject `by` times as slow as the other.
+/// Verdicts of `trials` seeded comparisons of a subject with one that is `by` times as slow.
 fn verdicts(noise: Noise, by: f64, trials: u64) -> [usize; 3] {
     let mut counts = [0; 3];
     for seed in 0..trials {
@@ -261,7 +262,7 @@ fn disturbed_chains_never_make_a_figure_too_small() {
             .best
             / 777.0
     };
-    // Rounding to whole ticks is the only noise left: 1 in 23666.
+    // The only noise left is rounding to whole ticks: 1 in 23666.
     for disturbed in 0..=5 {
         assert!(
             (least(disturbed) - 1.0).abs() < 1e-4,
@@ -269,11 +270,11 @@ fn disturbed_chains_never_make_a_figure_too_small() {
             least(disturbed)
         );
     }
-    // Control: without one clean chain of six, as if the longer one were taken, the figure is too small.
+    // Control: if none of six chains is clean, as if the longer one were taken, the result is too small.
     assert!(least(6) < 0.992, "{}", least(6));
 }
 
-/// Wide vectors make the core lower its clock: nine tenths of the cycles at eight tenths of the clock take longer.
+/// Wide vectors make the core lower its clock: 90 % of the cycles at 80 % of the clock take longer.
 #[test]
 fn a_subject_that_lowers_the_clock_is_not_faster() {
     let verdicts = |lowered: f64| {
@@ -302,7 +303,7 @@ fn a_subject_that_lowers_the_clock_is_not_faster() {
         verdict_by_both(&cycles, &time, FLOOR)
     };
     assert_eq!(verdicts(1.25), Verdict::Disagree);
-    // Control: at a steady clock both say the same.
+    // Control: at a steady clock both units agree.
     assert_eq!(verdicts(1.0), Verdict::Faster);
 }
 
@@ -327,7 +328,7 @@ fn rejected_samples_are_counted_and_given_up() {
     let series = &run(&mut source, &[777.0], &plan)[0];
     assert_eq!((series.kept(), series.rejected), (0, 3 * 4 * 5));
     assert_eq!(series.estimate(), None);
-    // Six chains a sample, a switch every sixty chains.
+    // Six chains per sample, a switch every sixty chains.
     assert_eq!(series.switched, 6);
 
     let series = &run(
@@ -351,7 +352,7 @@ fn stop_returns_what_was_measured() {
         samples: 4,
         ..Plan::quick(1)
     };
-    // Two subjects, eight samples a round: stopped in the middle of the third.
+    // Two subjects, eight samples per round: stopped in the middle of the third round.
     let series = run_until(&mut Synthetic::new(LOW, 1), &[500.0, 600.0], &plan, 19);
     assert_eq!(series.iter().map(Series::kept).sum::<u64>(), 19);
     for series in &series {
