@@ -1,14 +1,11 @@
-//! The machine that a record is from.
-
 use kiln_measure::Machine;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The machine that a record is from. What could not be read is null, never guessed.
+/// The machine on which a record was made. A fact that could not be read is null, never guessed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "machine", title = "machine")]
 pub struct Facts {
-    /// Hardware and host.
     #[serde(flatten)]
     pub machine: Machine,
     /// The compiler that built Kiln's kernel code (`kernel/`), with its version.

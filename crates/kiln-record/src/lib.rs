@@ -1,4 +1,4 @@
-//! Records: what `--json` prints and `--out` writes.
+//! Records: the JSON documents that `--json` prints and `--out` writes.
 //!
 //! A record is an envelope ([`Record`]) around flat rows, all of one row type. The row structure that a command
 //! serializes is the only description of its type. Doc comments give the meaning of each field; attributes of schemars

@@ -1,4 +1,4 @@
-//! A record as it was read, whatever wrote it.
+//! Reading a record, whatever version or program wrote it.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,8 +6,7 @@ use serde_json::Value;
 pub use crate::Row;
 use crate::SCHEMA;
 
-/// Whether this is a record of a schema that is known here; otherwise what is wrong with it, in one line that calls it
-/// `name`.
+/// Checks that this is a record of a known schema. The error is one line that refers to the record as `name`.
 pub fn check(name: &str, document: &Value) -> Result<(), String> {
     let fault = |why: &str| {
         Err(format!(
@@ -43,7 +42,7 @@ pub fn check(name: &str, document: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A value of any type, cut.
+/// A value of any type as text, truncated.
 fn short(value: &Value) -> String {
     let text = value
         .as_str()
@@ -51,12 +50,12 @@ fn short(value: &Value) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
-/// The version of Kiln that wrote it.
+/// The version of Kiln that wrote the record.
 pub fn version(record: &Value) -> &str {
     text(record, "kiln").unwrap_or("-")
 }
 
-/// The version with the commit and the features, as `kiln --version` prints them. Older records have the version alone.
+/// The version with the commit and the features, as `kiln --version` prints them. Older records only have the version.
 pub fn build(record: &Value) -> String {
     let version = version(record);
     let Some(commit) = text(record, "commit") else {
@@ -84,7 +83,7 @@ pub fn seed(record: &Value) -> Option<u64> {
     record.get("seed").and_then(Value::as_u64)
 }
 
-/// What exports say of the machine. Old records may lack all of it.
+/// The facts about the machine that exports include. Old records may lack any of them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Host {
@@ -92,7 +91,7 @@ pub struct Host {
     pub model: Option<String>,
     /// Release of the kernel.
     pub kernel: Option<String>,
-    /// Logical processors.
+    /// Number of logical processors.
     pub cores: Option<u64>,
     /// Core cycles per second.
     pub core_hz: Option<f64>,
@@ -102,52 +101,50 @@ pub struct Host {
     pub load: Option<Vec<f64>>,
 }
 
-/// The machine that it is from.
+/// The machine on which the record was made.
 pub fn host(record: &Value) -> Host {
     let machine = record.get("machine").cloned().unwrap_or_default();
     serde_json::from_value(machine).unwrap_or_default()
 }
 
-/// Which command wrote it.
+/// The command that wrote the record.
 pub fn command(record: &Value) -> &str {
     text(record, "command").unwrap_or_default()
 }
 
-/// Its rows.
 pub fn rows(record: &Value) -> impl Iterator<Item = &Row> {
     let rows = record.get("rows").and_then(Value::as_array);
     rows.into_iter().flatten().filter_map(Value::as_object)
 }
 
-/// What a reader of the rows must know.
+/// Remarks that a reader of the rows needs.
 pub fn notes(record: &Value) -> impl Iterator<Item = &str> {
     let notes = record.get("notes").and_then(Value::as_array);
     notes.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// A field of the machine's facts.
+/// A fact about the machine, by field name.
 pub fn fact<'a>(record: &'a Value, name: &str) -> Option<&'a Value> {
     record.get("machine")?.get(name).filter(|v| !v.is_null())
 }
 
-/// A text field.
 fn text<'a>(record: &'a Value, name: &str) -> Option<&'a str> {
     record.get(name).and_then(Value::as_str)
 }
 
-/// A row's number, if it has one.
+/// A field of a row, if it is a number.
 pub fn number(row: &Row, name: &str) -> Option<f64> {
     row.get(name)
         .and_then(Value::as_f64)
         .filter(|x| x.is_finite())
 }
 
-/// A row's text, if it has one.
+/// A field of a row, if it is text.
 pub fn word<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
     row.get(name).and_then(Value::as_str)
 }
 
-/// The line that repeats it: its arguments without where results went, and with its seed.
+/// The command line that repeats the run: the original arguments without output options, and with the seed.
 pub fn repeat_command(record: &Value) -> String {
     let args = record.get("args").and_then(Value::as_array);
     let mut line = String::from("kiln");
@@ -175,7 +172,7 @@ pub fn repeat_command(record: &Value) -> String {
     }
 }
 
-/// The argument as a shell takes it for one word.
+/// The argument, quoted if a shell would not take it as one word.
 fn quoted(arg: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=+@%".contains(c);
     match !arg.is_empty() && arg.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! The JSON document of a command: what was asked, where, and the results.
+//! The JSON document that a command writes: arguments, machine and results.
 
 use std::time::SystemTime;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use crate::Facts;
 
-/// Version of the records' form. It grows when a field is removed or changes its meaning, not when one is added.
+/// Version of the record format. It increases when a field is removed or changes its meaning, not when one is added.
 pub const SCHEMA: u32 = 2;
 
-/// A row as programs read it.
+/// A row as a JSON object.
 pub type Row = Map<String, Value>;
 
 /// What `--json` prints and `--out` writes. Fields keep their names and units; new ones may come without a new schema
@@ -64,7 +64,7 @@ impl<R: Serialize> Record<'_, R> {
         pretty(self)
     }
 
-    /// The same as a value.
+    /// The same document as a JSON value.
     pub fn to_value(&self) -> Value {
         serde_json::to_value(self).expect("a record has string keys only")
     }
@@ -75,7 +75,7 @@ pub fn utc_now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-/// JSON for people: one field per line, and a list of numbers in one line.
+/// JSON for people: one field per line, but a list of numbers on a single line.
 pub(crate) fn pretty(document: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(document).expect("a record has string keys only");
     let is_number = |line: &str| {
@@ -84,7 +84,7 @@ pub(crate) fn pretty(document: &impl Serialize) -> String {
     };
     let mut out = String::with_capacity(text.len());
     let mut numbers = false;
-    // Strings have no newlines of their own in JSON, so that a line with a number alone is an element of a list.
+    // JSON strings contain no raw newlines, so a line with only a number is an element of a list.
     for line in text.lines() {
         let ends = numbers && line.trim_start().starts_with(']');
         match (is_number(line), ends) {

@@ -1,4 +1,4 @@
-//! `docs/RECORDS.md`: the schema for people.
+//! Generates `docs/RECORDS.md`: the schema in a form for people.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::{json, Value};
 
 use crate::schema::{command_lines, command_name, COMMANDS, OLD_COMMANDS};
 
-/// The page, made of the schema.
+/// The page, generated from the schema.
 pub fn reference(schema: &Value) -> String {
     let mut out = String::from(
         "# Records\n\n\
@@ -43,7 +43,7 @@ pub fn reference(schema: &Value) -> String {
             text(&def["description"])
         );
         if def.get(OLD_COMMANDS).is_some() {
-            // Without the program's name: these can no longer be typed.
+            // Without the program's name, because these commands can no longer be typed.
             let (lines, names) = commands_of(def, OLD_COMMANDS, "");
             let _ = write!(
                 out,
@@ -69,7 +69,7 @@ pub fn reference(schema: &Value) -> String {
     out
 }
 
-/// What people type after `program`, and what records say.
+/// The command lines that follow `program`, and the command names in records.
 fn commands_of(def: &Value, attribute: &str, program: &str) -> (String, String) {
     let lines: Vec<&str> = command_lines(def, attribute).collect();
     let typed: Vec<String> = lines.iter().map(|l| format!("`{program}{l}`")).collect();

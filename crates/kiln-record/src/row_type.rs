@@ -1,4 +1,4 @@
-//! Row types as programs use them: read back from `docs/schema.json`, which is built in.
+//! Row types as programs use them, read back from the compiled-in `docs/schema.json`.
 
 use std::sync::OnceLock;
 
@@ -9,13 +9,13 @@ use crate::record::Row;
 use crate::schema::{command_lines, COMMANDS};
 use crate::view::{Term, View};
 
-/// What a field is for.
+/// The purpose of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// It identifies a row.
+    /// The field identifies a row.
     Key,
-    /// It is shown with the keys, but does not identify a row.
+    /// The field is shown with the keys, but does not identify a row.
     Condition,
     /// A result by which sides are compared in a report.
     Main,
@@ -33,7 +33,6 @@ pub enum Better {
     More,
 }
 
-/// A field of a row type.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Field {
     /// Its name in records.
@@ -77,12 +76,12 @@ pub struct RowType {
     pub commands: Vec<String>,
     /// Its fields, in the order of the row structure.
     pub fields: Vec<Field>,
-    /// What reports show of it besides.
+    /// What reports show for it in addition.
     pub view: View,
 }
 
 impl RowType {
-    /// The fields that identify a row, and those shown with them.
+    /// The key fields and the conditions, in order.
     pub fn keys(&self) -> impl Iterator<Item = &Field> {
         let shown = [Some(Role::Key), Some(Role::Condition)];
         self.fields.iter().filter(move |f| shown.contains(&f.role))
@@ -103,10 +102,10 @@ impl RowType {
         self.fields.iter().find(|f| f.name == name)
     }
 
-    /// The words that identify a row. If `plain`, without conditions and the versions of providers, so that rows of
-    /// another machine or version have the same key.
+    /// The words that identify a row. If `plain`, conditions and the versions of providers are left out, so that the
+    /// same row from another machine or version has the same key.
     pub fn key(&self, row: &Row, plain: bool) -> Vec<String> {
-        // The fields of an unknown type have no roles: texts are what most likely identifies a row.
+        // The fields of an unknown type have no roles; its text fields most likely identify a row.
         if self.fields.is_empty() {
             let texts = row.values().filter_map(Value::as_str);
             return texts.map(str::to_string).collect();
@@ -115,7 +114,7 @@ impl RowType {
         self.words(self.keys().filter(wanted), row, plain)
     }
 
-    /// The fields of a row for which these conditions hold, in words.
+    /// The fields of a row whose conditions hold, in words.
     pub fn describe(&self, row: &Row, terms: &[Term]) -> Vec<String> {
         let terms = terms.iter().filter(|term| term.holds(row));
         self.words(terms.filter_map(|t| self.field(&t.field)), row, false)
@@ -147,7 +146,7 @@ impl RowType {
                         "µs" => "µs",
                         _ => "",
                     };
-                    // A second size needs its name.
+                    // A second number with the same unit needs its field's name.
                     words.push(match short.is_empty() || units.contains(&unit) {
                         true => format!("{name} {n}"),
                         false => format!("{n} {short}"),
@@ -162,10 +161,10 @@ impl RowType {
     }
 }
 
-/// The field with the provider of an implementation, whose version does not identify it.
+/// The field that names the provider of an implementation; the provider's version does not identify a row.
 const PROVIDER: &str = "provider";
 
-/// A provider without its version.
+/// A provider's name without its version.
 pub fn family(provider: &str) -> &str {
     let digit = |i: usize| provider[i + 1..].starts_with(|c: char| c.is_ascii_digit());
     let end = provider.match_indices('-').find(|(i, _)| digit(*i));
@@ -180,12 +179,12 @@ pub fn row_types() -> &'static [RowType] {
     TYPES.get_or_init(|| read(SCHEMA))
 }
 
-/// The row type of this name.
 pub fn row_type(name: &str) -> Option<&'static RowType> {
     row_types().iter().find(|t| t.name == name)
 }
 
-/// The type of a record's rows; for types that this version does not know, one that is called `other` and has no fields.
+/// The type of a record's rows. Types that this version does not know are represented by one called `other`, which has
+/// no fields.
 pub fn type_of(record: &Value) -> &'static RowType {
     static OTHER: OnceLock<RowType> = OnceLock::new();
     let name = record.get("type").and_then(Value::as_str);
@@ -202,7 +201,8 @@ pub fn type_of(record: &Value) -> &'static RowType {
     })
 }
 
-/// The command that wrote such records in Kiln 0.1, where one `kiln fpu` answered all questions about FPU policies.
+/// The name by which Kiln 0.1 recorded this command; there, a single `kiln fpu` answered all questions about FPU
+/// policies.
 pub fn base_command(command: &str) -> &str {
     match command {
         "ipsec" => "fpu",
@@ -211,8 +211,8 @@ pub fn base_command(command: &str) -> &str {
     }
 }
 
-/// The type of a record from before schema 2, which did not say it: the command's, unless the fields show another of its
-/// types.
+/// The type of a record from before schema 2, which did not state it: the command's first type, unless the fields show
+/// another of its types.
 fn infer(record: &Value) -> &str {
     let command = record.get("command").and_then(Value::as_str);
     let rows = || record.get("rows").and_then(Value::as_array);
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(old("fpu", policy(json!(3))), "fpu-esp");
         assert_eq!(old("fpu", json!({"instructions": 3})), "fpu-step");
         assert_eq!(old("fpu", json!({"in_section": true})), "fpu-answers");
-        // Each of them is a command of its own now.
+        // Each of these is a separate command now.
         assert_eq!(
             old("fpu-overhead", json!({"path": "direct"})),
             "fpu-overhead"
@@ -361,7 +361,7 @@ mod tests {
         }
     }
 
-    /// The strings of a view that are not what a picture says.
+    /// Collects the strings of a view that name fields, not the texts of its pictures.
     fn names<'a>(key: &str, value: &'a Value, all: &mut Vec<&'a str>) {
         const WORDS: [&str; 9] = [
             "form",

@@ -1,4 +1,4 @@
-//! The JSON schema of records, made of the row types' structures.
+//! The JSON schema of records, generated from the row structures.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{transform_subschemas, Transform};
@@ -7,9 +7,9 @@ use serde_json::{json, Map, Value};
 
 use crate::record::{Record, SCHEMA};
 
-/// The attribute with the commands that write a row type.
+/// The attribute that lists the commands which write a row type.
 pub(crate) const COMMANDS: &str = "x-commands";
-/// That with the commands that wrote it in earlier versions.
+/// The attribute that lists the commands which wrote it in earlier versions.
 pub(crate) const OLD_COMMANDS: &str = "x-old-commands";
 
 /// A row type's name and its definition in the schema.
@@ -19,7 +19,6 @@ pub struct Description {
     definition: Value,
 }
 
-/// Describes a row structure.
 pub fn describe<R: JsonSchema>() -> Description {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
     settings.inline_subschemas = true;
@@ -69,7 +68,7 @@ pub fn schema(types: &[Description]) -> Value {
     fields["schema"]["maximum"] = json!(SCHEMA);
     fields["command"]["enum"] = commands.iter().map(|(name, _)| name.as_str()).collect();
     fields["type"]["enum"] = json!(names);
-    // Records say their type since schema 2; older ones are known by their command.
+    // Records state their type since schema 2; in older ones the command determines it.
     let mut rules = vec![json!({
         "if": {"properties": {"schema": {"const": SCHEMA}}, "required": ["schema"]},
         "then": {"required": ["type"]}
@@ -99,7 +98,7 @@ pub fn schema(types: &[Description]) -> Value {
     root
 }
 
-/// The commands that such an attribute of a row type lists.
+/// The commands that this attribute of a row type lists.
 pub(crate) fn command_lines<'a>(
     definition: &'a Value,
     attribute: &str,
@@ -126,7 +125,7 @@ fn require_what_was_always_there(definition: &mut Value) {
     definition["required"] = Value::Array(always);
 }
 
-/// Takes out what the Rust types say and records do not promise, and joins the lines of doc comments.
+/// Removes what the Rust types imply but records do not promise, and joins the lines of doc comments.
 struct Plain;
 
 impl Transform for Plain {
@@ -185,7 +184,7 @@ mod tests {
         assert_eq!(command_name("a b c --d"), "a-b");
     }
 
-    /// `One` with one field more, which is described in one place.
+    /// `One` with an additional field, described in one place.
     #[derive(JsonSchema)]
     #[allow(dead_code)]
     #[schemars(rename = "one", title = "One", extend("x-commands" = ["a b --c", "d"]))]
@@ -208,7 +207,7 @@ mod tests {
             let page = crate::reference(&schema);
             let line = "| `added_ns` | number | ns | How long it took. | result |";
             assert_eq!(page.contains(line), there, "{page}");
-            // What reports, exports and `kiln compare` know of it.
+            // The properties that reports, exports and `kiln compare` use.
             let types = crate::row_type::read(&schema.to_string());
             let figure = types[0].figures().find(|f| f.name == name);
             assert_eq!(figure.is_some(), there);

@@ -1,5 +1,5 @@
-//! What reports show of a row type besides tables of its fields. The attribute `"x-view"` of a row structure says it, so
-//! that `kiln-report` names no field.
+//! What reports show for a row type besides tables of its fields. It is defined by the attribute `"x-view"` of the row
+//! structure, so that `kiln-report` does not refer to fields by name.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -52,7 +52,6 @@ pub fn all_hold(terms: &[Term], row: &Row) -> bool {
     terms.iter().all(|term| term.holds(row))
 }
 
-/// What reports show of a row type.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct View {
@@ -62,13 +61,12 @@ pub struct View {
     pub only: Vec<Term>,
     /// Pictures are drawn for each combination of these fields.
     pub each: Vec<Term>,
-    /// What a row is called in a picture.
+    /// Fields that make up a row's name in a picture.
     pub name: Vec<Term>,
-    /// The pictures of one combination.
     pub pictures: Vec<Shape>,
     /// Set if one field's values are columns of the table.
     pub across: Option<Across>,
-    /// Set if a row is a check.
+    /// Set if rows are checks.
     pub check: Option<Check>,
     /// Set if rows count lost state.
     pub loss: Option<Loss>,
@@ -76,12 +74,12 @@ pub struct View {
     pub cards: Option<Cards>,
 }
 
-/// A picture. Texts without a field of their own are what it says.
+/// A picture. Strings that are not described below are texts shown in the picture.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "form", rename_all = "kebab-case", deny_unknown_fields)]
 #[allow(missing_docs)]
 pub enum Shape {
-    /// A bar per row, or a dot on a logarithmic scale.
+    /// Draws a bar per row, or a dot per row on a logarithmic scale.
     Bars {
         #[serde(default)]
         title: String,
@@ -92,7 +90,7 @@ pub enum Shape {
         /// Rows that are drawn in another colour.
         mark: Option<Term>,
     },
-    /// A distribution per row, in microseconds.
+    /// Draws a distribution per row, in microseconds.
     Bands {
         #[serde(default)]
         title: String,
@@ -100,15 +98,15 @@ pub enum Shape {
         /// The prefix of the fields `PREFIX_le_N` and `PREFIX_more`.
         histogram: String,
         p50: String,
-        /// The field with the tail, and what it is called.
+        /// The field with the tail, and its label.
         tail: (String, String),
         max: String,
-        /// A field to compare the tail with, and what it is called.
+        /// A field to compare the tail with, and its label.
         beside: Option<(String, String)>,
-        /// A limit.
+        /// The field with a limit.
         target: Option<String>,
     },
-    /// A line per name, on logarithmic scales.
+    /// Draws a line per name, on logarithmic scales.
     Lines {
         title: String,
         x: String,
@@ -116,60 +114,61 @@ pub enum Shape {
         along: String,
         upwards: String,
     },
-    /// A line per row over time: the fields `PREFIX_0`, `PREFIX_1` and so on.
+    /// Draws a line per row over time, from the fields `PREFIX_0`, `PREFIX_1` and so on.
     Course {
         title: String,
         prefix: String,
         /// The length of a step in milliseconds.
         step: String,
-        /// Begin and end of a shaded part, and what it is.
+        /// Begin and end of a shaded part, and its label.
         shade: (String, String, String),
         upwards: String,
     },
-    /// A histogram per row: the fields `PREFIX_le_N` and `PREFIX_more`, in microseconds.
+    /// Draws a histogram per row from the fields `PREFIX_le_N` and `PREFIX_more`, in microseconds.
     Octaves {
         histogram: String,
-        /// Results in the legend.
+        /// Results that the legend also shows.
         also: Vec<String>,
         along: String,
         upwards: String,
     },
-    /// A map of figures; the view's name is a line's.
+    /// Draws a heat map of results; the view's `name` is the name of a line.
     Map {
         value: String,
         unit: String,
         column: Vec<Term>,
-        /// Which rows have a value; of others, the field is shown.
+        /// Condition for rows that have a value; for other rows the field itself is shown.
         status: Term,
         hint: Vec<Term>,
     },
-    /// The fastest series of each provider, by message length.
+    /// Draws the fastest series of each provider by message length.
     Fastest(Fastest),
 }
 
-/// The fastest series of each provider, each a line.
+/// The fastest series of each provider, drawn as one line each.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fastest {
-    /// A row's provider.
+    /// The field with the provider.
     pub provider: String,
-    /// The length.
+    /// The field with the message length.
     pub x: String,
-    /// A result that is divided by the length.
+    /// The field with a result, which is divided by the length.
     pub y: String,
-    /// The limit of such results.
+    /// The field with the limit of such results.
     pub limit: String,
-    /// What the limit is.
+    /// Label of the limit.
     pub limit_name: String,
-    /// Only rows like the best one are shown: one for which the first of these holds or is greatest, then the second…
+    /// Selects the best row; only rows that agree with it are shown. The best row is one for which the first term
+    /// holds or is greatest, then the second, and so on.
     pub prefer: Vec<Term>,
-    /// Fields of the best row for the title.
+    /// Fields of the best row that the title includes.
     pub title: Vec<Term>,
-    /// Rows of a provider that has others are left out if this holds.
+    /// A row for which this holds is left out if its provider has other rows.
     pub aside: Term,
-    /// What is from left to right.
+    /// Label of the horizontal axis.
     pub along: String,
-    /// What is upwards.
+    /// Label of the vertical axis.
     pub upwards: String,
 }
 
@@ -181,23 +180,23 @@ pub struct Across {
     pub each: String,
     /// A column for each value of this field.
     pub by: String,
-    /// Other results, shown on request.
+    /// Other results, shown as a hint.
     pub hint: Vec<String>,
 }
 
-/// How a row is a check.
+/// How rows are reported as checks.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// Rows that are checks.
+    /// Conditions for a row to be a check.
     #[serde(default)]
     pub only: Vec<Term>,
-    /// It failed if one of these holds.
+    /// The check failed if one of these holds.
     pub fail: Vec<Term>,
-    /// Otherwise it was skipped if one of these holds.
+    /// Otherwise, the check was skipped if one of these holds.
     #[serde(default)]
     pub skip: Vec<Term>,
-    /// The field that says why.
+    /// The field with the reason.
     #[serde(default)]
     pub why: String,
 }
@@ -206,41 +205,41 @@ pub struct Check {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
-    /// Rows that could lose something.
+    /// Conditions for rows in which state could be lost.
     #[serde(default)]
     pub only: Vec<Term>,
-    /// What is judged.
+    /// The field that names what is judged.
     pub of: String,
-    /// The control that saves nothing.
+    /// The condition that selects the control, which saves nothing.
     pub control: Term,
-    /// Wrong results, and lost user states.
+    /// The fields with wrong results and with lost user states.
     pub wrong: (String, String),
-    /// Interrupts that could lose something.
+    /// The field with the interrupts that could have caused a loss.
     pub hit: String,
-    /// How many would be wrong if what is judged were as bad as the control.
+    /// The field with the number of wrong results expected if the judged policy lost state as often as the control.
     pub expected: String,
-    /// Whether all rows of one are one examination.
+    /// Whether all rows with the same value of `of` are judged together.
     #[serde(default)]
     pub together: bool,
 }
 
-/// The fields of a headline.
+/// The names of a headline's fields.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cards {
-    /// What was asked.
+    /// The field with the question.
     pub question: String,
-    /// The answer.
+    /// The field with the answer.
     pub headline: String,
-    /// Its result.
+    /// The field with the answer's result.
     pub value: String,
-    /// The result's unit.
+    /// The field with the result's unit.
     pub unit: String,
-    /// The published result.
+    /// The field with the published result.
     pub published: String,
-    /// Where that is from.
+    /// The field with the source of the published result.
     pub source: String,
-    /// The command that gives the details.
+    /// The field with the command that gives the details.
     pub command: String,
 }
 
