@@ -1,4 +1,4 @@
-//! What can be asked for.
+//! Algorithms and implementations by name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{unknown, Error};
 
-/// An algorithm of `kernel/ciphers`, by the kernel's name.
+/// An algorithm of `kernel/ciphers`, by its name in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Algorithm(&'static str);
 
@@ -17,57 +17,56 @@ impl Algorithm {
     /// AES-XTS, IEEE 1619.
     pub const XTS_AES: Algorithm = Algorithm("xts(aes)");
 
-    /// All there are, in the table's order.
+    /// All algorithms, in the order of the table.
     pub fn all() -> Vec<Algorithm> {
         Impl::algorithms().into_iter().map(Algorithm).collect()
     }
 
-    /// The one of this name, if there is one.
+    /// The algorithm of this name.
     pub fn named(name: &str) -> Option<Algorithm> {
         Algorithm::all().into_iter().find(|a| a.name() == name)
     }
 
-    /// As the kernel names it.
+    /// Its name in the kernel.
     pub fn name(self) -> &'static str {
         self.0
     }
 
-    /// Its implementations, usable here or not, in order of priority.
+    /// Its implementations in order of priority, including those that this CPU cannot run.
     pub fn impls(self) -> Vec<Impl> {
         Impl::find_all(self.0)
     }
 
-    /// The one a caller gets: usable, highest priority.
+    /// The implementation that a caller gets: the usable one with the highest priority.
     pub fn best(self) -> Impl {
         let usable = |i: &Impl| i.tier().usable();
         let best = self.impls().into_iter().rfind(usable);
         best.expect("the generic tier is always usable")
     }
 
-    /// The one that runs everywhere and is the simplest: generic, lowest priority. It knows the answers, and what all
-    /// have in common. Its priority need not be the lowest of all.
+    /// The generic implementation, which runs everywhere. It provides the right answers and the properties that all
+    /// implementations share. Its priority need not be the lowest of all.
     pub fn any(self) -> Impl {
         let impls = self.impls();
         let generic = |i: &&Impl| i.tier() == Tier::Generic;
         *impls.iter().find(generic).unwrap_or(&impls[0])
     }
 
-    /// What it is for.
     pub fn kind(self) -> Kind {
         self.any().kind()
     }
 
-    /// Bytes of the shortest message.
+    /// Length of the shortest message, in bytes.
     pub fn shortest(self) -> usize {
         self.any().shortest()
     }
 
-    /// Bytes of the longest text of an AEAD.
+    /// Length of the longest text of an AEAD, in bytes.
     pub fn longest(self) -> usize {
         self.any().longest()
     }
 
-    /// Messages have whole blocks of so many bytes; 1 if any length will do.
+    /// Block size in bytes: messages consist of whole blocks. 1 if any length is allowed.
     pub fn block(self) -> usize {
         match self.kind() {
             Kind::Skcipher => self.any().block_size(),
@@ -100,7 +99,7 @@ impl FromStr for Algorithm {
     }
 }
 
-/// `encrypt` or `decrypt`, as rows and flags have it.
+/// `encrypt` or `decrypt`, as in rows and flags.
 pub fn op_name(op: Op) -> &'static str {
     match op {
         Op::Encrypt => "encrypt",
@@ -108,7 +107,7 @@ pub fn op_name(op: Op) -> &'static str {
     }
 }
 
-/// The operation of this name, if `alg` has it.
+/// The operation of this name. Fails if `alg` does not have it.
 pub fn parse_op(alg: Algorithm, name: &str) -> Result<Op, Error> {
     match name {
         "encrypt" => Ok(Op::Encrypt),
@@ -120,7 +119,7 @@ pub fn parse_op(alg: Algorithm, name: &str) -> Result<Op, Error> {
     }
 }
 
-/// The implementation of this driver name, if it can run here.
+/// The implementation with this driver name. Fails if it cannot run here.
 pub fn usable_impl(alg: Algorithm, driver: &str) -> Result<Impl, Error> {
     let all = alg.impls();
     let Some(imp) = all.iter().copied().find(|i| i.driver() == driver) else {

@@ -1,4 +1,4 @@
-//! A command of this program as a process of its own, which has so long and no longer.
+//! Runs a command of this program in a child process with a time limit.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
-/// Between two looks at it.
+/// Interval at which the process is polled.
 const LOOK: Duration = Duration::from_millis(20);
-/// After Ctrl-C it has so long to print what it has.
+/// Time that the process has after Ctrl-C to print its results.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What a process left.
+/// The results of a process that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Its exit status, or how else it ended.
+    /// Its exit status, or a description of how it ended otherwise.
     pub status: Result<i32, String>,
     /// Its standard output.
     pub output: Vec<u8>,
@@ -26,20 +26,20 @@ pub struct Left {
     pub said: Option<String>,
 }
 
-/// How it is watched over.
+/// How a child process is supervised.
 pub struct Watch<'a> {
-    /// Set by Ctrl-C: the process gets one, too.
+    /// Set by Ctrl-C, which is then passed on to the process.
     pub stop: &'a AtomicBool,
-    /// Ended after so long.
+    /// The process is killed after this time.
     pub patience: Duration,
-    /// Called now and then.
+    /// Called at every poll.
     pub tick: &'a mut dyn FnMut(),
 }
 
-/// Runs `program`, waits for it, and leaves nothing of it behind.
+/// Runs `program` and waits for it. Processes that it leaves behind are killed.
 ///
 /// # Errors
-/// It cannot be started.
+/// The program cannot be started.
 pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Result<Left, Error> {
     let mut command = Command::new(program);
     command
@@ -48,10 +48,11 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // The terminal's Ctrl-C is for this process, which passes on one; and what it starts ends with it.
+        // The terminal's Ctrl-C goes to this process only, which passes one on. The child's own processes end with its
+        // group.
         .process_group(0);
     end_with_parent(&mut command);
-    // Who starts something in the background of a script has it ignore Ctrl-C, and what it starts as well.
+    // A shell script starts background processes with Ctrl-C ignored, and their children inherit that.
     // SAFETY: one system call, which may be made between fork and exec.
     unsafe {
         command.pre_exec(|| match libc::signal(libc::SIGINT, libc::SIG_DFL) {
@@ -75,7 +76,7 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
         }
         if watch.stop.load(Ordering::Relaxed) && stopped.is_none() {
             stopped = Some(Instant::now());
-            // SAFETY: a signal to a child that was not waited for: the number is its own.
+            // SAFETY: a signal to a child that was not waited for: the number is still its own.
             unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
         }
         hung = start.elapsed() > watch.patience;
@@ -103,10 +104,10 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
     })
 }
 
-/// How it ended; what is left of its group is ended first, so that nobody holds the pipes.
+/// Returns how the process ended. The rest of its group is killed first, so that no process keeps the pipes open.
 fn end(child: &mut Child, status: Option<ExitStatus>) -> Result<i32, String> {
-    // SAFETY: a signal; no memory of this process is touched. The group's number is not given anew while anybody is in it,
-    // and if nobody is, the leader was waited for a moment ago, and numbers are given in turn.
+    // SAFETY: a signal; no memory of this process is touched. The group's number is not reused while a process is in
+    // the group. If none is, the leader was waited for a moment ago, and numbers are assigned in turn.
     unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
     let status = match status {
         Some(status) => status,
@@ -119,7 +120,7 @@ fn end(child: &mut Child, status: Option<ExitStatus>) -> Result<i32, String> {
     }
 }
 
-/// A process that outlives whoever started it would measure, or serve, for nobody.
+/// Makes the child end with its parent, since it would otherwise measure, or serve, for no one.
 pub fn end_with_parent(command: &mut Command) {
     // SAFETY: one system call, which may be made between fork and exec.
     unsafe {
@@ -183,7 +184,7 @@ mod tests {
             .trim()
             .parse()
             .unwrap();
-        // It is gone, or a zombie that init has not yet seen; not in no time.
+        // The process disappears, or is a zombie that init has not yet reaped; either takes a moment.
         let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         while !(stat().is_empty() || stat().contains(" Z ")) {
             assert!(start.elapsed() < Duration::from_secs(60), "{}", stat());

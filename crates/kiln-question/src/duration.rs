@@ -1,10 +1,10 @@
-//! The flag `--seconds`, where it bounds a whole command.
+//! The flag `--seconds` of commands that it bounds as a whole.
 
 use std::time::Duration;
 
 use crate::Error;
 
-/// The time that was asked for, which is `least` or more and a day at most.
+/// The requested time, which must be at least `least` and at most a day.
 pub fn parse_seconds(asked: Option<f64>, least: f64) -> Result<Option<Duration>, Error> {
     match asked {
         Some(s) if !(least..=86_400.0).contains(&s) => Err(Error::input(format!(

@@ -1,15 +1,14 @@
-//! What goes wrong, with its exit status.
+//! Errors and their exit statuses.
 
 use std::fmt;
 
-/// A fault in one line: what, where, what to do.
+/// An error in one line: what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// A check failed.
     Failed(String),
     /// The input or the arguments are wrong.
     Input(String),
-    /// This machine lacks something, which the text names with what would provide it.
+    /// This machine lacks something. The text names it and says what would provide it.
     Lacks(String),
 }
 
@@ -23,12 +22,12 @@ impl Error {
         }
     }
 
-    /// Wrong input.
+    /// An error about wrong input.
     pub fn input(line: impl Into<String>) -> Error {
         Error::Input(line.into())
     }
 
-    /// Something this machine lacks.
+    /// An error about something that this machine lacks.
     pub fn lacks(line: impl Into<String>) -> Error {
         Error::Lacks(line.into())
     }
@@ -37,7 +36,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Error::Failed(line) | Error::Input(line) | Error::Lacks(line)) = self;
-        // One line, whatever a file's name or a library's text contains.
+        // The result is one line, whatever a file name or a library's text contains.
         for c in line.chars() {
             match c {
                 c if c.is_control() => write!(f, "{}", c.escape_default())?,
@@ -50,7 +49,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A kernel tree's fault. An interruption has no line of its own: the program ends with its status whatever the fault is.
+/// Errors of kernel trees. An interruption has no line of its own: the program ends with the status of an interruption
+/// in any case.
 impl From<kiln_tree::Error> for Error {
     fn from(e: kiln_tree::Error) -> Error {
         use kiln_tree::Error as E;
@@ -101,7 +101,7 @@ impl From<kiln_tree::Error> for Error {
     }
 }
 
-/// A fault of building or booting Linux. Behind the first line there may be the end of a log.
+/// Errors of building or booting Linux. The end of a log may follow the first line.
 impl From<kiln_linux::Error> for Error {
     fn from(e: kiln_linux::Error) -> Error {
         use kiln_linux::Error as E;

@@ -4,7 +4,7 @@ use kiln_kernel::Tier;
 use kiln_measure::Machine;
 use kiln_record::Facts;
 
-/// Reads them all; takes some 80 ms, for the clocks.
+/// Reads all facts; takes about 80 ms, mostly to measure the clocks.
 pub fn read_facts() -> Facts {
     Facts {
         machine: Machine::read(),

@@ -1,10 +1,8 @@
-//! The flags of every command.
-
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// Flags of every command.
+/// Flags that every command takes.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Global {

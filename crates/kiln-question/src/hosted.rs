@@ -1,4 +1,4 @@
-//! A kernel tree that a command measures: built here, hosted and measured by a child.
+//! A kernel tree that a command measures: it is built in this process, and hosted and measured in a child.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use serde::Deserialize;
 
 use crate::{Error, Exit, Progress, Session};
 
-/// After so many crashes the rest is not tried.
+/// Number of crashes after which the remaining items are not tried.
 const CRASHES: usize = 16;
 
-/// A tree as an image.
+/// A tree that was built as an image.
 pub struct Hosted {
-    /// Version and compiler, for people.
+    /// Version and compiler, in a form for people.
     pub title: String,
     /// Objects that do not compile, each with the compiler's first error.
     pub failures: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Hosted {
     pub built: Built,
 }
 
-/// What a child measured.
+/// The results of a child.
 pub struct Measured<R> {
     /// The child's rows.
     pub rows: Vec<R>,
@@ -34,7 +34,7 @@ pub struct Measured<R> {
     pub exit: Exit,
 }
 
-/// The child's document, as far as it is read.
+/// The part of the child's document that is read.
 #[derive(Deserialize)]
 struct Document<R> {
     rows: Vec<R>,
@@ -61,7 +61,7 @@ pub fn build(
 }
 
 impl Hosted {
-    /// Builds and links a tree; nothing if interrupted.
+    /// Builds and links a tree; `None` if interrupted.
     pub fn build(
         what: (Source, Compiler, Config),
         session: &Session,
@@ -81,7 +81,7 @@ impl Hosted {
         }
     }
 
-    /// Where its objects are, each beside the command that made it.
+    /// Directory of its objects, each with the command that made it next to it.
     pub fn objects(&self) -> PathBuf {
         self.built.cache.join("build")
     }
@@ -91,7 +91,7 @@ impl Hosted {
         format!("linux-{}", self.version)
     }
 
-    /// What a child is to measure.
+    /// The order that tells a child what to measure.
     pub fn order(&self, name: &str, session: &Session) -> Order {
         let mut order = Order::new(&self.built.image, session.seed);
         order.label = Label {
@@ -106,8 +106,8 @@ impl Hosted {
         format!("built in {}", self.built.cache.display())
     }
 
-    /// Runs this program with these arguments in a child, which measures. What crashes is named and left out of the next
-    /// child. `name`: of the tree in rows, where they have one besides its version and configuration.
+    /// Runs this program with these arguments in a child, which measures. Anything that crashes is reported and left
+    /// out of the next child. `name` identifies the tree in rows that state one besides version and configuration.
     pub fn measure<R: DeserializeOwned>(
         &self,
         name: &str,
@@ -139,10 +139,10 @@ impl Hosted {
             let document = serde_json::from_slice::<Document<R>>(&ended.output);
             let status = ended.status.code().and_then(|c| u8::try_from(c).ok());
             let (Ok(document), Some(status)) = (document, status) else {
-                // It has told why on stderr.
+                // The child has already printed the reason on stderr.
                 return match ended.status.code() {
                     Some(code @ (1..=3 | 130)) => {
-                        // What it misses may be what does not build.
+                        // The child may lack something because it does not compile.
                         for failure in &self.failures {
                             eprintln!("kiln: {failure}");
                         }
@@ -175,7 +175,7 @@ impl Hosted {
     }
 }
 
-/// What of a tree does not compile, each with the compiler's first error.
+/// The objects of a tree that do not compile, each with the compiler's first error.
 fn failures(built: &Built) -> Vec<String> {
     let failed = built.rows.iter().filter(|r| r.status == "failed");
     failed

@@ -4,16 +4,16 @@ use std::str::FromStr;
 
 use crate::Error;
 
-/// Lengths of a table when nobody asks for others.
+/// Default lengths of tables.
 pub const DEFAULT: [usize; 8] = [16, 64, 256, 512, 1024, 1420, 4096, 16384];
 
-/// The longest message that is measured, bytes: a few sets of them must fit memory.
+/// The longest message that is measured, in bytes: several sets of them must fit into memory.
 pub const LONGEST: usize = 16 << 20;
 
-/// Most lengths of one command.
+/// Maximum number of lengths per command.
 const MOST: usize = 1 << 17;
 
-/// Lengths in bytes, ascending, each once.
+/// Lengths in bytes, ascending and unique.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lens(pub Vec<usize>);
 

@@ -5,10 +5,10 @@
 //! |---|---|
 //! | `question.rs` | the trait `Question` |
 //! | `session.rs` | one run of the program: flags, seed, Ctrl-C |
-//! | `outcome.rs` | what came of a run, with its exit status |
-//! | `results.rs` | how results are sent out: records, and text for people |
+//! | `outcome.rs` | the result of a run, with its exit status |
+//! | `results.rs` | output of results: records, and text for people |
 //! | `global.rs` | the flags of every command |
-//! | `error.rs` | what goes wrong, with its exit status |
+//! | `error.rs` | errors and their exit statuses |
 //! | `unknown.rs` | the error for a name that does not exist, with the nearest one that does |
 //! | `algorithm.rs` | algorithms and implementations by name |
 //! | `lens.rs` | lists and ranges of lengths |
@@ -16,8 +16,8 @@
 //! | `tiers.rs` | `KILN_TIERS` |
 //! | `facts.rs` | the facts about this machine that every record carries |
 //! | `progress.rs` | the progress bar |
-//! | `output.rs` | stdout, and faults on stderr |
-//! | `replace.rs` | files written whole or not at all |
+//! | `output.rs` | writing to stdout, and error lines on stderr |
+//! | `replace.rs` | files that are written atomically |
 //! | `table.rs` | tables and paragraphs for people |
 //! | `tree_args.rs` | the flags that build a kernel tree |
 //! | `hosted.rs` | a kernel tree that is built here, and hosted and measured by a child |

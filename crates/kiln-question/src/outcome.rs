@@ -1,24 +1,23 @@
-//! What came of a run: results, and the exit status.
+//! The result of a run, with its exit status.
 
 use std::process::ExitCode;
 
-/// How a command ended that met no fault.
+/// How a command ended, unless with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Done.
     Done,
     /// A check failed.
     Failed,
-    /// With `--bisect`: what was to be judged cannot be built or tried.
+    /// With `--bisect`: the revision to be judged cannot be built or tried.
     Untried,
-    /// A child has said why not, with this status.
+    /// A child failed with this status and has printed the reason.
     Refused(u8),
-    /// Interrupted; what there was is printed.
+    /// Interrupted; the results so far are printed.
     Interrupted,
 }
 
 impl Exit {
-    /// A failed check counts for more than an interruption.
+    /// A failed check takes precedence over an interruption.
     pub fn from_run(failed: bool, interrupted: bool) -> Exit {
         match (failed, interrupted) {
             (true, _) => Exit::Failed,
@@ -40,16 +39,15 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What a question has found out.
+/// The results of a question.
 #[derive(Clone, Debug)]
 pub struct Outcome<R> {
-    /// The results.
     pub rows: Vec<R>,
-    /// What a reader of the rows must know.
+    /// Remarks that a reader of the rows needs.
     pub notes: Vec<String>,
     /// A check failed: exit status 1.
     pub failed: bool,
-    /// Stopped before its end.
+    /// The run was stopped before its end.
     pub interrupted: bool,
 }
 
@@ -65,12 +63,12 @@ impl<R> Default for Outcome<R> {
 }
 
 impl<R> Outcome<R> {
-    /// A failed check counts for more than an interruption.
+    /// A failed check takes precedence over an interruption.
     pub fn exit(&self) -> Exit {
         Exit::from_run(self.failed, self.interrupted)
     }
 
-    /// Adds notes that are not there yet.
+    /// Adds notes that are not in the list yet.
     pub fn add_notes(&mut self, notes: impl IntoIterator<Item = String>) {
         for note in notes {
             if !self.notes.contains(&note) {

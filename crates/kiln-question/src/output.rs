@@ -1,21 +1,21 @@
-//! stdout, where a closed pipe is the end and no fault; and faults on stderr, a line each.
+//! Writing to stdout, where a closed pipe ends the output without an error, and error lines on stderr.
 
 use std::io::{self, ErrorKind, Write};
 
 use crate::Error;
 
-/// Writes it all.
+/// Writes all of `text` to stdout.
 pub fn print(text: &str) -> Result<(), Error> {
     print_bytes(text.as_bytes())
 }
 
-/// Writes them all.
+/// Writes all of `bytes` to stdout.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     check(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// Judges a write to stdout.
+/// Checks the result of a write to stdout.
 pub fn check(written: io::Result<()>) -> Result<(), Error> {
     match written {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Error::input(format!(
@@ -25,17 +25,17 @@ pub fn check(written: io::Result<()>) -> Result<(), Error> {
     }
 }
 
-/// Writes the fault to stderr. A closed stderr is not an error.
+/// Writes the error to stderr. A closed stderr is not an error.
 pub fn print_error(e: &Error) {
     print_fault(&e.to_string());
 }
 
-/// Writes a line to stderr, with the program's name.
+/// Writes a line to stderr, prefixed with the program's name.
 pub fn print_fault(line: &str) {
     let _ = writeln!(io::stderr(), "kiln: {}", without_numbers(line));
 }
 
-/// Without the numbers that the standard library puts behind the host's own words.
+/// Removes the error numbers that the standard library appends to the host's messages.
 fn without_numbers(text: &str) -> String {
     const NUMBER: &str = " (os error ";
     let mut words = String::new();

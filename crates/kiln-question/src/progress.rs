@@ -1,4 +1,4 @@
-//! A bar on stderr if that is a terminal, and nothing if it is not.
+//! A progress bar on stderr, if that is a terminal.
 
 use std::fmt::Write;
 use std::io::{stderr, IsTerminal};
@@ -7,22 +7,22 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, P
 
 /// Steps of the bar.
 const STEPS: f64 = 1000.0;
-/// The time left is shown from here on.
+/// The time left is shown from this fraction on.
 const SETTLED: f32 = 0.05;
 
-/// Is told how much of a run is done, from 0 to 1, and what is being measured.
+/// Called with the completed fraction of a run, from 0 to 1, and with what is being measured.
 pub type Report<'a> = &'a mut dyn FnMut(f64, &str);
 
-/// The bar, which is wiped when this is dropped.
+/// The bar, which is erased when this is dropped.
 pub struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    /// Nothing is drawn before the first report.
+    /// Starts a bar, which is not drawn before the first report.
     pub fn start() -> Progress {
         if !stderr().is_terminal() {
             return Progress(None);
         }
-        // Few draws: each is a system call beside the measurement.
+        // Draw rarely: each draw is a system call during the measurement.
         let bar = ProgressBar::with_draw_target(
             Some(STEPS as u64),
             ProgressDrawTarget::stderr_with_hz(5),
@@ -30,7 +30,7 @@ impl Progress {
         let style = ProgressStyle::with_template("{wide_bar} {percent:>3} % {left:>4} {msg:36!}")
             .expect("a constant template")
             .with_key("left", |state: &ProgressState, out: &mut dyn Write| {
-                // Choosing the sample sizes comes first and says nothing of the pace.
+                // The first step chooses the sample sizes, and its pace does not predict the rest.
                 if state.fraction() >= SETTLED {
                     let _ = write!(out, "{:#}", HumanDuration(state.eta()));
                 }
@@ -39,12 +39,12 @@ impl Progress {
         Progress(Some(bar))
     }
 
-    /// Draws nothing; for when something else writes to the terminal.
+    /// A bar that draws nothing, for use while something else writes to the terminal.
     pub fn none() -> Progress {
         Progress(None)
     }
 
-    /// `fraction` of the whole is done, and this is being done now.
+    /// Reports the completed fraction and the current activity.
     pub fn report(&self, fraction: f64, what: &str) {
         let Some(bar) = &self.0 else { return };
         if bar.message() != what {

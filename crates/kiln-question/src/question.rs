@@ -1,4 +1,4 @@
-//! What every command is: arguments that are read, and a run that ends with an exit status.
+//! The trait that every command implements: arguments, and a run that ends with an exit status.
 
 use clap::Args;
 use kiln_record::{describe, Description};
@@ -10,7 +10,7 @@ use crate::{Error, Exit, Session};
 pub trait Question: Args {
     /// Name in records: `--out DIR` writes `DIR/NAME.json`. A subcommand's name has its command's before it.
     const NAME: &'static str;
-    /// Whether the results suffer from what else the machine does.
+    /// Whether other activity on the machine affects the results.
     const TIMED: bool = false;
     /// Whether the results depend on which tiers are usable.
     const OF_TIERS: bool = false;
@@ -22,23 +22,22 @@ pub trait Question: Args {
         Vec::new()
     }
 
-    /// Runs the command: settles what is asked for, measures, and sends the results out.
+    /// Runs the command: validates the request, measures, and outputs the results.
     ///
     /// # Errors
-    /// Arguments that are wrong, or a machine that lacks something.
+    /// Wrong arguments, or something that the machine lacks.
     fn run(&self, session: &Session) -> Result<Exit, Error>;
 }
 
-/// A type of rows.
 pub struct RowType {
     /// Reports and `docs/RECORDS.md` show types in ascending order of this number.
     pub place: u32,
-    /// What schemars and the attributes of the row's structure say.
+    /// The description that follows from the row structure and its attributes.
     pub description: Description,
 }
 
 impl RowType {
-    /// The description of `R`, shown at this place.
+    /// The description of `R`, shown at position `place`.
     pub fn at<R: JsonSchema>(place: u32) -> RowType {
         RowType {
             place,

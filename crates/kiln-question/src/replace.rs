@@ -1,4 +1,4 @@
-//! Files written whole or not at all.
+//! Files that are written atomically.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -9,9 +9,10 @@ use tempfile::Builder;
 
 use crate::Error;
 
-/// Puts `bytes` at `path`, replacing what is there: written beside it, then renamed over it, so that nobody ever
-/// sees half a file and a fault leaves the old one. What is not a regular file (a pipe, `/dev/null`) is written to
-/// and stays what it is. A symbolic link's target is replaced, not the link; an old file's permissions are kept.
+/// Writes `bytes` to `path`, replacing an existing file: a temporary file in the same directory is renamed over it, so
+/// that other processes never see a partial file and an error leaves the old one in place. Anything but a regular file
+/// (a pipe, `/dev/null`) is written to directly. A symbolic link's target is replaced, not the link; an old file's
+/// permissions are kept.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let fault = |e: io::Error| {
         Error::input(format!(
@@ -35,7 +36,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 
 fn rename_over(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    // New files have the usual permissions, and not those of temporary ones.
+    // Give new files the usual permissions instead of those of temporary files.
     let usual = Permissions::from_mode(0o666);
     let mut file = Builder::new()
         .prefix(".kiln-")

@@ -1,4 +1,4 @@
-//! How results are sent out: as records, and as text for people.
+//! Output of results: as records, and as text for people.
 
 use kiln_measure::{warning, Warning};
 use kiln_record::{Facts, Record, SCHEMA};
@@ -11,7 +11,8 @@ use crate::{
 };
 
 impl Session {
-    /// What disturbed this run so far. A child's parent watches over it.
+    /// Warnings about disturbances of this run so far. Empty for untimed questions, and in a child, whose parent
+    /// watches the machine.
     pub fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<Warning> {
         if self.child.is_some() || !Q::TIMED {
             return Vec::new();
@@ -24,7 +25,7 @@ impl Session {
         warnings
     }
 
-    /// The record of this run. Its rows' structure says what type they are.
+    /// The record of this run. The row structure determines its type.
     pub fn record<'a, Q: Question, R: Serialize + JsonSchema>(
         &'a self,
         facts: &'a Facts,
@@ -48,8 +49,8 @@ impl Session {
         }
     }
 
-    /// Runs a question from its first look at the machine to its exit status: reads the facts, measures with a progress
-    /// bar, sends the results out. `view` makes the tables for people.
+    /// Runs a question completely: reads the facts, measures with a progress bar, and outputs the results. `view`
+    /// makes the tables for people.
     pub fn answer<Q: Question, R: Serialize + JsonSchema>(
         &self,
         measure: impl FnOnce(&Facts, Report<'_>) -> Result<Outcome<R>, Error>,
@@ -62,7 +63,7 @@ impl Session {
         self.show::<Q, R>(&facts, &outcome, view)
     }
 
-    /// Sends an outcome out. People see the machine, the tables that `view` makes, notes and seed.
+    /// Outputs an outcome. People see the machine, the tables that `view` makes, the notes and the seed.
     pub fn show<Q: Question, R: Serialize + JsonSchema>(
         &self,
         facts: &Facts,
@@ -80,7 +81,7 @@ impl Session {
         Ok(outcome.exit())
     }
 
-    /// Writes an outcome's record where it was asked for, and nothing for people.
+    /// Writes an outcome's record to the requested places, and no text for people.
     pub fn save<Q: Question, R: Serialize + JsonSchema>(
         &self,
         outcome: &Outcome<R>,
@@ -91,8 +92,8 @@ impl Session {
         }
     }
 
-    /// Sends results out: the record to `--out`, then JSON or what `human` makes to stdout. What disturbed the run is
-    /// among the record's notes and at the end of what people see.
+    /// Outputs results: the record to `--out`, then JSON or the text that `human` makes to stdout. Warnings about
+    /// disturbances are among the record's notes and at the end of the text.
     pub fn emit<Q: Question, R: Serialize + JsonSchema>(
         &self,
         facts: &Facts,
@@ -103,7 +104,7 @@ impl Session {
         self.send::<Q, R>(facts, rows, notes, |warnings| human() + warnings)
     }
 
-    /// The same for a text that other programs take as it is: what disturbed the run goes to stderr.
+    /// The same for a text that other programs read unchanged: warnings go to stderr.
     pub fn emit_bare<Q: Question, R: Serialize + JsonSchema>(
         &self,
         facts: &Facts,

@@ -18,7 +18,7 @@ use signal_hook::flag;
 
 use crate::{replace, tiers, Error, Global};
 
-/// The program that runs, as `--version` and records name it.
+/// The identity of the running program, as printed by `--version` and in records.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The version of the release.
@@ -34,29 +34,30 @@ pub struct Session {
     pub(crate) program: Program,
     /// The flags of every command.
     pub global: Global,
-    /// From which every random choice follows.
+    /// All random choices follow from it.
     pub seed: u64,
     /// When it began, UTC.
     pub(crate) date: String,
     /// Set by Ctrl-C.
     pub stop: Arc<AtomicBool>,
-    /// Arguments after the program's name, secrets struck out.
+    /// Arguments after the program's name, with secrets removed.
     pub args: Vec<String>,
     /// Whether stdout is a terminal.
     pub tty: bool,
-    /// Set if this is a child that holds a kernel tree: it prints JSON for its parent.
+    /// Set if this process is a child that hosts a kernel tree and prints JSON for its parent.
     pub child: Option<Order>,
-    /// What else went on meanwhile.
+    /// Observes the other activity of the machine.
     pub(crate) watch: Watch,
 }
 
 impl Session {
-    /// Reads flags and environment, takes over Ctrl-C, makes `--out` unless that may be a `file`.
+    /// Reads flags and environment, handles Ctrl-C, and creates the directory of `--out` unless `file` says that it
+    /// may be a file.
     pub fn start(program: Program, global: &Global, file: bool) -> Result<Session, Error> {
         let child = Order::from_env().map_err(|e| Error::input(e.to_string()))?;
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // The second Ctrl-C ends at once: whoever presses twice does not want to wait.
+            // The second Ctrl-C ends the program at once.
             flag::register_conditional_shutdown(signal, 130, stop.clone())
                 .and_then(|_| flag::register(signal, stop.clone()))
                 .map_err(|e| Error::lacks(format!("cannot catch Ctrl-C: {e}")))?;
@@ -67,7 +68,8 @@ impl Session {
             Err(e) => return Err(Error::input(format!("{}: {e}", tiers::VARIABLE))),
         }
         if let Some(list) = &global.cpu {
-            // The whole list, so that what runs on several cores has them; measuring takes the first.
+            // Allow the whole list, so that multi-threaded work can use all of these cores; measurements run on the
+            // first.
             let list: CoreList = list
                 .parse()
                 .map_err(|e| Error::input(format!("--cpu: {e}")))?;
@@ -75,7 +77,7 @@ impl Session {
         }
         let mut global = global.clone();
         if let Some(order) = &child {
-            // The record is the parent's to write.
+            // The parent writes the record.
             (global.json, global.out, global.seed) = (true, None, Some(order.seed));
         }
         if let Some(dir) = global.out.as_ref().filter(|_| !file) {
@@ -94,8 +96,8 @@ impl Session {
         })
     }
 
-    /// Confines this thread to one core: the first of `--cpu`, or the one it runs on. Without the right to do so the
-    /// figures are noisier, no less true.
+    /// Confines this thread to one core: the first of `--cpu`, or the current one. If that is not permitted, the
+    /// results are noisier but still valid.
     pub fn settle(&self) -> &Session {
         let core = match &self.global.cpu {
             Some(list) => list.parse::<CoreList>().ok().map(|l| l.cores()[0]),
@@ -112,7 +114,8 @@ impl Session {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Draws pictures into this file of `--out`, with a note below them. Gives its path if there was something to draw.
+    /// Draws pictures into this file of `--out`, with a note below them. Returns the path if there was something to
+    /// draw.
     pub fn draw(
         &self,
         file: &str,
@@ -129,7 +132,7 @@ impl Session {
     }
 }
 
-/// Makes the directory for records, before anything is measured for them.
+/// Creates the directory for records before anything is measured for them.
 pub fn prepare(dir: &Path) -> Result<(), Error> {
     fs::create_dir_all(dir).map_err(|e| {
         Error::input(format!(
@@ -139,12 +142,12 @@ pub fn prepare(dir: &Path) -> Result<(), Error> {
     })
 }
 
-/// Short enough to be typed again.
+/// A random seed that is short enough to be typed again.
 fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish() & 0xffff_ffff
 }
 
-/// The value of `--key` becomes three dots, unless it names a file.
+/// Replaces the value of `--key` by three dots, unless it names a file.
 fn without_secrets(args: impl Iterator<Item = String>) -> Vec<String> {
     let strike = |value: &str| match value.starts_with('@') {
         true => value.to_string(),

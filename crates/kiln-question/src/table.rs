@@ -3,10 +3,10 @@
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use kiln_record::Facts;
 
-/// Columns of a terminal that every table fits.
+/// Width of every table, in columns.
 pub const WIDTH: usize = 80;
 
-/// Columns parted by blanks alone, so that lines can be cut with awk.
+/// A table whose columns are separated by blanks alone, so that awk can cut its lines.
 pub fn plain() -> Table {
     let mut table = Table::new();
     table
@@ -15,7 +15,7 @@ pub fn plain() -> Table {
     table
 }
 
-/// Two blanks between columns; those listed are figures and stand to the right.
+/// Separates columns by two blanks and aligns those in `figures`, which contain numbers, to the right.
 pub fn align(table: &mut Table, figures: impl IntoIterator<Item = usize>) {
     let columns = table.column_count();
     for i in 0..columns {
@@ -30,7 +30,7 @@ pub fn align(table: &mut Table, figures: impl IntoIterator<Item = usize>) {
     }
 }
 
-/// The table's text, nothing at the ends of its lines.
+/// The table's text without trailing blanks.
 pub fn text(table: &Table) -> String {
     let mut text = String::new();
     for line in table.lines() {
@@ -40,7 +40,7 @@ pub fn text(table: &Table) -> String {
     text
 }
 
-/// The processor, and what runs below this system.
+/// The processor and the hypervisor, if there is one.
 pub fn processor(facts: &Facts) -> String {
     let m = &facts.machine;
     let place = match (&m.hypervisor_vendor, m.hypervisor) {
@@ -58,7 +58,7 @@ pub fn processor(facts: &Facts) -> String {
     )
 }
 
-/// The machine in one line, the compiler of `kernel/` in another.
+/// One line about the machine and one about the compiler of `kernel/`.
 pub fn machine(facts: &Facts) -> String {
     let hardware = processor(facts);
     let software = format!(
@@ -69,7 +69,7 @@ pub fn machine(facts: &Facts) -> String {
     format!("{}\n{}", paragraph(&hardware), paragraph(&software))
 }
 
-/// The twelve letters by which a hypervisor gives its name, as people call it.
+/// The common name of a hypervisor, from its twelve-letter signature.
 fn hypervisor(vendor: &str) -> &str {
     match vendor {
         "KVMKVMKVM" => "KVM",
@@ -80,13 +80,13 @@ fn hypervisor(vendor: &str) -> &str {
     }
 }
 
-/// The compiler's own words, of `PATH (WORDS)`.
+/// The version text of a compiler described as `PATH (WORDS)`.
 pub fn compiler(cc: &str) -> &str {
     let words = cc.split_once(" (").and_then(|(_, w)| w.strip_suffix(')'));
     words.unwrap_or(cc)
 }
 
-/// Notes and the seed, a line each, wrapped.
+/// Notes and the seed, one per line, wrapped.
 pub fn notes(notes: &[String], seed: u64) -> String {
     let seed = format!("seed {seed}");
     notes
@@ -96,7 +96,7 @@ pub fn notes(notes: &[String], seed: u64) -> String {
         .collect()
 }
 
-/// Text as wide as a table.
+/// Text wrapped to the width of a table.
 pub fn paragraph(text: &str) -> String {
     wrap(text, WIDTH)
 }
@@ -122,7 +122,7 @@ pub fn wrap(line: &str, width: usize) -> String {
     text
 }
 
-/// Three significant digits, but never less than whole units; a dash for what could not be measured.
+/// A number with three significant digits, but never rounded beyond whole units; a dash if it could not be measured.
 pub fn figure(x: f64) -> String {
     if !x.is_finite() {
         return "-".to_string();

@@ -5,14 +5,13 @@ use kiln_measure::warning::{Kind, Warning};
 
 use crate::Error;
 
-/// Name of the environment variable.
 pub const VARIABLE: &str = "KILN_TIERS";
 
-/// Applies `list`, a value of `KILN_TIERS` such as `generic,aesni`. An empty one masks nothing.
+/// Applies `list`, a value of `KILN_TIERS` such as `generic,aesni`. An empty list masks nothing.
 ///
 /// # Errors
-/// A name that is no tier (status 2), or a tier this CPU lacks (status 3): a mask that silently allowed less than
-/// it says would make a test of that tier a test of another.
+/// An unknown tier (status 2), or a tier that this CPU lacks (status 3). Ignoring the latter would let a test of that
+/// tier silently test another one.
 pub fn mask(list: &str) -> Result<(), Error> {
     if list.trim().is_empty() {
         return Ok(());
@@ -35,7 +34,7 @@ pub fn mask(list: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Why a tier is not usable, or that it is.
+/// Whether a tier is usable, or why not.
 pub fn reason(tier: Tier) -> String {
     match tier.lacks() {
         Some(feature) => format!("the CPU lacks {feature}"),
@@ -44,11 +43,11 @@ pub fn reason(tier: Tier) -> String {
     }
 }
 
-/// What it means that there are not all of them.
+/// A warning about the consequences if some tiers are unusable.
 pub fn warning() -> Option<Warning> {
     let missing: Vec<Tier> = Tier::ALL.into_iter().filter(|t| !t.usable()).collect();
     let best = Tier::ALL.into_iter().rfind(|t| t.usable())?;
-    // Those with one reason stand together.
+    // Tiers that are unusable for the same reason are listed together.
     let names: Vec<(&str, String)> = missing.iter().map(|&t| (t.name(), reason(t))).collect();
     let groups = names.chunk_by(|a, b| a.1 == b.1).map(|group| {
         let tiers: Vec<&str> = group.iter().map(|n| n.0).collect();

@@ -1,4 +1,4 @@
-//! How commands that take a kernel tree are told what to build.
+//! The flags by which commands specify how to build a kernel tree.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use kiln_tree::{Config, Extent, Source};
 
 use crate::{Error, Progress};
 
-/// Kiln's own configuration.
+/// Name of Kiln's own configuration.
 const CHOICE: &str = "kiln";
 
-/// The same for each of them.
+/// Flags shared by all commands that build a tree.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TreeBuildArgs {
     /// The compiler that builds the tree [default: KILN_CC, or cc, gcc, clang]
@@ -24,15 +24,15 @@ pub struct TreeBuildArgs {
 }
 
 impl TreeBuildArgs {
-    /// Whether one of them was given.
+    /// Whether any of these flags was given.
     pub fn given(&self) -> bool {
         self.cc.is_some() || !self.config.is_empty()
     }
 
-    /// The tree, what compiles it, and what it is configured as.
+    /// The tree, its compiler and its configuration.
     ///
     /// # Errors
-    /// Each of them can be something else than it must be.
+    /// The directory is not a kernel tree, or the compiler or the configuration cannot be used.
     pub fn resolve(&self, dir: &Path) -> Result<(Source, Compiler, Config), Error> {
         match self.config.as_slice() {
             [] => self.configured(dir, CHOICE),
@@ -43,10 +43,10 @@ impl TreeBuildArgs {
         }
     }
 
-    /// The same for each configuration.
+    /// Like [`Self::resolve`], for each configuration.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Self::resolve`].
     pub fn resolve_all(&self, dir: &Path) -> Result<Vec<(Source, Compiler, Config)>, Error> {
         match self.config.as_slice() {
             [] => Ok(vec![self.configured(dir, CHOICE)?]),

@@ -1,4 +1,4 @@
-//! The fault of a name that does not exist, with the nearest one that does.
+//! The error for a name that does not exist, with the nearest one that does.
 
 use strsim::levenshtein;
 
@@ -7,7 +7,7 @@ use crate::Error;
 /// An error line lists at most this many names.
 const FEW: usize = 40;
 
-/// The fault of a name that is not there: names the nearest, and all if they are few.
+/// The error for an unknown name: suggests the nearest one, and lists all names if there are few.
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     let nearest = known
         .iter()

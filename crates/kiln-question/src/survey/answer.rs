@@ -1,4 +1,4 @@
-//! What came of a part.
+//! The result of a part of the survey.
 
 use kiln_measure::warning::PREFIX;
 use serde_json::Value;
@@ -9,39 +9,37 @@ use crate::child::Left;
 /// How a part ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// With a record.
+    /// The part left a record.
     Done,
-    /// With a record, in which a check failed.
+    /// The part left a record, in which a check failed.
     Failed,
-    /// By Ctrl-C; there may be a record.
+    /// The part was interrupted by Ctrl-C; it may have left a record.
     Interrupted,
-    /// This machine lacks something, as the command says in a line.
+    /// This machine lacks something; the command's line says what.
     Lacks(String),
-    /// Without a record: it died, hung or was refused.
+    /// The part left no record: it crashed, hung or was refused.
     Died(String),
 }
 
-/// A part's record, and how it came about.
+/// A part's record, and how the part ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// Which.
     pub part: &'static Part,
-    /// How.
     pub ended: Ended,
-    /// What the command wrote.
+    /// The output of the command.
     pub text: Option<String>,
-    /// The same, read.
+    /// The output, parsed.
     pub record: Option<Value>,
 }
 
 impl Answer {
-    /// From what the process left.
+    /// Makes an answer from what the process left.
     pub fn new(part: &'static Part, left: Left) -> Answer {
         let text = String::from_utf8(left.output).ok();
         let record: Option<Value> = text.as_deref().and_then(|t| serde_json::from_str(t).ok());
         let record = record.filter(|r| r["rows"].is_array() && r["command"].is_string());
         let said = left.said.unwrap_or_else(|| "it said nothing".to_string());
-        // As the program told whoever would have started it.
+        // The error line, which is also what a user would have seen.
         let said = said.strip_prefix("kiln: ").unwrap_or(&said).to_string();
         let ended = match (left.status, &record) {
             (Ok(0), Some(_)) => Ended::Done,
@@ -60,24 +58,23 @@ impl Answer {
         }
     }
 
-    /// The record's rows.
     pub fn rows(&self) -> &[Value] {
         let rows = self.record.as_ref().and_then(|r| r["rows"].as_array());
         rows.map_or(&[], Vec::as_slice)
     }
 
-    /// Its notes.
+    /// The record's notes.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         let notes = self.record.as_ref().and_then(|r| r["notes"].as_array());
         notes.into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// What disturbed it, a line each.
+    /// The warnings of the record, one per line.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
         self.notes().filter(|n| n.starts_with(PREFIX))
     }
 
-    /// Libraries that are not here, each with what would help.
+    /// Libraries that are missing here, each with what would install it.
     pub fn peers_left_out(&self) -> impl Iterator<Item = (&str, &str)> {
         self.notes().filter_map(|note| {
             let (name, rest) = note.strip_prefix("peer ")?.split_once(" is not here")?;

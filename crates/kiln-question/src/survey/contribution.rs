@@ -6,11 +6,10 @@ use super::row::Row;
 
 /// What a question adds to a topic of the survey.
 pub struct Contribution {
-    /// To this topic.
     pub topic: &'static Topic,
-    /// In the order in which each pass runs them.
+    /// The parts, in the order in which each pass runs them.
     pub parts: &'static [&'static Part],
-    /// The sentences that the answers so far carry; none if they carry none.
+    /// The headlines that follow from the answers so far; may be empty.
     pub rows: fn(&[Answer]) -> Vec<Row>,
     /// Whether all answers together show a failed check that none of them reports.
     pub failed: fn(&[Answer]) -> bool,

@@ -1,13 +1,13 @@
-//! What a question adds to the survey (`kiln survey`), and what its headlines are made of.
+//! A question's contribution to the survey (`kiln survey`), and the data from which its headlines are made.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `part.rs` | a topic of the survey, and the parts that measure for it |
 //! | `contribution.rs` | what a question contributes to a topic |
-//! | `answer.rs` | what came of a part |
+//! | `answer.rs` | the result of a part |
 //! | `runs.rs` | the records of several processes of one part, and their estimate |
-//! | `row.rs` | a row: a headline with its figure |
-//! | `words.rs` | fields of records, and figures in sentences |
+//! | `row.rs` | a row: a headline with its result |
+//! | `words.rs` | fields of records, and numbers in sentences |
 
 mod answer;
 mod contribution;

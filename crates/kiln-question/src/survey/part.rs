@@ -1,15 +1,15 @@
 //! The topics of the survey, and the parts that measure for them.
 
-/// What the survey answers. Several questions may contribute to one topic.
+/// A topic that the survey answers. Several questions may contribute to it.
 #[derive(Debug)]
 pub struct Topic {
-    /// In rows and flags.
+    /// Its name in rows and flags.
     pub name: &'static str,
-    /// The question in words.
+    /// The topic as a question.
     pub title: &'static str,
     /// The command that gives the details.
     pub command: &'static str,
-    /// Where the published results are from.
+    /// The source of the published results.
     pub source: Option<&'static str>,
 }
 
@@ -21,7 +21,7 @@ impl PartialEq for Topic {
 
 impl Eq for Topic {}
 
-/// What one process of the survey does: a command with its arguments, in so many seconds.
+/// What one process of the survey does: a command with its arguments and its time.
 pub struct Part {
     /// The file name of its record.
     pub name: &'static str,
@@ -29,34 +29,34 @@ pub struct Part {
     pub what: &'static str,
     /// 1 is the most important. If time is short, the least important parts are left out first.
     pub importance: u32,
-    /// The survey has it if it takes so long in all, in seconds.
+    /// The part is included if the whole survey takes at least this many seconds.
     pub from_s: f64,
-    /// What one process takes at least, in seconds.
+    /// Minimum time of one process, in seconds.
     pub least_s: f64,
-    /// Its share of the time that is left when all have their least.
+    /// Its share of the time that remains after every part has its minimum.
     pub share: f64,
-    /// Whether it runs in several processes: it does where a measured number becomes a headline. Counts of wrong
-    /// results add up and need one.
+    /// Whether it runs in several processes. Parts do so if a measured number becomes a headline; counts of wrong
+    /// results add up and need only one.
     pub repeats: bool,
-    /// Whether it builds what may not have been built: that takes as long as it takes.
+    /// Whether it may have to build something first, for which the time cannot be predicted.
     pub builds: bool,
-    /// Whether it is left out together with another part, which says so.
+    /// Whether it is left out together with another part, which gives the reason.
     pub follows: bool,
-    /// Whether there is what it needs.
+    /// Whether everything that it needs is available.
     pub can_run: fn(&Means) -> bool,
-    /// What is not here that would make it better, and what would add it.
+    /// Something missing that would improve the result, and what would install it.
     pub missing: fn(&Means) -> Option<(&'static str, &'static str)>,
-    /// The arguments of this program, so that each process takes about its time from its start to its end.
+    /// The arguments for this program, chosen so that each process takes about its slot's time from start to end.
     pub args: fn(&Slot) -> Vec<String>,
-    /// What it does not do for lack of time.
+    /// What the part leaves out for lack of time.
     pub left_out: fn(&Slot) -> Option<String>,
 }
 
 impl Part {
-    /// What a process takes to start: loading it, its clock, what the kernel side measures at its start; in seconds.
+    /// Seconds that a process takes to start: loading, clock calibration, and what the kernel side measures first.
     pub const START_S: f64 = 0.5;
 
-    /// A part of every survey, to begin with.
+    /// Default values for a part.
     pub const USUAL: Part = Part {
         name: "",
         what: "",
@@ -88,22 +88,21 @@ impl std::fmt::Debug for Part {
     }
 }
 
-/// What this machine and the command line have for a survey.
+/// What this machine and the command line provide for a survey.
 #[derive(Clone, Debug, Default)]
 pub struct Means {
-    /// Names of the compilers that are here.
+    /// Names of the available compilers.
     pub compilers: Vec<String>,
     /// A kernel tree.
     pub tree: Option<String>,
 }
 
-/// The time of a part.
+/// The time that a part has.
 pub struct Slot<'a> {
-    /// For each process, from its start to its end.
+    /// Seconds for each process, from its start to its end.
     pub seconds: f64,
     /// How many processes there will be.
     pub processes: usize,
-    /// What there is.
     pub means: &'a Means,
 }
 
@@ -113,13 +112,13 @@ impl Slot<'_> {
         format!("{:.1}", (self.seconds - Part::START_S).max(0.1))
     }
 
-    /// The kernel tree, for parts that only run with one.
+    /// The kernel tree. Only for parts that require one.
     pub fn tree(&self) -> &str {
         self.means.tree.as_deref().unwrap_or_default()
     }
 }
 
-/// Arguments of this program.
+/// Converts words to arguments of this program.
 pub fn args(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| word.to_string()).collect()
 }

@@ -64,7 +64,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// An answer.
     pub fn new(topic: &Topic, value: f64, unit: &'static str, headline: String) -> Row {
         Row {
             headline: Some(headline),
@@ -89,7 +88,7 @@ impl Row {
         }
     }
 
-    /// A question without an answer.
+    /// A row for a question that has no answer.
     pub fn none(topic: &Topic) -> Row {
         Row {
             question: topic.name,
@@ -98,7 +97,7 @@ impl Row {
         }
     }
 
-    /// Beside what was published.
+    /// Adds the published result for comparison.
     pub fn beside(mut self, topic: &Topic, published: f64) -> Row {
         self.baseline = Some(published);
         self.ratio = self.value.map(|v| v / published);
@@ -106,13 +105,13 @@ impl Row {
         self
     }
 
-    /// Where another command than the question's digs deeper.
+    /// Replaces the topic's command by one that gives more detail.
     pub fn by(mut self, command: &'static str) -> Row {
         self.command = command;
         self
     }
 
-    /// With its interval.
+    /// Adds the interval.
     pub fn within(mut self, low: Option<f64>, high: Option<f64>) -> Row {
         (self.low, self.high) = (low, high);
         self

@@ -1,8 +1,4 @@
-//! The records of several processes of one part, and the estimate that they make together.
-//!
-//! Rounds inside one process share its memory layout, its clock and the state of the host, so their spread says nothing
-//! about the next process. A headline therefore comes from [`PROCESSES`] processes that run minutes or seconds apart, and its
-//! interval is a 95 % prediction interval: where the next process is expected to fall.
+//! The records of several processes of one part, and their joint estimate.
 
 use kiln_measure::median;
 use serde_json::Value;
@@ -20,7 +16,7 @@ const T: f64 = 2.776;
 pub struct Runs<'a>(Vec<Vec<&'a Value>>);
 
 impl<'a> Runs<'a> {
-    /// Run `k` joins, for each of these parts, the rows of the `k`-th process that left any.
+    /// Run `k` joins the rows of the `k`-th process that left any, for each of these parts.
     pub fn new(answers: &'a [Answer], parts: &[&Part]) -> Runs<'a> {
         let mut runs: Vec<Vec<&Value>> = Vec::new();
         for part in parts {
@@ -41,17 +37,17 @@ impl<'a> Runs<'a> {
         self.0.len()
     }
 
-    /// Whether no process left a row.
+    /// Whether all processes left no rows.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The rows of the first process: for names and conditions, which all processes share.
+    /// The rows of the first process; used for names and conditions, which all processes share.
     pub fn first(&self) -> &[&'a Value] {
         self.0.first().map_or(&[], Vec::as_slice)
     }
 
-    /// The rows of all processes: for counts.
+    /// The rows of all processes; used for counts.
     pub fn all(&self) -> impl Iterator<Item = &'a Value> + '_ {
         self.0.iter().flatten().copied()
     }
@@ -65,20 +61,19 @@ impl<'a> Runs<'a> {
 /// How an estimate compares with a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Against {
-    /// Its whole interval is below.
+    /// The whole interval is below the number.
     Below,
     /// Its interval contains the number.
     Equal,
-    /// Its whole interval is above.
+    /// The whole interval is above the number.
     Above,
-    /// It has no interval.
+    /// The estimate has no interval.
     CannotTell,
 }
 
 /// The median over processes and the interval in which the next process is expected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
-    /// The median.
     pub value: f64,
     /// Lower end of the interval; `None` without [`PROCESSES`] values.
     pub low: Option<f64>,
@@ -89,14 +84,14 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// From one number per process. Positive numbers are treated on a logarithmic scale, since ratios and times
-    /// scatter by factors.
+    /// Makes an estimate from one number per process. Positive numbers are treated on a logarithmic scale, since
+    /// ratios and times scatter by factors.
     pub fn from_values(values: Vec<f64>) -> Option<Estimate> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
         let n = sorted.len();
         let value = median(&sorted)?;
-        // The quantile is that of exactly so many values.
+        // The quantile is valid only for this number of values.
         let (low, high) = match n != PROCESSES {
             true => (None, None),
             false if sorted[0] > 0.0 => {
@@ -109,7 +104,7 @@ impl Estimate {
                 (Some(low), Some(high))
             }
         };
-        // Rounding of the exponential must not put what was seen outside.
+        // Rounding in the exponential must not exclude an observed value.
         Some(Estimate {
             value,
             low: low.map(|l| l.min(sorted[0])),
@@ -128,7 +123,7 @@ impl Estimate {
         }
     }
 
-    /// Where the interval is, seen from `x`.
+    /// The position of the interval relative to `x`.
     pub fn against(&self, x: f64) -> Against {
         match (self.low, self.high) {
             (Some(_), Some(high)) if high < x => Against::Below,
@@ -138,8 +133,8 @@ impl Estimate {
         }
     }
 
-    /// How cycles and time together compare with `x`: above or below only if both are. `None` if they contradict each
-    /// other, which is what a core whose clock depends on its code does. Without times cycles decide.
+    /// How cycles and time together compare with `x`: below or above only if both are. `None` if they contradict each
+    /// other, which happens if the core's clock depends on the code. Without times, cycles decide.
     pub fn against_by_both(&self, time: Option<&Estimate>, x: f64) -> Option<Against> {
         let cycles = self.against(x);
         let Some(time) = time else {
@@ -205,13 +200,14 @@ mod tests {
             assert!((low..=high).contains(&of.value));
         }
         let of = estimate(&[1.40, 1.42, 1.41, 1.43, 1.39]);
-        // By hand: logarithms have a deviation of 0.01121; 3.041 of it on either side of 1.40993.
+        // Computed by hand: the logarithms have a deviation of 0.01121; the interval extends 3.041 times that on
+        // either side of 1.40993.
         assert!((of.low.unwrap() - 1.3627).abs() < 5e-4, "{of:?}");
         assert!((of.high.unwrap() - 1.4588).abs() < 5e-4, "{of:?}");
     }
 
-    /// Coverage by simulation with a fixed generator: of 2,000 made-up surveys the sixth process falls into the interval of
-    /// five in about 95 %. The control, the range of the five, holds about two thirds.
+    /// Coverage by simulation with a fixed generator: of 2,000 made-up surveys the sixth process falls into the
+    /// interval of five in about 95 %. The control, the range of the five, contains about two thirds.
     #[test]
     fn the_next_process_falls_into_the_interval_in_95_of_100() {
         let mut rng = kiln_measure::SplitMix64(7);
@@ -242,7 +238,7 @@ mod tests {
         assert_eq!(both(1.2, 1.15), Some(Against::Above));
         assert_eq!(both(0.8, 0.8), Some(Against::Below));
         assert_eq!(both(1.0, 1.01), Some(Against::Equal));
-        // Beyond in one unit only, and not far from the other.
+        // Only one unit is beyond 1, and it is not far from the other.
         assert_eq!(both(1.04, 1.02), Some(Against::Equal));
         assert_eq!(around(1.2).against_by_both(None, 1.0), Some(Against::Above));
         let once = estimate(&[0.8]);
