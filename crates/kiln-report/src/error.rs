@@ -1,13 +1,12 @@
-//! What is wrong with a record, in one line.
+//! Errors about records, in one line.
 
 use std::fmt;
 
-/// What, where, what to do.
+/// One line: what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(String);
 
 impl Error {
-    /// Of this line.
     pub fn new(line: impl Into<String>) -> Error {
         Error(line.into())
     }

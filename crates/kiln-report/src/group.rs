@@ -5,24 +5,23 @@ use kiln_record::{row_types, type_of, Row, RowType};
 use crate::record;
 use crate::side::Side;
 
-/// Rows of one type: a list for each side, empty where a side has none.
+/// Rows of one type: one list per side, empty for a side without such rows.
 pub(crate) struct Group<'a> {
-    /// Their type.
     pub kind: &'static RowType,
-    /// Of each side.
+    /// The rows of each side.
     pub rows: Vec<Vec<&'a Row>>,
-    /// Records they are from: side, and which of its records.
+    /// The records that the rows are from: index of the side, and of the record within it.
     pub from: Vec<(usize, usize)>,
 }
 
 impl Group<'_> {
-    /// Sides that have rows of this type.
+    /// Indices of the sides that have rows of this type.
     pub(crate) fn sides(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.rows.len()).filter(|&s| !self.rows[s].is_empty())
     }
 }
 
-/// All groups that have rows, in the order of the page.
+/// All non-empty groups, in the order of the page.
 pub(crate) fn groups(sides: &[Side]) -> Vec<Group<'_>> {
     let mut all: Vec<Group> = Vec::new();
     for (s, side) in sides.iter().enumerate() {
@@ -45,13 +44,13 @@ pub(crate) fn groups(sides: &[Side]) -> Vec<Group<'_>> {
             all[place].from.push((s, r));
         }
     }
-    // What is not a known type comes last.
+    // Unknown types come last.
     let order = |g: &Group| row_types().iter().position(|t| t.name == g.kind.name);
     all.sort_by_key(|g| order(g).unwrap_or(usize::MAX));
     all
 }
 
-/// Rows by what `key` makes of them, in the order they come.
+/// Splits rows by the result of `key`, in order of first appearance.
 pub(crate) fn split<'a>(
     rows: &[&'a Row],
     key: impl Fn(&Row) -> String,

@@ -1,29 +1,29 @@
-//! The kernel's test anything protocol, version 1 (Linux, Documentation/dev-tools/ktap.rst).
+//! Writer for the Kernel Test Anything Protocol, version 1 (Linux, Documentation/dev-tools/ktap.rst).
 
 use std::io::{self, Write};
 
 /// The result of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It passed.
     Ok,
-    /// It failed; comments say why.
+    /// The test failed; comments give the reason.
     NotOk,
-    /// It was not run, and why.
+    /// The test was not run, for this reason.
     Skip(String),
 }
 
-/// Writes results as they come. An error is kept for [`Ktap::finish`]: tests go on without a listener.
+/// Writes results as they arrive. A write error is kept for [`Ktap::finish`], so that the tests continue without a
+/// reader.
 pub struct Ktap<W> {
     out: W,
     number: usize,
-    /// The open group: its name, its tests so far, whether one failed.
+    /// The open group: its name, the number of its tests so far, and whether one failed.
     group: Option<(String, usize, bool)>,
     error: Option<io::Error>,
 }
 
 impl<W: Write> Ktap<W> {
-    /// Writes the head of a document with this many tests or groups, and the comments.
+    /// Writes the header of a document with this many tests or groups, and the comments.
     pub fn new(out: W, tests: usize, comments: &[String]) -> Ktap<W> {
         let mut ktap = Ktap {
             out,
@@ -45,7 +45,7 @@ impl<W: Write> Ktap<W> {
         self.line(&format!("1..{tests}"));
     }
 
-    /// Ends the group. It failed if one of its tests did.
+    /// Ends the group, which failed if one of its tests did.
     pub fn end(&mut self) {
         if let Some((name, _, failed)) = self.group.take() {
             self.result(&name, if failed { Verdict::NotOk } else { Verdict::Ok });
@@ -68,7 +68,7 @@ impl<W: Write> Ktap<W> {
         };
         *number += 1;
         let number = *number;
-        // A number sign begins a directive, and the kernel's parser knows no escape.
+        // A number sign begins a directive, and the kernel's parser has no escape for it.
         let name = plain(name).replace('#', "_");
         self.line(&match verdict {
             Verdict::Ok => format!("ok {number} {name}"),
@@ -77,7 +77,7 @@ impl<W: Write> Ktap<W> {
         });
     }
 
-    /// The first error of writing, if there was one.
+    /// The first write error, if there was one.
     pub fn finish(self) -> io::Result<()> {
         self.error.map_or(Ok(()), Err)
     }
@@ -91,7 +91,7 @@ impl<W: Write> Ktap<W> {
     }
 }
 
-/// A line ends a line.
+/// Replaces line breaks, which would end the line.
 fn plain(text: &str) -> String {
     text.trim().replace(char::is_control, " ")
 }

@@ -1,5 +1,5 @@
-//! Records as a page, as tables and as what other tools read. Records may come from anyone, so nothing in them is trusted.
-//! What their fields mean, and how they are shown, is described by `kiln-record`.
+//! Shows records as a page and as tables, and exports them for other tools. Records may come from anyone, so nothing
+//! in them is trusted. `kiln-record` describes what their fields mean and how they are shown.
 //!
 //! | file | its noun |
 //! |---|---|

@@ -1,11 +1,11 @@
-//! Figures as people read them.
+//! Formats numbers for people.
 
 use kiln_record::{Field, Row};
 use serde_json::Value;
 
 use crate::record::number;
 
-/// Three digits that count, more of whole numbers.
+/// A number with three significant digits; whole numbers keep more.
 pub(crate) fn short(x: f64) -> String {
     match x.abs() {
         _ if !x.is_finite() => "-".to_string(),
@@ -19,7 +19,7 @@ pub(crate) fn short(x: f64) -> String {
     }
 }
 
-/// With a unit of time that keeps it short.
+/// A time, with a unit that keeps it short.
 pub(crate) fn micros(us: f64) -> String {
     match us {
         0.0 => "0".to_string(),
@@ -30,7 +30,7 @@ pub(crate) fn micros(us: f64) -> String {
     }
 }
 
-/// A large number with a prefix that keeps it short.
+/// A large number, with a prefix that keeps it short.
 pub(crate) fn scaled(x: f64) -> String {
     match x {
         x if x >= 999_999.5 => format!("{} M", trim(x / 1e6)),
@@ -47,7 +47,7 @@ fn trim(x: f64) -> String {
     }
 }
 
-/// A value of whatever type.
+/// A value of any type as text.
 pub(crate) fn value(value: &Value) -> String {
     match value {
         Value::Null => "-".to_string(),
@@ -63,18 +63,19 @@ pub(crate) fn value(value: &Value) -> String {
     }
 }
 
-/// A row's figure.
+/// A result of a row, formatted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Shown {
-    /// What it says.
+    /// The formatted result.
     pub text: String,
-    /// Its interval's ends.
+    /// Ends of its interval.
     pub ends: Option<(f64, f64)>,
-    /// By what it is sorted.
+    /// The number by which it is sorted.
     pub value: Option<f64>,
 }
 
-/// A row's figure with its interval. Of rows that have another's interval in these fields, the figure is not within.
+/// A row's result with its interval. The interval is dropped if it does not contain the result, because the fields may
+/// then hold another result's interval.
 pub(crate) fn figure(row: &Row, figure: &Field) -> Shown {
     let value = number(row, &figure.name);
     let ends = figure

@@ -1,4 +1,4 @@
-//! One column of a report: what one machine or one commit has said.
+//! A side: one column of a report, with the records of one machine or one commit.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -10,22 +10,21 @@ use serde_json::{json, Value};
 use crate::error::Error;
 use crate::record;
 
-/// No file of Kiln's comes near; a device or a disk image does not fill the memory.
+/// Larger files are refused, so that a device or a disk image does not fill memory. Kiln's own files are far smaller.
 const MOST_BYTES: u64 = 64 << 20;
-/// Where a page keeps its records.
+/// Start of the element in which a page keeps its records.
 const EMBEDDED: &str = "<script type=\"application/json\" id=\"kiln-records\">";
 
-/// One record, or all of a bundle. `name` is what a reader knows it by (file, machine).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Side {
-    /// What a reader knows it by.
+    /// The name that the reader sees (file, machine).
     pub name: String,
-    /// What it has said, each of one command.
+    /// The records, each of one command.
     pub records: Vec<Value>,
 }
 
 impl Side {
-    /// Reads a record, a bundle, a report (whose records are in it), or a directory of records.
+    /// Reads a record, a bundle, a report (which contains its records), or a directory of records.
     pub fn read(path: &Path) -> Result<Vec<Side>, Error> {
         if path.is_dir() {
             return read_directory(path).map(|side| vec![side]);
@@ -38,7 +37,7 @@ impl Side {
         }
     }
 
-    /// A record, or all of a bundle, from its text.
+    /// Parses a record, or all records of a bundle.
     pub fn parse(name: &str, text: &str) -> Result<Side, Error> {
         let document: Value = serde_json::from_str(text).map_err(|e| {
             Error::new(format!(
@@ -48,7 +47,7 @@ impl Side {
         Side::new(name, document)
     }
 
-    /// A record, or all of a bundle.
+    /// Makes a side of a record, or of all records of a bundle.
     pub fn new(name: &str, mut document: Value) -> Result<Side, Error> {
         record::check(name, &document).map_err(Error::new)?;
         let fields = document.as_object_mut().expect("checked");
@@ -57,7 +56,7 @@ impl Side {
             None | Some(Value::Null) => Vec::new(),
             Some(_) => {
                 return Err(Error::new(format!(
-                "'{name}' is no bundle of Kiln's: its records are no list: run kiln survey again"
+                "'{name}' is not a bundle of Kiln's: its records are not a list: run kiln survey again"
             )))
             }
         };
@@ -72,12 +71,12 @@ impl Side {
         })
     }
 
-    /// As a page keeps it.
+    /// The JSON form that a page stores.
     pub(crate) fn to_value(&self) -> Value {
         json!({"name": self.name, "records": self.records})
     }
 
-    /// What the machine is, in a word that two machines do not share by accident.
+    /// The machine's identity: model, kernel and Kiln's version, which two machines do not share by accident.
     fn machine(&self) -> Option<(String, String, String)> {
         let record = self.records.first()?;
         let host = record::host(record);
@@ -86,8 +85,8 @@ impl Side {
     }
 }
 
-/// Records of several commands of one machine are one side; so are not those that answer the same question twice.
-/// Names lose what all have in common.
+/// Merges sides with one record each from the same machine, unless two records answer the same question. Then removes
+/// the common parts of names.
 pub fn gather(found: Vec<Side>) -> Vec<Side> {
     let mut sides: Vec<Side> = Vec::new();
     for side in found {
@@ -112,14 +111,14 @@ pub fn gather(found: Vec<Side>) -> Vec<Side> {
     sides
 }
 
-/// Whether both are of one command and have rows of one type.
+/// Whether both records are from the same command and have the same row type.
 fn same_question(a: &Value, b: &Value) -> bool {
     let kind = |r: &Value| type_of(r).name.as_str();
     let command = |r| base_command(record::command(r));
     command(a) == command(b) && kind(a) == kind(b)
 }
 
-/// What a directory of both would be called.
+/// The name of the common directory.
 fn common(a: &str, b: &str) -> String {
     match (Path::new(a).parent(), Path::new(b).parent()) {
         (Some(one), Some(other)) if one == other && !one.as_os_str().is_empty() => {
@@ -129,7 +128,7 @@ fn common(a: &str, b: &str) -> String {
     }
 }
 
-/// The file's name where that tells them apart, else what leads to it; a number where nothing does.
+/// Shortens names to the first path component from the end that differs; adds a number if names are still equal.
 fn name_apart(sides: &mut [Side]) {
     let plain = |name: &str| -> String {
         let name = name.strip_suffix(".json").unwrap_or(name);
@@ -140,7 +139,7 @@ fn name_apart(sides: &mut [Side]) {
     };
     let full: Vec<String> = sides.iter().map(|s| plain(&s.name)).collect();
     let parts: Vec<Vec<&str>> = full.iter().map(|n| n.split('/').collect()).collect();
-    // So many parts from the end are the same for all.
+    // Count the trailing components that are the same in all names.
     let last = |p: &Vec<&str>, k: usize| p.len().checked_sub(k + 1).map(|i| p[i].to_string());
     let mut same = 0;
     while sides.len() > 1
@@ -186,7 +185,7 @@ fn read_text(path: &Path) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| fault("it is no text".to_string()))
 }
 
-/// All records of a directory, each once: a bundle and its parts may lie side by side.
+/// All records in a directory, each once, since a bundle and its parts may both be there.
 fn read_directory(dir: &Path) -> Result<Side, Error> {
     let shown = dir.display();
     let listed = fs::read_dir(dir).map_err(|e| {
@@ -219,11 +218,11 @@ fn read_directory(dir: &Path) -> Result<Side, Error> {
     })
 }
 
-/// What a report was made of.
+/// The sides that a report was made from.
 fn read_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
     let fault = |why: &str| {
         Error::new(format!(
-            "'{name}' is no report of Kiln's: {why}: name a page that kiln report wrote"
+            "'{name}' is not a report of Kiln's: {why}: name a page that kiln report wrote"
         ))
     };
     let begin = text
@@ -255,7 +254,7 @@ fn read_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
     }
 }
 
-/// The records as a page keeps them: once, and as a script's text that cannot end the script.
+/// The records in the form that a page stores, escaped so that the text cannot end the script element.
 pub(crate) fn embedded(sides: &[Side]) -> String {
     let all: Vec<Value> = sides.iter().map(Side::to_value).collect();
     let text = json!({ "sides": all }).to_string();

@@ -1,4 +1,4 @@
-//! Tables of rows, before anyone decides how they look.
+//! Tables of rows, independent of the output format.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -10,25 +10,23 @@ use crate::group::{split, Group};
 use crate::number;
 use crate::record;
 
-/// Over a column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Column {
-    /// What it says.
+    /// Heading.
     pub head: String,
-    /// Whether what is below are figures.
+    /// Whether the cells contain numbers.
     pub numeric: bool,
 }
 
-/// One figure or word.
+/// One number or word.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Cell {
-    /// What it says.
     pub text: String,
-    /// Its interval.
+    /// Ends of the interval.
     pub ends: Option<(f64, f64)>,
-    /// By what its column is sorted; words by themselves.
+    /// The number by which the column is sorted; words are sorted as text.
     pub sort: Option<f64>,
-    /// More, for who points at it.
+    /// Tooltip.
     pub hint: Option<String>,
 }
 
@@ -54,13 +52,13 @@ impl Cell {
         self.text == "-" || self.text.is_empty()
     }
 
-    /// Its interval in words.
+    /// The interval in words.
     pub(crate) fn between(&self) -> Option<String> {
         let (low, high) = self.ends?;
         Some(format!("{} to {}", number::short(low), number::short(high)))
     }
 
-    /// With half its interval's width in per cent, where there is room for no more.
+    /// The text with half the interval's width in per cent, for narrow formats.
     pub(crate) fn brief(&self) -> String {
         let half = self
             .ends
@@ -73,14 +71,12 @@ impl Cell {
     }
 }
 
-/// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Table {
-    /// What all its rows have in common.
+    /// What all rows have in common.
     pub title: String,
-    /// Over it.
     pub columns: Vec<Column>,
-    /// As many cells each as there are columns.
+    /// The rows, each with one cell per column.
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -99,7 +95,7 @@ fn figures(head: impl Into<String>) -> Column {
 }
 
 impl Table {
-    /// Columns without a word, and those that say the same in every row, which the title then says once.
+    /// Removes empty columns, and key columns with the same value in every row, which move to the title.
     fn narrowed(mut self, keys: usize) -> Table {
         let mut said: Vec<String> = Vec::new();
         let mut kept = Vec::new();
@@ -138,7 +134,7 @@ impl Table {
     }
 }
 
-/// A group's tables: one side in full, several with a column each.
+/// A group's tables: all fields for a single side, or one column per side.
 pub(crate) fn make_tables(group: &Group, names: &[String]) -> Vec<Table> {
     let sides: Vec<usize> = group.sides().collect();
     match sides[..] {
@@ -187,7 +183,7 @@ fn plain(kind: &RowType, rows: &[&Row]) -> Table {
     table.narrowed(kind.keys().count())
 }
 
-/// A table for each value of one field, the values of another across.
+/// One table per value of one field, with a column per value of another.
 fn spread(kind: &RowType, across: &Across, rows: &[&Row]) -> Vec<Table> {
     let outside = |key: &&Field| key.name != across.each && key.name != across.by;
     let keys: Vec<&Field> = kind.keys().filter(outside).collect();
@@ -241,7 +237,7 @@ fn spread(kind: &RowType, across: &Across, rows: &[&Row]) -> Vec<Table> {
     split(rows, each).into_iter().map(table).collect()
 }
 
-/// What a cell leaves out.
+/// Results that the table does not show, as a tooltip.
 fn hint(kind: &RowType, across: &Across, row: &Row) -> Option<String> {
     let fields = across.hint.iter().filter_map(|name| kind.field(name));
     let one = |f: &Field| {
@@ -255,7 +251,7 @@ fn hint(kind: &RowType, across: &Across, row: &Row) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// Rows whose kind is unknown: all their fields.
+/// A table of all fields, for rows of an unknown type.
 fn all_fields(rows: &[&Row]) -> Table {
     let names: BTreeSet<&String> = rows.iter().flat_map(|r| r.keys()).collect();
     let table = Table {
@@ -285,10 +281,10 @@ fn all_fields(rows: &[&Row]) -> Table {
     table.narrowed(0)
 }
 
-/// A row for each key and figure, a column for each side; of two sides, what B takes of A.
+/// A row for each key and result, a column for each side; for two sides, also the ratio of the second to the first.
 fn joined(group: &Group, names: &[String]) -> Table {
     let kind = group.kind;
-    // Versions are what is compared, unless a side holds several of one family.
+    // Compare versions with each other, unless a side has several versions of one provider.
     let plain = group.rows.iter().all(|rows| {
         let mut seen = HashSet::new();
         rows.iter().all(|row| seen.insert(kind.key(row, true)))
@@ -302,7 +298,7 @@ fn joined(group: &Group, names: &[String]) -> Table {
                 order.push(key);
                 vec![None; names.len()]
             });
-            // The first of a key is the one.
+            // If a side has several rows with this key, the first one counts.
             sides[s].get_or_insert(row);
         }
     }

@@ -1,17 +1,18 @@
-//! Whether rows of interrupted FPU sections carry a verdict on lost state.
+//! Decides whether rows about interrupted FPU sections allow a verdict on lost state.
 //!
-//! Each row of a policy says how many results would have been wrong had the policy lost state as often as the control that
-//! saves nothing did in the same run. Missing all of them has a probability below 0.001 from ln 1000 on.
+//! Each row of a policy gives the number of wrong results expected if the policy had lost state as often as the
+//! control, which saves nothing, did in the same run. If at least ln 1000 are expected, the probability of seeing none
+//! is below 0.001.
 
 use kiln_record::view::{all_hold, Loss};
 use kiln_record::{Row, RowType};
 
 use crate::record::{number, word};
 
-/// Wrong results on average from which a row has a verdict.
+/// Expected number of wrong results that a row needs for a verdict.
 const ENOUGH: f64 = 6.907_755_278_982_137;
 
-/// Whether a loss would have been seen in what this row counts.
+/// Whether this row's counts would have revealed a loss.
 pub(crate) fn has_power(loss: &Loss, row: &Row) -> bool {
     number(row, &loss.expected).is_some_and(|n| n >= ENOUGH)
 }
@@ -20,7 +21,7 @@ fn sum<'a>(rows: impl IntoIterator<Item = &'a &'a Row>, field: &str) -> f64 {
     rows.into_iter().filter_map(|r| number(r, field)).sum()
 }
 
-/// What rows of this type say of lost state; nothing if they are of another type.
+/// The verdict on lost state from rows of this type; `None` for types without one.
 pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
     let loss = kind.view.loss.as_ref()?;
     let (results, users) = &loss.wrong;
@@ -103,7 +104,7 @@ mod tests {
                 && text.contains("nothing: 50 results wrong"),
             "{text}"
         );
-        // The control with 0 wrong; not hit; hit, but the policy hardly.
+        // Cases: a control with no wrong result; no interrupts hit; interrupts hit, but rarely under the policy.
         for (hit, wrong, expected) in [(100, 0, None), (0, 0, None), (100, 50, Some(1.5))] {
             let text = said(
                 "fpu",

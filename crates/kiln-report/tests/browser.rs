@@ -1,4 +1,4 @@
-//! The page in a browser: drawn, legible at any width, light and dark, sorted, and alone with itself.
+//! Tests the page in a browser: it is drawn, legible at any width, light and dark, sortable, and loads nothing else.
 
 mod sample;
 
@@ -14,7 +14,7 @@ use kiln_report::{html, Options, Side};
 use serde_json::{json, Value};
 
 const CHECK: &str = include_str!("browser/check.js");
-/// A browser that has not ended then is ended.
+/// A browser that runs longer is killed.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 fn browser() -> Option<PathBuf> {
@@ -31,7 +31,7 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// A page in a frame: its name, how wide, whether dark, whether its tables are sorted.
+/// A page in a frame: its name, its width, whether it is dark, and whether its tables are sorted.
 struct Frame<'a> {
     name: &'a str,
     page: &'a str,
@@ -40,7 +40,7 @@ struct Frame<'a> {
     sort: bool,
 }
 
-/// What the browser makes of the frames, and what it complains of.
+/// The browser's verdicts on the frames, and its error messages.
 fn look(browser: &Path, frames: &[Frame]) -> (Vec<Value>, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let mut doc = String::from("<!DOCTYPE html><html><head><meta charset=utf-8></head><body>");
@@ -193,7 +193,7 @@ fn the_page_is_legible_and_alone() {
         "{}",
         verdicts[0]["sorted"]
     );
-    // A record, a button: what it saves is the record, to the last digit.
+    // Each record has a button, which saves the record to the last digit.
     let saves = verdicts[0]["saves"].as_array().unwrap();
     let side = &one_side()[0];
     assert_eq!(saves.len(), side.records.len());
@@ -208,14 +208,14 @@ fn the_page_is_legible_and_alone() {
         let name = given["command"].as_str().unwrap().replace(' ', "_");
         assert_eq!(save["name"], format!("{name}.json"));
     }
-    // Of two sides, speed is one picture with both, and the others are there twice.
+    // With two sides, the picture of speed shows both, and the other pictures appear twice.
     assert_eq!(
         verdicts[3]["titles"].as_array().unwrap().len(),
         2 * titles.len() - 3
     );
 }
 
-/// Controls: what the checks above look for is found where it is.
+/// Controls: each fault that the checks above look for is found if present.
 #[test]
 fn faults_of_a_page_are_found() {
     let Some(browser) = browser() else { return };
@@ -288,7 +288,7 @@ fn warnings_come_before_figures_and_each_once() {
     assert_eq!(head.matches("busy: load 3.0").count(), 1);
 }
 
-/// A machine that means harm: every word of its records is markup, and numbers are none.
+/// A malicious machine: every word of its records is markup, and numbers are replaced by text.
 fn hostile() -> Side {
     let evil =
         "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>'\"`${1}<!--";
@@ -318,7 +318,7 @@ fn hostile() -> Side {
 #[test]
 fn no_word_of_a_record_is_markup() {
     let page = html(&[hostile()], &Options::default()).unwrap();
-    // The embedded records and the one script end by these, and nothing else does.
+    // The embedded records and the script contain the only such tags.
     assert_eq!(page.matches("</script>").count(), 2);
     assert_eq!(page.matches("<script").count(), 2);
     assert!(!page.contains("<img") && !page.contains("<!--"));
@@ -326,7 +326,7 @@ fn no_word_of_a_record_is_markup() {
     let back = tempfile::tempdir().unwrap();
     let file = back.path().join("report.html");
     fs::write(&file, &page).unwrap();
-    // Numbers as far as text keeps them.
+    // Numbers compare only as precisely as text stores them.
     let mut given = hostile();
     for record in &mut given.records {
         *record = serde_json::from_str(&record.to_string()).unwrap();
@@ -349,6 +349,6 @@ fn a_page_has_a_limit_and_says_what_it_leaves_out() {
     let page = html(&[side.clone()], &Options::default()).unwrap();
     assert!(page.len() < 2 << 20, "{}", page.len());
     assert_eq!(page.matches("too large for this page").count(), 1);
-    // The others are still in it.
+    // The other records are still in the page.
     assert!(page.contains("\"command\":\"ctrlq\"") && !page.contains("\"command\":\"speed\""));
 }

@@ -1,4 +1,4 @@
-//! A line for each row, of whatever record (RFC 4180).
+//! Exports any records as CSV, with one line per row (RFC 4180).
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::record;
 use crate::side::Side;
 
-/// All rows: the side, the command and the seed, then every field that any row has; empty where a row has none.
+/// All rows: side, command and seed, then every field that any row has. A field that a row lacks is empty.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let all = || {
         sides.iter().flat_map(|side| {
@@ -42,7 +42,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(String::from_utf8(bytes).expect("lines are texts"))
 }
 
-/// What names a row first, then its figures, then the rest by name.
+/// Sort key of a column: first the fields that identify a row, then results, then the rest by name.
 fn place(name: &str) -> usize {
     let keys = row_types().iter().flat_map(RowType::keys);
     let figures = row_types().iter().flat_map(RowType::figures);
@@ -50,7 +50,7 @@ fn place(name: &str) -> usize {
     found.unwrap_or(usize::MAX)
 }
 
-/// `x_9` before `x_10`.
+/// Sort key of a field name that puts `x_9` before `x_10`.
 fn number_last(name: &str) -> (String, u64) {
     match name.rsplit_once('_') {
         Some((head, tail)) => match tail.parse() {

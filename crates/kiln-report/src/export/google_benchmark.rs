@@ -1,6 +1,7 @@
-//! What google-benchmark's `--benchmark_out` writes, so that whatever reads that reads this.
+//! Exports the format of google-benchmark's `--benchmark_out`, so that programs for that format can read Kiln's
+//! results.
 //!
-//! The fields are those of its user guide ("Output Formats") and of what its `tools/compare.py` asks for.
+//! The fields are those in its user guide ("Output Formats") and those that its `tools/compare.py` needs.
 
 use kiln_record::{type_of, Field, RowType};
 use serde_json::{json, Value};
@@ -9,7 +10,7 @@ use crate::error::Error;
 use crate::record::{self, number, Row};
 use crate::side::Side;
 
-/// Rows that are a time, in nanoseconds; of several sides the name begins with the side's.
+/// Exports all rows whose result is a time, in nanoseconds. With several sides, each name begins with its side's.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut benchmarks: Vec<Value> = Vec::new();
     for side in sides {
@@ -25,7 +26,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
                     words.insert(0, side.name.clone());
                 }
                 words.extend(kind.key(row, false));
-                // A slash parts what google-benchmark calls arguments.
+                // A slash separates what google-benchmark calls arguments.
                 let words: Vec<String> = words.iter().map(|w| w.replace('/', ":")).collect();
                 benchmarks.push(benchmark(&words.join("/"), benchmarks.len(), ns, kind, row));
             }
@@ -48,7 +49,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Where it was measured. What a record does not say is left out or, where readers insist, empty.
+/// The machine. Facts that the record lacks are left out or, where readers require them, empty.
 fn context(record: &Value) -> Value {
     let host = record::host(record);
     json!({
@@ -93,13 +94,13 @@ fn benchmark(name: &str, index: usize, ns: f64, kind: &RowType, row: &Row) -> Va
     of
 }
 
-/// The field that google-benchmark calls so.
+/// The field that represents `what` of google-benchmark.
 fn called<'a>(kind: &'a RowType, what: &str) -> Option<&'a Field> {
     let is = |f: &&Field| f.benchmark.as_deref() == Some(what);
     kind.fields.iter().find(is)
 }
 
-/// Nanoseconds of one operation: as measured, or cycles at the core's clock.
+/// Nanoseconds per operation: as measured, or converted from cycles at the core's clock.
 fn time(kind: &RowType, row: &Row, hz: Option<f64>) -> Option<f64> {
     let bytes = || kind.keys().find(|f| f.unit.as_deref() == Some("bytes"));
     let (field, times) = match called(kind, "real_time") {

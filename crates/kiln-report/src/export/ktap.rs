@@ -1,4 +1,4 @@
-//! Checks as the kernel's tools take them.
+//! Exports checks as KTAP, which the kernel's tools read.
 
 use kiln_record::view::{all_hold, Check, Term};
 use kiln_record::{type_of, RowType};
@@ -11,7 +11,7 @@ use crate::record::{self, word, Row};
 use crate::side::Side;
 use crate::verdict::has_power;
 
-/// All rows that are checks.
+/// Exports all rows that are checks.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut lines: Vec<(String, Verdict, String)> = Vec::new();
     for side in sides {
@@ -64,7 +64,7 @@ fn judge(kind: &RowType, check: &Check, row: &Row) -> (Verdict, String) {
         let why = why.map_or_else(|| skipped.join(", "), str::to_string);
         return (Verdict::Skip(why), String::new());
     }
-    // Rows with nothing to lose need no power.
+    // Rows in which nothing could be lost need no statistical power.
     let loss = kind.view.loss.as_ref();
     let loss = loss.filter(|loss| !loss.together && all_hold(&loss.only, row));
     let verdict = match loss.is_some_and(|loss| !has_power(loss, row)) {
@@ -74,7 +74,7 @@ fn judge(kind: &RowType, check: &Check, row: &Row) -> (Verdict, String) {
     (verdict, String::new())
 }
 
-/// `2 failed`, `status crashed`.
+/// A field in words, such as `2 failed` or `status crashed`.
 fn say(kind: &RowType, name: &str, row: &Row) -> String {
     let heading = kind.field(name).map_or(name, |f| &f.heading);
     match row.get(name).unwrap_or(&Value::Null) {

@@ -1,4 +1,4 @@
-//! Tables that a mail, a commit message and a browser show alike.
+//! Exports tables as Markdown that reads alike in a mail, a commit message and a browser.
 
 use crate::error::Error;
 use crate::group::groups;
@@ -6,8 +6,8 @@ use crate::record;
 use crate::side::Side;
 use crate::table::{self, Cell, Table};
 
-/// Each side's machine, then each kind's tables, then the commands. No line begins with `#`, which git takes for a
-/// comment.
+/// Each side's machine, then the tables of each row type, then the commands. No line begins with `#`, which git would
+/// treat as a comment.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let names: Vec<String> = sides.iter().map(|s| s.name.clone()).collect();
     let mut out = String::new();
@@ -44,7 +44,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
             out.push_str(&drawn(&one));
         }
         for &(s, r) in &group.from {
-            // What a code span holds is not escaped, so it must not end it.
+            // Text in a code span is not escaped, so it must not contain a backtick.
             let again = record::repeat_command(&sides[s].records[r]).replace('`', "'");
             out.push_str(&format!("\n`{}`\n", again.replace(char::is_control, " ")));
         }
@@ -52,7 +52,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(out)
 }
 
-/// Columns of one width, so that it can be read as it is.
+/// Draws a table with columns of constant width, so that the source is readable too.
 fn drawn(table: &Table) -> String {
     let heads: Vec<String> = table.columns.iter().map(|c| escaped(&c.head)).collect();
     let text = |cell: &Cell| escaped(&cell.brief());
@@ -97,13 +97,13 @@ fn drawn(table: &Table) -> String {
     out
 }
 
-/// What would be markup is a word.
+/// Escapes characters that would be markup.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {
             '|' | '\\' | '`' | '*' | '_' | '<' | '>' | '[' | ']' => {
-                // An underscore inside a word is one.
+                // An underscore inside a word is not markup.
                 if c != '_' {
                     out.push('\\');
                 }

@@ -1,4 +1,4 @@
-//! What other tools read.
+//! Export formats for other tools.
 
 mod csv;
 mod google_benchmark;
@@ -10,21 +10,21 @@ use std::str::FromStr;
 use crate::error::Error;
 use crate::side::Side;
 
-/// A form that other tools read.
+/// A format that other tools read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// RFC 4180.
     Csv,
     /// Tables for a commit message or a mail.
     Markdown,
-    /// What google-benchmark's `--benchmark_out` writes.
+    /// The format of google-benchmark's `--benchmark_out`.
     GoogleBenchmark,
-    /// The kernel's test anything protocol.
+    /// The Kernel Test Anything Protocol.
     Ktap,
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Format; 4] = [
         Format::Csv,
         Format::Markdown,
@@ -32,7 +32,7 @@ impl Format {
         Format::Ktap,
     ];
 
-    /// As flags have it.
+    /// The name in flags.
     pub fn name(self) -> &'static str {
         match self {
             Format::Csv => "csv",
@@ -42,7 +42,7 @@ impl Format {
         }
     }
 
-    /// All rows in this form.
+    /// All rows in this format.
     pub fn text(self, sides: &[Side]) -> Result<String, Error> {
         match self {
             Format::Csv => csv::text(sides),

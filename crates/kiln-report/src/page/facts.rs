@@ -1,4 +1,4 @@
-//! What is over and under the figures: machines, headlines, notes, the records themselves.
+//! The parts of the page around the results: machines, warnings, headlines, and the records themselves.
 
 use kiln_record::{machine_facts, Field};
 use maud::{html, Markup};
@@ -9,7 +9,7 @@ use crate::number::{short, value};
 use crate::record::{self, number, word, Row};
 use crate::side::Side;
 
-/// A column of facts for each side.
+/// A column with facts about each side's machine.
 pub(super) fn machines(sides: &[Side]) -> Markup {
     let first = |side: &Side| side.records.first().cloned().unwrap_or_default();
     let records: Vec<Value> = sides.iter().map(first).collect();
@@ -44,7 +44,7 @@ pub(super) fn machines(sides: &[Side]) -> Markup {
     }
 }
 
-/// A fact as people read it.
+/// A fact, formatted for people.
 fn show(fact: &Field, record: &Value) -> String {
     match (record::fact(record, &fact.name), fact.unit.as_deref()) {
         (None, _) => "-".to_string(),
@@ -52,7 +52,7 @@ fn show(fact: &Field, record: &Value) -> String {
             .as_f64()
             .map_or("-".to_string(), |hz| format!("{} GHz", short(hz / 1e9))),
         (Some(v), Some(unit)) => format!("{} {unit}", value(v)),
-        // What a CPU is not affected by costs nothing.
+        // Vulnerabilities that do not affect the CPU need no mitigation and cost nothing.
         (Some(Value::Object(all)), None) => {
             let on = all.iter().filter(|(_, v)| value(v) != "Not affected");
             let on: Vec<String> = on.map(|(k, v)| format!("{k}: {}", value(v))).collect();
@@ -66,10 +66,11 @@ fn show(fact: &Field, record: &Value) -> String {
     }
 }
 
-/// With this a note begins that says why not to trust figures too far.
+/// Prefix of notes that say why results are less reliable.
 const WARNING: &str = "warning: ";
 
-/// What disturbed the figures, each kind once for a side, before anyone reads them. All of them stand with the records.
+/// The disturbances of the measurements, above the results: each kind once per side. All of them are also listed with
+/// the records.
 pub(super) fn warnings(sides: &[Side]) -> Markup {
     let mut all: Vec<String> = Vec::new();
     for side in sides {
@@ -90,14 +91,14 @@ pub(super) fn warnings(sides: &[Side]) -> Markup {
     html! {
         @if !all.is_empty() {
             div.warnings role="note" {
-                b { "Read these figures with care" }
+                b { "Interpret these results with care" }
                 ul { @for line in &all { li { (line) } } }
             }
         }
     }
 }
 
-/// The survey's, where there is one: the answers before anything else.
+/// The headlines of surveys, which come before everything else.
 pub(super) fn headlines(groups: &[Group], names: &[String]) -> Markup {
     let survey = groups
         .iter()
@@ -141,7 +142,7 @@ pub(super) fn headlines(groups: &[Group], names: &[String]) -> Markup {
     }
 }
 
-/// A unit of a field's name as people write it.
+/// The usual notation for the unit in a field's name.
 fn unit(name: &str) -> &str {
     match name {
         "mb_per_s" => "MB/s",
@@ -215,7 +216,7 @@ mod tests {
             two.contains("(312f00c, ") && two.contains("(925cf9c, "),
             "{two}"
         );
-        // A record from before it had them claims neither.
+        // A record from before these facts existed claims neither.
         let old = machines(&[side("a", None)]).into_string();
         assert!(old.contains(">0.1.0<") && !old.contains("2026"), "{old}");
     }

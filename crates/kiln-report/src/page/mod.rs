@@ -1,4 +1,4 @@
-//! The page: one file that needs nothing else, for screens of any width, for paper, and without its script.
+//! The page: one self-contained file for screens of any width and for print, which also works without its script.
 
 mod facts;
 mod section;
@@ -12,21 +12,19 @@ use crate::error::Error;
 use crate::group::groups;
 use crate::side::{embedded, Side};
 
-/// What a page may have at most.
+/// Maximum size of a page, in bytes.
 pub(crate) const MOST_BYTES: usize = 2 << 20;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// How the page is made.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Over it; if none, what is in it.
+    /// Heading of the page; by default, it lists what the page contains.
     pub title: Option<String>,
 }
 
-/// The page: one self-contained file. Records that would make it larger than 2 MB are not in it, the largest first;
-/// the page says so.
+/// The page: one self-contained file. If it would exceed 2 MB, the largest records are left out, and the page says so.
 pub fn html(sides: &[Side], options: &Options) -> Result<String, Error> {
     if sides.iter().all(|s| s.records.is_empty()) {
         return Err(Error::new(
@@ -40,7 +38,7 @@ pub fn html(sides: &[Side], options: &Options) -> Result<String, Error> {
         if page.len() <= MOST_BYTES {
             return Ok(page);
         }
-        // By its place in `sides`: what was taken out of `kept` is null there.
+        // Indexed by position in `sides`: records removed from `kept` are null there.
         let all = kept.iter().enumerate().flat_map(|(s, side)| {
             let sized = side.records.iter().enumerate();
             sized.map(move |(r, record)| (record.to_string().len(), s, r))
@@ -55,7 +53,7 @@ pub fn html(sides: &[Side], options: &Options) -> Result<String, Error> {
     }
 }
 
-/// A source of the content security policy: this text and no other.
+/// A source for the content security policy that permits this exact text.
 fn only(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }

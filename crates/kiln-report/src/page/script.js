@@ -3,7 +3,7 @@
   const root = document.documentElement;
   root.classList.add('js');
 
-  // Tables: a click on a head sorts by it, a second one the other way round.
+  // Tables: a click on a column head sorts by it, a second click reverses the order.
   const value = (cell) => {
     if (!cell) return null;
     if (cell.dataset.v !== undefined) return Number(cell.dataset.v);
@@ -28,7 +28,7 @@
         for (const h of heads) h.removeAttribute('aria-sort');
         head.setAttribute('aria-sort', down ? 'descending' : 'ascending');
         const rows = [...table.tBodies[0].rows].map((row) => [value(row.cells[n]), row]);
-        // What has no figure stays below, whichever way.
+        // Rows without a value stay at the bottom in both orders.
         rows.sort(([a], [b]) => {
           if (a === null || b === null) return (a === null) - (b === null);
           return down ? compare(b, a) : compare(a, b);
@@ -38,7 +38,7 @@
     });
   }
 
-  // Light or dark: as the system has it, until the reader says otherwise.
+  // Light or dark: follows the system until the reader chooses.
   const theme = document.getElementById('theme');
   const dark = () => root.dataset.theme
     ? root.dataset.theme === 'dark'
@@ -51,9 +51,9 @@
   });
   name();
 
-  // Records: out of the page into a file.
+  // Records: a button saves one from the page to a file.
   const kept = document.getElementById('kiln-records');
-  // A seed has more digits than a number here: what a browser can keep as it was written, it does.
+  // A seed has more digits than a JavaScript number can hold. Browsers with JSON.rawJSON keep the original digits.
   const exact = (key, v, context) => JSON.rawJSON && context && typeof v === 'number' && !Number.isSafeInteger(v)
     ? JSON.rawJSON(context.source) : v;
   const sides = kept ? JSON.parse(kept.textContent, exact).sides : [];
@@ -72,7 +72,7 @@
     });
   }
 
-  // Paper has no clicks: all is open on it.
+  // Paper cannot be clicked: open everything before printing.
   const shut = [];
   addEventListener('beforeprint', () => {
     for (const d of document.querySelectorAll('details:not([open])')) {

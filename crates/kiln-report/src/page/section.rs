@@ -1,4 +1,4 @@
-//! A question: what it is, its pictures, its tables, its commands.
+//! The section about one row type: description, pictures, tables, commands.
 
 use maud::{html, Markup};
 
@@ -9,17 +9,16 @@ use crate::side::Side;
 use crate::table::{self, Table};
 use crate::verdict;
 
-/// Longer tables are opened by who wants them.
+/// Tables with more rows are initially closed.
 const LONG: usize = 24;
-/// And what is beyond this is in the record only.
+/// Rows beyond this number are in the record only.
 const MOST_ROWS: usize = 1200;
 
-/// Pictures of a side; more would not be looked at.
+/// Maximum number of pictures per side.
 const MOST_PICTURES: usize = 24;
-/// Pictures that everybody sees.
+/// Pictures shown initially; the reader can open the rest.
 const FIRST: usize = 12;
 
-/// The section of a group.
 pub(super) fn draw_section(group: &Group, sides: &[Side], names: &[String]) -> Markup {
     let kind = group.kind;
     let tables = table::make_tables(group, names);
@@ -71,7 +70,7 @@ pub(super) fn draw_section(group: &Group, sides: &[Side], names: &[String]) -> M
     }
 }
 
-/// What each side's rows say of lost state.
+/// The verdict on lost state for each side that has one.
 fn verdicts(group: &Group) -> Vec<(usize, String)> {
     let of = |side: usize| Some((side, verdict::lost_state(group.kind, &group.rows[side])?));
     group.sides().filter_map(of).collect()
@@ -88,7 +87,7 @@ fn rows(n: usize) -> String {
     }
 }
 
-/// Figures stand to the right; short words are not broken.
+/// CSS class of a table cell: numbers are aligned to the right, short words are not broken.
 fn look(numeric: bool, text: &str) -> Option<&'static str> {
     match numeric {
         true => Some("n"),
@@ -96,7 +95,7 @@ fn look(numeric: bool, text: &str) -> Option<&'static str> {
     }
 }
 
-/// A table, sortable with the script.
+/// A table, which the script can sort.
 fn draw(table: &Table, label: &str) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(label) {

@@ -1,4 +1,4 @@
-//! Where values lie, and which of them have a word.
+//! Axes: positions of values, and tick labels.
 
 use super::canvas::{width, FONT};
 
@@ -13,7 +13,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// From nothing to `most`, or to the round figure above it.
+    /// A linear scale from 0 to `most`, rounded up.
     pub(super) fn linear(most: f64, from: f64, to: f64) -> Axis {
         let most = if most > 0.0 && most.is_finite() {
             most
@@ -30,11 +30,11 @@ impl Axis {
         }
     }
 
-    /// By logarithms, from `low` to `high`.
+    /// A logarithmic scale from `low` to `high`.
     pub(super) fn log(low: f64, high: f64, from: f64, to: f64) -> Axis {
         let good = low > 0.0 && high.is_finite() && high >= low;
         let (low, high) = if good { (low, high) } else { (1.0, 10.0) };
-        // A single value lies in the middle of something.
+        // Widen the range around a single value.
         let (low, high) = match high / low < 1.2 {
             true => (low / 1.5, high * 1.5),
             false => (low, high),
@@ -48,7 +48,7 @@ impl Axis {
         }
     }
 
-    /// Where a value is; one beyond the ends is at the end.
+    /// Position of a value; values beyond an end are placed at that end.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = match self.log {
             true if value <= 0.0 => 0.0,
@@ -112,7 +112,7 @@ impl Axis {
         values.into_iter().step_by(every.unwrap_or(1)).collect()
     }
 
-    /// Of these values, with their words, those whose words do not touch: the first, and then each that fits; nothing
+    /// Of these values with labels, those whose labels do not overlap: the first, then each that fits. None extends
     /// beyond `end`.
     pub(super) fn worded(
         &self,
@@ -135,7 +135,7 @@ impl Axis {
     }
 }
 
-/// A round step, five to ten of them in `most`.
+/// A round step that divides `most` into five to ten parts.
 fn step(most: f64) -> f64 {
     let power = 10f64.powf((most / 5.0).log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|s| s * power);

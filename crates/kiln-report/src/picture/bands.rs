@@ -1,4 +1,4 @@
-//! Distributions of times, one above the other: where they lie, and the few that take long.
+//! Distributions of times, one below the other: where most values are, and the few long ones.
 
 use super::axis::Axis;
 use super::canvas::{colour, n, width, Picture, FONT, LEADING, WIDTH};
@@ -7,41 +7,40 @@ use crate::number::micros;
 const BARE: f64 = 24.0;
 const TALL: f64 = 46.0;
 
-/// One distribution, microseconds.
+/// One distribution, in microseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Band {
-    /// What it is of.
+    /// The name of what was measured.
     pub name: String,
-    /// From, to, how many.
+    /// Buckets: lower bound, upper bound, count.
     pub counts: Vec<(f64, f64, f64)>,
     /// The median.
     pub p50: Option<f64>,
-    /// Which of the long ones is marked, and what it is called.
+    /// The marked tail value, such as a high percentile.
     pub tail: Option<f64>,
-    /// The longest.
+    /// The maximum.
     pub max: Option<f64>,
-    /// The same tail of pure arithmetic, or whatever else it stands beside.
+    /// The same tail for comparison, such as that of pure arithmetic.
     pub beside: Option<f64>,
 }
 
-/// What is drawn.
+/// A picture of distributions.
 pub struct Bands<'a> {
-    /// Over it.
     pub title: String,
-    /// What is measured.
+    /// The measured quantity.
     pub unit: &'a str,
-    /// What the tail is called.
+    /// Name of the tail value.
     pub tail: &'a str,
-    /// What `beside` is called.
+    /// Name of the comparison value.
     pub beside: &'a str,
-    /// A line to hold, and its name.
+    /// A limit and its name.
     pub target: Option<(f64, String)>,
-    /// From above.
+    /// The distributions, from top to bottom.
     pub bands: Vec<Band>,
 }
 
 impl Bands<'_> {
-    /// Draws it. None without a figure.
+    /// Draws the picture; `None` if there is nothing to draw.
     pub fn draw(&self) -> Option<Picture> {
         let shown: Vec<&Band> = self
             .bands
@@ -80,7 +79,7 @@ impl Bands<'_> {
         });
         picture.about = format!("{}. {}.", self.unit, said.collect::<Vec<_>>().join("; "));
         let head = self.tail;
-        // Histograms alone have no column of figures.
+        // Plain histograms have no column of numbers.
         let none = if head.is_empty() { "" } else { "-" };
         let figures: Vec<String> = shown
             .iter()
@@ -117,7 +116,7 @@ impl Bands<'_> {
                 1.3,
                 "5 3",
             );
-            // On the side where there is room, and clear of the tail's head.
+            // Put the label on the side with room, clear of the tail's heading.
             let half = width(name, FONT) / 2.0;
             let most = WIDTH - 2.0 - width(head, FONT) - 6.0 - half;
             picture.label(
@@ -152,7 +151,7 @@ impl Bands<'_> {
         picture.fitted(left - 4.0, middle + 4.0, "end", &band.name, left - 6.0);
         let tallest = band.counts.iter().map(|c| c.2).fold(0.0, f64::max);
         for &(from, to, count) in band.counts.iter().filter(|c| c.2 > 0.0) {
-            // The square root, so that the few long ones are seen beside the many short ones.
+            // Scale by the square root, so that the few long ones are visible next to the many short ones.
             let tall = ((TALL - 26.0) * (count / tallest).sqrt()).max(1.0);
             let (a, b) = (x.at(from), x.at(to));
             let hint = format!(

@@ -1,4 +1,4 @@
-//! Figures side by side, each with its interval: bars from nothing, or dots by logarithms.
+//! Results side by side, each with its interval: bars from zero, or dots on a logarithmic scale.
 
 use super::axis::Axis;
 use super::canvas::{colour, n, width, Picture, FONT, LEADING, WIDTH};
@@ -6,20 +6,18 @@ use crate::number::short;
 
 const ROW: f64 = 21.0;
 
-/// One figure.
 #[derive(Clone, Debug)]
 pub(super) struct Bar {
-    /// What it is of.
+    /// The name of what was measured.
     pub name: String,
-    /// How much.
     pub value: f64,
     /// The ends of its interval.
     pub ends: Option<(f64, f64)>,
-    /// What stands out is filled otherwise.
+    /// Whether the bar is highlighted by a different fill.
     pub marked: bool,
 }
 
-/// Draws them in the order given. None without a figure.
+/// Draws the bars in the order given; `None` if there are none.
 pub(super) fn draw(title: &str, unit: &str, log: bool, bars: &[Bar]) -> Option<Picture> {
     let bars: Vec<&Bar> = bars
         .iter()

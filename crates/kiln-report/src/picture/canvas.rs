@@ -1,28 +1,29 @@
-//! What pictures are made of: words that fit, lines, looks of series.
+//! Elements of pictures: text that fits, lines, and the styles of series.
 
 use maud::{html, Markup, PreEscaped};
 
-/// Of every picture, in its own units: what a phone has.
+/// Width of every picture in its own units; fits a phone's screen.
 pub(super) const WIDTH: f64 = 360.0;
-/// Of all but titles.
+/// Font size of all text except titles.
 pub(super) const FONT: f64 = 11.0;
-/// Of titles.
+/// Font size of titles.
 const TITLE: f64 = 12.5;
-/// The widest that a usual typeface draws a usual character, in parts of its size; and a wide one.
+/// Upper bound for the width of a usual character in a usual typeface, relative to the font size; and the width of a
+/// wide character.
 const EM: f64 = 0.64;
 const WIDE: f64 = 1.02;
-/// Beside each other in a file.
+/// Maximum number of pictures side by side in a file.
 const MOST_COLUMNS: usize = 3;
 const FAMILY: &str = "system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif";
-/// Between lines of text.
+/// Distance between lines of text.
 pub(super) const LEADING: f64 = 15.0;
 
-/// Colours where no page sets them: paper.
+/// Colours for files, where no page sets them: those of a light theme.
 const COLOURS: &str = ":root{--page:#fff;--ink:#1b1b1a;--soft:#595955;--line:#d8d8d2;--grid:#e6e6e0;--shade:#efe9d9;\
     --s0:#0067a5;--s1:#c04a00;--s2:#00765a;--s3:#9a3a8c;--s4:#7a5c00;--s5:#5c5c5c;--s6:#a3243b;--s7:#3b4fa8;\
     --hot:#e06a1c;--good:#3a8fc4}";
 
-/// Ways to draw a line apart from its colour.
+/// Dash patterns, which distinguish lines without colour.
 const DASHES: [&str; 8] = [
     "",
     "7 3",
@@ -34,21 +35,19 @@ const DASHES: [&str; 8] = [
     "6 2 2 2 2 2",
 ];
 
-/// A picture.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// What it shows.
     pub title: String,
-    /// The same for who cannot see it: how to read it, and what it says.
+    /// Text alternative for readers who cannot see the picture: how to read it, and its content.
     pub about: String,
-    /// In its own units.
+    /// Height in the picture's own units.
     pub height: f64,
-    /// What is drawn, in this order.
+    /// The elements, in drawing order.
     pub body: Vec<Markup>,
 }
 
 impl Picture {
-    /// With its title, which is as many lines as it needs. Gives the height where the rest may begin.
+    /// Starts a picture with its title, which may wrap. Its height is where the rest may begin.
     pub fn new(title: &str) -> Picture {
         let mut picture = Picture {
             title: title.to_string(),
@@ -66,12 +65,12 @@ impl Picture {
         picture
     }
 
-    /// A word in the colour of words.
+    /// Draws text in the normal colour.
     pub fn label(&mut self, x: f64, y: f64, anchor: &str, text: &str) {
         self.word(x, y, anchor, text, "var(--ink)");
     }
 
-    /// A word that stands back.
+    /// Draws text in a subdued colour.
     pub fn soft(&mut self, x: f64, y: f64, anchor: &str, text: &str) {
         self.word(x, y, anchor, text, "var(--soft)");
     }
@@ -82,7 +81,7 @@ impl Picture {
         });
     }
 
-    /// A word that is cut to fit; who points at it sees all of it.
+    /// Draws text shortened to fit; a tooltip shows all of it.
     pub(crate) fn fitted(&mut self, x: f64, y: f64, anchor: &str, text: &str, room: f64) {
         let cut = fit(text, room, FONT);
         let whole = (cut != text).then_some(text);
@@ -94,7 +93,7 @@ impl Picture {
         });
     }
 
-    /// Lines of soft text below all there is.
+    /// Adds lines of subdued text at the bottom.
     pub fn note(&mut self, text: &str) {
         for line in wrapped(text, WIDTH - 4.0, FONT) {
             self.height += LEADING;
@@ -103,7 +102,7 @@ impl Picture {
         }
     }
 
-    /// A path.
+    /// Draws a path.
     pub fn path(&mut self, d: &str, stroke: &str, width: f64, dash: &str) {
         self.body.push(html! {
             path d=(d) fill="none" stroke=(stroke) stroke-width=(width) stroke-dasharray=[(!dash.is_empty()).then_some(dash)]
@@ -111,7 +110,7 @@ impl Picture {
         });
     }
 
-    /// A rectangle; who points at it reads `hint`.
+    /// Draws a rectangle with the tooltip `hint`.
     pub(crate) fn rect(
         &mut self,
         at: (f64, f64),
@@ -128,7 +127,7 @@ impl Picture {
         });
     }
 
-    /// A marker of a series.
+    /// Draws a marker of a series.
     pub fn marker(&mut self, series: usize, x: f64, y: f64, hint: &str) {
         self.body.push(html! {
             path d=(shape(series, x, y)) fill=(colour(series)) stroke="var(--page)" stroke-width="0.7" {
@@ -137,7 +136,7 @@ impl Picture {
         });
     }
 
-    /// For a page.
+    /// The picture as an element of a page.
     pub fn inline(&self) -> Markup {
         let view = format!("0 0 {WIDTH} {}", n(self.height));
         html! {
@@ -154,7 +153,7 @@ impl Picture {
     }
 }
 
-/// Pictures in a file of their own, beside and below each other, with a note at the end.
+/// A file with these pictures in a grid, and a note at the end.
 pub fn sheet(pictures: &[Picture], note: &str) -> String {
     let columns = (1..MOST_COLUMNS).find(|c| c * c >= pictures.len());
     let columns = columns.unwrap_or(MOST_COLUMNS);
@@ -189,7 +188,7 @@ pub fn sheet(pictures: &[Picture], note: &str) -> String {
     svg.into_string() + "\n"
 }
 
-/// A coordinate.
+/// Formats a coordinate.
 pub(super) fn n(x: f64) -> String {
     let text = format!("{x:.1}");
     match text.strip_suffix(".0") {
@@ -202,7 +201,7 @@ fn n2(x: f64) -> String {
     format!("{x:.2}")
 }
 
-/// How wide a text is at most.
+/// Upper bound for the width of a text.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(wide).sum::<f64>() * size
 }
@@ -215,7 +214,7 @@ fn wide(c: char) -> f64 {
     }
 }
 
-/// Cut to fit, in the middle: names begin with what and end with how.
+/// Shortens text in the middle to fit, because the beginning and the end of a name say most.
 pub(super) fn fit(text: &str, room: f64, size: f64) -> String {
     if width(text, size) <= room + 0.01 {
         return text.to_string();
@@ -223,7 +222,7 @@ pub(super) fn fit(text: &str, room: f64, size: f64) -> String {
     let chars: Vec<char> = text.chars().collect();
     let (mut head, mut tail) = (0, 0);
     let mut left = room / size - WIDE;
-    // One from either end in turn, while there is room.
+    // Keep characters from both ends in turn while there is room.
     while head + tail < chars.len() {
         let next = match head <= tail {
             true => chars[head],
@@ -244,7 +243,7 @@ pub(super) fn fit(text: &str, room: f64, size: f64) -> String {
     cut
 }
 
-/// Lines that fit.
+/// Breaks text into lines that fit.
 pub(super) fn wrapped(text: &str, room: f64, size: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -260,17 +259,15 @@ pub(super) fn wrapped(text: &str, room: f64, size: f64) -> Vec<String> {
     lines
 }
 
-/// Of a series.
 pub(super) fn colour(series: usize) -> String {
     format!("var(--s{})", series % 8)
 }
 
-/// Of a series.
 pub(super) fn dash(series: usize) -> &'static str {
     DASHES[series % DASHES.len()]
 }
 
-/// Circle, square, triangle, diamond, triangle downwards, plus, bar, hexagon.
+/// Marker of a series: circle, square, triangle, diamond, triangle downwards, plus, bar, hexagon.
 fn shape(series: usize, x: f64, y: f64) -> String {
     let polygon = |points: &[(f64, f64)]| {
         let mut d = String::new();

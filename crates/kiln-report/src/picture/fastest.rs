@@ -9,7 +9,7 @@ use crate::group::split;
 use crate::number::short;
 use crate::record::{number, word, Row};
 
-/// Whose an implementation is; the first is drawn first.
+/// Where an implementation comes from, in drawing order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Origin {
     Kiln,
@@ -25,7 +25,7 @@ fn origin(provider: &str) -> Origin {
     }
 }
 
-/// How well a row fits a picture: the greatest is shown.
+/// How well a row matches the preferences; the greatest rank is shown.
 fn rank(prefer: &[Term], row: &Row) -> Vec<u64> {
     let rank = |term: &Term| match number(row, &term.field) {
         Some(n) => n as u64,
@@ -34,7 +34,7 @@ fn rank(prefer: &[Term], row: &Row) -> Vec<u64> {
     prefer.iter().map(rank).collect()
 }
 
-/// One picture: the best of each provider on each side, of those `rows` that are most wanted.
+/// One picture: the best series of each provider on each side, among the rows with the highest rank.
 pub(super) fn draw(
     kind: &RowType,
     view: &Fastest,
@@ -42,7 +42,7 @@ pub(super) fn draw(
     sides: &[Vec<&Row>],
     names: &[String],
 ) -> Option<Picture> {
-    // Of several with one rank, the first.
+    // If several rows have the same rank, take the first.
     let best = rows.iter().rev().max_by_key(|r| rank(&view.prefer, r))?;
     let shared = kind.view.each.iter().chain(&view.prefer);
     let shared: Vec<&str> = shared.map(|term| term.field.as_str()).collect();
@@ -63,13 +63,14 @@ pub(super) fn draw(
                 }
             }
         }
-        // Kiln first, then trees, then libraries; of several machines the libraries would be too much.
+        // Kiln first, then trees, then libraries. With several machines, libraries are left out to limit the number of
+        // lines.
         let mut providers = split(&rows, |r| {
             family(word(r, &view.provider).unwrap_or("-")).to_string()
         });
         providers.sort_by_key(|(name, _)| origin(name));
         for (provider, mut rows) in providers {
-            // Functions for several messages at a time are shown only for providers that have no others.
+            // Functions that process several messages at a time are shown only for providers without other functions.
             let aside = rows.iter().all(|r| view.aside.holds(r));
             rows.retain(|r| view.aside.holds(r) == aside);
             let whose = origin(&provider);
@@ -83,7 +84,7 @@ pub(super) fn draw(
                 format!(", {} at {:.0} B", short(p.y), p.x)
             });
             let words = kind.describe(rows[0], std::slice::from_ref(&view.aside));
-            // The figure is not what is cut.
+            // Put the number where the name is not shortened.
             let tail = [vec![last], words].concat().join(", ");
             let mut name = match sides.len() {
                 1 => String::new(),
@@ -93,7 +94,7 @@ pub(super) fn draw(
                 name.push_str(&format!("{provider} "));
             }
             let room = WIDTH - 40.0 - width(&tail, FONT);
-            // A side looks the same in all pictures, whatever the others lack.
+            // A side has the same style in all pictures, even if other sides are missing.
             let series = match (sides.len(), whose) {
                 (1, _) => lines.len(),
                 (_, Origin::Kiln) => side,
@@ -132,7 +133,7 @@ pub(super) fn draw(
     .draw()
 }
 
-/// The series that is fastest with long messages, by its name, and its line.
+/// The series that is fastest for long messages: its name and its line.
 fn fastest(kind: &RowType, view: &Fastest, rows: &[&Row]) -> Option<(String, Vec<Point>)> {
     let interval = kind.field(&view.y).and_then(|f| f.interval.as_ref());
     let series = split(rows, |r| kind.describe(r, &kind.view.name).join(", "));

@@ -1,30 +1,29 @@
-//! A map of figures: the hotter, the farther from the best; each says its figure, too.
+//! A heat map of results: cells farther from the best are hotter. Each cell also shows its number.
 
 use super::canvas::{n, width, wrapped, Picture, FONT, LEADING, WIDTH};
 use crate::number::short;
 
 const ROW: f64 = 19.0;
-/// Beside each other at most.
+/// Maximum number of columns side by side.
 pub(super) const COLUMNS: usize = 5;
-/// A cell is marked from so many times the best of its line on.
+/// A cell is marked if it exceeds the best of its line by this factor.
 const OUTLIER: f64 = 1.5;
 
-/// One cell.
 #[derive(Clone, Debug)]
 pub(super) struct Spot {
-    /// Which line, by its name.
+    /// Name of the cell's line.
     pub line: String,
-    /// Which column.
+    /// Name of the cell's column.
     pub column: String,
-    /// The figure, if there is one.
+    /// The result, if there is one.
     pub value: Option<f64>,
-    /// Else what became of it.
+    /// Otherwise, the reason why there is no result.
     pub status: String,
-    /// More, for who points at it.
+    /// Tooltip.
     pub hint: String,
 }
 
-/// Draws a map, or several below each other's columns where there are many. Empty without a cell.
+/// Draws a map, or several below each other if there are many columns. Empty without cells.
 pub(super) fn draw(title: &str, unit: &str, spots: &[Spot]) -> Vec<Picture> {
     let mut columns: Vec<&str> = Vec::new();
     for spot in spots {
@@ -81,7 +80,7 @@ fn map(title: &str, unit: &str, columns: &[&str], spots: &[Spot], best: f64) -> 
             let size = (wide - 2.0, ROW - 2.0);
             match spot.value {
                 Some(value) => {
-                    // Ten times the best is as hot as it gets.
+                    // The scale ends at ten times the best.
                     let heat = (value / best).log10().clamp(0.0, 1.0);
                     let outlier = value / least > OUTLIER;
                     picture.rect(at, size, "var(--hot)", 0.06 + 0.62 * heat, &spot.hint);

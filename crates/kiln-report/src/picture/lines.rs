@@ -1,4 +1,4 @@
-//! Lines over a plane: by length, over time, by how long.
+//! Line charts: results by length, courses over time, and histograms.
 
 use super::axis::Axis;
 use super::canvas::{colour, dash, n, width, Picture, FONT, LEADING, WIDTH};
@@ -7,37 +7,36 @@ use crate::number::short;
 const RIGHT: f64 = WIDTH - 8.0;
 const TALL: f64 = 180.0;
 
-/// A point, and the ends of its interval.
+/// A point with the ends of its interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
-    /// From left to right.
+    /// Horizontal value.
     pub x: f64,
-    /// Upwards.
+    /// Vertical value.
     pub y: f64,
-    /// Of `y`.
+    /// Interval of `y`.
     pub ends: Option<(f64, f64)>,
 }
 
 impl Point {
-    /// Without an interval.
+    /// A point without an interval.
     pub(super) fn new(x: f64, y: f64) -> Point {
         Point { x, y, ends: None }
     }
 }
 
-/// A line.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// What it is called.
     pub name: String,
-    /// Which look it has; the same series looks the same in all pictures of a question. None: a limit, drawn so.
+    /// Index of its style; the same series has the same style in all pictures of a row type. `None` for a limit, which
+    /// has a style of its own.
     pub series: Option<usize>,
-    /// From left to right.
+    /// Points from left to right.
     pub points: Vec<Point>,
 }
 
 impl Line {
-    /// A series.
+    /// Makes the line of a series.
     pub(super) fn new(name: String, series: usize, points: Vec<Point>) -> Line {
         Line {
             name,
@@ -47,32 +46,31 @@ impl Line {
     }
 }
 
-/// What is drawn.
+/// A line chart.
 pub(super) struct Chart<'a> {
-    /// Over it.
     pub title: String,
-    /// What is upwards.
+    /// Label of the vertical axis.
     pub upwards: &'a str,
-    /// What is from left to right.
+    /// Label of the horizontal axis.
     pub along: &'a str,
-    /// By logarithms: from left to right, and upwards.
+    /// Whether the horizontal and the vertical axis are logarithmic.
     pub log: (bool, bool),
-    /// Lines, the most important first.
+    /// The lines, the most important first.
     pub lines: Vec<Line>,
-    /// Where there are words below, if not at round values.
+    /// Values with labels on the horizontal axis; by default, round values.
     pub stops: Option<Vec<f64>>,
-    /// Words for values from left to right, and upwards.
+    /// Formats of the labels on the horizontal and the vertical axis.
     pub words: (&'a dyn Fn(f64) -> String, &'a dyn Fn(f64) -> String),
-    /// A part from left to right that is shaded, and what it is.
+    /// A shaded horizontal range and its label.
     pub shade: Option<(f64, f64, &'a str)>,
-    /// A line keeps its height until the next point.
+    /// Whether a line keeps its height until the next point.
     pub steps: bool,
-    /// Whether points are marked.
+    /// Whether points have markers.
     pub marked: bool,
 }
 
 impl<'a> Chart<'a> {
-    /// Without lines, on linear scales.
+    /// A chart without lines, with linear axes.
     pub(super) fn new(title: String, along: &'a str, upwards: &'a str) -> Chart<'a> {
         Chart {
             title,
@@ -88,7 +86,7 @@ impl<'a> Chart<'a> {
         }
     }
 
-    /// Draws it. None without two values to draw.
+    /// Draws the chart; `None` with fewer than two values.
     pub(super) fn draw(&self) -> Option<Picture> {
         let all = || self.lines.iter().flat_map(|l| &l.points);
         let good = |v: f64, log: bool| v.is_finite() && (!log || v > 0.0);
@@ -176,7 +174,7 @@ impl<'a> Chart<'a> {
             1.0,
             "",
         );
-        // The most important is drawn over the others.
+        // Drawn in reverse, so that the most important line is on top.
         for line in self.lines.iter().rev() {
             self.line(&mut picture, line, &x, &y);
         }

@@ -1,7 +1,8 @@
-//! Pictures: drawn once, for the page and for files of their own, in one style. `kiln-record`'s views describe them.
+//! Pictures for the page and for separate files, drawn by the same code in the same style. `kiln-record`'s views
+//! describe them.
 //!
-//! Narrow enough for a phone at their own size; wider screens have several beside each other. Colours are the page's
-//! variables. No colour says what a dash, a marker or a word does not say as well.
+//! They are narrow enough for a phone; wider screens show several side by side. Colours are the page's CSS variables.
+//! Anything shown by a colour is also shown by a dash pattern, a marker or a word.
 
 mod axis;
 mod bands;

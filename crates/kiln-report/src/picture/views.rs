@@ -1,4 +1,4 @@
-//! The pictures of a row type, as its view describes them.
+//! Draws the pictures of a row type as its view describes them.
 
 use kiln_record::view::{all_hold, Shape, Term};
 use kiln_record::{row_type, RowType};
@@ -15,7 +15,7 @@ use crate::group::{split, Group};
 use crate::number::{micros, scaled, short};
 use crate::record::{number, word, Row};
 
-/// A group's pictures. Of several sides those of each, or one with all.
+/// A group's pictures. With several sides, either each side's pictures or common ones, depending on the form.
 pub(crate) fn draw_group(group: &Group, names: &[String]) -> Vec<Picture> {
     let (kind, view) = (group.kind, &group.kind.view);
     let mut sides = group.rows.clone();
@@ -44,7 +44,7 @@ pub(crate) fn draw_group(group: &Group, names: &[String]) -> Vec<Picture> {
     pictures
 }
 
-/// The pictures of rows of this type that were just measured.
+/// The pictures of newly measured rows of this type.
 pub fn draw_rows(kind: &str, rows: &[impl Serialize]) -> Vec<Picture> {
     let values: Vec<Value> = rows
         .iter()
@@ -65,7 +65,7 @@ fn label(kind: &RowType, terms: &[Term], row: &Row) -> String {
     kind.describe(row, terms).join(", ")
 }
 
-/// Without the directories of a path.
+/// The last component of a path.
 fn last_part(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
@@ -113,7 +113,7 @@ fn draw(kind: &RowType, shape: &Shape, of: &str, rows: &[&Row]) -> Vec<Picture> 
             beside,
             target,
         } => {
-            // The fields of a histogram have its unit in their names.
+            // The names of a histogram's fields contain its unit.
             let scale = if prefix.ends_with("_ns") { 1e3 } else { 1.0 };
             let band = |r: &&Row| Band {
                 name: name(r),
@@ -191,7 +191,7 @@ fn draw(kind: &RowType, shape: &Shape, of: &str, rows: &[&Row]) -> Vec<Picture> 
             along,
             upwards,
         } => {
-            // Rows that differ only in what follows the first word look the same.
+            // Rows that differ only after the first term of their name have the same style.
             let first = |r: &Row| label(kind, &kind.view.name[..1], r);
             let looks = split(rows, first);
             let line = |r: &&Row| {
@@ -251,21 +251,21 @@ fn draw(kind: &RowType, shape: &Shape, of: &str, rows: &[&Row]) -> Vec<Picture> 
     one.into_iter().collect()
 }
 
-/// A histogram as a line, in per cent, from the first octave with any to the last.
+/// A histogram as a line in per cent, from the first non-empty octave to the last.
 fn outline(counts: &[(f64, f64, f64)]) -> Option<Vec<Point>> {
     let total: f64 = counts.iter().map(|c| c.2).sum();
     let first = counts.iter().position(|c| c.2 > 0.0)?;
     let last = counts.iter().rposition(|c| c.2 > 0.0)?;
     let mut points = Vec::new();
     for &(from, to, count) in &counts[first..=last] {
-        // An octave without any is drawn at the floor, which a logarithm has none of.
+        // An empty octave is drawn at a floor value, since a logarithmic axis has no zero.
         let y = 100.0 * count.max(0.5) / total;
         points.extend([Point::new(from, y), Point::new(to, y)]);
     }
     Some(points)
 }
 
-/// A flat histogram: from, to, how many, in the unit of the bounds.
+/// A histogram's buckets: lower bound, upper bound and count; bounds are in the unit of the fields.
 fn histogram(row: &Row, prefix: &str) -> Vec<(f64, f64, f64)> {
     let bound = |field: &str| -> Option<f64> {
         let bound = field.strip_prefix(prefix)?.strip_prefix("_le_")?;
@@ -351,7 +351,7 @@ mod tests {
         for picture in &pictures {
             let file = super::super::sheet(std::slice::from_ref(picture), "");
             assert!(file.contains(">high load<"), "{file}");
-            // In the plane and in the legend.
+            // Each appears in the chart and in the legend.
             assert_eq!(file.matches("stroke-width=\"1.8\"").count(), 4, "{file}");
         }
     }

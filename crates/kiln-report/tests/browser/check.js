@@ -1,9 +1,9 @@
 'use strict';
-// In the page that holds the pages to be checked, each in a frame: what is wrong with it goes into the document.
+// Runs in a page that loads each page under test in a frame, and writes the faults that it finds into the document.
 
-// Smaller letters are not read.
+// Minimum font size in pixels.
 const LEAST = 9;
-// WCAG 2.2, 1.4.3.
+// Minimum contrast (WCAG 2.2, 1.4.3).
 const CONTRAST = 4.5;
 
 const colour = (text) => {
@@ -45,7 +45,7 @@ const pictures = (view, faults) => {
       if (size < LEAST) say(`'${said}' is ${size.toFixed(1)} px`);
       if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 2)
         say(`'${said}' leaves the picture`);
-      // What is behind it, from the page up.
+      // The background behind it, combined from the page up.
       const [x, y] = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
       let back = page.slice(0, 3);
       for (const rect of rects) {
@@ -58,7 +58,7 @@ const pictures = (view, faults) => {
       if (found < CONTRAST) say(`'${said}' has a contrast of ${found.toFixed(1)}`);
       return {said, box};
     });
-    // Boxes of letters have air above and below.
+    // Text boxes have empty space above and below the letters.
     const air = 2;
     boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
       const [p, q] = [a.box, b.box];
@@ -91,7 +91,7 @@ const sorting = (doc, faults) => {
   return tried;
 };
 
-// What a click on each button would put into a file, and under which name.
+// The content and the file name that a click on each button would save.
 const saved = (view) => {
   const files = [];
   view.Blob = function (parts) { files.push({text: parts.join('')}); };

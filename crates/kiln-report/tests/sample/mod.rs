@@ -1,9 +1,9 @@
-//! Records as commands write them, with figures made up: all questions, many series, long names.
+//! Sample records of all questions, with made-up results, many series and long names.
 
 use kiln_report::Side;
 use serde_json::{json, Map, Value};
 
-/// The records of one machine; `slower` is what its figures are multiplied with.
+/// The records of one machine, with results multiplied by `slower`.
 pub(crate) fn side(name: &str, model: &str, slower: f64) -> Side {
     let of = |command: &str, rows: Vec<Value>| record(command, model, rows);
     let mut bundle = of("survey", survey());
