@@ -1,25 +1,26 @@
-//! The sources of the module, as a table: they go into the program, which needs no checkout to build it.
+//! Generates a table of the module's sources, which are compiled into the program so that it can build the module
+//! without a checkout.
 
 use std::fs;
 use std::path::Path;
 
 use kiln_kbuild::{cipher_list, is_source, Embedded, CIPHER_LIST};
 
-/// Directories of the repository, and what they are called in the module's.
+/// Directories of the repository, and their names in the module.
 const PLACES: [(&str, &str); 3] = [
     ("linux/module", ""),
     ("kernel/ciphers", "kernel/ciphers"),
     ("kernel/include", "kernel/include"),
 ];
 
-/// What the ciphers need besides.
+/// Other files that the ciphers need.
 const FILES: [&str; 3] = [
     "kernel/cpu/feature.c",
     "kernel/lib/string.c",
     "kernel/tiers.def",
 ];
 
-/// Files of this directory with this beginning, too.
+/// Files of this directory whose name begins like this are also included.
 const PATTERNS: (&str, &str) = ("kernel/load", "patterns");
 
 fn main() {

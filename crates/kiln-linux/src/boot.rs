@@ -1,4 +1,4 @@
-//! A bounded boot of user mode Linux: its console line by line, and an end in any case.
+//! A bounded boot of user mode Linux: passes on the console line by line, and always ends the kernel.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,23 +16,23 @@ use crate::console::{self, Line};
 use crate::error::BootEnd;
 use crate::Error;
 
-/// How often it is looked whether someone wants it to end.
+/// Interval at which the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Lines of the console that are kept for the message of a boot that went wrong.
+/// Number of console lines kept for the error message of a failed boot.
 const TAIL: usize = 15;
 
-/// Bytes of a line; a console that sends no newline must not fill memory.
+/// Maximum length of a line in bytes; a console that sends no newline must not fill memory.
 const LONGEST: u64 = 1 << 16;
 
 pub struct Boot<'a> {
-    /// User mode Linux.
+    /// The executable of user mode Linux.
     pub linux: &'a Path,
-    /// With Kiln's init and its orders.
+    /// Archive with Kiln's init and its orders.
     pub initramfs: Vec<u8>,
     /// Such as `256M`.
     pub memory: &'a str,
-    /// Words of the kernel's command line besides.
+    /// Additional words of the kernel's command line.
     pub arguments: &'a [&'a str],
     pub limit: Duration,
     /// Set by Ctrl-C.
@@ -41,9 +41,9 @@ pub struct Boot<'a> {
 
 #[derive(Debug)]
 pub struct Outcome {
-    /// What init said last, if it came so far: 0 if all its orders went well.
+    /// Exit code from init's last line, if it got that far; 0 if all orders succeeded.
     pub exit: Option<i32>,
-    /// From the start of the process to init's first word.
+    /// Time from the start of the process to init's first line.
     pub to_init: Option<Duration>,
     pub took: Duration,
     /// The console's last lines.
@@ -51,10 +51,10 @@ pub struct Outcome {
 }
 
 impl Boot<'_> {
-    /// Boots; each line of the console goes to `line`.
+    /// Boots the kernel and passes each line of the console to `line`.
     ///
     /// # Errors
-    /// It cannot be started, does not end within the limit, or ends before init has said so.
+    /// The kernel cannot be started, does not end within the limit, or ends before init reports its exit.
     pub fn run(&self, line: &mut dyn FnMut(&Line)) -> Result<Outcome, Error> {
         let initramfs = Scratch::new("initramfs")?;
         fs::write(&initramfs.path, &self.initramfs)
@@ -78,25 +78,25 @@ impl Boot<'_> {
         command
             .arg(format!("mem={}", self.memory))
             .arg(format!("initrd={}", initramfs.display()))
-            // The first console is this process's output; it has no input.
+            // The first console is this process's standard output; it has no input.
             .args(["con=null", "con0=null,fd:1", "console=tty0"])
             .args(self.arguments)
-            // Its last words before the console works go there.
+            // Messages from before the console works go to stderr.
             .stderr(Stdio::null());
         command
     }
 }
 
-/// A machine's end in any case.
+/// Supervises a machine and always ends it.
 pub(crate) struct Watch<'a> {
-    /// What it is called in messages.
+    /// The machine's name in messages.
     pub name: &'static str,
     pub limit: Duration,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
-/// Starts it; each line of its output goes to `line`, which says whether it may go on.
+/// Starts the machine and passes each line of its output to `line`, which returns whether to continue.
 pub(crate) fn watch(
     mut command: Command,
     how: &Watch,
@@ -106,7 +106,7 @@ pub(crate) fn watch(
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // Its own processes end with it, and a terminal's signals do not reach them one by one.
+        // Its own processes end with it, and the terminal's signals do not reach them individually.
         .process_group(0);
     let child = command.spawn().map_err(|source| Error::NoStart {
         what: how.name,
@@ -171,13 +171,14 @@ fn failed(how: &Watch, end: BootEnd, outcome: Outcome) -> Error {
     }
 }
 
-/// The process and all it has started.
+/// The process and everything that it has started.
 struct Machine(Child);
 
 impl Machine {
     fn kill(&mut self) {
         let group = libc::pid_t::try_from(self.0.id()).expect("a process id");
-        // SAFETY: a system call without memory of ours. The group is that of the child, which was not waited for yet.
+        // SAFETY: a system call that touches no memory of this process. The group is that of the child, which was not
+        // waited for yet.
         unsafe { libc::kill(-group, libc::SIGKILL) };
     }
 }
@@ -189,7 +190,7 @@ impl Drop for Machine {
     }
 }
 
-/// Lines as they come.
+/// Receives the lines of the child's output as they arrive.
 fn reader(child: &mut Child) -> mpsc::Receiver<Vec<u8>> {
     let output = child.stdout.take().expect("it is piped");
     let (send, lines) = mpsc::channel();
@@ -217,7 +218,7 @@ fn printable(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// A place for a file of this process, which is removed when it is dropped.
+/// A directory for files of this process, removed on drop.
 pub(crate) struct Scratch {
     pub(crate) path: PathBuf,
     _dir: TempDir,
@@ -227,7 +228,7 @@ impl Scratch {
     pub(crate) fn new(name: &str) -> Result<Scratch, Error> {
         let boots = kiln_tree::root()?.join("kiln/linux/boot");
         fs::create_dir_all(&boots).map_err(|e| Error::cache(&boots, e))?;
-        // A socket's path may have 107 bytes: no prefix.
+        // A socket's path has at most 107 bytes, so the directory's name has no prefix.
         let dir = kiln_tree::make_scratch(&boots, "").map_err(|e| Error::cache(&boots, e))?;
         Ok(Scratch {
             path: dir.path().join(name),
@@ -241,7 +242,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A program in place of the kernel.
+    /// A shell script that takes the kernel's place.
     fn machine(script: &str) -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("linux");

@@ -1,4 +1,4 @@
-//! What `kiln linux build` reports.
+//! Rows of `kiln linux build`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

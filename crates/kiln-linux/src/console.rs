@@ -1,6 +1,6 @@
-//! What a booted kernel's console says: lines of Kiln's init (`linux/init/init.c`), and whatever else.
+//! Parses the console of a booted kernel: lines of Kiln's init (`linux/init/init.c`) and everything else.
 
-/// What every line of the init begins with.
+/// Prefix of every line of the init.
 const PREFIX: &str = "kiln:";
 
 /// How an order ended.
@@ -12,12 +12,12 @@ pub enum End {
     Errno(i32),
     /// A program was killed by this signal.
     Signal(i32),
-    /// The init does not know such an order.
+    /// The init does not know the order.
     Unknown,
 }
 
 impl End {
-    /// Whether it went well.
+    /// Whether the order succeeded.
     pub fn well(self) -> bool {
         matches!(self, End::Exit(0) | End::Errno(0))
     }
@@ -26,7 +26,7 @@ impl End {
 /// A line of the console.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
-    /// The init runs, on a kernel of this release for this machine.
+    /// The init runs on a kernel of this release for this machine.
     Start {
         /// As `uname -r`.
         release: String,
@@ -35,39 +35,38 @@ pub enum Line {
     },
     /// An order begins.
     Begin {
-        /// Its line in the file of orders, from 1.
+        /// The number of its line in the file of orders, from 1.
         order: u32,
-        /// The line.
+        /// Text of that line.
         text: String,
     },
-    /// A line of the current order's program, or of the file that it prints.
+    /// A line of output from the current order's program, or of the file that the order prints.
     Out(String),
-    /// The same, of its standard error.
+    /// A line of the program's standard error.
     Err(String),
     /// A message of the kernel.
     Log {
         /// 0 (emergency) to 7 (debug).
         level: u8,
-        /// Since boot.
+        /// Time since boot.
         seconds: f64,
-        /// The message.
         text: String,
     },
     /// Messages of the kernel were lost.
     Lost,
     /// An order ended.
     End { order: u32, how: End },
-    /// All orders are obeyed, or one failed; the machine powers off.
+    /// All orders succeeded, or one failed; the machine powers off.
     Exit(i32),
-    /// Not of the init: boot messages, firmware, a panic.
+    /// A line that is not from the init: boot messages, firmware, a panic.
     Noise(String),
 }
 
-/// Reads a line without its newline. What does not parse is noise: nothing on a console can be trusted.
+/// Parses a line without its newline. Lines that do not parse are noise: nothing on a console can be trusted.
 pub fn line(bytes: &[u8]) -> Line {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches(['\r', '\n']);
-    // A boot message without a newline may stand before the first line.
+    // A boot message without a newline may precede the first line.
     let own = text
         .find(PREFIX)
         .and_then(|at| parse(&text[at + PREFIX.len()..]));

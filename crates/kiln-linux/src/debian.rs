@@ -1,5 +1,5 @@
-//! A stock kernel of Debian's for x86-64: installed, or downloaded by apt and unpacked into the cache. Nothing is
-//! installed.
+//! A stock Debian kernel for x86-64: either installed, or downloaded by apt and unpacked into the cache without
+//! installing it.
 
 use std::cmp::Ordering;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::Error;
 
-/// A kernel, and what a module for it is built against.
+/// A kernel, and the headers to build a module against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// As `uname -r`.
@@ -16,15 +16,15 @@ pub struct Kernel {
     pub image: PathBuf,
     /// A directory for `make -C`.
     pub headers: PathBuf,
-    /// Where its own modules are.
+    /// Directory of the kernel's own modules.
     pub modules: PathBuf,
 }
 
 impl Kernel {
-    /// One of the user's: a bzImage, and the headers or the built tree that it came from.
+    /// A kernel of the user's: a bzImage, and the headers or the built tree that it came from.
     ///
     /// # Errors
-    /// They are not what they must be.
+    /// The image is not a bzImage, or the directory does not contain headers.
     pub fn from_user(image: &Path, headers: &Path) -> Result<Kernel, Error> {
         let head = fs::read(image).map_err(|e| Error::read(image, e))?;
         // Documentation/arch/x86/boot.rst: "HdrS" at 0x202.
@@ -55,12 +55,12 @@ impl Kernel {
         })
     }
 
-    /// Such as 6.12, as far as it can be read.
+    /// The version, such as 6.12, as far as the release can be parsed.
     pub fn version(&self) -> String {
         version(&self.release)
     }
 
-    /// Whether softirqs are kept out of its sections, as from 6.15 on.
+    /// The FPU policy of this kernel; since 6.15, softirqs are kept out of its sections.
     pub fn policy(&self) -> &'static str {
         policy(&self.release)
     }
@@ -73,7 +73,7 @@ pub fn version(release: &str) -> String {
     format!("{}.{}", of(0), of(1))
 }
 
-/// The policy of Kiln's that a kernel of this release has.
+/// The FPU policy of Kiln that corresponds to a kernel of this release.
 pub fn policy(release: &str) -> &'static str {
     match numbers(release)[..] {
         [major, minor, ..] if (major, minor) < (6, 15) => "legacy",
@@ -86,10 +86,10 @@ fn numbers(release: &str) -> Vec<u32> {
     words.map_while(|w| w.parse().ok()).collect()
 }
 
-/// The newest of this version, such as 6.12.
+/// The newest kernel of this version, such as 6.12.
 ///
 /// # Errors
-/// It is neither installed nor known to apt, or the cache cannot be used.
+/// No such kernel is installed or known to apt, or the cache cannot be used.
 pub fn find(version: &str, progress: &dyn Fn(&str)) -> Result<Kernel, Error> {
     if let Some(kernel) = installed(version) {
         return Ok(kernel);
@@ -141,7 +141,7 @@ fn kernel_in(root: &Path, release: &str) -> Kernel {
     }
 }
 
-/// Not the kernels for clouds or real time.
+/// Excludes kernels for clouds and for real time.
 fn is_stock(release: &str, version: &str) -> bool {
     let rest = release
         .strip_prefix(version)
@@ -151,7 +151,7 @@ fn is_stock(release: &str, version: &str) -> bool {
     })
 }
 
-/// 6.1.0-9 before 6.1.0-10.
+/// Orders 6.1.0-9 before 6.1.0-10.
 fn by_number(a: &str, b: &str) -> Ordering {
     let numbers = |s: &str| -> Vec<u64> {
         s.split(|c: char| !c.is_ascii_digit())
@@ -197,7 +197,7 @@ fn releases(said: &str, version: &str) -> Vec<String> {
     let names = said.lines().filter_map(|line| line.split(' ').next());
     names
         .filter_map(|name| name.strip_prefix("linux-image-"))
-        // Of 6.12-amd64 there is nothing in the package but what it depends on.
+        // 6.12-amd64 is a metapackage, which contains only dependencies.
         .filter(|r| is_stock(r, version) && !r[version.len()..].starts_with("-amd64"))
         .map(str::to_owned)
         .collect()
@@ -209,7 +209,7 @@ fn download(cache: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<Kern
         .map_err(|e| Error::cache(cache, e))?;
     fill(dir.path(), release, progress)?;
     let place = cache.join(release);
-    // What an interrupted one has left, or another kiln has finished meanwhile.
+    // Remove the remains of an interrupted download, or what another kiln has finished meanwhile.
     let _ = fs::remove_dir_all(&place);
     fs::rename(dir.path(), &place).map_err(|e| Error::cache(&place, e))?;
     place_headers(&place, release)?;
@@ -240,7 +240,7 @@ fn fill(dir: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<(), Error>
     Ok(())
 }
 
-/// Other headers, and the programs of a build; the compiler is the user's.
+/// Packages with further headers and with the build programs. The compiler is the user's.
 fn needed(depends: &str) -> Vec<String> {
     let names = depends
         .lines()
@@ -251,7 +251,7 @@ fn needed(depends: &str) -> Vec<String> {
         .collect()
 }
 
-/// Their Makefile includes another by its place in an installed system.
+/// The headers' Makefile includes another one by its path on an installed system.
 fn place_headers(root: &Path, release: &str) -> Result<(), Error> {
     let path = root.join(format!("usr/src/linux-headers-{release}/Makefile"));
     let text = fs::read_to_string(&path).map_err(|e| Error::cache(&path, e))?;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The messages say what most variants mean.
+/// The messages explain most variants.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A source tree, the cache or a tool cannot be used.
@@ -35,7 +35,7 @@ pub enum Error {
         place: PathBuf,
         line: String,
     },
-    #[error("'{}' has no arch/um: user mode Linux cannot be built of it", .0.display())]
+    #[error("'{}' has no arch/um: user mode Linux cannot be built from it", .0.display())]
     NoUserMode(PathBuf),
     #[error(
         "user mode Linux of '{}' holds {room} bytes of extended registers, this CPU's take {needed}: name a tree of \
@@ -79,7 +79,9 @@ pub enum Error {
          name a kernel with --kernel and --headers"
     )]
     NoImage(String),
-    #[error("{0}: {1}: this is no Debian; name a kernel with --kernel BZIMAGE --headers DIR")]
+    #[error(
+        "{0}: {1}: this is not a Debian system; name a kernel with --kernel BZIMAGE --headers DIR"
+    )]
     NotDebian(String, #[source] io::Error),
     #[error("{command} failed: {line}: apt-get update, and try again")]
     Apt { command: String, line: String },
@@ -93,7 +95,7 @@ pub enum Error {
     #[error("{program} cannot unpack {name}: install the kernel's package again")]
     PackedModule { program: &'static str, name: String },
 
-    /// A module of Kiln's; `cause` is the compiler's first error, if one was found.
+    /// Kiln's module does not build; `cause` is the compiler's first error, if one was found.
     #[error("{which} does not build against {against}{cause}: the log is {}", log.display())]
     Module {
         which: &'static str,
@@ -121,7 +123,7 @@ pub enum Error {
     NotElf(PathBuf),
     #[error("'{}' is not text", .0.display())]
     NotText(PathBuf),
-    /// ldd does not find a library.
+    /// ldd cannot find a library.
     #[error("{}: {line}", program.display())]
     Libraries { program: PathBuf, line: String },
     #[error("tcrypt has no mode for '{name}': name one of {known}, or a --mode of its own")]
@@ -151,7 +153,7 @@ pub enum Error {
         limit: Duration,
         tail: Vec<String>,
     },
-    /// Init ran, and something that it was to do failed.
+    /// Init ran, but one of its orders failed.
     #[error("{what}; the end of its console is above\n  {}", tail.join("\n  "))]
     Console { what: String, tail: Vec<String> },
     #[error("Kiln's module in Linux {version}, hosted: {fault}")]
@@ -170,7 +172,7 @@ pub enum Error {
     },
     #[error("Linux {0} did not run its full tests: whatever it says passed is not believed")]
     TestsCut(String),
-    /// An answer of the real kernel that is missing or cannot be read.
+    /// An answer of the real kernel is missing or cannot be parsed.
     #[error("{0}")]
     Answer(String),
     #[error("the emulated CPU: {0}")]
@@ -192,14 +194,14 @@ pub enum Error {
     Interrupted,
 }
 
-/// How a boot ended without init's last word.
+/// How a boot ended without init's last line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootEnd {
-    /// It ran longer than it may.
+    /// It exceeded its time limit.
     TimeLimit,
-    /// The process ended.
+    /// The process ended by itself.
     Early,
-    /// It printed something that makes the rest worthless.
+    /// It printed something that makes the remaining output worthless.
     Useless,
 }
 
@@ -230,7 +232,7 @@ impl From<kiln_tree::Error> for Error {
     fn from(e: kiln_tree::Error) -> Error {
         match e {
             kiln_tree::Error::Interrupted => Error::Interrupted,
-            // What compiles Kiln's module for a hosted tree is in this crate.
+            // The code that compiles Kiln's module for a hosted tree is in this crate.
             kiln_tree::Error::Guest(e) => match e.downcast() {
                 Ok(e) => *e,
                 Err(e) => Error::Tree(kiln_tree::Error::Guest(e)),

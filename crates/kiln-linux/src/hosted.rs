@@ -1,5 +1,6 @@
-//! The same judge without a boot: Kiln's module as an object of a hosted tree, whose own crypto API it registers with
-//! and whose own testmgr tests it, on the emulated CPU, while interrupts come. What passed is tried in softirqs, too.
+//! The module's tests without a boot. Kiln's module is linked into a hosted tree, registers with the tree's own crypto
+//! API, and is tested by the tree's own testmgr on the emulated CPU while interrupts occur. Drivers that pass are also
+//! tried in softirqs.
 
 use std::ffi::{c_char, CString, OsString};
 use std::fs;
@@ -23,10 +24,10 @@ use crate::module;
 use crate::selftest::{select_impls, Heard, Outcome, Row};
 use crate::Error;
 
-/// The module's object, and its directory in the tree's cache.
+/// Name of the module's object, and of its directory in the tree's cache.
 const NAME: &str = "ciphers";
 
-/// What the module calls something, and what it is called in an image. `kiln_glue_` is what an image keeps.
+/// Names in the module, and their names in an image, which keeps symbols that begin with `kiln_glue_`.
 const NAMES: [(&str, &str); 4] = [
     ("kiln_init", INIT),
     ("only", ONLY),
@@ -38,34 +39,34 @@ const ONLY: &str = "kiln_glue_module_only";
 const TIERS: &str = "kiln_glue_module_tiers";
 const WAIT: &str = "kiln_glue_module_wait";
 
-/// The shares of the time that building and testmgr take, for the bar only.
+/// Fractions of the time for building and for testmgr; used for the progress bar only.
 const BUILDING: f64 = 0.9;
 const TESTING: f64 = 0.05;
 
-/// What is tested, and how.
+/// What to test, and how.
 pub struct Plan<'a> {
     pub source: Source,
-    /// What compiles it, and the module.
+    /// The compiler of the tree and the module.
     pub compiler: Compiler,
-    /// Changes a source of the module, for controls.
+    /// Edits a source of the module; used for controls.
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
-    /// Only this algorithm or driver.
+    /// Tests only this algorithm or driver.
     pub only: Option<&'a str>,
-    /// Rounds of each random test instead of Linux's hundred.
+    /// Rounds of each random test; by default Linux's hundred.
     pub fuzz: Option<u32>,
     pub seed: u64,
-    /// With these arguments this program, run again as a child, calls [`judge`].
+    /// Arguments with which this program, started again as a child, calls [`judge`].
     pub arguments: &'a [OsString],
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the share that is done and what is being done.
+    /// Called with the completed fraction and the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
-/// Builds the tree and the module, hosts both, and reads what became of each driver.
+/// Builds the tree and the module, hosts both, and collects each driver's result.
 ///
 /// # Errors
-/// Something does not build or cannot be hosted, or the tree did not run its full tests.
+/// The tree or the module does not build or cannot be hosted, or the tree did not run its full tests.
 pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     let tree = kiln_tree::Plan {
         source: plan.source.clone(),
@@ -85,7 +86,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     let seen = Trial {
         image: &built.image,
         seed: plan.seed,
-        // The tree's own drivers are another command's.
+        // Another command tests the tree's own drivers.
         tests: false,
         fuzz: plan.fuzz,
         usual: select_impls(plan.only).len() as f64,
@@ -151,7 +152,7 @@ fn outcome(plan: &Plan, seen: &Seen, symbols: &Symbols) -> Result<Outcome, Error
     Ok(outcome)
 }
 
-/// What testmgr passed, for the contexts.
+/// The driver, if testmgr passed it, for the tests in other contexts.
 fn driver(row: &Row) -> Option<Driver> {
     let name = row.driver.strip_prefix(module::PREFIX)?;
     let imp = Impl::all().into_iter().find(|i| i.driver() == name)?;
@@ -166,7 +167,7 @@ fn driver(row: &Row) -> Option<Driver> {
     })
 }
 
-/// A driver that is wrong there fails.
+/// Marks drivers that are wrong in some context as failed.
 fn in_contexts(outcome: &mut Outcome, tried: &[Tried]) {
     let (mut answers, mut of_softirqs) = (0, 0);
     let mut untried: Vec<&str> = Vec::new();
@@ -207,7 +208,7 @@ fn in_contexts(outcome: &mut Outcome, tried: &[Tried]) {
     }
 }
 
-/// The child's part: registers the drivers, each of which the tree tests, and lists what is there.
+/// Runs in the child: registers the drivers, each of which the tree then tests, and lists the registered drivers.
 ///
 /// # Errors
 /// The image cannot be loaded, or is of another version.
@@ -225,16 +226,16 @@ pub fn judge(order: &Order, only: Option<&str>, fuzz: Option<u32>) -> Result<(),
 }
 
 fn register(host: &mut Host, only: Option<&str>) -> Result<(), kiln_tree::Error> {
-    // The module keeps the pointer for good.
+    // Leaked, because the module keeps the pointer forever.
     let only = only.and_then(|name| CString::new(name).ok());
     let only: *const c_char = only.map_or(ptr::null(), |name| name.into_raw());
-    // SAFETY: the types that these have in `module.c`, none of which runs yet.
+    // SAFETY: these variables have these types in `module.c`, and none of its code runs yet.
     unsafe {
         set(&host.image, ONLY, only)?;
         set(&host.image, TIERS, seen_tiers())?;
         set(&host.image, WAIT, true)?;
     }
-    // SAFETY: takes no argument and returns an int, of whose register the upper half means nothing.
+    // SAFETY: the function takes no argument and returns an int; the upper half of its return register is undefined.
     let result = unsafe { host.call(INIT, ptr::null_mut())? } as i32;
     match host.image.symbol(INIT) {
         Some(address) if result != 0 => host.tell(&format!(
@@ -247,20 +248,20 @@ fn register(host: &mut Host, only: Option<&str>) -> Result<(), kiln_tree::Error>
 /// Sets a variable of an image.
 ///
 /// # Safety
-/// It has this type, and nothing reads it meanwhile.
+/// The variable has type `T`, and nothing reads it during the call.
 unsafe fn set<T>(image: &Image, name: &str, value: T) -> Result<(), kiln_tree::Error> {
     let no_symbol = || kiln_tree::Error::NoSymbol {
         image: image.path.clone(),
         name: name.to_owned(),
     };
     let at = image.symbol(name).ok_or_else(no_symbol)?;
-    // SAFETY: the caller's promise; the image is mapped at its addresses.
+    // SAFETY: guaranteed by the caller; the image is mapped at its addresses.
     unsafe { ptr::write_volatile(at as *mut T, value) };
     Ok(())
 }
 
-/// The module as objects of the tree's, not as a module: a hosted tree has no loader for one. They become one object,
-/// whose names cannot be in the way of the tree's: both have, say, `gcm_encrypt_aesni`.
+/// Compiles the module as objects of the tree, because a hosted tree has no module loader. They are linked into one
+/// object with local names, since the tree may define the same ones, such as `gcm_encrypt_aesni`.
 fn compile(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     let dir = cache.dir.join(NAME);
     module::copy(&dir, plan.edit)?;
@@ -309,11 +310,11 @@ fn read_mtime(path: &Path) -> Option<SystemTime> {
 
 fn join(dir: &Path, objects: &[String], whole: &Path) -> Result<(), Error> {
     let (module, named, all) = ("module.o", "named.o", "all.o");
-    // Its init is called when the tree is up, not by the tree's initcalls.
+    // Its init is called once the tree is up, not by the tree's initcalls.
     let mut rename = Command::new("objcopy");
     rename.args(["--wildcard", "--remove-section=.initcall*"]);
     for (name, called) in NAMES {
-        // Globalising goes by the name before.
+        // `--globalize-symbol` uses the name from before the renaming.
         rename.arg(format!("--globalize-symbol={name}"));
         rename.arg(format!("--redefine-sym={name}={called}"));
     }

@@ -1,4 +1,4 @@
-//! The first program of a kernel that Kiln boots (`linux/init/`), and the orders that it obeys.
+//! The first program of a kernel that Kiln boots (`linux/init/`), and the orders that it carries out.
 
 use std::fmt;
 use std::fs;
@@ -16,15 +16,15 @@ const SOURCES: &[(&str, &str)] = &[
     ("order.c", include_str!("../../../linux/init/order.c")),
 ];
 
-/// Static: there is no other file in an initramfs that it could need.
+/// Static, because an initramfs contains no other file that it could need.
 const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-static", "-s", "-w"];
 
-/// The longest line of the file of orders, its newline included.
+/// Maximum length of a line in the file of orders, including its newline.
 const LONGEST: usize = 4095;
-/// An order has fewer words.
+/// Maximum number of words in an order, plus one.
 const WORDS: usize = 64;
 
-/// Something that the first program does.
+/// An instruction for the first program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     words: Vec<String>,
@@ -39,8 +39,8 @@ impl Order {
         }
     }
 
-    /// Load a module of the initramfs with parameters as `insmod` has them. One whose name does not end in `.ko` is
-    /// unpacked by the kernel.
+    /// Load a module of the initramfs with parameters in the notation of `insmod`. The kernel decompresses it if its
+    /// name does not end in `.ko`.
     pub fn module(path: &str, parameters: &str) -> Order {
         Order::new(&["module", path, parameters])
     }
@@ -65,7 +65,7 @@ impl Order {
         Order::new(&["write", path, text])
     }
 
-    /// Later orders are carried out even if this one fails, and init still succeeds.
+    /// The order may fail: later orders are carried out all the same, and init still succeeds.
     pub(crate) fn may_fail(mut self) -> Order {
         self.may_fail = true;
         self
@@ -79,10 +79,10 @@ impl fmt::Display for Order {
     }
 }
 
-/// The file of orders.
+/// The content of the file of orders.
 ///
 /// # Errors
-/// A word holds a byte that separates words or orders, or an order is longer than the program reads.
+/// A word contains a byte that separates words or orders, or an order exceeds the program's limits.
 pub fn orders(orders: &[Order]) -> Result<String, Error> {
     let mut file = String::new();
     for order in orders {
@@ -104,10 +104,10 @@ pub fn orders(orders: &[Order]) -> Result<String, Error> {
     Ok(file)
 }
 
-/// The program, from the cache or compiled.
+/// The executable, from the cache or newly compiled.
 ///
 /// # Errors
-/// The compiler makes no static program, or the cache cannot be used.
+/// The compiler cannot make a static program, or the cache cannot be used.
 pub fn program(compiler: &Compiler) -> Result<Vec<u8>, Error> {
     let identity = format!("{} {}", compiler.path.display(), compiler.version);
     let mut parts: Vec<&[u8]> = vec![identity.as_bytes()];
@@ -121,7 +121,7 @@ pub fn program(compiler: &Compiler) -> Result<Vec<u8>, Error> {
     for (name, text) in SOURCES {
         kiln_tree::update(&dir.join(name), text)?;
     }
-    // In a directory of this process until it is whole: another kiln may compile it, too.
+    // Compiled in a scratch directory and then moved, because another kiln may compile it at the same time.
     let scratch = kiln_tree::make_scratch(&dir, "").map_err(|e| Error::cache(&dir, e))?;
     let unfinished = scratch.path().join("init");
     let mut command = Command::new(&compiler.path);
@@ -144,7 +144,7 @@ pub fn program(compiler: &Compiler) -> Result<Vec<u8>, Error> {
     fs::read(&path).map_err(|e| Error::cache(&path, e))
 }
 
-/// An initramfs with the program and its orders; what they name is to be added.
+/// An initramfs with the program and its orders. The caller adds the files to which they refer.
 ///
 /// # Errors
 /// See [`program`] and [`orders`].

@@ -9,10 +9,10 @@ const PROGRAM: u32 = 0o100_755;
 const CHARACTER_DEVICE: u32 = 0o020_600;
 /// The name of the entry that ends an archive.
 const TRAILER: &str = "TRAILER!!!";
-/// Names and contents begin at multiples of it.
+/// Alignment of names and contents.
 const ALIGN: usize = 4;
 
-/// An archive in the making. Directories are added as files need them.
+/// An archive under construction. Directories are added as files need them.
 pub struct Initramfs {
     bytes: Vec<u8>,
     directories: BTreeSet<String>,
@@ -26,7 +26,7 @@ impl Default for Initramfs {
 }
 
 impl Initramfs {
-    /// Only the console, without which the first program has no output.
+    /// An archive with only the console, without which the first program has no output.
     pub fn new() -> Initramfs {
         let mut archive = Initramfs {
             bytes: Vec::new(),
@@ -38,11 +38,11 @@ impl Initramfs {
         archive
     }
 
-    /// A file of this path (without its first slash), executable. A second of the same path replaces the first when it
-    /// is unpacked.
+    /// Adds an executable file at `path` (without the first slash). If a path is added twice, the second file replaces
+    /// the first when the archive is unpacked.
     ///
     /// # Panics
-    /// The path is not relative and plain, or holds a NUL; the file has 4 GiB or more.
+    /// The path is not relative and plain, or contains a NUL, or the file has 4 GiB or more.
     pub fn file(&mut self, path: &str, content: &[u8]) -> &mut Self {
         let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
         assert!(path.split('/').all(plain) && !path.contains('\0'), "{path}");
@@ -71,8 +71,8 @@ impl Initramfs {
         let len = u32::try_from(content.len()).expect("a file of less than 4 GiB");
         self.inode += 1;
         let links = 1;
-        // Inode, mode, owner, group, links, time, size, the device it is on, the device it is, length of the name with
-        // its NUL, and a checksum that this format leaves at zero.
+        // Inode, mode, owner, group, links, time, size, device of the file, device number, length of the name with its
+        // NUL, and a checksum that this format leaves at zero.
         let fields = [
             self.inode,
             mode,
@@ -109,7 +109,7 @@ impl Initramfs {
 mod tests {
     use super::*;
 
-    /// Name, mode and content of each entry, read by the format's description.
+    /// Name, mode and content of each entry, parsed as the format's description specifies.
     fn read(archive: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut at = 0;
         let mut entries = Vec::new();

@@ -1,5 +1,5 @@
-//! Real Linux as the judge of what Kiln emulates: built and booted in user land (ARCH=um), with Kiln's ciphers in a
-//! module (`linux/module/`) that its own testmgr tests and its own tcrypt measures.
+//! Real Linux as the reference for what Kiln emulates: built and booted in user land (ARCH=um), with Kiln's ciphers in
+//! a module (`linux/module/`) that Linux's own testmgr tests and its own tcrypt measures.
 
 pub mod boot;
 pub mod build;

@@ -1,22 +1,22 @@
-//! What the module reports of live registers that it saved, overwrote and restored (`linux/module/live.c`).
+//! The module's report on live registers that it saved, overwrote and restored (`linux/module/live.c`).
 
 use crate::Error;
 
 /// Prefix of the module's lines about live registers.
 const SAID: &str = "kiln: live ";
 
-/// One width of registers.
+/// Results for one register width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Width {
     /// `xmm`, `ymm` or `zmm`.
     pub name: String,
-    /// How often it was tried.
+    /// Number of rounds tried.
     pub rounds: u32,
-    /// Rounds after which something was not as before.
+    /// Rounds after which a register had changed.
     pub wrong: u32,
-    /// Rounds without saving that looked right: the control.
+    /// Rounds of the control, which does not save, in which the registers looked right.
     pub missed: u32,
-    /// TSC cycles of a save and a restore, the least.
+    /// Cost of a save and a restore, in TSC cycles: the minimum.
     pub least: u64,
     pub median: u64,
 }
@@ -53,10 +53,10 @@ impl Width {
     }
 }
 
-/// Whether all is well.
+/// Checks that no registers were lost.
 ///
 /// # Errors
-/// Registers were lost, the control saw nothing, or the module did not say.
+/// Registers were lost, the control did not detect a loss, or the module did not report.
 pub fn judge(widths: &[Width], rounds: u32) -> Result<(), Error> {
     if widths.is_empty() {
         return Err(Error::NoWidths);

@@ -1,4 +1,4 @@
-//! A kernel's own modules, with those that they need, in the order in which they are loaded.
+//! A kernel's own modules with their dependencies, in load order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,18 +7,18 @@ use std::process::{Command, Stdio};
 
 use crate::Error;
 
-/// Endings, the program that unpacks such a file, and Debian's package that has it.
+/// File name extensions, the program that decompresses each, and the Debian package that contains it.
 const PACKED: [(&str, &str, &str); 3] = [
     ("ko.xz", "xz", "xz-utils"),
     ("ko.zst", "zstd", "zstd"),
     ("ko.gz", "gzip", "gzip"),
 ];
 
-/// Modules under a directory, by name with underscores.
+/// The modules under a directory, by name with underscores.
 pub struct Modules(BTreeMap<String, PathBuf>);
 
 impl Modules {
-    /// Looks for them.
+    /// Finds the modules under `dir`.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -36,11 +36,11 @@ impl Modules {
         Ok(Modules(found))
     }
 
-    /// Names and contents of what the module `content` needs, what they need before them. What is not there is built
-    /// in, or will be missed.
+    /// Names and contents of the modules that the module `content` needs, dependencies first. A module that is not
+    /// found is built in; otherwise the kernel will report it.
     ///
     /// # Errors
-    /// One of them cannot be read.
+    /// A module cannot be read.
     pub fn needed(&self, content: &[u8]) -> Result<Vec<(String, Vec<u8>)>, Error> {
         let mut done = (BTreeSet::new(), Vec::new());
         for name in depends(content) {
@@ -49,10 +49,10 @@ impl Modules {
         Ok(done.1)
     }
 
-    /// The same of modules by name, and they themselves.
+    /// The same for modules given by name, including these modules.
     ///
     /// # Errors
-    /// One of them cannot be read.
+    /// A module cannot be read.
     pub(crate) fn with_needed(&self, names: &[&str]) -> Result<Vec<(String, Vec<u8>)>, Error> {
         let mut done = (BTreeSet::new(), Vec::new());
         for name in names {
@@ -70,7 +70,7 @@ impl Modules {
         let Some(path) = self.0.get(&name) else {
             return Ok(());
         };
-        // Noted before what it needs: a circle ends.
+        // Recorded before its dependencies, so that a cycle ends.
         if !done.0.insert(name.clone()) {
             return Ok(());
         }
@@ -103,10 +103,10 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(output.stdout)
 }
 
-/// Of the section `.modinfo`: strings `name=value`, each with a NUL behind it.
+/// The dependencies from the section `.modinfo`, which consists of strings `name=value`, each followed by a NUL.
 fn depends(module: &[u8]) -> Vec<String> {
     const FIELD: &[u8] = b"\0depends=";
-    // The first field has no NUL of the section's before it, but some byte of what is before the section.
+    // The first field is not preceded by a NUL of the section, but by the byte before the section.
     let field = module
         .windows(FIELD.len())
         .position(|w| w[1..] == FIELD[1..]);

@@ -1,4 +1,4 @@
-//! Kiln's module for Linux (`linux/module/`): the same sources of `kernel/ciphers`, built by a kernel's own Kbuild.
+//! Kiln's module for Linux (`linux/module/`): the sources of `kernel/ciphers`, built by a kernel's own Kbuild.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,7 +11,7 @@ use kiln_tree::{key, root, update, Make, WITHOUT_BTF};
 use crate::uml::Built;
 use crate::Error;
 
-/// Names in the module's directory, and contents.
+/// File names in the module's directory, and contents.
 pub(crate) const SOURCES: &[(&str, &str)] =
     include!(concat!(env!("OUT_DIR"), "/module_sources.rs"));
 
@@ -20,13 +20,13 @@ pub const NAME: &str = "kiln";
 /// The module that hides algorithms from a benchmark.
 const HIDE: &str = "hide";
 
-/// Before the name of each implementation: Linux has drivers of the same names.
+/// Prefix of each implementation's name, since Linux has drivers with the same names.
 pub const PREFIX: &str = "kiln-";
 
-/// The largest frames of the ciphers have 3 KiB; stacks have 16 KiB. Linux warns from 2048 on.
+/// The largest stack frames of the ciphers have 3 KiB, and stacks have 16 KiB. Linux warns from 2048 bytes on.
 const FRAME: &str = "-Wframe-larger-than=4096";
 
-/// What a module is built against.
+/// The kernel that a module is built for.
 pub enum Kernel<'a> {
     /// User mode Linux that was built here.
     User(&'a Built),
@@ -37,9 +37,9 @@ pub enum Kernel<'a> {
 pub struct Plan<'a> {
     pub kernel: Kernel<'a>,
     pub compiler: &'a Compiler,
-    /// Where: sources are copied there first.
+    /// Build directory, to which the sources are copied first.
     pub dir: PathBuf,
-    /// Changes a source on its way there, for controls.
+    /// Edits a source while it is copied; used for controls.
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
@@ -52,7 +52,7 @@ pub struct Module {
     pub path: PathBuf,
     /// The module that hides algorithms from a benchmark.
     pub hide: PathBuf,
-    /// What the compiler, modpost and objtool warned of, line by line.
+    /// Warnings of the compiler, modpost and objtool, line by line.
     pub warnings: Vec<String>,
 }
 
@@ -60,10 +60,10 @@ pub fn unchanged(_name: &str, text: &'static str) -> String {
     text.to_owned()
 }
 
-/// Builds for a kernel of the distribution, in the cache.
+/// Builds the module for a kernel of the distribution, in the cache.
 ///
 /// # Errors
-/// There are no headers, and those of [`build`].
+/// The headers are missing; or those of [`build`].
 pub fn for_headers(
     dir: &Path,
     compiler: &Compiler,
@@ -88,10 +88,10 @@ pub fn for_headers(
     })
 }
 
-/// Builds what is not up to date.
+/// Builds the parts of the module that are not up to date.
 ///
 /// # Errors
-/// It does not compile, or the directory cannot be written.
+/// The module does not compile, or the directory cannot be written.
 pub fn build(plan: &Plan) -> Result<Module, Error> {
     copy(&plan.dir, plan.edit)?;
     update(&plan.dir.join("Kbuild"), &kbuild())?;
@@ -167,7 +167,7 @@ fn kbuild() -> String {
     text + &all_flags()
 }
 
-/// The flags in the Kbuild file.
+/// Compiler flags for all objects, in the Kbuild file.
 pub(crate) fn all_flags() -> String {
     let mut text = String::from("ccflags-y := -I$(src)/include -I$(src)/kernel/include\n\n");
     text.extend(SOURCES.iter().map(|(name, _)| flags(name)));
@@ -187,7 +187,7 @@ pub(crate) fn flags(name: &str) -> String {
         flags.extend(&tier.flags);
         flags.extend(recipe::SIMD);
         flags.extend(recipe::extra_flags(Path::new(name)));
-        // Linux allows no headers but its own; intrinsics are the compiler's.
+        // Linux allows only its own headers, but the intrinsics come with the compiler.
         flags.push("-isystem $(shell $(CC) -print-file-name=include)");
     }
     format!("CFLAGS_{stem}.o := {}\n", flags.join(" "))
@@ -228,7 +228,8 @@ mod tests {
         assert_eq!(found.len(), 3, "{found:?}");
     }
 
-    /// Headers whose Makefile ends as a distribution's does: with BTF for the module, by a program that is not here.
+    /// Kernel headers whose Makefile ends like a distribution's: it generates BTF for the module with a program that
+    /// is missing here.
     fn headers_with(rule: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let makefile = format!(
@@ -266,7 +267,7 @@ mod tests {
         };
         let optional = headers_with("ifdef CONFIG_DEBUG_INFO_BTF_MODULES");
         build_against(optional.path()).unwrap();
-        // The control: headers that ask for the program in any case.
+        // Control: headers that require the program unconditionally.
         let always = headers_with("ifdef MAKE");
         let line = build_against(always.path()).unwrap_err().to_string();
         assert!(line.contains("kiln-no-pahole: "), "{line}");

@@ -1,4 +1,4 @@
-//! A program of the host in an initramfs: the file, and what it is linked to.
+//! A program of the host in an initramfs: its file, and the libraries that it is linked to.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::process::Command;
 use crate::initramfs::Initramfs;
 use crate::Error;
 
-/// Where it will be: the same place as here.
+/// The program's path, which is the same in the initramfs as on this machine.
 ///
 /// # Errors
-/// There is no such program.
+/// The program does not exist.
 pub fn path(name: &str) -> Result<String, Error> {
     find(name).and_then(|path| Ok(format!("/{}", inside(&path)?)))
 }
@@ -18,7 +18,7 @@ pub fn path(name: &str) -> Result<String, Error> {
 /// Puts a program and its libraries into the archive.
 ///
 /// # Errors
-/// There is no such program, or it is not one that Linux runs by itself.
+/// The program does not exist, or Linux cannot execute it without an interpreter.
 pub fn add(archive: &mut Initramfs, name: &str) -> Result<(), Error> {
     let path = find(name)?;
     let bytes = read(&path)?;
@@ -32,7 +32,7 @@ pub fn add(archive: &mut Initramfs, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Finds a program as a shell does.
+/// Finds a program in PATH as a shell does.
 fn find(name: &str) -> Result<PathBuf, Error> {
     kiln_kbuild::which(name)
         .and_then(|path| fs::canonicalize(path).ok())
@@ -49,7 +49,7 @@ fn inside(path: &Path) -> Result<&str, Error> {
         .ok_or_else(|| Error::NotText(path.to_owned()))
 }
 
-/// Those that ldd(1) names by their paths; a static program has none.
+/// The libraries that ldd(1) lists with their paths; none for a static program.
 fn libraries(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let output = Command::new("ldd")
         .arg(path)

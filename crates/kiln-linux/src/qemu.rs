@@ -13,19 +13,19 @@ use crate::Error;
 
 const PROGRAM: &str = "qemu-system-x86_64";
 
-/// A kernel that has not come to its init by then does not run on this machine's hardware virtualisation.
+/// If a kernel has not reached its init by then, this machine's hardware virtualisation cannot run it.
 const PROBE: Duration = Duration::from_secs(20);
 
 /// What runs the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accel {
     Kvm,
-    /// QEMU's translator: the same answers, but no costs.
+    /// QEMU's translator: gives the same answers, but costs cannot be measured.
     Tcg,
 }
 
 impl Accel {
-    /// As QEMU calls it.
+    /// QEMU's name for it.
     pub fn name(self) -> &'static str {
         match self {
             Accel::Kvm => "kvm",
@@ -37,10 +37,10 @@ impl Accel {
 /// A machine with one CPU.
 pub struct Qemu<'a> {
     pub image: &'a Path,
-    /// With Kiln's init and its orders.
+    /// Archive with Kiln's init and its orders.
     pub initramfs: &'a [u8],
     pub accel: Accel,
-    /// QEMU's own besides, such as devices.
+    /// Additional arguments for QEMU, such as devices.
     pub arguments: &'a [String],
     pub limit: Duration,
     /// Set by Ctrl-C.
@@ -48,15 +48,16 @@ pub struct Qemu<'a> {
 }
 
 impl Qemu<'_> {
-    /// Boots; each line of the console goes to `line`.
+    /// Boots the kernel and passes each line of the console to `line`.
     ///
     /// # Errors
-    /// There is no QEMU, or the machine does not come to its init's last word.
+    /// QEMU is missing, or the boot ends before init's last line.
     pub fn run(&self, line: &mut dyn FnMut(&Line)) -> Result<Outcome, Error> {
         let program = program()?;
         let initramfs = Scratch::new("initramfs")?;
         fs::write(&initramfs.path, self.initramfs).map_err(|e| Error::cache(&initramfs.path, e))?;
-        // In one stream: what QEMU has to say of a guest that it cannot run comes by the other one.
+        // Merges both streams: QEMU prints the console on stdout, but its complaints about a guest that it cannot run
+        // on stderr.
         let mut command = Command::new("sh");
         command
             .args(["-c", "exec \"$@\" 2>&1", "qemu"])
@@ -97,12 +98,12 @@ impl Qemu<'_> {
     }
 }
 
-/// What QEMU prints when the guest is stuck.
+/// Whether QEMU printed this because the guest is stuck.
 fn is_fault(line: &str) -> bool {
     line.contains("KVM internal error") || line.contains("KVM: entry failed")
 }
 
-/// This machine's KVM, by the module that does its work.
+/// The name of this machine's KVM module.
 fn kvm(modules: &Path) -> String {
     let there = |name: &&&str| modules.join(name).is_dir();
     match ["kvm_intel", "kvm_amd", "kvm_pvm"].iter().find(there) {
@@ -114,7 +115,8 @@ fn kvm(modules: &Path) -> String {
     }
 }
 
-/// All that the accelerator has. Under a hypervisor that hides it, KVM refuses a guest this register.
+/// All features that the accelerator has, except arch-capabilities: if a hypervisor hides this register, KVM refuses
+/// it to a guest.
 fn cpu(accel: Accel) -> &'static str {
     match accel {
         Accel::Kvm => "host,-arch-capabilities",
@@ -125,7 +127,7 @@ fn cpu(accel: Accel) -> &'static str {
 /// Checks for QEMU before anything is downloaded or built for it.
 ///
 /// # Errors
-/// There is no QEMU.
+/// QEMU is missing.
 pub fn check() -> Result<(), Error> {
     program().map(drop)
 }
@@ -134,10 +136,10 @@ fn program() -> Result<PathBuf, Error> {
     kiln_kbuild::which(PROGRAM).ok_or(Error::NoQemu(PROGRAM))
 }
 
-/// Hardware virtualisation where this kernel runs by it, else translation with the reason why.
+/// Chooses hardware virtualisation if this kernel boots with it, otherwise translation, with the reason.
 ///
 /// # Errors
-/// There is no QEMU, or Ctrl-C.
+/// QEMU is missing, or Ctrl-C was pressed.
 pub fn choose(image: &Path, initramfs: &[u8], stop: &AtomicBool) -> Result<(Accel, String), Error> {
     program()?;
     let device = Path::new("/dev/kvm");

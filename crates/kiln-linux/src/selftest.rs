@@ -1,4 +1,4 @@
-//! Kiln's ciphers before Linux's own testmgr: which drivers it has passed, and which it never saw.
+//! Tests Kiln's ciphers with Linux's own testmgr: which drivers passed, and which were not tested.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -20,10 +20,10 @@ use crate::tcrypt::{insert, loaded, TEMPLATES};
 use crate::uml::Built;
 use crate::Error;
 
-/// What testmgr says once, when its full tests are there and the first test begins.
+/// Message that testmgr prints once, when its full tests are enabled and the first test begins.
 const FULL: &str = "crypto tests enabled";
 
-/// Rounds in which the module's saving of live registers is tried.
+/// Rounds in which the module's saving of live registers is tested.
 const LIVE_ROUNDS: u32 = 1000;
 
 /// The verdict of Linux's testmgr on one of Kiln's implementations.
@@ -56,40 +56,40 @@ pub struct Row {
     pub reason: String,
 }
 
-/// What is tested, and how.
+/// What to test, and how.
 pub struct Plan<'a> {
     pub built: &'a Built,
-    /// Kiln's module, built against it.
+    /// Kiln's module, built for this kernel.
     pub module: &'a Module,
-    /// Only this algorithm or driver.
+    /// Tests only this algorithm or driver.
     pub only: Option<&'a str>,
-    /// Rounds of each random test instead of Linux's hundred.
+    /// Rounds of each random test; by default Linux's hundred.
     pub fuzz: Option<u32>,
-    /// The boot is killed then.
+    /// The boot is killed after this time.
     pub limit: Duration,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the share that is done and what is being done.
+    /// Called with the completed fraction and the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
 #[derive(Debug)]
 pub struct Outcome {
-    /// One for each implementation that was asked for.
+    /// One row for each requested implementation.
     pub rows: Vec<Row>,
-    /// What a reader of the rows must know.
+    /// Remarks that a reader of the rows needs.
     pub notes: Vec<String>,
 }
 
 impl Outcome {
-    /// Whether a driver did not pass that Linux has tests for.
+    /// Whether a driver for which Linux has tests did not pass.
     pub fn failed(&self) -> bool {
         let bad = |row: &Row| matches!(row.selftest, "failed" | "unknown");
         self.rows.iter().any(bad)
     }
 }
 
-/// Boots, loads the module, and reads what became of each driver.
+/// Boots, loads the module, and collects each driver's result.
 ///
 /// # Errors
 /// The boot fails, the module cannot be loaded, or this kernel did not run its full tests.
@@ -133,34 +133,34 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     heard.outcome(&plan.built.version, plan.only)
 }
 
-/// Those that were asked for.
+/// The requested implementations.
 pub(crate) fn select_impls(only: Option<&str>) -> Vec<Impl> {
     let mut all = Impl::all();
     all.retain(|i| only.is_none_or(|name| name == i.alg() || name == i.driver()));
     all
 }
 
-/// What a kernel said of drivers: a booted one on its console, a hosted one by events.
+/// A kernel's messages about drivers: from the console of a booted kernel, or as events from a hosted one.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     full: bool,
-    /// Status by driver, of /proc/crypto.
+    /// Status from /proc/crypto, by driver.
     listed: HashMap<String, String>,
     driver: Option<String>,
     /// For drivers that failed, the first line that names them.
     failed: HashMap<String, String>,
-    /// Drivers that no test has proven, and why.
+    /// Drivers that no test has exercised, and why.
     untested: HashMap<String, &'static str>,
-    /// Drivers whose comparison with the generic ones could not be made.
+    /// Drivers that could not be compared with the generic ones.
     skipped: Vec<String>,
-    /// Registers saved and restored by the module.
+    /// Results of saving and restoring live registers in the module.
     live: Vec<live::Width>,
 }
 
 const NO_TEST: &str = "Linux has no test for the algorithm";
 
 impl Heard {
-    /// Rows of those that were asked for.
+    /// Rows of the requested implementations.
     ///
     /// # Errors
     /// This kernel did not run its full tests.
@@ -178,7 +178,7 @@ impl Heard {
         Ok(Outcome { rows, notes })
     }
 
-    /// A driver is listed after its test, and again in the end.
+    /// A driver is listed after its test, and again at the end.
     pub(crate) fn event(&mut self, event: &Event) {
         match event {
             Event::Log { text } => self.log(text.trim_end()),
@@ -202,7 +202,7 @@ impl Heard {
         }
     }
 
-    /// The first reason is the one that says most.
+    /// Keeps only the first reason for a failure, which is the most informative one.
     pub(crate) fn fails(&mut self, driver: &str, why: &str) {
         let first = self.failed.entry(driver.to_owned());
         first.or_insert_with(|| why.to_owned());
@@ -216,7 +216,7 @@ impl Heard {
         }
     }
 
-    /// Blocks of `key : value`, of one driver each. A driver under test is listed a second time, as a larva.
+    /// Parses blocks of `key : value`, one per driver. A driver under test is listed a second time, as a larval.
     fn listing(&mut self, text: &str) {
         let Some((key, value)) = text.split_once(':') else {
             self.driver = None;
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(verdict(listed("unknown"), &[&failed]), "failed");
         assert_eq!(verdict(listed("passed"), &[&failed]), "failed");
         assert_eq!(verdict(Vec::new(), &[]), "unknown");
-        // Listed twice, once as a larva.
+        // Listed twice, once as a larval.
         let mut twice = listed("passed");
         twice.extend(listed("unknown"));
         assert_eq!(verdict(twice, &[]), "unknown");
@@ -398,7 +398,7 @@ mod tests {
             }
             heard.row(imp).selftest
         };
-        // It is listed as soon as its test is over, before the mark.
+        // The driver is listed as soon as its test is over, before the mark.
         let (soon, marked) = (listed(false), listed(true));
         let passed = [test(0, true), soon.clone(), marked.clone()];
         assert_eq!(verdict(&passed), "passed");

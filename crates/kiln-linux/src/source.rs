@@ -1,4 +1,4 @@
-//! Where the kernel's sources come from: a tree of the user's, or Debian's package of them.
+//! The kernel's sources: a tree of the user's, or Debian's source package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use kiln_tree::{root, Extent, Source};
 
 use crate::Error;
 
-/// Where the package puts its archives.
+/// Directory in which the package installs its archives.
 const PACKAGES: &str = "/usr/src";
 
-/// The tree of this name, or the newest that Debian's packages `linux-source-*` have brought, unpacked into the cache.
+/// The tree of this name, or else the newest installed package `linux-source-*` of Debian, unpacked into the cache.
 ///
 /// # Errors
-/// It is neither a kernel tree nor a git revision of one.
+/// The name is neither a kernel tree nor a git revision of one.
 pub fn find(name: Option<&Path>, progress: &dyn Fn(f64, &str)) -> Result<Source, Error> {
     match name {
         Some(name) => Ok(Source::find(name, Extent::Whole, progress)?),
@@ -37,7 +37,7 @@ fn packaged(packages: &Path, progress: &dyn Fn(f64, &str)) -> Result<Source, Err
     Ok(Source::open(&unpacked(&archive, version)?)?)
 }
 
-/// Of `linux-source-6.12.tar.xz`.
+/// The version in a file name such as `linux-source-6.12.tar.xz`.
 fn version(name: &str) -> Option<(u32, u32)> {
     let version = name
         .strip_prefix("linux-source-")?
@@ -46,7 +46,8 @@ fn version(name: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// One directory for each archive; another version of the package has another size or time.
+/// The directory of an unpacked archive. Each version of the package has its own directory, distinguished by the
+/// archive's size and time.
 fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
     let io = |e| Error::cache(archive, e);
     let meta = fs::metadata(archive).map_err(io)?;
@@ -61,7 +62,7 @@ fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
     if tree.join("Kbuild").is_file() {
         return Ok(tree);
     }
-    // Not in place: half a tree must not look like one.
+    // Unpack into a scratch directory, so that a partial tree never looks complete.
     fs::create_dir_all(&places).map_err(|e| Error::cache(&places, e))?;
     let half = kiln_tree::make_scratch(&places, "half.").map_err(|e| Error::cache(&places, e))?;
     let output = Command::new("tar")
@@ -84,7 +85,7 @@ fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
             })
         }
     };
-    // Another kiln may have been faster.
+    // Another kiln may have finished first.
     match tree.join("Kbuild").is_file() {
         true => Ok(tree),
         false => done.map(|()| tree),

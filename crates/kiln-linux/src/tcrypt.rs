@@ -1,4 +1,4 @@
-//! Linux's own benchmark, tcrypt, in user mode Linux: its rows, for its own code and for Kiln's drivers.
+//! Runs Linux's own benchmark, tcrypt, in user mode Linux, on Linux's own code and on Kiln's drivers.
 
 use std::fs;
 use std::path::Path;
@@ -15,18 +15,18 @@ use crate::module::{Module, PREFIX};
 use crate::uml::Built;
 use crate::Error;
 
-/// The benchmark itself. It measures when it is loaded, and then refuses to be loaded.
+/// The benchmark module. It measures while it is being loaded, and then makes loading fail.
 const BENCHMARK: &str = "crypto/tcrypt.ko";
 
-/// Templates that are modules here (`linux/um.config`), each after those it needs.
+/// Templates that are modules in this configuration (`linux/um.config`), each after those that it needs.
 pub const TEMPLATES: [&str; 7] = ["cbc", "ctr", "cts", "ecb", "xts", "ccm", "gcm"];
 
-/// A measurement of an algorithm, and the templates that Linux's own implementation of it is made of.
+/// A measurement of an algorithm, and the templates that make up Linux's own implementation.
 struct Mode {
     alg: &'static str,
     mode: u32,
     templates: &'static [&'static str],
-    /// Those of them that Kiln's driver for it needs around itself.
+    /// The templates among these that Kiln's driver needs as well.
     around: &'static [&'static str],
 }
 
@@ -39,7 +39,7 @@ const fn mode(alg: &'static str, mode: u32, templates: &'static [&'static str]) 
     }
 }
 
-/// What tcrypt has numbers for. Of hashes it takes any name.
+/// Algorithms for which tcrypt has mode numbers. It takes any hash by its name.
 const MODES: [Mode; 10] = [
     mode("ecb(aes)", 200, &["ecb"]),
     mode("cbc(aes)", 200, &["cbc"]),
@@ -58,7 +58,7 @@ const MODES: [Mode; 10] = [
     mode("chacha20", 214, &[]),
 ];
 
-/// What mode 200 measures. Algorithms that the requested ones do not depend on are hidden from it.
+/// Algorithms that mode 200 measures. Those on which the requested ones do not depend are hidden from it.
 const AES: [&str; 7] = [
     "ecb(aes)",
     "cbc(aes)",
@@ -69,27 +69,27 @@ const AES: [&str; 7] = [
     "cfb(aes)",
 ];
 
-/// Any hash by its name.
+/// Mode number for any hash by its name.
 const HASHES: u32 = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// tcrypt's number.
+    /// tcrypt's mode number.
     pub mode: u32,
-    /// Seconds a row.
+    /// Seconds per row.
     pub seconds: u32,
-    /// The algorithm, if one was asked for: rows of others are left out.
+    /// The requested algorithm, if any; rows of others are left out.
     pub alg: Option<String>,
-    /// Bytes of a hash's key.
+    /// Length of a hash's key in bytes.
     key: u32,
     templates: Vec<&'static str>,
 }
 
 impl Request {
-    /// By an algorithm's name; `own` is Linux's own code, otherwise Kiln's driver.
+    /// A request by an algorithm's name; `own` selects Linux's own code instead of Kiln's driver.
     ///
     /// # Errors
-    /// tcrypt cannot measure it.
+    /// tcrypt cannot measure this algorithm.
     pub fn algorithm(name: &str, seconds: u32, own: bool) -> Result<Request, Error> {
         let request = |mode, key, templates: &[&'static str]| Request {
             mode,
@@ -120,7 +120,7 @@ impl Request {
         }
     }
 
-    /// A request by tcrypt's number of a mode, with all of Linux's algorithms.
+    /// A request by tcrypt's mode number, with all of Linux's algorithms.
     pub fn mode(mode: u32, seconds: u32) -> Request {
         Request {
             mode,
@@ -131,7 +131,7 @@ impl Request {
         }
     }
 
-    /// Algorithms that this number measures too, and that can be done without.
+    /// Algorithms that this mode also measures and on which the requested one does not depend.
     fn hidden(&self) -> Vec<&'static str> {
         let Some(alg) = self.alg.as_deref().filter(|_| self.mode == 200) else {
             return Vec::new();
@@ -142,7 +142,7 @@ impl Request {
             .collect()
     }
 
-    /// What is to be loaded behind the templates.
+    /// The order that loads the benchmark; it follows those for the templates.
     fn benchmark(&self) -> Order {
         let mut parameters = format!("mode={} sec={}", self.mode, self.seconds);
         if let (HASHES, Some(alg)) = (self.mode, &self.alg) {
@@ -152,7 +152,7 @@ impl Request {
     }
 }
 
-/// Those templates that are modules, each with its file in the initramfs.
+/// Those of the templates that are modules, each with its file in the initramfs.
 pub fn loaded(built: &Built, names: &[&str]) -> Vec<(String, Vec<u8>)> {
     let module = |name: &&str| {
         let file = format!("{name}.ko");
@@ -164,7 +164,7 @@ pub fn loaded(built: &Built, names: &[&str]) -> Vec<(String, Vec<u8>)> {
     names.iter().filter_map(module).collect()
 }
 
-/// Loads such a file.
+/// The order that loads such a file.
 pub fn insert(file: &str) -> Order {
     Order::module(&format!("/{file}"), "")
 }
@@ -179,23 +179,23 @@ fn hashes() -> Vec<&'static str> {
     names
 }
 
-/// How it is measured.
+/// How to measure.
 pub struct Plan<'a> {
     pub built: &'a Built,
     pub request: &'a Request,
-    /// Kiln's module, and the one that hides.
+    /// Kiln's module, and the module that hides algorithms.
     pub module: &'a Module,
-    /// The driver of Kiln's that is measured (its name in Linux); none is Linux's own code.
+    /// The driver of Kiln's to measure (its name in Linux); `None` for Linux's own code.
     pub driver: Option<&'a str>,
-    /// Ended then, with the rows there are.
+    /// The run ends after this time, with the rows measured so far.
     pub enough: Option<Duration>,
-    /// The boot is killed then.
+    /// The boot is killed after this time.
     pub limit: Duration,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
-/// Measures; each of tcrypt's lines goes to `line`, as `dmesg` shows it.
+/// Measures, and passes each line of tcrypt to `line` as `dmesg` shows it.
 ///
 /// # Errors
 /// The boot fails, or a module cannot be loaded.
@@ -227,7 +227,7 @@ pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
         linux: &plan.built.linux,
         initramfs: archive.finish(),
         memory: "256M",
-        // What is measured has been judged by selftest.
+        // Selftest has already tested these drivers.
         arguments: &["cryptomgr.notests=1"],
         limit: plan.enough.unwrap_or(plan.limit),
         stop: plan.stop,
@@ -251,7 +251,7 @@ pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
             tail: outcome.tail,
         }),
         Err(Error::Boot { .. }) if cut && !rows.is_empty() => Ok(rows),
-        // What was measured before Ctrl-C.
+        // Return the rows measured before Ctrl-C.
         Err(Error::Interrupted) if !rows.is_empty() => Ok(rows),
         Err(e) => Err(e),
     }
@@ -264,7 +264,7 @@ impl Plan<'_> {
     }
 }
 
-/// A record of the kernel's log may hold several lines; it writes a newline so.
+/// Splits a record of the kernel's log into lines; the log escapes newlines.
 fn lines(record: &str) -> impl Iterator<Item = &str> {
     record
         .split("\\x0a")

@@ -1,4 +1,4 @@
-//! Building user mode Linux: out of tree into the cache, one directory for each tree and compiler.
+//! Builds user mode Linux out of tree in the cache, with one directory per tree and compiler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,33 +12,33 @@ use crate::Error;
 /// Options that are set on top of `allnoconfig`.
 const CONFIG: &str = include_str!("../../../linux/um.config");
 
-/// Objects compiled in a cold build of 6.12, for the bar only.
+/// Number of objects compiled in a cold build of 6.12; used for the progress bar only.
 const USUAL_STEPS: f64 = 1130.0;
 
-/// Lines of a build's log that are shown when it fails.
+/// Number of lines shown from the log of a failed build.
 const TAIL: usize = 12;
 
 pub struct Plan<'a> {
-    /// The tree. Nothing is written into it.
+    /// The tree, to which nothing is written.
     pub source: Source,
     pub compiler: Compiler,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the share that is done and what is being done.
+    /// Called with the completed fraction and the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
 pub struct Built {
     pub linux: PathBuf,
-    /// As its Makefile has it, such as 6.12.57.
+    /// Version from its Makefile, such as 6.12.57.
     pub version: String,
     pub compiler: Compiler,
-    /// The lock is held as long as this lives.
+    /// The cache directory, which stays locked until this is dropped.
     pub cache: Cache,
 }
 
 impl Built {
-    /// One that may be built in instead.
+    /// A module that may be built in instead.
     pub(crate) fn module_if_any(&self, path: &str) -> Option<Vec<u8>> {
         fs::read(self.cache.objects.join(path)).ok()
     }
@@ -56,11 +56,11 @@ impl Built {
     }
 }
 
-/// Builds what is not up to date.
+/// Builds the parts of the kernel that are not up to date.
 ///
 /// # Errors
-/// The machine lacks a tool, the cache cannot be used, or the tree does not build: then the last lines of the log
-/// are in the message.
+/// The machine lacks a tool, the cache cannot be used, or the tree does not build. In the last case, the message
+/// contains the end of the log.
 pub fn build(plan: &Plan) -> Result<Built, Error> {
     check_tools(&plan.compiler)?;
     if !plan.source.dir.join("arch/um").is_dir() {
@@ -104,7 +104,7 @@ pub fn check_register_room(tree: &Path) -> Result<(), Error> {
     }
 }
 
-/// Bytes that user mode Linux of this tree has for extended registers; none if it asks the host.
+/// Size in bytes of the buffer for extended registers in this tree's user mode Linux; `None` if it asks the host.
 fn register_room(tree: &Path) -> Option<u32> {
     let text = fs::read_to_string(tree.join("arch/x86/um/user-offsets.c")).ok()?;
     let mut sizes = text.lines().filter_map(|line| {
@@ -114,15 +114,15 @@ fn register_room(tree: &Path) -> Option<u32> {
     sizes.next_back()
 }
 
-/// Bytes of XSAVE's standard form with all features that the host has enabled.
-// Newer toolchains declare it safe.
+/// Size in bytes of the standard XSAVE area with all features that the host has enabled.
+// Newer toolchains declare `__cpuid_count` safe.
 #[allow(unused_unsafe)]
 fn xsave_bytes() -> u32 {
     // SAFETY: any CPU that runs Kiln has CPUID. Without leaf 13 the answer is that of the highest leaf, or 0.
     unsafe { std::arch::x86_64::__cpuid_count(13, 0) }.ebx
 }
 
-/// One line, then the end of the log.
+/// An error with one line, followed by the end of the log.
 fn failed(plan: &Plan, how: &'static str, said: &Said, log: &Path) -> Error {
     let lines: Vec<&str> = said.text.lines().collect();
     let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n  ");
@@ -134,7 +134,7 @@ fn failed(plan: &Plan, how: &'static str, said: &Said, log: &Path) -> Error {
     }
 }
 
-/// Again only when something of it changed: every object asks for the configuration's time.
+/// Configures the tree only if its inputs have changed, since every object depends on the configuration's timestamp.
 fn configure(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     let fragment = cache.dir.join("um.config");
     let stamp = cache.dir.join("configured");
@@ -191,10 +191,10 @@ mod tests {
             fs::write(&file, text).unwrap();
             check_register_room(tree.path())
         };
-        // From 6.13 on.
+        // As in 6.13 and later.
         assert!(with("").is_ok());
         assert!(with("\tDEFINE_LONGS(HOST_FP_SIZE, 1000000);\n").is_ok());
-        // FXSAVE alone has 512 bytes.
+        // FXSAVE alone takes 512 bytes.
         let message = with("\tDEFINE_LONGS(HOST_FP_SIZE, 511);\n")
             .unwrap_err()
             .to_string();

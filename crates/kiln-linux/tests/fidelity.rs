@@ -1,5 +1,5 @@
-//! The emulated CPU held to what real kernels have answered: `linux/records/`, renewed by
-//! `kiln linux fidelity --record`. No QEMU, no kernel.
+//! Compares the emulated CPU with recorded answers of real kernels in `linux/records/`, which `kiln linux fidelity
+//! --record` renews. Needs neither QEMU nor a kernel.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn records() -> Vec<(String, Record)> {
         .collect()
 }
 
-/// Where the record and this emulated CPU differ, and what could not be asked.
+/// Questions on which the record and this emulated CPU differ, and questions that could not be asked.
 fn differences(
     record: &Record,
     policy: &str,
@@ -58,12 +58,12 @@ fn differences(
     (differ, unasked)
 }
 
-/// A CPU is a thread; the next one is another.
+/// Runs `body` on a new thread, because each thread can become only one CPU.
 fn on_a_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {
     thread::scope(|s| s.spawn(body).join().unwrap())
 }
 
-// One test, since policy and rules are the whole process's.
+// A single test, since policy and rules apply to the whole process.
 #[test]
 fn the_emulated_cpu_answers_as_real_kernels_did() {
     let records = records();
@@ -93,7 +93,7 @@ fn the_emulated_cpu_answers_as_real_kernels_did() {
         );
     }
 
-    // The control: other policies and broken rules are seen to differ.
+    // Control: differences under other policies and broken rules are detected.
     let (_, record) = records.iter().find(|(name, _)| name == "6.12").unwrap();
     let scenes = |q: &Question| matches!(q.asked, Asked::Scene(_));
     for other in ["bh-off", "nested", "preemptible", "none"] {
@@ -108,7 +108,7 @@ fn the_emulated_cpu_answers_as_real_kernels_did() {
         broken::LATE_FIRST,
     ] {
         broken::set(rules);
-        // A transform that is freed while requests wait would be used after it was freed.
+        // Excludes 54, because freeing a transform while requests wait would lead to a use after free.
         let (differ, unasked) =
             on_a_thread(|| differences(record, "legacy", |q| !scenes(q) && q.number != 54));
         broken::set(0);

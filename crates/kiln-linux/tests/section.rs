@@ -1,4 +1,4 @@
-//! `linux/module/section.c` without Linux: what it takes from there is in `tests/section/kernel.h`.
+//! Tests `linux/module/section.c` without Linux; `tests/section/kernel.h` replaces what it needs from there.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use kiln_kbuild::Compiler;
 
-/// Headers of Linux that `section.c` includes; `kernel.h` stands in for all of them.
+/// Headers of Linux that `section.c` includes; `kernel.h` replaces all of them.
 const HEADERS: [&str; 8] = [
     "asm/fpu/api.h",
     "asm/simd.h",

@@ -1,4 +1,5 @@
-//! Real Linux in user mode: skipped, loudly, unless KILN_TEST_TREE or KILN_TEST_TREE_NEXT names a kernel tree.
+//! Tests with real Linux in user mode. Prints that it is skipped unless KILN_TEST_TREE or KILN_TEST_TREE_NEXT names a
+//! kernel tree.
 
 use std::env;
 use std::fs;
@@ -13,11 +14,11 @@ use kiln_linux::{module, source, uml};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Where other tests build trees, too.
+/// The kernel, built in the cache directory that other tests share; `None` if the test is to be skipped.
 fn built() -> Option<(PathBuf, uml::Built)> {
     let trees = ["KILN_TEST_TREE", "KILN_TEST_TREE_NEXT"].map(env::var_os);
     let trees = trees.into_iter().flatten().filter(|v| !v.is_empty());
-    // With AMX the registers are more than user mode Linux before 6.13 can hold.
+    // With AMX the registers exceed the buffer of user mode Linux before 6.13.
     let tree = trees
         .map(PathBuf::from)
         .find(|tree| uml::check_register_room(tree).is_ok());
@@ -68,7 +69,7 @@ fn judged(built: &uml::Built, module: &module::Module, only: Option<&str>) -> Ou
     .unwrap()
 }
 
-/// A shift of XTS's tweaks in one tier, by a byte more or less.
+/// Plants a fault: one tier shifts XTS tweaks by the wrong number of bytes.
 fn flipped(name: &str, text: &'static str) -> String {
     if name != "kernel/ciphers/xts/aesni.c" {
         return text.to_owned();
@@ -81,7 +82,7 @@ fn flipped(name: &str, text: &'static str) -> String {
     wrong
 }
 
-/// One test, for one build of the kernel. The control's module is the shipped one with that object compiled anew.
+/// One test, for one build of the kernel. The control's module is the shipped one with one object recompiled.
 #[test]
 fn linuxs_own_testmgr_passes_every_driver_and_fails_the_one_with_a_flipped_bit() {
     let Some((tree, built)) = built() else {
@@ -102,7 +103,7 @@ fn linuxs_own_testmgr_passes_every_driver_and_fails_the_one_with_a_flipped_bit()
     assert!(shipped.warnings.is_empty(), "{:#?}", shipped.warnings);
     let outcome = judged(&built, &shipped, None);
     assert!(!outcome.failed(), "{:#?}", outcome.rows);
-    // Every algorithm that this Linux has a test for was tested.
+    // Every algorithm for which this Linux has a test was tested.
     let testmgr = fs::read_to_string(tree.join("crypto/testmgr.c")).unwrap();
     for row in &outcome.rows {
         let tested = testmgr.contains(&format!(".alg = \"{}\"", row.alg));

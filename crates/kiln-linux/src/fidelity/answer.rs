@@ -1,9 +1,9 @@
-//! Answers: as the module prints them, and in the form in which they are compared.
+//! Answers as the module prints them, and in the form in which they are compared.
 
 use kiln_kernel::crypto::Errno;
 use kiln_kernel::script::{Event, Outcome};
 
-/// Events in a row that differ in the request's number only, by one.
+/// Consecutive events that differ only in the request's number, which increases by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Run {
     first: u32,
@@ -44,7 +44,7 @@ fn written(runs: &[Run], stuck: Option<usize>) -> String {
     parts.join("; ")
 }
 
-/// What became of a script on the emulated CPU.
+/// The result of a script on the emulated CPU.
 pub(crate) fn describe_outcome(outcome: &Outcome) -> String {
     let mut runs: Vec<Run> = Vec::new();
     for e in &outcome.events {
@@ -78,24 +78,24 @@ fn same(a: &Run, b: &Run) -> bool {
     rest(a) == rest(b)
 }
 
-/// What became of it in a real kernel.
+/// The result of a script in a real kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// The driver that served.
+    /// The driver that processed the requests.
     pub driver: String,
-    /// What it made of the message, in hexadecimal.
+    /// Its output for the message, in hexadecimal.
     pub right: String,
-    /// As [`describe_outcome`] has it.
+    /// The answer in the form of [`describe_outcome`].
     pub answer: String,
 }
 
-/// Reads the lines of `requests.c`. The console may have lost some or brought others: what is not understood is a
-/// fault, in words.
+/// Parses the lines of `requests.c`. The console may have lost some lines or mixed in others; unparsable lines are an
+/// error, which is given in words.
 pub fn script(lines: &[String]) -> Result<Script, String> {
     let (mut driver, mut right, mut stuck) = (None, None, None);
     let mut runs = Vec::new();
     for line in lines {
-        let bad = || format!("'{}' is no event", line.escape_debug());
+        let bad = || format!("'{}' is not an event", line.escape_debug());
         let (word, rest) = line.split_once(' ').ok_or_else(bad)?;
         match word {
             "driver" => driver = Some(rest.to_owned()),
@@ -142,15 +142,15 @@ fn run(range: &str, rest: &str) -> Option<Run> {
     (first <= last).then_some(run)
 }
 
-/// Reads the lines of `scene.c`: the trace that came out most often. The tick may come into a scene, so one that is
-/// not the trace of more than half of them is none.
+/// Parses the lines of `scene.c`: the trace that occurred most often. The tick may disturb a scene, so a trace counts
+/// only if more than half of the runs produced it.
 pub fn scene(lines: &[String]) -> Result<String, String> {
     let mut counted: Vec<(u64, &str)> = Vec::new();
     for line in lines {
         let (count, trace) = line.split_once(' ').unwrap_or((line, ""));
         let count = count
             .parse()
-            .map_err(|_| format!("'{}' is no trace", line.escape_debug()))?;
+            .map_err(|_| format!("'{}' is not a trace", line.escape_debug()))?;
         counted.push((count, trace));
     }
     let total: u64 = counted.iter().map(|c| c.0).fold(0, u64::saturating_add);
@@ -164,7 +164,7 @@ pub fn scene(lines: &[String]) -> Result<String, String> {
     }
 }
 
-/// Words of a trace, such as `S?n101`.
+/// Whether the trace consists of words such as `S?n101`.
 fn plain(trace: &str) -> bool {
     let word = |w: &str| {
         w.len() >= 3

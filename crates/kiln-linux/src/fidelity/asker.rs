@@ -1,4 +1,4 @@
-//! The module that asks (`linux/fidelity/`), and the boot in which it does.
+//! The module that asks a real kernel (`linux/fidelity/`), and the boot in which it does so.
 
 use std::fs;
 use std::path::Path;
@@ -25,11 +25,11 @@ macro_rules! sources {
     };
 }
 
-/// Names in the module's directory, and contents.
+/// File names in the module's directory, and contents.
 const SOURCES: &[(&str, &str)] =
     sources!("Kbuild" "ask.c" "costs.c" "fidelity.h" "nested.c" "requests.c" "scene.c" "where.c");
 
-/// Of Kiln's module: what saves registers, whose cost is asked, and headers.
+/// Files of Kiln's own module: the code that saves registers, whose cost is measured, and headers.
 const SHARED: [&str; 7] = [
     "state.",
     "live.",
@@ -42,65 +42,66 @@ const SHARED: [&str; 7] = [
 
 const NAME: &str = "kiln_fidelity";
 
-/// Where questions are written and answers read.
+/// The file that questions are written to and answers are read from.
 const FILE: &str = "/proc/kiln";
 
-/// Linux's own drivers that are asked for.
+/// Linux's own drivers, about which questions are asked.
 const DRIVERS: [&str; 3] = ["aesni_intel", "xts", "chacha_x86_64"];
 
-/// Which accelerator is wanted.
+/// The requested accelerator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     Auto,
     Only(Accel),
 }
 
-/// How it is asked.
+/// How the kernel is asked.
 pub struct Plan<'a> {
     pub kernel: &'a Kernel,
     pub compiler: &'a Compiler,
     pub accel: Wanted,
-    /// A boot is killed then.
+    /// The boot is killed after this time.
     pub limit: Duration,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the share that is done and what is being done.
+    /// Called with the completed fraction and the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
-/// Something to do between two questions, or a question.
+/// A question, or something to do between questions.
 pub enum Step<'a> {
-    /// Written into the module's file; the answer is wanted.
+    /// Write this into the module's file and return the answer.
     Ask(String),
-    /// Another file's content is wanted.
+    /// Return the content of another file.
     Read(&'a str),
-    /// Another file is written.
+    /// Write to another file.
     Write(&'a str, &'a str),
 }
 
 /// The answer to a step that asks a question, or the reason why it was not answered.
 pub type Told = Result<Vec<String>, String>;
 
-/// What a boot told.
+/// The results of a boot.
 #[derive(Debug)]
 pub struct Answers {
-    /// One for each step that wanted any, in their order.
+    /// One answer for each step that asks for one, in the order of the steps.
     pub told: Vec<Told>,
-    /// As `/proc/cpuinfo` has it.
+    /// The CPU model as `/proc/cpuinfo` gives it.
     pub cpu: String,
-    /// What ran the guest.
+    /// What runs the guest's instructions.
     pub accel: Accel,
-    /// Why not the hardware, if it was to be tried.
+    /// Why hardware virtualisation was not used, if it was to be tried.
     pub why: String,
     /// The kernel's warnings and faults.
     pub warnings: Vec<String>,
 }
 
 impl Plan<'_> {
-    /// Boots, takes the steps, one after the other, and powers off. `besides` is loaded first, with its parameters.
+    /// Boots, takes the steps one after the other, and powers off. `besides` is another module, loaded first with its
+    /// parameters.
     ///
     /// # Errors
-    /// There is no QEMU, the module does not build, the boot does not end well.
+    /// QEMU is missing, the module does not build, or the boot fails.
     pub fn ask(&self, steps: &[Step], besides: Option<(&str, &[u8])>) -> Result<Answers, Error> {
         (self.progress)(0.1, "building the module that asks");
         let asker = self.build()?;
@@ -121,7 +122,7 @@ impl Plan<'_> {
             .map(|(name, _)| {
                 let own = besides.is_some_and(|b| b.0 == name);
                 let order = Order::module(&format!("/{name}.ko"), if own { "wait=1" } else { "" });
-                // Linux's own find out that the CPU lacks what they need.
+                // Linux's own drivers find out themselves if the CPU lacks a feature that they need.
                 match own || name == NAME {
                     true => order,
                     false => order.may_fail(),
@@ -260,7 +261,7 @@ fn model(cpuinfo: &[String]) -> String {
     name.unwrap_or("unknown").trim().to_owned()
 }
 
-/// What was heard, by order.
+/// The console output, by order.
 #[derive(Default)]
 struct Heard {
     order: u32,
@@ -309,7 +310,7 @@ impl Heard {
                     return Err(format!("it could not be asked: errno {n}"))
                 }
                 Some((_, how)) => return Err(format!("it could not be asked: {how:?}")),
-                None => return Err("the console says nothing of it".into()),
+                None => return Err("the console does not mention it".into()),
             }
         }
         Ok(self.lines(read).to_vec())

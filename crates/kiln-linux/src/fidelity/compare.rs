@@ -1,4 +1,4 @@
-//! Both sides asked, row by row.
+//! Asks both sides and compares them row by row.
 
 use std::thread;
 
@@ -15,14 +15,14 @@ use super::row::Row;
 pub struct Outcome {
     /// Answers, then costs.
     pub rows: Vec<Row>,
-    /// What a reader of the rows must know.
+    /// Remarks that a reader of the rows needs.
     pub notes: Vec<String>,
 }
 
 /// Puts all questions to the real kernel and to the emulated CPU.
 ///
 /// # Errors
-/// One of them cannot be asked.
+/// The real kernel or the emulated CPU cannot be asked.
 pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     let policy = plan.kernel.policy();
     let questions: Vec<Question> = question::all()
@@ -57,7 +57,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         let real = real_answer(question, told, &emulated.right, &mut notes);
         let agree = match (&real, &emulated.answer) {
             (Ok(real), Some(emulated)) => Some(real == emulated),
-            // Without an answer nothing is proved.
+            // A missing answer counts as a difference.
             (Err(_), Some(_)) => Some(false),
             (_, None) => None,
         };
@@ -151,7 +151,7 @@ struct EmulatedAnswers {
     costs: Vec<(&'static str, Option<f64>)>,
 }
 
-/// Asks the emulated CPU, which a thread of its own becomes.
+/// Asks the emulated CPU in a new thread, which becomes that CPU.
 fn emulated_answers(policy: &str, questions: &[Question]) -> Result<EmulatedAnswers, Error> {
     let asked = || -> Result<EmulatedAnswers, String> {
         let mut cpu = Emulated::boot(policy)?;

@@ -1,4 +1,4 @@
-//! What costs, on both sides: in cycles of the TSC, the least of many.
+//! Costs on both sides, in TSC cycles: the minimum of many samples.
 
 use kiln_kernel::cipher::{Op, BLOCK};
 use kiln_kernel::crypto::{Errno, Part, Skcipher, INTERNAL};
@@ -7,7 +7,7 @@ use kiln_kernel::load::best_impl;
 use kiln_kernel::messages::Messages;
 use kiln_kernel::Tier;
 
-/// Names in `costs.c`, and what they are.
+/// Names used in `costs.c`, and their descriptions.
 pub(crate) const COSTS: &[(&str, &str)] = &[
     ("pair", "begin and end, nothing to save"),
     ("begin", "begin, nothing to save"),
@@ -33,13 +33,13 @@ pub(crate) const COSTS: &[(&str, &str)] = &[
     ("direct-4096", "xts(aes), 4096 bytes, without it"),
 ];
 
-/// The row that a row of the simd helper is divided by.
+/// For a row of the simd helper, the name of the direct row by which it is divided.
 pub(crate) fn name_direct(name: &str) -> Option<String> {
     name.strip_prefix("helper-")
         .map(|len| format!("direct-{len}"))
 }
 
-/// The least and the median, of lines `NAME LEAST MEDIAN`.
+/// The minimum and the median from lines `NAME LEAST MEDIAN`.
 pub fn real(lines: &[String], name: &str) -> Option<(f64, f64)> {
     lines.iter().find_map(|line| {
         let mut words = line.split(' ');
@@ -53,12 +53,12 @@ pub fn real(lines: &[String], name: &str) -> Option<(f64, f64)> {
     })
 }
 
-/// The emulated CPU's, of the calling thread; `None` where it has no such figure.
+/// The cost on the emulated CPU that the calling thread acts as; `None` if it cannot be measured there.
 pub fn emulated(name: &str) -> Option<f64> {
     const MANY: u64 = 2000;
     match name.split_once('-') {
         None if name == "pair" => Some(least(MANY, |n| fpu::pairs(n, false))),
-        // What is in use is as wide as this CPU has it.
+        // The registers in use are the widest that this CPU has.
         Some(("nested", width)) if width == widest() => Some(least(MANY, fpu::saves)),
         Some(("helper", len)) => requests("xts(aes)", 0, len.parse().ok()?).ok(),
         Some(("direct", len)) => {
@@ -77,13 +77,13 @@ fn widest() -> &'static str {
     }
 }
 
-/// Requests in place, one after the other.
+/// Cost of requests in place, one after the other.
 fn requests(name: &str, kind: u32, len: usize) -> Result<f64, Errno> {
     let mut tfm = Skcipher::open(name, kind, kind)?;
     let mut key = [0; 64];
     key[0] = 1;
     tfm.set_key(&key)?;
-    // One message; IVs for many, so that copying one is not part of what a request takes.
+    // One message, but many IVs, so that copying an IV is not included in a request's cost.
     const IVS: usize = 64;
     let (src, mut dst) = (vec![0; len], vec![0; len]);
     let (ivs, mut iv_room) = ([0; IVS * BLOCK], [0; IVS * BLOCK]);

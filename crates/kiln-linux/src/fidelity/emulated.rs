@@ -1,4 +1,4 @@
-//! The answers of Kiln's emulated CPU.
+//! Asks Kiln's emulated CPU.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const RAW_KEY: [u8; 64] = {
 };
 const IV: [u8; BLOCK] = [9; BLOCK];
 
-/// The CPU, this thread, and what is put to it.
+/// The emulated CPU, which is this thread, and what it is asked.
 pub struct Emulated {
     cpu: Cpu,
     src: Vec<u8>,
@@ -31,10 +31,10 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// This thread becomes a CPU with this policy.
+    /// Makes this thread an emulated CPU with this policy.
     ///
     /// # Errors
-    /// There is no such policy, or the host refuses what an emulated CPU needs.
+    /// The policy does not exist, or the host refuses something that an emulated CPU needs.
     pub fn boot(policy: &str) -> Result<Emulated, String> {
         let policy: Policy = policy.parse()?;
         let mut cpu = Cpu::boot(&Config::default()).map_err(|e| e.to_string())?;
@@ -48,13 +48,13 @@ impl Emulated {
         Ok(Emulated { cpu, src, want })
     }
 
-    /// What a right answer to a request is, in hexadecimal.
+    /// The right answer to a request, in hexadecimal.
     pub fn right(&self) -> String {
         self.want.iter().map(|b| format!("{b:02x}")).collect()
     }
 
-    /// Its answer; `None` if the host's CPU has no SIMD that anything could wait for. As on the real kernel, a tick or the
-    /// host's scheduler may interfere: it is the answer that comes most often.
+    /// The answer; `None` if the host's CPU has no SIMD for which a request could have to wait. A tick or the host's
+    /// scheduler may interfere as on the real kernel, so the most frequent answer is returned.
     pub fn answer(&mut self, question: &Question) -> Option<String> {
         let mut counts = BTreeMap::new();
         for _ in 0..TIMES {

@@ -1,5 +1,5 @@
-//! Kiln's emulated CPU compared, question by question, with a real x86 kernel under QEMU; and Kiln's module in it,
-//! whose drivers open sections over other sections.
+//! Compares Kiln's emulated CPU, question by question, with a real x86 kernel under QEMU. Also tests Kiln's module in
+//! that kernel, where its drivers open FPU sections inside other sections.
 
 pub mod answer;
 pub mod asker;

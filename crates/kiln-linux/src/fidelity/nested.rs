@@ -1,5 +1,5 @@
-//! Sections over sections (`linux/module/section.c`), proved in real ring 0: threads encrypt by Linux's own drivers,
-//! a timer and a tasklet by Kiln's, on one CPU.
+//! Tests nested sections (`linux/module/section.c`) in real ring 0: on one CPU, threads encrypt with Linux's own
+//! drivers, a timer and a tasklet with Kiln's.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,18 +9,19 @@ use crate::Error;
 
 use super::asker::{Plan, Step, Told};
 
-/// What encrypts with what: threads, the timer, the tasklet. The second mix has the upper halves of AVX registers live.
+/// The drivers of the threads, the timer and the tasklet. In the second mix, the upper halves of AVX registers are
+/// live.
 const MIXES: [&str; 2] = [
     "xts-aes-aesni kiln-xts-aes-aesni kiln-ctr-aes-aesni",
     "chacha20-simd kiln-chacha20-avx2 kiln-xts-aes-aesni",
 ];
 
-/// In this order: the second turns nesting off, the third turns it on again without saving.
+/// The order matters: the second mode turns nesting off, the third turns it on again without saving.
 const MODES: [&str; 3] = ["saved", "scalar", "unsaved"];
 
 const PARAMETERS: &str = "/sys/module/kiln/parameters";
 
-/// Fewer prove nothing.
+/// Fewer nested sections prove nothing.
 const ENOUGH: u64 = 1000;
 
 /// The results of one user of a driver, in a test of nested FPU sections in a real kernel.
@@ -74,16 +75,16 @@ pub struct Row {
 pub struct Outcome {
     /// One for each mode and user.
     pub rows: Vec<Row>,
-    /// What does not hold.
+    /// Descriptions of what does not hold.
     pub findings: Vec<String>,
-    /// What a reader of the rows must know.
+    /// Remarks that a reader of the rows needs.
     pub notes: Vec<String>,
 }
 
 /// Boots once and runs each mode for `ms` milliseconds. `module` is Kiln's, built for this kernel.
 ///
 /// # Errors
-/// It cannot be asked.
+/// The kernel cannot be booted or asked.
 pub fn run(plan: &Plan, module: &module::Module, ms: u32) -> Result<Outcome, Error> {
     let content = std::fs::read(&module.path).map_err(|e| Error::cache(&module.path, e))?;
     let saves = format!("{PARAMETERS}/nested_saves");
@@ -139,7 +140,7 @@ pub fn run(plan: &Plan, module: &module::Module, ms: u32) -> Result<Outcome, Err
     })
 }
 
-/// What must hold, where it does not.
+/// Descriptions of the conditions that these rows violate.
 fn findings(rows: &[Row], policy: &str) -> Vec<String> {
     let of = |mode: &'static str| rows.iter().filter(move |r| r.mode == mode);
     let mut found = Vec::new();
@@ -160,11 +161,11 @@ fn findings(rows: &[Row], policy: &str) -> Vec<String> {
             found.push(format!("{}, {}: did nothing", row.mode, row.who));
         }
     }
-    // From 6.15 on no softirq interrupts a section: nothing is saved, and nothing can be lost.
+    // Since 6.15 softirqs do not interrupt a section, so nothing is saved and nothing can be lost.
     if policy != "legacy" {
         return found;
     }
-    // Each mix has one number of them, which all its rows have, and one timer.
+    // Each mix has one count of nested saves, which all its rows repeat, and one timer.
     let timers = of("saved").filter(|r| r.who == "timer");
     let saves: u64 = timers.map(|r| r.nested_saves).sum();
     let over: u64 = of("saved").map(|r| r.over).sum();
@@ -197,12 +198,12 @@ fn number(told: &Told) -> Result<u64, String> {
         return Err(format!("{} lines in place of a number", lines.len()));
     };
     line.parse()
-        .map_err(|_| format!("'{}' is no number", line.escape_debug()))
+        .map_err(|_| format!("'{}' is not a number", line.escape_debug()))
 }
 
 /// Parses `USER DRIVER done N wrong N refused N late N over N`.
 fn user(line: &str) -> Result<Row, String> {
-    let bad = || format!("'{}' is no count of messages", line.escape_debug());
+    let bad = || format!("'{}' is not a number of messages", line.escape_debug());
     let words: Vec<&str> = line.split(' ').collect();
     let [who, driver, rest @ ..] = words.as_slice() else {
         return Err(bad());

@@ -1,4 +1,4 @@
-//! The questions, each with a number that it keeps: records refer to it.
+//! The questions. Each has a permanent number, to which records refer.
 
 use kiln_kernel::scene::Scene;
 use kiln_kernel::script::{self, Step};
@@ -8,7 +8,7 @@ pub(super) const TIMES: u32 = 15;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
-    /// What a task, interrupts and softirqs see (`kiln/scene.h`).
+    /// What tasks, interrupts and softirqs observe (`kiln/scene.h`).
     Scene(Scene),
     /// Requests to the crypto API, on this number of transforms.
     Requests(usize, Vec<Step>),
@@ -16,21 +16,21 @@ pub enum Asked {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// From 1; not reused.
+    /// Starts at 1; never reused.
     pub number: u32,
     pub text: &'static str,
-    /// The programs that both sides run.
+    /// The program that both sides run.
     pub asked: Asked,
 }
 
 impl Question {
-    /// Put to a kernel with this policy: the scripts are about what has to wait for the FPU, which nothing has to
-    /// under `bh-off`.
+    /// Whether to ask a kernel with this policy. The scripts are about requests that must wait for the FPU, and none
+    /// has to under `bh-off`.
     pub fn concerns(&self, policy: &str) -> bool {
         policy == "legacy" || matches!(self.asked, Asked::Scene(_))
     }
 
-    /// As it is written into `/proc/kiln`, without the kind and how often; also what a record has.
+    /// The text written to `/proc/kiln`, without the kind and the repetitions; records contain it too.
     pub fn program(&self) -> String {
         match &self.asked {
             Asked::Scene(scene) => scene
@@ -59,7 +59,7 @@ fn step(step: &Step) -> String {
     }
 }
 
-/// Number, words, and the programs of task, hardirq, softirq, hardirq over softirq.
+/// Number, words, and the programs of the task, the hardirq, the softirq, and a hardirq that interrupts the softirq.
 type Line = (u32, &'static str, [&'static str; 4]);
 
 const SCENES: &[Line] = &[
@@ -172,7 +172,7 @@ const SCENES: &[Line] = &[
     ),
 ];
 
-/// Number and words, by the script's name.
+/// Name of the script, number and words.
 const SCRIPTS: &[(u32, &str, &str)] = &[
     (50, "SIMD usable: answered at once", "at once"),
     (
@@ -189,7 +189,7 @@ const SCRIPTS: &[(u32, &str, &str)] = &[
     ),
 ];
 
-/// All of them, by number.
+/// All questions, by number.
 pub fn all() -> Vec<Question> {
     let scenes = SCENES
         .iter()
@@ -236,7 +236,7 @@ mod tests {
                 assert_eq!(program.split(' ').count(), 4);
             }
         }
-        // The scripts that a hosted tree is put to are asked of ring 0, too.
+        // Every script that a hosted tree runs is also asked of ring 0.
         let scripts = all.iter().filter(|q| !q.concerns("bh-off")).count();
         assert_eq!(scripts, script::scenarios().len());
     }

@@ -68,7 +68,7 @@ pub struct Row {
     pub accel: String,
 }
 
-/// A record, as far as it is read again.
+/// The fields of a record that are read again.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Record {
     /// The command that wrote it.
@@ -77,10 +77,10 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reads and checks one.
+    /// Parses and checks a record.
     ///
     /// # Errors
-    /// It is not one of this command, or its rows contradict each other.
+    /// The record is not from this command, or its rows contradict each other.
     pub fn read(text: &str) -> Result<Record, String> {
         let record: Record = serde_json::from_str(text).map_err(|e| e.to_string())?;
         if record.command != "linux-fidelity" {

@@ -12,19 +12,19 @@ use crate::qemu::{Accel, Qemu};
 use crate::uml::Built;
 use crate::Error;
 
-/// The number of virtio-crypto among devices (virtio 1.2, 5).
+/// The virtio device ID of virtio-crypto (virtio 1.2, 5).
 const DEVICE_ID: u32 = 20;
 
-/// Memory of user mode Linux and of the machine under QEMU.
+/// Memory of the guest, for user mode Linux and for QEMU.
 const MEMORY: &str = "256M";
 const QEMU_MEMORY: &str = "512M";
 
 pub enum Guest<'a> {
     /// User mode Linux, whose virtio_uml speaks vhost-user itself.
     User { built: &'a Built },
-    /// Under QEMU, by its `cryptodev-vhost-user`.
+    /// A kernel under QEMU, which connects with `cryptodev-vhost-user`.
     Qemu {
-        /// A distribution's.
+        /// The distribution's kernel.
         kernel: &'a Kernel,
         /// What runs its instructions.
         accel: Accel,
@@ -60,7 +60,7 @@ impl Guest<'_> {
         }
     }
 
-    /// Those of the kernel's own, what they need before them.
+    /// The kernel's own modules with these names, dependencies first.
     pub(super) fn modules(&self, names: &[&str]) -> Result<Vec<(String, Vec<u8>)>, Error> {
         let dir = match self {
             Guest::User { built } => built.cache.objects.as_path(),
@@ -105,14 +105,14 @@ impl Guest<'_> {
     }
 }
 
-/// The word of its command line that makes a device.
+/// The word of user mode Linux's command line that adds a device.
 fn user_mode(socket: &Path) -> Result<String, Error> {
     let path = text(socket, [' ', ':', '"'])?;
     Ok(format!("virtio_uml.device={path}:{DEVICE_ID}"))
 }
 
-/// Memory that the device can share, and the device. Without MSI-X: by software emulation QEMU 7.2 ends with a
-/// segmentation fault where a vhost device's vectors are unmasked.
+/// Arguments for the device and for memory that it can share. Without MSI-X, because QEMU 7.2 crashes under software
+/// emulation when a vhost device's vectors are unmasked.
 fn qemu(socket: &Path) -> Result<Vec<String>, Error> {
     let path = text(socket, [' ', ',', '"'])?;
     let words = [
@@ -130,7 +130,7 @@ fn qemu(socket: &Path) -> Result<Vec<String>, Error> {
     Ok(words.map(str::to_owned).to_vec())
 }
 
-/// A path that neither command line takes apart.
+/// The socket's path, if it contains no character that separates options on a command line.
 fn text(socket: &Path, apart: [char; 3]) -> Result<&str, Error> {
     let path = socket.to_str().filter(|path| !path.contains(apart));
     path.ok_or_else(|| Error::SocketPath(socket.to_owned()))

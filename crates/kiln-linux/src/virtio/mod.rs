@@ -24,45 +24,45 @@ pub use traffic::Kind;
 use row::Listing;
 use traffic::{Load, DRIVERS};
 
-/// Linux's driver, and what its answers are compared with.
+/// Linux's driver, and the modules whose results its answers are compared with.
 const MODULES: [&str; 3] = ["aes_generic", "cbc", "virtio_crypto"];
 
-/// In messages of the kernel that say that something is wrong; under them are the stack's.
+/// Parts of kernel messages that report a fault; call traces follow such messages.
 const COMPLAINTS: [&str; 4] = ["alg: ", "BUG:", "WARNING:", "vring"];
 
 pub struct Plan<'a> {
-    /// Which kernel, and how it comes to the device.
+    /// The kernel, and how it connects to the device.
     pub guest: Guest<'a>,
     pub compiler: &'a Compiler,
     /// The device's vhost-user socket.
     pub socket: &'a Path,
-    /// Threads in the guest, one measurement of each kind for each of them.
+    /// Numbers of threads in the guest; each kind is measured once for each number.
     pub workers: &'a [u32],
-    /// A measurement takes so long.
+    /// Duration of a measurement.
     pub each: Duration,
-    /// Bytes of a message.
+    /// Length of a message in bytes.
     pub len: u32,
-    /// The boot is killed then.
+    /// The boot is killed after this time.
     pub limit: Duration,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the share that is done and what is being done.
+    /// Called with the completed fraction and the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
 pub struct Outcome {
-    /// Self-tests, then traffic.
+    /// Self-tests first, then traffic.
     pub rows: Vec<Row>,
-    /// What does not hold.
+    /// Descriptions of what does not hold.
     pub findings: Vec<String>,
-    /// What a reader of the rows must know.
+    /// Remarks that a reader of the rows needs.
     pub notes: Vec<String>,
 }
 
-/// Boots, loads the driver, makes the traffic, and reads what became of it.
+/// Boots, loads the driver, generates the traffic, and collects the results.
 ///
 /// # Errors
-/// The guest cannot be booted, or the module of the traffic does not build.
+/// The guest cannot be booted, or the traffic module does not build.
 pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     (plan.progress)(0.05, "building the module that makes traffic");
     let module = traffic::build(&plan.guest, plan.compiler, plan.stop)?;
@@ -74,7 +74,8 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         .collect();
     let before = orders.len();
     for load in &loads {
-        // An algorithm that is being tested is waited for; one that is not there is a finding, not the end.
+        // The module waits for an algorithm that is still being tested. A missing algorithm is a finding and does not
+        // end the run.
         orders.push(Order::module("/traffic.ko", &load.parameters()).may_fail());
         orders.push(Order::remove(traffic::NAME).may_fail());
     }
@@ -110,7 +111,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     Ok(judge(plan, &loads, before, &heard))
 }
 
-/// Every kind with every number of workers.
+/// All combinations of kinds and numbers of workers.
 fn loads(plan: &Plan) -> Vec<Load> {
     let of = |kind: Kind| {
         plan.workers.iter().map(move |workers| Load {
@@ -123,15 +124,15 @@ fn loads(plan: &Plan) -> Vec<Load> {
     Kind::ALL.into_iter().flat_map(of).collect()
 }
 
-/// What was heard of the console.
+/// The console output of a boot.
 #[derive(Default)]
 struct Heard {
     order: u32,
     listing: Listing,
-    /// Lines of the module of the traffic, each with the order in which it came.
+    /// Lines of the traffic module, each with the order during which it came.
     told: Vec<(u32, String)>,
     ends: Vec<(u32, End)>,
-    /// What the driver or the kernel complained of.
+    /// Complaints of the driver or the kernel.
     complaints: Vec<String>,
 }
 
@@ -202,7 +203,7 @@ fn judge(plan: &Plan, loads: &[Load], before: usize, heard: &Heard) -> Outcome {
                 rows.push(empty.traffic(alg, driver, load, &told));
             }
             None => findings.push(format!(
-                "{} with {} workers: nothing was told ({:?})",
+                "{} with {} workers: nothing was reported ({:?})",
                 load.kind.name(),
                 load.workers,
                 heard.end(order)
@@ -227,7 +228,8 @@ mod tests {
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
-    /// What a boot with one worker says: the orders are three modules, then each traffic and its removal.
+    /// The outcome of a boot with one worker. Its orders load three modules, then load and unload the traffic module
+    /// once per kind.
     fn judged(edit: &dyn Fn(String) -> String) -> Outcome {
         let mut text = String::from("kiln:start 6.12.1 x86_64\n");
         for (i, (kind, driver)) in [

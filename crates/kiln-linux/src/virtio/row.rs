@@ -1,4 +1,4 @@
-//! Rows, and what `/proc/crypto` says of drivers.
+//! Rows, and the state of drivers in `/proc/crypto`.
 
 use std::collections::HashMap;
 
@@ -122,7 +122,7 @@ impl Row {
     }
 }
 
-/// `/proc/crypto`: paragraphs of lines `name : value`.
+/// The content of `/proc/crypto`: paragraphs of lines `name : value`.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     driver: Option<String>,
@@ -139,7 +139,7 @@ impl Listing {
             "driver" => self.driver = Some(value.trim().to_owned()),
             "selftest" => {
                 if let Some(driver) = self.driver.take() {
-                    // The first is the driver itself; behind it may be a larval of its test.
+                    // The first entry is the driver itself; a larval of its test may follow.
                     self.selftests
                         .entry(driver)
                         .or_insert_with(|| value.trim().to_owned());

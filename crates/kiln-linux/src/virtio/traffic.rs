@@ -1,4 +1,4 @@
-//! The module that makes traffic in a guest (`linux/virtio/`), and the line in which it reports the result.
+//! The module that generates traffic in a guest (`linux/virtio/`), and the line in which it reports the result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use kiln_tree::{key, root, update, Make, WITHOUT_BTF};
 use super::guest::Guest;
 use crate::Error;
 
-/// The algorithms that Linux's driver registers, and the drivers' names; the traffic goes through them.
+/// The algorithms that Linux's driver registers, and the driver names; the traffic goes through these drivers.
 pub(super) const DRIVERS: [(&str, &str); 2] = [
     ("cbc(aes)", "virtio_crypto_aes_cbc"),
     ("rsa", "virtio-crypto-rsa"),
 ];
 
-/// Names in the module's directory, and contents.
+/// File names in the module's directory, and contents.
 const SOURCES: [(&str, &str); 5] = [
     ("Kbuild", include_str!("../../../../linux/virtio/Kbuild")),
     ("data.c", include_str!("../../../../linux/virtio/data.c")),
@@ -43,16 +43,16 @@ pub(super) const PREFIX: &str = "kiln_traffic: ";
 /// What the threads of a guest do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Keys of a cipher: each is two sessions destroyed and two created.
+    /// Setting cipher keys: each destroys two sessions and creates two.
     CipherSessions,
-    /// Keys of RSA: each is one session destroyed and one created.
+    /// Setting RSA keys: each destroys one session and creates one.
     AkcipherSessions,
-    /// Messages encrypted and compared.
+    /// Encrypting messages and comparing the results.
     CipherData,
 }
 
 impl Kind {
-    /// All of them, in the order in which they are measured.
+    /// All kinds, in the order in which they are measured.
     pub const ALL: [Kind; 3] = [
         Kind::CipherSessions,
         Kind::AkcipherSessions,
@@ -78,7 +78,6 @@ impl Kind {
     }
 }
 
-/// One measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) kind: Kind,
@@ -108,7 +107,7 @@ impl Load {
         )
     }
 
-    /// Parses the module's line, without the prefix, if it is about this measurement.
+    /// Parses the module's line, without the prefix, if it belongs to this measurement.
     pub(super) fn parse_result(&self, line: &str) -> Option<Told> {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize, name: &str| -> Option<u64> {

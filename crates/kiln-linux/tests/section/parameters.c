@@ -48,7 +48,7 @@ void kiln_state_restore(const u8 *area)
 static const struct kiln_impl simd = { KILN_TIER_AESNI }, scalar = { KILN_TIER_GENERIC };
 static const struct kiln_alg alg = { &simd, &scalar };
 
-/* A softirq over a section. */
+/* A softirq that interrupts a section. */
 static bool crypt_over_section(bool may_nest, bool unsaved)
 {
 	const struct kiln_impl *impl;
@@ -71,7 +71,7 @@ int main(void)
 {
 	kiln_section_init();
 
-	/* Controls: the parameters work, and Linux's section is opened where it may be. */
+	/* Controls: the parameters have an effect, and Linux's section is opened where that is allowed. */
 	change_at = -1;
 	CHECK(crypt_over_section(true, false) && saves == 1);
 	CHECK(crypt_over_section(true, true) && saves == 0);
