@@ -1,4 +1,4 @@
-//! The command line: the questions, and the commands that are about all of them.
+//! The command line: the questions, and the commands that concern all of them.
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -47,7 +47,7 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Reads the arguments of this process.
+    /// Parses the arguments of this process.
     pub fn read() -> Result<Cli, clap::Error> {
         let mut matches = Cli::command()
             .try_get_matches()
@@ -59,14 +59,14 @@ impl Cli {
         Cli::from_arg_matches_mut(&mut matches)
     }
 
-    /// The commands with everything that their help shows. The row fields are read from the schema, which takes longer than
-    /// some commands run.
+    /// The commands with their complete help. It includes row fields, which are read from the schema; that takes
+    /// longer than some commands run.
     pub fn described() -> clap::Command {
         add_fields(Cli::command())
     }
 }
 
-/// Refuses flags of a command before its subcommand, which does not read them: `kiln fpu --policy legacy usable`.
+/// Rejects flags of a command that precede its subcommand, which ignores them: `kiln fpu --policy legacy usable`.
 fn check_placement(command: &mut clap::Command, matches: &ArgMatches) -> Result<(), clap::Error> {
     let Some((name, inner)) = matches.subcommand() else {
         return Ok(());
@@ -88,7 +88,7 @@ fn check_placement(command: &mut clap::Command, matches: &ArgMatches) -> Result<
     }
 }
 
-/// What a command is for is the comment of its arguments.
+/// The doc comments of the argument structures become the help.
 #[derive(Subcommand)]
 pub enum Command {
     Survey(SurveyArgs),

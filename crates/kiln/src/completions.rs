@@ -6,7 +6,7 @@ use kiln_question::{print_bytes, Error, Exit};
 
 /// Print a shell completion script
 ///
-/// For a kiln that was built from source: the Debian package brings them.
+/// Only needed if kiln was built from source; the Debian package includes the completions.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

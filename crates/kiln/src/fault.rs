@@ -1,4 +1,4 @@
-//! Faults on stderr: one line each.
+//! Errors on stderr, one line each.
 
 use std::env;
 use std::process::ExitCode;
@@ -9,17 +9,17 @@ use kiln_question::{print_error, print_fault, Error};
 
 use crate::cli::Cli;
 
-/// Prints the fault and gives its exit status.
+/// Prints the error and returns its exit status.
 pub fn report(e: &Error) -> ExitCode {
     print_error(e);
     ExitCode::from(e.exit_code())
 }
 
-/// What clap has to say: help and version as they are, a fault in one line.
+/// Prints clap's output: help and version unchanged, an error in one line.
 pub fn report_arguments(e: &clap::Error) -> ExitCode {
     match e.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A closed pipe is no fault.
+            // A closed pipe is not an error.
             let _ = e.print();
             ExitCode::SUCCESS
         }
@@ -56,7 +56,7 @@ fn renamed(e: &clap::Error, command: &str) -> Option<String> {
     Some(format!("{flag} is not a flag of 'kiln fpu': use: {new}"))
 }
 
-/// The command that these arguments are for, in words.
+/// The command to which these arguments belong, in words.
 fn command(args: impl Iterator<Item = String>) -> String {
     let (mut at, mut words) = (Cli::command(), "kiln".to_string());
     for arg in args {
@@ -68,7 +68,8 @@ fn command(args: impl Iterator<Item = String>) -> String {
     words
 }
 
-/// What Rust says of numbers, and clap of one that looks like a flag, in words that say what is accepted.
+/// Replaces Rust's messages about numbers, and clap's about a number that looks like a flag, by text that says what is
+/// accepted.
 fn in_plain_words(line: &str) -> String {
     let words = [
         (
@@ -104,7 +105,7 @@ fn in_plain_words(line: &str) -> String {
     }
 }
 
-/// The fault and the tip of clap's text; of its usage and help paragraphs only where to find them.
+/// Reduces clap's text to the error, the tip, and where to find usage and help.
 fn one_line(text: &str, command: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
     for line in text.lines().map(str::trim) {
@@ -115,7 +116,7 @@ fn one_line(text: &str, command: &str) -> String {
             .trim_start_matches("error: ")
             .trim_start_matches("tip: ");
         let line = &in_plain_words(line);
-        // It was meant as a flag.
+        // The argument was meant as a flag.
         if line.starts_with("to pass '") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The list of row fields in the text of `--help`, made from the row types.
+//! Adds the list of row fields to the text of `--help`, generated from the row types.
 
 use clap::Command;
 use kiln_record::{row_types, RowType};
@@ -8,12 +8,12 @@ use crate::help::{ORDER, ROW_FIELDS};
 /// Line width, indentation included.
 const WIDTH: usize = 78;
 
-/// Adds the list to the help of this command and of those below it.
+/// Adds the list to the help of this command and of its subcommands.
 pub fn add_fields(command: Command) -> Command {
     add(command, "")
 }
 
-/// `words`: the subcommands typed after `kiln`, such as `fpu prove`.
+/// Adds the list to one command. `words`: the subcommands typed after `kiln`, such as `fpu prove`.
 fn add(command: Command, words: &str) -> Command {
     let list = list_fields(words);
     let command = match (list.is_empty(), command.get_after_long_help()) {
@@ -98,7 +98,7 @@ fn is_statistic(ending: &str) -> bool {
     number || matches!(ending, "low" | "high" | "max" | "more")
 }
 
-/// Wraps to the width, indented by two spaces.
+/// Wraps to [`WIDTH`], indented by two spaces.
 fn wrap(text: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from(" ");

@@ -1,11 +1,11 @@
-//! The text below the flags of `--help`: paragraphs, then headings with what is indented below them.
+//! Parses the text below the flags of `--help`: paragraphs, then headings with indented text below them.
 
 use clap::Command;
 
-/// The text of one command, taken apart.
+/// The parsed help text of one command.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Help {
-    /// What comes before the first heading.
+    /// Paragraphs before the first heading.
     pub paragraphs: Vec<String>,
     /// Heading without its colon, and its lines without their indentation.
     pub sections: Vec<(String, Vec<String>)>,
@@ -23,11 +23,11 @@ pub const ORDER: [&str; 5] = [
     "See also",
 ];
 
-/// How far lines stand in below a heading.
+/// Indentation of the lines below a heading.
 const INDENT: &str = "  ";
 
 impl Help {
-    /// Of this command.
+    /// Parses the help text of this command.
     pub fn read(command: &Command) -> Help {
         let text = command.get_after_long_help().or(command.get_after_help());
         text.map_or_else(Help::default, |text| Help::parse(&text.to_string()))
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    /// Every command with its words, but those for packagers.
+    /// Every command with its words, except those for packagers.
     fn commands() -> Vec<(String, Command)> {
         fn walk(words: &str, command: &Command, all: &mut Vec<(String, Command)>) {
             all.push((words.to_owned(), command.clone()));
@@ -84,14 +84,14 @@ mod tests {
             let about = command.get_about().expect(&words).to_string();
             assert_eq!(about.lines().count(), 1, "{words}: {about}");
             assert!(about.len() < 100, "{words}: {about}");
-            // What only has commands of its own leaves the examples to them.
+            // A command that only has subcommands leaves the examples to them.
             if command.is_subcommand_required_set() {
                 continue;
             }
             let help = Help::read(&command);
             let examples = help.sections.iter().find(|(h, _)| h == "Examples");
             let (_, lines) = examples.unwrap_or_else(|| panic!("{words}: no examples"));
-            // Which is the one that needs no name.
+            // `survey` is the command that runs if none is named.
             let name = words.trim_end_matches(" survey");
             assert!(lines.iter().any(|l| l.contains(name)), "{words}");
         }

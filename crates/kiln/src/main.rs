@@ -1,4 +1,4 @@
-//! The command line of Kiln. What users and scripts may rely on is in `README.md`.
+//! The command line of Kiln. `README.md` describes what users and scripts may rely on.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -24,8 +24,8 @@ fn main() -> ExitCode {
     let started = Session::start(version::program(), &cli.global, file);
     let done = started.and_then(|session| {
         let done = cli::run(cli.command, &session);
-        // A terminal's Ctrl-C reaches the children, too: that a compiler or a guest ended by it is no fault, and no
-        // commit that git bisect is to leave out.
+        // A terminal's Ctrl-C also reaches child processes. A compiler or guest that it ended is not an error, and git
+        // bisect must not skip the commit because of it.
         match done {
             Err(_) | Ok(Exit::Untried | Exit::Refused(_)) if session.stopped() => {
                 Ok(Exit::Interrupted)

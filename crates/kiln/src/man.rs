@@ -1,4 +1,4 @@
-//! `kiln man`: the manual, a page for each command, for whoever makes a package.
+//! `kiln man`: writes the manual, one page per command, for packagers.
 
 use std::fs;
 use std::io;
@@ -11,18 +11,18 @@ use kiln_question::{replace, Error, Exit};
 
 use crate::help::Help;
 
-/// Where a package has what the texts call docs/.
+/// Where a package installs the directory that the texts call docs/.
 const DOCS: &str = "/usr/share/doc/kiln/docs/";
 
-/// Write the manual, a page for each command
+/// Write the manual, one page per command
 #[derive(Args)]
 pub struct ManArgs {
-    /// Where the pages go; it is made if it is missing
+    /// Output directory; it is created if it is missing
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }
 
-/// Writes the pages of `program` and of the commands below it.
+/// Writes the pages of `program` and of its subcommands.
 pub fn run(args: &ManArgs, program: Command) -> Result<Exit, Error> {
     fs::create_dir_all(&args.dir).map_err(|e| {
         Error::input(format!(
@@ -38,7 +38,7 @@ pub fn run(args: &ManArgs, program: Command) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// File names and texts, of the command and of those below it.
+/// File names and texts of the pages for the command and its subcommands.
 fn pages(command: &Command) -> Vec<(String, Vec<u8>)> {
     let man = Man::new(command.clone());
     let name = man.get_filename();
@@ -51,7 +51,8 @@ fn pages(command: &Command) -> Vec<(String, Vec<u8>)> {
 }
 
 fn page(man: Man, command: &Command) -> io::Result<Vec<u8>> {
-    // Where a date is expected: an empty one would be left out, and the rest move up.
+    // The version takes the place of the date: if the date were empty, it would be left out and the other fields would
+    // shift.
     let version = concat!("kiln ", env!("CARGO_PKG_VERSION"));
     let man = man.date(version).source("Kiln").manual("Kiln manual");
     let help = Help::read(command);
@@ -68,7 +69,7 @@ fn page(man: Man, command: &Command) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// As --help has it: the flags come below.
+/// The synopsis as in --help; the flags follow below.
 fn synopsis(command: &Command) -> Roff {
     let usage = command.clone().render_usage().to_string();
     let mut roff = Roff::new();
@@ -84,7 +85,7 @@ fn description(command: &Command, help: &Help) -> Roff {
     let about = command.get_about().map(ToString::to_string);
     let about = about.unwrap_or_default();
     let long = command.get_long_about().map(ToString::to_string);
-    // Its first paragraph is the purpose, which NAME has.
+    // The first paragraph is the purpose, which is in the section NAME.
     let more = long.as_ref().and_then(|l| l.split_once("\n\n"));
     let mut paragraphs: Vec<&str> = more.map_or(Vec::new(), |(_, more)| vec![more]);
     paragraphs.extend(help.paragraphs.iter().map(String::as_str));
@@ -102,7 +103,7 @@ fn description(command: &Command, help: &Help) -> Roff {
     roff
 }
 
-/// What stands below headings is laid out already.
+/// The text below headings keeps its layout.
 fn sections(help: &Help) -> Roff {
     let mut roff = Roff::new();
     for (heading, lines) in &help.sections {
@@ -116,7 +117,7 @@ fn sections(help: &Help) -> Roff {
     roff
 }
 
-/// In capitals, but for what stands in parentheses: flags.
+/// The heading in capitals, except in parentheses, which contain flags.
 fn title(heading: &str) -> String {
     match heading.split_once(" (") {
         Some((words, flags)) => format!("{} ({flags}", words.to_uppercase()),
@@ -141,7 +142,7 @@ mod tests {
         (root, pages)
     }
 
-    /// As roff has it.
+    /// Escapes text for roff.
     fn escaped(text: &str) -> String {
         text.replace('-', "\\-")
     }

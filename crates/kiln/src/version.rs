@@ -1,8 +1,8 @@
-//! Which Kiln this is.
+//! The version of Kiln.
 
 use kiln_question::Program;
 
-/// As `kiln --version` prints it behind the name: `0.1.0 (312f00c, features: peers)`.
+/// As `kiln --version` prints it after the name: `0.1.0 (312f00c, features: peers)`.
 pub const DESCRIPTION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (",
@@ -12,7 +12,8 @@ pub const DESCRIPTION: &str = concat!(
     ")"
 );
 
-/// As records name it. The commit is as `git describe` has it, with `-dirty` if a source differed; `unknown` outside git.
+/// The program's identity in records. The commit is as `git describe` prints it, with `-dirty` if a source file
+/// differed; `unknown` outside git.
 pub fn program() -> Program {
     let features = env!("KILN_FEATURES").split(", ");
     Program {

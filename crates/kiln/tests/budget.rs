@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{fault, kiln, kiln_with};
 
-/// Status 2 with one line that contains `want`.
+/// Expects status 2 and a single line that contains `want`.
 #[track_caller]
 fn refuses(args: &[&str], want: &str) {
     fault(&kiln(&[&["budget"], args].concat()), 2, want);
@@ -42,7 +42,7 @@ fn bad_arguments_are_refused_in_one_line() {
 fn the_smallest_target_that_is_named_is_taken() {
     let run = kiln(&["budget", "sm3", "--target-us", "0.01"]);
     let least = run.stderr.trim().rsplit(' ').next().unwrap().to_string();
-    // What is measured differs from run to run by less than this.
+    // Results of two runs differ by less than this factor.
     let least = (least.parse::<f64>().unwrap() * 1.5).to_string();
     let run = kiln(&[
         "budget",
@@ -62,7 +62,8 @@ fn the_smallest_target_that_is_named_is_taken() {
 fn every_way_has_a_row_with_the_fields_of_the_contract() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
-    // Of its algorithm's tiers --quick takes the widest. A limit was posted for any that runs AVX2 Poly1305, for no CTR.
+    // With --quick only the implementation of an algorithm with the widest tier is measured. A limit was posted for
+    // those that run AVX2 Poly1305, but for none of CTR.
     let args = [
         "budget",
         "poly1305",
@@ -122,7 +123,7 @@ fn every_way_has_a_row_with_the_fields_of_the_contract() {
     assert!(dir.path().join("budget.json").exists());
 }
 
-/// The constants compile alone, by every compiler there is, and are what `FPU_BUDGET` takes.
+/// The constants compile on their own with every installed compiler, and `FPU_BUDGET` accepts them.
 #[test]
 fn the_header_compiles_freestanding() {
     let dir = tempfile::tempdir().unwrap();

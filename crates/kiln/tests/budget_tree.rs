@@ -1,4 +1,4 @@
-//! `kiln budget --tree` with a current kernel (KILN_TEST_TREE_NEXT), as it is and with the patch of docs/patches.
+//! `kiln budget --tree` with a current kernel (KILN_TEST_TREE_NEXT), unmodified and with the patch of docs/patches.
 
 mod common;
 mod edited;
@@ -13,7 +13,7 @@ use edited::Edited;
 use serde_json::Value;
 
 const PATCH: &str = "docs/patches/x86-sha-sections.patch";
-/// The functions that the patch bounds.
+/// The functions whose sections the patch bounds.
 const BOUNDED: [&str; 3] = ["sha1", "sha256", "sha512"];
 const PAGE: u64 = 4096;
 const LONG: u64 = 1 << 20;
@@ -38,7 +38,7 @@ fn row<'a>(rows: &'a [Value], function: &str, bytes: u64) -> &'a Value {
     row.unwrap_or_else(|| panic!("{function} at {bytes}: {rows:?}"))
 }
 
-/// An overlay of the tree with the patch, which `git apply` must take.
+/// An overlay of the tree with the patch applied by `git apply`.
 fn patched(tree: &Path) -> Edited {
     let patch = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -59,7 +59,7 @@ fn patched(tree: &Path) -> Edited {
         .arg("apply")
         .arg(fs::canonicalize(&patch).unwrap())
         .current_dir(&scratch)
-        // Git must not find the repository around it.
+        // Git must not find the repository that surrounds it.
         .env("GIT_CEILING_DIRECTORIES", scratch.path().parent().unwrap())
         .output()
         .expect("git runs");
@@ -108,7 +108,7 @@ fn bounds_are_those_of_the_source() {
     let run = budget(tree, &[&names[..], &["--len", "4096,1048576"]].concat());
     assert_eq!(run.status, 0, "{}", run.stderr);
     let rows = rows(&run);
-    // Cut at SZ_4K; the whole length in one section; NH_MESSAGE_BYTES.
+    // Cases: chunks of SZ_4K; the whole length in one section; NH_MESSAGE_BYTES.
     for (function, bytes, bound) in [
         ("chacha_crypt", LONG, Some(PAGE)),
         ("poly1305", LONG, Some(PAGE)),
@@ -145,7 +145,8 @@ fn the_patch_bounds_sections_that_grow_without_it() {
     assert_eq!(after.status, 0, "{}", after.stderr);
     let (before, after) = (rows(&before), rows(&after));
     for function in BOUNDED {
-        // The message in one section and the padding in another: however long it is, then one for each page.
+        // Before the patch: one section for the message and one for the padding, whatever the length. After it: one
+        // per page.
         let count = |rows: &[Value], bytes| row(rows, function, bytes)["sections_per_call"].clone();
         assert_eq!(
             (count(&before, PAGE), count(&before, LONG)),
@@ -162,7 +163,7 @@ fn the_patch_bounds_sections_that_grow_without_it() {
         );
         assert_eq!(row(&after, function, LONG)["bound"], PAGE, "{function}");
     }
-    // The gate lies 16 times above the time of a page: 1 MiB in one section takes 256 times as long.
+    // The limit is 16 times the time of a page; 1 MiB in one section takes 256 times as long.
     let slowest = BOUNDED.map(|f| row(&before, f, PAGE)["section_us"].as_f64().unwrap());
     let limit = format!("{:.3}", 16.0 * slowest.into_iter().fold(0.0, f64::max));
     let gate = [&arguments[..], &["--max-section-us", &limit]].concat();

@@ -1,4 +1,4 @@
-//! `kiln compare` as a user sees it.
+//! `kiln compare` from a user's point of view.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use common::{fault, kiln};
 use serde_json::{json, Value};
 
-/// A record of `speed`: a row for each implementation, with an interval of this half width.
+/// A record of `speed` with a row for each implementation; `width` is half the width of its interval.
 fn record(dir: &Path, name: &str, width: f64, cycles: &[(&str, f64)]) -> PathBuf {
     let rows: Vec<Value> = cycles
         .iter()
@@ -76,7 +76,7 @@ fn a_planted_regression_is_found_and_noise_is_not() {
         .filter(|n| n.as_str().unwrap().contains("REGRESSION"));
     assert_eq!(regressions.count(), 1);
 
-    // Controls: the limit that is not reached, the other direction, the same file.
+    // Controls: a limit that is not reached, the opposite direction, the same file.
     assert_eq!(compare(&a, &b, &["--max-regression", "25"]).status, 0);
     assert_eq!(compare(&a, &b, &[]).status, 0);
     assert_eq!(compare(&b, &a, &["--max-regression", "5"]).status, 0);
@@ -104,7 +104,7 @@ fn a_gate_needs_cycles_and_time() {
         )
     };
     let a = record("a.json", 1000.0, Some(250.0));
-    // 512-bit code at a lower clock: fewer cycles, more time; and more cycles at a higher clock.
+    // 512-bit code at a lower clock takes fewer cycles but more time; and the opposite at a higher clock.
     let lower = record("lower.json", 900.0, Some(300.0));
     let higher = record("higher.json", 1100.0, Some(230.0));
     let gate = ["--max-regression", "5"];
@@ -133,7 +133,7 @@ fn a_gate_needs_cycles_and_time() {
     let run = compare(&a, &slower, &gate);
     assert!(run.status == 1 && run.stdout().contains("REGRESSION"));
     assert_eq!(compare(&slower, &a, &gate).status, 0);
-    // A record made before times were kept: cycles decide, and that is said.
+    // For a record from before times were recorded, cycles decide, and a note says so.
     let old = record("old.json", 1000.0, None);
     let run = compare(&old, &lower, &gate);
     assert!(run.status == 0 && run.stdout().contains("judged by cycles alone: 1"));
@@ -189,7 +189,7 @@ fn a_gate_passes_nothing_that_it_cannot_judge() {
         2,
         "--max-regression",
     );
-    // With an interval the same row is a regression, for a bisection as well; the other direction is not.
+    // With an interval the same row is a regression, for a bisection too; the opposite direction is not.
     let good = record("c.json", vec![row("wait", 1000.0, Some(0.01))]);
     let bad = record("d.json", vec![row("wait", 940.0, Some(0.002))]);
     assert_eq!(compare(&good, &bad, &gate).status, 1);
@@ -198,7 +198,7 @@ fn a_gate_passes_nothing_that_it_cannot_judge() {
         1
     );
     assert_eq!(compare(&bad, &good, &gate).status, 0);
-    // A row that one side does not have.
+    // A row that one side lacks.
     assert_eq!(compare(&a, &good, &gate).status, 1);
 }
 
@@ -256,7 +256,7 @@ fn conditions_that_differ_are_noted_and_packets_compared() {
             &"differs: arguments of ipsec: A ipsec --slice-us 3000; B ipsec --slice-us 200"
         ]
     );
-    // Control: the same record.
+    // Control: a record compared with itself.
     let same = compare(&a, &a, &["--max-regression", "0", "--json"]);
     assert_eq!(same.status, 0);
     assert!(!same.json()["notes"].to_string().contains("differs"));
@@ -315,7 +315,7 @@ fn bad_input_is_one_line_and_125_for_bisect() {
     );
     fault(&kiln(&["compare", good.to_str().unwrap()]), 2, "<B>");
     fault(&compare(&good, &bad, &["--bisect"]), 125, "not a record");
-    // Whoever bisects must not be told that a regression is there because a figure is not.
+    // A missing result must not be reported to a bisection as a regression.
     assert_eq!(
         compare(&good, &good, &["--bisect", "--max-regression", "5"]).status,
         0

@@ -1,5 +1,5 @@
-//! `kiln compilers` as users and `git bisect` see it. Differences that are judged here are severalfold, so that no noise
-//! decides.
+//! `kiln compilers` from the point of view of users and `git bisect`. The differences that are judged here are
+//! severalfold, so that noise cannot decide.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn compilers(args: &[&str]) -> Run {
     kiln_with(&all, &[("XDG_CACHE_HOME", CACHE)])
 }
 
-/// A compiler made of another one by a script.
+/// A compiler that is a script around another one.
 fn wrapper(path: &Path, script: &str) {
     fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -53,7 +53,7 @@ fn of<'a>(rows: &'a [Value], key: &str, value: &str) -> &'a Value {
 #[test]
 fn a_matrix_has_its_cells_and_a_miscompilation_is_one_of_them() {
     let dir = tempfile::tempdir().unwrap();
-    // The field's polynomial is another one: AES, but not that of FIPS 197.
+    // The field polynomial differs: this is AES, but not that of FIPS 197.
     let wrong = dir.path().join("wrong");
     wrapper(
         &wrong,
@@ -163,7 +163,7 @@ uint32_t sum(const uint8_t *p, size_t n)
         assert_eq!(row["status"], status, "{row}");
         assert!(row["reason"].as_str().unwrap_or("").contains(why), "{row}");
     }
-    // Two cells agree, one does not.
+    // Two builds agree, one does not.
     let run = compilers(&[
         "--cc",
         "gcc",
@@ -237,7 +237,8 @@ fn git(dir: &Path, args: &[&str]) -> String {
     text
 }
 
-/// A compiler whose fifth version forgets to optimise, and whose sixth does not work at all: bisect steps on it and has to go round.
+/// In its fifth version the compiler stops optimising, and its sixth does not work at all; bisect meets the sixth and
+/// must skip it.
 #[test]
 fn git_bisect_finds_the_commit_that_made_a_compiler_slower() {
     let dir = tempfile::tempdir().unwrap();
@@ -287,7 +288,7 @@ fn git_bisect_finds_the_commit_that_made_a_compiler_slower() {
     assert_eq!(subject.trim(), "version 5", "{told}");
 }
 
-/// The directory is followed in an environment that has a PATH and nothing else.
+/// The reproduction is followed in an environment that contains only PATH.
 #[test]
 fn a_reproduction_is_followed_without_kiln() {
     let dir = tempfile::tempdir().unwrap();
@@ -328,21 +329,22 @@ fn a_reproduction_is_followed_without_kiln() {
     let subject = fs::read_to_string(out.join("subject.i")).unwrap();
     fs::write(reduced.join("subject.i"), &subject).unwrap();
     assert!(step("interesting.sh", &reduced).status.success());
-    // Controls: what is wrong, and what does not compile.
+    // Controls: a subject with a wrong result, and one that does not compile.
     fs::write(reduced.join("subject.i"), subject.replace("0x11b", "0x11d")).unwrap();
     assert!(!step("interesting.sh", &reduced).status.success());
     fs::write(reduced.join("subject.i"), "int x = ;\n").unwrap();
     assert!(!step("interesting.sh", &reduced).status.success());
 }
 
-/// Another user can make directories in TMPDIR under all names that can be guessed, with links in them that a compiler
-/// would follow.
+/// Another user can create directories in TMPDIR with any predictable name, and links in them that a compiler would
+/// follow.
 #[test]
 fn links_that_others_planted_in_tmpdir_are_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let [precious, modes, cc] = ["precious", "modes", "cc"].map(|name| dir.path().join(name));
     fs::write(&precious, "precious").unwrap();
-    // Says how private the directory is that it writes to. What comes after the first questions fails, to be quick.
+    // Records the permissions of the directory to which it writes. Everything after the first calls fails, to keep the
+    // test quick.
     let script = format!(
         "case \" $* \" in *' out.s '*) stat -c %a . >>{} ;; *' -c '*) exit 1 ;; esac\nexec gcc \"$@\"",
         modes.display()

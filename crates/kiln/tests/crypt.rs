@@ -1,4 +1,5 @@
-//! `kiln crypt`: every tier gives the same bytes, whole or in pieces, there and back, and so does OpenSSL.
+//! `kiln crypt`: all tiers produce the same bytes, for whole and chunked messages and for decryption, and so does
+//! OpenSSL.
 
 mod common;
 
@@ -14,7 +15,7 @@ use kiln_measure::SplitMix64;
 
 const IV: &str = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
 
-/// 16 to 80, and a few thousand.
+/// Lengths: 16 to 80, and a few thousand.
 fn lengths() -> Vec<usize> {
     (16..=80)
         .step_by(7)
@@ -92,7 +93,7 @@ fn the_mask_chooses_and_the_result_stays() {
     }
 }
 
-/// `crypt` writes what OpenSSL's program writes, where there is one: the same bytes by two other people's hands.
+/// `crypt` writes the same bytes as OpenSSL's program, an independent implementation, if that is installed.
 #[test]
 fn openssl_agrees() {
     let (key, iv) = (random(32, 4), random(16, 4));
@@ -165,7 +166,7 @@ fn files_may_be_the_same_and_keys_may_be_files() {
     }
 }
 
-/// Each fault leaves the output file as it was, with nothing beside it.
+/// Each error leaves the output file unchanged, and no other file next to it.
 #[test]
 fn nothing_is_written_when_anything_is_wrong() {
     let dir = tempfile::tempdir().unwrap();
@@ -226,7 +227,8 @@ fn what_is_missing_is_named() {
     fault(&crypt(&key, &[1; 16], &nowhere), 2, "/no/such/dir/file");
 }
 
-/// AEADs: the tag is behind the text or given; a wrong one writes nothing, not even an empty file.
+/// AEADs: the tag follows the text or is given separately. With a wrong tag nothing is written, not even an empty
+/// file.
 #[test]
 fn an_aead_and_its_tag() {
     let dir = tempfile::tempdir().unwrap();
@@ -255,7 +257,7 @@ fn an_aead_and_its_tag() {
         assert_eq!(with(&out, &bad).status, 1);
         assert!(!opened.exists());
     }
-    // What was there before stays.
+    // An existing file stays unchanged.
     fs::write(&opened, b"before").unwrap();
     let other = [
         "crypt", "--alg", "gcm(aes)", "--key", &key, "--iv", &iv, "--aad", "00",

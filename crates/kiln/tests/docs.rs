@@ -1,14 +1,14 @@
-//! Every command of README, of the documents and of the help texts' examples is run here, every link resolves, and
-//! every file that is named is there.
+//! Runs every command of README, of the documents and of the examples in help texts, and checks that every link
+//! resolves and every named file exists.
 //!
-//! A command is typed as it stands, in a directory with the files that the examples name. It runs to its end or, where
-//! that takes longer, for about a second: then it gets a Ctrl-C, and must end as one that was asked to. A wrong flag,
-//! algorithm or file is a usage error long before. `KILN_DOCS=full` runs all to their end, one after the other;
-//! `KILN_DOCS=VIRTIO` runs the pages with that in their names.
+//! A command is run exactly as written, in a directory with the files that the examples name. It runs to its end or,
+//! if that takes longer, for about a second; then it gets a Ctrl-C and must end accordingly. A wrong flag, algorithm
+//! or file causes a usage error well before that. `KILN_DOCS=full` runs all commands to their end, one after the
+//! other; `KILN_DOCS=VIRTIO` runs the pages with VIRTIO in their names.
 //!
-//! What a machine may lack is said in a comment on the line before (`<!-- needs: tree -->`, or a program's name); such
-//! commands are skipped, aloud. Code in the text is run as well; where it has a word that stands for something (DIR, N)
-//! or is but a command's name, its words are checked.
+//! A comment on the preceding line states what a machine may lack (`<!-- needs: tree -->`, or a program's name); such
+//! commands are skipped with a message. Code in the text is run as well, but if it contains a placeholder (DIR, N) or
+//! is only a command's name, just its words are checked.
 
 mod documents;
 
@@ -24,19 +24,19 @@ use documents::run::{self, Background};
 use documents::scratch::Scratch;
 use documents::{file, help, link, machine, pages, root, Fault, Page, Place};
 
-/// Pages at a time: commands mostly wait to be interrupted.
+/// Pages processed at a time; commands mostly wait to be interrupted.
 const AT_A_TIME: usize = 6;
 
-/// Languages of blocks that have no commands.
+/// Languages of blocks that contain no commands.
 const NO_SHELL: [&str; 7] = ["c", "diff", "ini", "json", "rust", "text", "xml"];
 
 fn skip(at: &Place, command: &str, why: &str) {
-    // Past the harness, which keeps what is printed to itself.
+    // Written directly to stderr, because the harness captures printed output.
     let line = format!("SKIPPED: {at}: {command}: {why}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// One page typed from top to bottom.
+/// Runs one page from top to bottom.
 struct Reader<'a> {
     page: &'a Page,
     scratch: Scratch,
@@ -75,7 +75,7 @@ impl Reader<'_> {
                 return self.fault(&block.place(self.page, 0), what);
             }
         }
-        // Assignments hold for what follows them.
+        // Assignments apply to the commands that follow them.
         let mut before = String::new();
         for command in found {
             let at = block.place(self.page, command.line);
@@ -126,7 +126,7 @@ impl Reader<'_> {
     }
 }
 
-/// The blocks of a page.
+/// Runs the blocks of a page.
 fn type_page(page: &Page) -> (usize, Vec<Fault>) {
     let mut reader = Reader::new(page);
     for block in &parts(&page.text).blocks {
@@ -135,7 +135,7 @@ fn type_page(page: &Page) -> (usize, Vec<Fault>) {
     reader.done()
 }
 
-/// Code in the text of these pages, each only once.
+/// Code in the text of these pages, each piece only once.
 fn spans(pages: &[Page]) -> Vec<(Place, String)> {
     let mut seen = BTreeSet::new();
     let mut spans = Vec::new();
@@ -151,13 +151,13 @@ fn spans(pages: &[Page]) -> Vec<(Place, String)> {
     spans
 }
 
-/// A word in which something stands for something else: `DIR`, `tree:DIR`, `A.json`.
+/// Whether a word contains a placeholder: `DIR`, `tree:DIR`, `A.json`.
 fn stands_for(word: &str) -> bool {
     let part = |p: &str| !p.is_empty() && p.chars().all(|c| c.is_ascii_uppercase());
     word.contains('…') || word.split(|c: char| !c.is_ascii_alphanumeric()).any(part)
 }
 
-/// What is wrong with code in the text.
+/// Checks code in the text.
 fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut arguments = words
@@ -172,7 +172,7 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     }
     let symbolic = arguments.clone().any(stands_for);
     let of_a_tree = matches!(arguments.peek(), Some(&"linux" | &"tree"));
-    // A flag may be named without its value, or without what else it needs.
+    // A flag may be named without its value or other required arguments.
     let incomplete = |said: &str| {
         ["a value is required for", "were not provided"]
             .iter()
@@ -193,7 +193,7 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
             false => Err(what),
         });
     }
-    // Numbers have to be some; what is in brackets may be there or not.
+    // Placeholders for numbers need a number; parts in brackets are optional.
     let number = |w: &str| ["N", "K", "PCT", "US", "HZ", "MODE", "MINUTES"].contains(&w);
     let plain = |w| str::trim_matches(w, ['\'', '[', ']']);
     let output = scratch
@@ -213,7 +213,7 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     Err(said.trim().to_string())
 }
 
-/// Does `work` with each of these, several at a time. It counts what it ran.
+/// Calls `work` for each item, several at a time, and returns the number of commands run.
 fn each<T: Sync>(
     all: &[T],
     work: impl Fn(&T) -> (usize, Vec<Fault>) + Sync,
@@ -255,7 +255,7 @@ fn every_command_runs() {
         .filter(|p| p.name.ends_with(".md"))
         .cloned()
         .collect();
-    // The longest first, so that none is left alone at the end.
+    // Longest first, so that no long page runs alone at the end.
     all.sort_by_key(|p| std::cmp::Reverse(parts(&p.text).blocks.len()));
     let (blocks, mut faults) = each(&all, type_page);
     let scratch = Scratch::new();
@@ -291,7 +291,7 @@ fn page(text: &str) -> Page {
     }
 }
 
-/// A control: of this page the check must say something about `what`, on this line.
+/// For controls: asserts that the check reported a fault about `what` on this line.
 #[track_caller]
 fn assert_found(faults: &[Fault], line: usize, what: &str) {
     assert!(

@@ -1,16 +1,16 @@
-//! What is wrong with the input or the machine, as a set: one line each, with what, where and what to do.
+//! Errors of the input or the machine: each is one line that says what is wrong, where, and what to do.
 
 mod common;
 
 use common::{fault, kiln, kiln_with};
 
-/// Arguments, exit status, and what the line has: the thing that is wrong, and the remedy.
+/// Arguments, exit status, and two texts in the line: what is wrong, and the remedy.
 type Case = (&'static [&'static str], i32, &'static str, &'static str);
 
 /// Key of an AES-256 cipher.
 const KEY: &str = "000102030405060708090a0b0c0d0e0f000102030405060708090a0b0c0d0e0f";
 
-#[rustfmt::skip] // a line each
+#[rustfmt::skip] // one case per line
 const CASES: &[Case] = &[
     // The command line.
     (&["spede"], 2, "'spede'", "'speed'"),
@@ -19,7 +19,7 @@ const CASES: &[Case] = &[
     (&["serve"], 2, "--socket", "see 'kiln serve --help'"),
     (&["linux", "boto"], 2, "'boto'", "'boot'"),
     (&["completions", "tcsh"], 2, "'tcsh'", "bash, zsh, fish"),
-    // Names: the nearest is named.
+    // Names: the message suggests the nearest one.
     (&["speed", "xts(ase)"], 2, "'xts(ase)'", "did you mean 'xts(aes)'"),
     (&["speed", "--impl", "xts-aes-vaes-avx51"], 2, "'xts-aes-vaes-avx51'", "did you mean 'xts-aes-vaes-avx512'"),
     (&["speed", "--op", "encrpyt"], 2, "'encrpyt'", "did you mean 'encrypt'"),
@@ -36,7 +36,7 @@ const CASES: &[Case] = &[
     (&["budget", "--mode", "clokced"], 2, "'clokced'", "did you mean 'clocked'"),
     (&["ctrlq", "--mode", "wiat"], 2, "'wiat'", "did you mean 'wait'"),
     (&["linux", "selftest", "gcm(ase)"], 2, "'gcm(ase)'", "did you mean 'gcm(aes)'"),
-    // Numbers: what they may be.
+    // Numbers: the message gives the allowed values.
     (&["speed", "xts(aes)", "--len", "15"], 2, "length 15", "16"),
     (&["speed", "gcm(aes)", "--key-bits", "512"], 2, "key size 512", "256"),
     (&["ipsec", "--packet-rate", "9,1"], 2, "--packet-rate", "the low one first"),
@@ -49,7 +49,7 @@ const CASES: &[Case] = &[
     (&["compilers", "--explain", "gcc"], 2, "'gcc' is no cell", "CC/LEVEL/SUBJECT/VARIANT"),
     (&["crypt", "--alg", "cbc(aes)", "--key", "0g", "--iv", "00"], 2, "--key: character 2", "0-9 and a-f"),
     (&["crypt", "--alg", "cbc(aes)", "--key", KEY, "--iv", "00"], 2, "--iv", "16"),
-    // Files and places.
+    // Files and directories.
     (&["crypt", "--alg", "cbc(aes)", "--key", "@/no/key"], 2, "'/no/key'", "name a file you may read"),
     (&["crypt", "--alg", "sha256", "--in", "/no/file"], 2, "'/no/file'", "name a file you may read"),
     (&["compare", "/no/a.json", "/no/b.json"], 2, "'/no/a.json'", "name a record"),
@@ -65,7 +65,7 @@ const CASES: &[Case] = &[
     (&["man", "/dev/null/x"], 2, "'/dev/null/x'", "a directory you may write to"),
     (&["list", "--cpu", "1023"], 2, "core 1023", "name some of those"),
     (&["ctrlq", "--socket", "/no/kiln.sock"], 2, "/no/kiln.sock", "start kiln serve"),
-    // Flags that would change nothing.
+    // Flags that would have no effect.
     (&["test", "sha256", "--suite", "forgeries"], 2, "tests nothing of sha256", "vectors"),
     (&["compilers", "--against", "gcc/O2/aes-generic/default"], 2, "--against", "--explain CELL"),
     (&["fpu", "--policy", "bh-off", "--fallback", "cryptd"], 2, "--fallback", "legacy"),
@@ -90,7 +90,7 @@ fn bad_input_is_one_line_with_thing_and_remedy() {
         fault(&run, *status, thing);
         fault(&run, *status, remedy);
         let line = run.stderr.trim_end();
-        // What Rust or a library would have said is not for people.
+        // Messages from Rust or from a library must not reach the user.
         for never in [
             "os error",
             "Err(",

@@ -1,4 +1,4 @@
-//! `kiln fpu` as scripts see it.
+//! `kiln fpu` from a script's point of view.
 
 mod common;
 
@@ -13,7 +13,7 @@ const POLICIES: [&str; 6] = [
     "none",
 ];
 
-/// Status 2 with one line that contains `want`.
+/// Expects status 2 and a single line that contains `want`.
 #[track_caller]
 fn refuses(args: &[&str], want: &str) {
     fault(&kiln(&[&["fpu"], args].concat()), 2, want);
@@ -52,7 +52,7 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["overhead", "--load", "xts-16"], "--load");
     refuses(&["overhead", "--len", "15"], "--len 15");
     refuses(&["--inject", "replay:/no/such/file"], "cannot read");
-    // Each command takes the flags that it uses.
+    // Each command accepts only the flags that it uses.
     refuses(&["prove", "--seconds", "3"], "--seconds");
     refuses(&["prove", "--interrupts", "1k"], "--interrupts");
     refuses(&["usable", "--seconds", "3"], "--seconds");
@@ -70,7 +70,7 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--inject", &replay], "line 2: 'soon'");
 }
 
-/// Flags that were commands in Kiln 0.1 name the command that replaced them.
+/// For flags that were commands in Kiln 0.1, the error names the command that replaced them.
 #[test]
 fn flags_that_became_commands_are_named_with_them() {
     refuses(&["--overhead"], "use: kiln fpu overhead");
@@ -171,13 +171,13 @@ fn what_finds_the_fpu_taken_goes_to_cryptd_if_asked() {
     for field in ["corrupted", "user_corrupted", "reordered"] {
         assert_eq!(cryptd[field], 0, "{field}: {cryptd}");
     }
-    // Only under legacy does a softirq find the FPU taken.
+    // Only under legacy can a softirq find the FPU in use.
     assert!(find("bh-off", "scalar").is_some() && find("bh-off", "cryptd").is_none());
 }
 
 #[test]
 fn every_way_to_a_cipher_has_a_figure() {
-    // On a very busy machine an interval can be so wide that it has no upper end: then once more.
+    // On a very busy machine an interval can be so wide that it has no upper end; then measure once more.
     let ends = |doc: &serde_json::Value| {
         let rows = doc["rows"].as_array().unwrap().iter();
         rows.filter(|r| r["ratio"].is_number())
@@ -209,7 +209,7 @@ fn every_way_to_a_cipher_has_a_figure() {
             }
             assert_eq!(row["baseline"], "legacy/simd-helper");
             assert!(row["rounds"].as_array().unwrap().len() >= 6, "{row}");
-            // One estimator: columns are quotients of the cycles that the table shows.
+            // There is a single estimator: the columns are quotients of the cycles that the table shows.
             let cycles = |row: &serde_json::Value| row["cycles_per_op"].as_f64().unwrap();
             let near = |field: &str, want: f64| {
                 let is = row[field].as_f64().unwrap();
@@ -228,7 +228,7 @@ fn every_way_to_a_cipher_has_a_figure() {
         for part in "checks request-copy indirect-call hand-over".split(' ') {
             assert!(find(part)["cycles_per_op"].is_f64(), "{part}");
         }
-        // Who cannot wait gets the scalar driver where SIMD is behind the helper.
+        // Callers that cannot wait get the scalar driver if SIMD is behind the helper.
         let sync = find("sync-user")["impl"].as_str().unwrap();
         assert_eq!(sync == "xts-aes-fixed-time", policy == "legacy", "{sync}");
     }
@@ -307,7 +307,7 @@ fn a_campaign_ends_at_its_count_and_has_the_control() {
     assert_eq!(rows.len(), 2, "{rows:?}");
     let (nested, none) = (&rows[0], &rows[1]);
     let hits = |row: &serde_json::Value| row["irqs_in_section"].as_u64().unwrap();
-    // The last kernel entry of a slice is run to its end.
+    // The last kernel entry of a slice runs to its end.
     assert!((30_000..40_000).contains(&hits(nested)), "{nested}");
     assert_eq!(
         (&nested["corrupted"], &nested["user_corrupted"]),
@@ -353,7 +353,7 @@ fn what_a_campaign_loses_has_a_line_that_loses_it_again() {
     assert!(row["corrupted"].as_u64() >= Some(7), "{row}");
 }
 
-/// Without SIMD tiers the control has nothing to lose: softirqs overwrite no register that the task uses.
+/// Without SIMD tiers the control cannot lose anything: softirqs overwrite no register that the task uses.
 #[test]
 fn a_control_made_harmless_leaves_no_verdict() {
     let harmless = [("KILN_TIERS", "generic")];
@@ -374,7 +374,7 @@ fn a_control_made_harmless_leaves_no_verdict() {
             assert!(row["expected_wrong"].is_null(), "{row}");
         }
     }
-    // A table without the control has figures and no verdict.
+    // A table without the control has results but no verdict.
     let args = "fpu --policy nested --load xts-16 --seconds 0.2 --json";
     let run = kiln_with(&args.split(' ').collect::<Vec<_>>(), &harmless);
     assert_eq!(run.status, 0, "{run:?}");

@@ -1,5 +1,5 @@
-//! `kiln fpu --policy tree:DIR`: a kernel tree's own sections under interrupts. Skipped, loudly, unless KILN_TEST_TREE
-//! names a tree; its objects are built once and kept.
+//! `kiln fpu --policy tree:DIR`: a kernel tree's own sections under interrupts. Prints that it is skipped unless
+//! KILN_TEST_TREE names a tree, whose objects are built once and kept.
 
 mod common;
 mod edited;
@@ -24,7 +24,7 @@ fn sum(rows: &[Value], policy: &str, field: &str) -> u64 {
     of.map(|r| r[field].as_u64().unwrap()).sum()
 }
 
-/// An edit without which nothing here would prove anything: softirqs use the FPU over a section, and save nothing.
+/// The control: a tree whose softirqs use the FPU inside a section without saving registers.
 fn broken(tree: &Path) -> Edited {
     let overlay = Edited::new(tree);
     overlay.edit("arch/x86/kernel/fpu/core.c", |text| {
@@ -39,17 +39,14 @@ fn broken(tree: &Path) -> Edited {
                 1,
             )
         });
-        assert_ne!(
-            text, edited,
-            "the FPU core is not what it was expected to be"
-        );
+        assert_ne!(text, edited, "the FPU core differs from the expected one");
         edited
     });
     overlay
 }
 
-/// What a tree's sections survive, and that a tree that does not is found out, one of its losses again by the command
-/// that was printed for it.
+/// The tree's sections survive the interrupts, a broken tree is detected, and the printed command reproduces one of
+/// its losses.
 #[test]
 fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
     let Some(tree) = given_tree() else { return };
@@ -87,8 +84,8 @@ fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
     assert_eq!(again.status, 1, "{line}: {}", again.stderr);
 }
 
-/// A tree answers as the policy of its version does: `legacy`, or from 6.15 on `bh-off`. Since 7.2 it counts contexts in a
-/// word of its own.
+/// A tree answers like the policy of its version: `legacy`, or `bh-off` from 6.15 on. Since 7.2 contexts are counted
+/// in a separate word.
 #[test]
 fn the_trees_answer_as_kiln_s_own_policies() {
     let next = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel");
@@ -107,7 +104,7 @@ fn answers_as_its_policy(tree: &Path) {
         of.map(|mut r| {
             r["policy"] = Value::Null;
             r["version"] = Value::Null;
-            // One warning or two of the same section.
+            // The same section may cause one warning or two.
             r["warnings"] = (r["warnings"].as_u64().unwrap() > 0).into();
             r
         })
@@ -132,7 +129,7 @@ fn answers_as_its_policy(tree: &Path) {
     );
 }
 
-/// Every load and source of the table, beside Kiln's own policy.
+/// Every load and source of the table, with Kiln's own policy for comparison.
 #[test]
 fn the_tree_is_a_row_beside_kiln_s_own() {
     let Some(tree) = given_tree() else { return };

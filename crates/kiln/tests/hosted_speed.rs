@@ -1,4 +1,4 @@
-//! `kiln speed --tree` and `kiln compare` of trees. Without KILN_TEST_TREE they are skipped, loudly.
+//! `kiln speed --tree` and `kiln compare` of trees. Prints that it is skipped unless KILN_TEST_TREE is set.
 
 mod common;
 mod edited;
@@ -18,7 +18,7 @@ fn rows(run: &Run) -> Vec<Value> {
 const XTS: &str = "arch/x86/crypto/aes-xts-avx-x86_64.S";
 const SHA256: &str = "arch/x86/crypto/sha256-avx2-asm.S";
 
-/// Whether the CPU has what most of a tree's newer code needs.
+/// Whether the CPU supports what most of a tree's newer code needs.
 fn vaes() -> bool {
     let has = is_x86_feature_detected!("vaes") && is_x86_feature_detected!("avx2");
     if !has {
@@ -30,7 +30,7 @@ fn vaes() -> bool {
 #[test]
 fn all_that_a_tree_has_is_measured_and_right() {
     let Some(tree) = given_tree() else { return };
-    // A turn of compare's: short samples, and no end before all is done.
+    // One turn of `compare`: short samples, and no end before all rows are measured.
     let run = kiln_keeping(&[
         "speed",
         "--tree",
@@ -68,8 +68,8 @@ fn all_that_a_tree_has_is_measured_and_right() {
         list.dedup();
     }
     assert!(functions.len() >= 60, "{} functions", functions.len());
-    // Every cipher, AEAD and hash that the tree registers for this CPU, as `kiln tree` lists them. Those with
-    // parentheses are made of templates, for whoever asks: there by the self-tests.
+    // Every cipher, AEAD and hash that the tree registers for this CPU, as `kiln tree` lists them. Names with
+    // parentheses are template instances, created on request; here the self-tests have created them.
     let listed = kiln_keeping(&["tree", tree.to_str().unwrap(), "--json", "--seed", "1"]).json();
     let kinds = ["skcipher", "lskcipher", "aead", "shash", "ahash"];
     for row in listed["rows"].as_array().unwrap() {
@@ -114,7 +114,7 @@ fn kilns_own_and_a_trees_are_in_one_table() {
     assert_eq!(of("xts(ecb(aes-generic))")["level"], "api");
     assert_eq!(of("aesni_xts_enc")["level"], "primitive");
     for row in &rows {
-        // In one process, interleaved: each has a ratio.
+        // Measured in one process, interleaved, so each row has a ratio.
         assert!(
             row["ratio"].is_number() && row["verdict"].is_string(),
             "{row}"
@@ -153,7 +153,7 @@ fn kilns_own_and_a_trees_are_in_one_table() {
     unknown(&["sha256", "--op", "encrypt"], "use --op digest");
 }
 
-/// What becomes of a tree in which a function is wrong, crashes, is slow, or does not build.
+/// Controls: trees in which a function is wrong, crashes, is slow, or does not build.
 #[test]
 fn controls() {
     let Some(tree) = given_tree() else { return };
@@ -167,7 +167,7 @@ fn controls() {
     overlay.restore(XTS);
 }
 
-/// One round of AES with another round's key; a store where there is no memory.
+/// Plants two faults: one AES round uses another round's key; and a store to unmapped memory.
 fn wrong_and_wild(overlay: &Edited) {
     overlay.replace(
         XTS,
@@ -186,7 +186,7 @@ fn wrong_and_wild(overlay: &Edited) {
     let rows = rows(&run);
     assert!(!rows.is_empty());
     for row in &rows {
-        // Short messages do not come to the edited loop.
+        // Short messages do not reach the edited loop.
         let name = row["impl"].as_str().unwrap();
         let edited = row["len"] == 4096 && name.contains("vaes") && row["provider"] != "kiln";
         assert_eq!(row["cycles_per_op"].is_null(), edited, "{row}");
@@ -209,7 +209,7 @@ fn wrong_and_wild(overlay: &Edited) {
     assert!(told("CRASH", "in sha256_transform_rorx+"), "{notes:?}");
 }
 
-/// A chain of 20 multiplications in the main loop, 60 cycles: half as long again as the loop on Zen 4 and Zen 5 (about 39 cycles).
+/// Plants a chain of 20 multiplications (60 cycles) in the main loop, which takes about 39 cycles on Zen 4 and Zen 5.
 fn slow(tree: &Path, overlay: &Edited) {
     let head = ".Lmain_loop\\@:\n";
     overlay.replace(
@@ -249,13 +249,13 @@ fn slow(tree: &Path, overlay: &Edited) {
     assert_eq!(edited["verdict"], "slower", "{edited}");
     assert!(edited["ci_low"].as_f64().unwrap() > 1.05, "{edited}");
     assert!(edited["ci_high"].as_f64().unwrap() < 2.0, "{edited}");
-    // What was not edited is no regression.
+    // Functions that were not edited show no regression.
     assert!(of("aesni_xts_enc")["ci_low"].as_f64().unwrap() < 1.05);
     let same = compare(a, a);
     assert_eq!(same.status, 0, "{}{}", same.stdout(), same.stderr);
 }
 
-/// An instruction that there is not.
+/// Plants an instruction that does not exist.
 fn broken(tree: &Path, overlay: &Edited) {
     overlay.replace(
         XTS,

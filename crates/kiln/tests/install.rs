@@ -1,4 +1,4 @@
-//! What a package of Kiln stands on: the manual, the completions, and a program that needs no source tree.
+//! Requirements of a Kiln package: the manual, the completions, and a program that needs no source tree.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use common::kiln;
 
-/// The commands, by `kiln help`.
+/// The commands listed by `kiln help`.
 fn commands() -> Vec<String> {
     let help = kiln(&["help"]).stdout();
     let list = help.split("Commands:\n").nth(1).expect("a list");
@@ -19,7 +19,7 @@ fn commands() -> Vec<String> {
     names
 }
 
-/// Whether the program is there; said aloud if not.
+/// Whether the program is installed; prints a message if not.
 fn here(program: &str) -> bool {
     let there = Command::new("sh")
         .args(["-c", &format!("command -v {program}")])
@@ -45,7 +45,7 @@ fn the_manual_has_every_command_and_man_has_nothing_to_say() {
     if !here("groff") {
         return;
     }
-    // As lintian asks man; of groff alone, which may be there without it.
+    // The checks that lintian makes with man, using groff alone, which may be installed without man.
     let warnings = |text: &str| {
         let file = dir.path().join("page");
         fs::write(&file, text).unwrap();
@@ -88,7 +88,7 @@ fn completions_have_every_command_and_are_scripts() {
     }
 }
 
-/// What completions are for: bash is asked as its user asks it.
+/// Tests the completions in bash, as a user would trigger them.
 #[test]
 fn bash_completes_commands_and_flags() {
     if !here("bash") {
@@ -115,7 +115,7 @@ fn bash_completes_commands_and_flags() {
     assert_eq!(complete(&["kiln", "nosuch"]), "");
 }
 
-/// The program as it is installed, without debugging information, knows no file of the tree that it was built from.
+/// The installed program, without debugging information, refers to no file of the tree that it was built from.
 #[test]
 fn an_installed_program_does_not_know_where_its_sources_were() {
     let tree = fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).unwrap();
@@ -135,7 +135,7 @@ fn an_installed_program_does_not_know_where_its_sources_were() {
     assert!(strip.unwrap().success());
     assert!(!knows(&installed));
 
-    // The sources it carries are enough to build from: in a directory without any.
+    // The sources compiled into it are enough to build from, in a directory without sources.
     let out = Command::new(&installed)
         .args(["compilers", "--quick", "--cc", "cc", "--opt", "O2"])
         .args(["--variant", "default", "--json"])

@@ -1,4 +1,4 @@
-//! `kiln ipsec` as scripts see it.
+//! `kiln ipsec` from a script's point of view.
 
 mod common;
 
@@ -7,13 +7,13 @@ use std::path::Path;
 
 use common::{fault, kiln, kiln_with};
 
-/// Status 2 with one line that contains `want`.
+/// Expects status 2 and a single line that contains `want`.
 #[track_caller]
 fn refuses(args: &[&str], want: &str) {
     fault(&kiln(&[&["ipsec"], args].concat()), 2, want);
 }
 
-/// A classic capture of Ethernet frames: microseconds and lengths.
+/// Writes a classic capture of Ethernet frames with these times in microseconds and lengths.
 fn capture(path: &Path, frames: &[(u32, u32)]) {
     let mut bytes = Vec::new();
     for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1u32] {
@@ -51,7 +51,7 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--cc", "gcc"], "--cc");
 }
 
-/// Who searches the help for the words of the subject finds the command.
+/// A search of the help for the usual terms of the subject finds the command.
 #[test]
 fn the_help_has_the_words_that_people_search_for() {
     let help = kiln(&["ipsec", "--help"]).stdout();
@@ -82,7 +82,7 @@ fn captures_that_cannot_be_read_are_refused_with_the_offset() {
     );
     capture(&file, &[(0, 60), (10, 60)]);
     let bytes = fs::read(&file).unwrap();
-    // In the second record, and in its header.
+    // Cut within the second record, and within its header.
     for cut in [3, 9] {
         fs::write(&file, &bytes[..bytes.len() - cut]).unwrap();
         refuses(
@@ -193,7 +193,7 @@ fn a_search_has_rates_a_knee_and_a_control_for_each_policy() {
     assert!(picture.contains("packets/s offered") && picture.contains(">legacy, cryptd<"));
 }
 
-/// The knee of `bh-off`: its lower end, its value and its upper end. An end beyond the rates tried is 0 or infinite.
+/// The knee of `bh-off`: lower end, value and upper end. An end outside the rates tried is 0 or infinite.
 fn knee(tiers: &str, args: &[&str]) -> [f64; 3] {
     let all = "ipsec --quick --json --policy bh-off --seconds 2";
     let all: Vec<&str> = all.split(' ').chain(args.iter().copied()).collect();
@@ -213,8 +213,8 @@ fn knee(tiers: &str, args: &[&str]) -> [f64; 3] {
     [low, n("knee_pps").unwrap_or(low), high]
 }
 
-/// Knees of several processes. What else the host runs takes time from packets and gives none, so the highest knee is the least
-/// disturbed one.
+/// Knees measured by several processes. Other load on the host can only reduce the packet rate, so the highest knee is
+/// the least disturbed one.
 #[derive(Debug, Default)]
 struct Knees(Vec<[f64; 3]>);
 
@@ -231,16 +231,16 @@ impl Knees {
             .expect("a process at least")
     }
 
-    /// The intervals overlap, which those of two equal figures do.
+    /// Whether the intervals overlap, as those of two equal results do.
     fn overlaps(&self, other: &Knees) -> bool {
         let ([a_low, _, a_high], [b_low, _, b_high]) = (self.highest(), other.highest());
         a_low <= b_high && b_low <= a_high
     }
 }
 
-/// What the knee claims to depend on, and what it must not: scalar AES is some eight times slower than AES-NI. The processes
-/// take turns, so that a busy minute meets all of them, and go on until each kind has had a quiet one: a seed that
-/// does move the knee moves it however long that takes.
+/// Checks what the knee depends on (scalar AES is about eight times slower than AES-NI) and what it must not depend
+/// on. The processes take turns, so that a busy minute affects all of them, and repeat until each kind has had a quiet
+/// run. A seed that moves the knee would do so however long that takes.
 #[test]
 fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {
     if !(is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq")) {
@@ -263,13 +263,14 @@ fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {
     assert!(reseeded.overlaps(&fast));
 }
 
-/// A packet that takes so long bounds what a core can do, whatever else the knee depends on.
+/// The time per packet bounds a core's packet rate, whatever else the knee depends on.
 #[test]
 fn the_knee_is_not_above_what_the_stack_leaves_time_for() {
     // 40 µs per packet: a core cannot do more than 25,000 per second, and the search begins above that.
     let [low, _, high] = knee("", &["--stack-ns", "40000"]);
     assert_eq!((low, high), (0.0, 32_000.0));
-    // 10 µs: never more than 100,000, what 10 ms of quiet make up for, and the interval's one more step of 9 %.
+    // 10 µs per packet: at most 100,000 per second, plus what 10 ms of idle time make up for, plus one more step of 9
+    // % for the interval.
     assert!(knee("", &["--stack-ns", "10000"])[2] <= 153_000.0);
 }
 
@@ -307,7 +308,7 @@ fn a_capture_is_replayed() {
         assert_eq!(row["corrupted"], 0);
         if row["control"] == false {
             let n = |f: &str| row[f].as_u64().unwrap();
-            // Whole rounds of the capture, and what the task sent.
+            // Whole rounds of the capture, plus the packets that the task sent.
             let arrived = n("packets") + n("dropped") + n("ring_missed") - n("own_packets");
             assert!(arrived > 0 && arrived % 500 == 0, "{row}");
         }

@@ -1,4 +1,4 @@
-//! Kiln's device and Kiln's driver in two processes, and one of them is killed.
+//! Kiln's device and Kiln's driver in two processes, one of which is killed.
 
 mod device;
 
@@ -28,7 +28,7 @@ fn request(n: usize) -> Request {
     Request::new(create, &key(n))
 }
 
-/// What a session makes of zeros; none if the device went meanwhile.
+/// The encryption of zeros in a session; `None` if the device went away meanwhile.
 fn encrypted(driver: &Driver, queue: &mut DataQueue, session: &Session) -> Option<Vec<u8>> {
     let job = Job {
         action: Action::Encrypt,
@@ -71,7 +71,8 @@ fn eventually(driver: &Driver, queue: &mut DataQueue, session: &Session) -> Vec<
     got.unwrap()
 }
 
-/// Three times, with four workers on the control queue: what was acknowledged is there on the next device, with its key.
+/// Killed three times, with four workers on the control queue: acknowledged sessions exist on the next device, with
+/// their keys.
 #[test]
 fn a_device_killed_under_load_loses_nothing_that_was_acknowledged() {
     const DEATHS: usize = 3;
@@ -102,7 +103,7 @@ fn a_device_killed_under_load_loses_nothing_that_was_acknowledged() {
                     while !stop.load(Ordering::Relaxed) {
                         let n = pairs.fetch_add(1, Ordering::Relaxed) + 100;
                         let session = driver.control().create(request(n)).unwrap();
-                        // Some live on, most are closed again.
+                        // Some sessions stay open, most are closed again.
                         match n % 64 {
                             0 => mine.push((n, session)),
                             _ => driver.control().close(session).unwrap(),
@@ -141,7 +142,7 @@ fn a_device_killed_under_load_loses_nothing_that_was_acknowledged() {
         );
         driver.control().close(fresh).unwrap();
     }
-    // And nothing else is: neither what was closed nor what nobody has an answer for.
+    // No other sessions exist: neither closed ones nor ones whose creation was not answered.
     assert_eq!(device.sessions() as usize, kept.len() + survivors.len());
 }
 

@@ -1,4 +1,5 @@
-//! What `kiln test` prints, read by the kernel's own parser. Without KILN_TEST_TREE or python3 it is skipped, loudly.
+//! The output of `kiln test`, parsed by the kernel's own parser. Prints that it is skipped without KILN_TEST_TREE or
+//! python3.
 
 mod common;
 
@@ -9,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use common::kiln;
 
-/// Prints the status and the counts of tests: passed, failed, crashed, skipped, and errors of form.
+/// Prints the status and the numbers of tests that passed, failed, crashed or were skipped, and of format errors.
 const READER: &str = "\
 import sys
 sys.dont_write_bytecode = True
@@ -33,7 +34,7 @@ fn parser() -> Option<PathBuf> {
     dir
 }
 
-/// Status, then the counts.
+/// The status and these numbers.
 fn read(parser: &Path, ktap: &str) -> (String, Vec<usize>) {
     let mut child = Command::new("python3")
         .args(["-c", READER])
@@ -75,7 +76,7 @@ fn the_kernels_parser_reads_what_is_printed() {
     );
     assert_eq!(read(&parser, &ktap), all_is_well, "{ktap}");
 
-    // The controls: one that failed, and one that is not there.
+    // Controls: a test that failed, and a test that is missing.
     let last = ktap.lines().rfind(|l| l.starts_with("    ok ")).unwrap();
     let failed = last.replacen("ok", "not ok", 1);
     let (status, counts) = read(&parser, &ktap.replacen(last, &failed, 1));

@@ -108,20 +108,20 @@ fn cases_are_chosen_by_name_and_benchmarks_run_when_asked() {
     assert!(none.stderr.contains("no_such_suite"), "{}", none.stderr);
 }
 
-/// Three faults, in SHA-256, SHA-512 and SHA-1. Only the interrupt tests or the guard page can find them. The other cases are
-/// the control.
+/// Plants three faults, in SHA-256, SHA-512 and SHA-1, that only the interrupt tests or the guard page can find. The
+/// other cases are the control.
 #[test]
 fn planted_faults_are_found_in_the_suites_that_test_them() {
     let Some(tree) = next_tree() else { return };
     let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited-next/linux");
     let tree = Edited::at(&tree, &at);
-    // Opens a section without asking irq_fpu_usable(): one that it interrupts loses its registers.
+    // Opens a section without calling irq_fpu_usable(): the registers of an interrupted section are lost.
     tree.replace(
         "lib/crypto/x86/sha256.h",
         "likely(irq_fpu_usable())",
         "true",
     );
-    // The fallback for when the FPU is in use does nothing.
+    // The fallback for an FPU in use does nothing.
     tree.replace(
         "lib/crypto/x86/sha512.h",
         "sha512_blocks_generic(state, data, nblocks);",
@@ -159,7 +159,7 @@ fn planted_faults_are_found_in_the_suites_that_test_them() {
     assert_eq!(failed("sha3"), BTreeSet::new());
 }
 
-/// What the kernel's build printed in the last run on a tree: nothing, if Kiln compiled what had to be compiled.
+/// Output of the kernel's build in the last run on a tree; empty if Kiln compiled everything that was needed.
 fn build_log(record: &str) -> String {
     let record: Value = serde_json::from_str(record).expect("JSON");
     let notes = record["notes"].as_array().expect("notes");
@@ -175,7 +175,7 @@ fn an_edit_takes_effect_without_a_run_of_the_whole_build() {
     let tree = Edited::at(&tree, &at);
     let (code, header) = ("lib/crypto/sha256.c", "lib/crypto/x86/sha256.h");
     let run = || kiln_keeping(&["test", "--tree", tree.path(), "--suite", "sha256", "--json"]);
-    // Ends so, and with or without the build.
+    // Expects this status, and whether the tree was built again.
     let expect = |status: i32, built: bool, what: &str| {
         let done = run();
         assert_eq!(done.status, status, "{what}: {}", done.stderr);
@@ -190,7 +190,7 @@ fn an_edit_takes_effect_without_a_run_of_the_whole_build() {
     expect(0, false, "the source as it was");
     tree.replace(header, "asm_fn(state, data, nblocks); ", "");
     expect(1, false, "a header in which nothing is computed");
-    // Back to a file that is older than all objects: make alone would not see it.
+    // Restores a file that is older than all objects, which make alone would not notice.
     let path = tree.dir().join(header);
     tree.restore(header);
     let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);

@@ -1,4 +1,4 @@
-//! Peers that are wrong, broken or too old: notes and no rows.
+//! Libraries that are wrong, broken or too old have notes but no rows.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{fault, kiln_with, Run};
 
-/// A library made of this C text.
+/// A shared library compiled from this C text.
 fn library(dir: &Path, name: &str, text: &str) -> PathBuf {
     let source = dir.join(format!("{name}.c"));
     let file = dir.join(format!("{name}.so"));
@@ -25,7 +25,7 @@ fn library(dir: &Path, name: &str, text: &str) -> PathBuf {
 const VERSION: &str = "int nettle_version_major(void) { return 3; }\n\
                        int nettle_version_minor(void) { return 8; }\n";
 
-/// A cipher that copies, and one that is called but does nothing.
+/// A cipher that copies its input, and one that is called but does nothing.
 const WRONG: &str = "
 #include <string.h>
 void nettle_aes256_set_encrypt_key(void *ctx, const unsigned char *key) { memcpy(ctx, key, 32); }
@@ -40,7 +40,7 @@ fn speed(peers: &str, file: &Path) -> Run {
     kiln_with(&args, &[("KILN_NETTLE", file.to_str().unwrap())])
 }
 
-/// No row of nettle's, and a note that has `want`.
+/// Expects no row of nettle, and a note that contains `want`.
 fn a_note_and_no_row(run: &Run, status: i32, want: &str) {
     assert_eq!(run.status, status, "{}", run.stderr);
     let doc = run.json();
@@ -64,11 +64,11 @@ fn a_wrong_answer_is_a_note_and_no_row() {
     let dir = tempfile::tempdir().unwrap();
     let wrong = library(dir.path(), "wrong", &format!("{VERSION}{WRONG}"));
     a_note_and_no_row(&speed("auto", &wrong), 0, "WRONG ANSWER: nettle-3.8");
-    // Asked for by name it is a failure.
+    // If requested by name, it is a failure.
     a_note_and_no_row(&speed("nettle", &wrong), 1, "WRONG ANSWER: nettle-3.8");
 }
 
-/// The control: the same library with the right answer is measured, so that it was called.
+/// The control: the same library with the right answer is measured, which shows that it is called.
 #[test]
 fn the_same_with_a_function_that_is_right_has_a_row() {
     let dir = tempfile::tempdir().unwrap();
@@ -123,7 +123,7 @@ fn too_old_or_broken_ones_are_notes() {
     fault(&speed("nettle", &text), 3, "check KILN_NETTLE");
 }
 
-/// A manager of another layout is not used.
+/// A library manager with a different structure layout is not used.
 #[test]
 fn a_manager_that_is_laid_out_otherwise_is_refused() {
     let dir = tempfile::tempdir().unwrap();

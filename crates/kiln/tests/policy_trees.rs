@@ -1,5 +1,5 @@
-//! Trees whose FPU policy was edited answer and hold as Kiln's own policy of that name; one that saves nothing is caught.
-//! Skipped, loudly, unless KILN_TEST_TREE names a 6.12.
+//! Trees with an edited FPU policy behave like Kiln's own policy of that name, and a tree that saves nothing is
+//! detected. Prints that it is skipped unless KILN_TEST_TREE names a 6.12 tree.
 
 mod common;
 mod edited;
@@ -59,8 +59,8 @@ fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
     (run, rows)
 }
 
-/// Answers, counts and warnings in every context; then a step through task and softirq, one interrupt at each
-/// instruction.
+/// Compares answers, counts and warnings in every context; then steps through a task and a softirq, with one interrupt
+/// per instruction.
 fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     let name = edited(tree, edits);
     let policies = ["legacy", "bh-off", "nested", &name].join(",");
@@ -75,7 +75,7 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
         for row in &mut found {
             row["policy"] = Value::Null;
             row["version"] = Value::Null;
-            // One warning or two of the same section.
+            // The same section may cause one warning or two.
             row["warnings"] = (row["warnings"].as_u64().unwrap() > 0).into();
         }
         found
@@ -90,7 +90,7 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     assert_eq!(status, 0, "{lines:?}");
     let good = lines.iter().filter(|l| l.starts_with("ok ")).count();
     assert!(good >= 9 && good == lines.len(), "{lines:?}");
-    // The control that saves nothing comes along and loses state.
+    // The control, which saves nothing, also runs and loses state.
     let judged: Vec<&Value> = rows.iter().filter(|r| r["policy"] != "none").collect();
     let points: u64 = judged.iter().map(|r| r["points"].as_u64().unwrap()).sum();
     assert!(points > 500, "{points}");
@@ -145,7 +145,7 @@ fn a_tree_that_saves_nothing_is_caught() {
         .iter()
         .filter(|l| l.starts_with("not ok ") && l.ends_with(" in task"));
     assert!(wrong.count() > 0, "{lines:?}");
-    // Where softirqs are kept out nothing can be lost.
+    // Where softirqs are kept out of sections, nothing can be lost.
     let kept_out = lines.iter().filter(|l| l.ends_with(", BH off"));
     assert!(
         kept_out.clone().count() > 0 && kept_out.clone().all(|l| l.starts_with("ok ")),

@@ -1,6 +1,6 @@
-//! The assembly of a hosted tree, function by function: each is called directly by `kiln speed --tree`, and right, or
-//! tree/primitives says why not. Trees are those of KILN_TEST_TREE and KILN_TEST_TREE_NEXT; without them tests are skipped,
-//! loudly.
+//! The assembly functions of a hosted tree: `kiln speed --tree` calls each one directly and finds it right, or
+//! tree/primitives gives a reason why not. The trees are those of KILN_TEST_TREE and KILN_TEST_TREE_NEXT; without
+//! them, a message says that the tests are skipped.
 
 mod common;
 mod edited;
@@ -20,7 +20,7 @@ fn next_tree() -> Option<PathBuf> {
     tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel")
 }
 
-/// Where a tree has assembly of the kind that is measured.
+/// Directories of a tree that contain assembly of the kind that is measured.
 const FOLDERS: [&str; 5] = [
     "arch/x86/crypto",
     "lib/crypto/x86",
@@ -29,7 +29,8 @@ const FOLDERS: [&str; 5] = [
     "lib/raid/xor/x86",
 ];
 
-/// The table: functions with those beside them, and functions with a reason for having no row.
+/// The table tree/primitives: functions with those that are called along with them, and functions with a reason for
+/// having no row.
 struct Table {
     rows: Vec<(String, Vec<String>)>,
     reasons: BTreeSet<String>,
@@ -62,7 +63,7 @@ impl Table {
         table
     }
 
-    /// Of `symbols`, those that were neither called nor have a reason.
+    /// The functions among `symbols` that were not called and have no reason.
     fn uncovered<'a>(
         &self,
         symbols: &'a BTreeSet<String>,
@@ -77,7 +78,7 @@ impl Table {
     }
 }
 
-/// Global functions of the objects that the tree's build made of assembly, written or generated.
+/// Global functions in the objects that the tree's build made from assembly, whether written or generated.
 fn assembly_functions(tree: &Path, build: &Path) -> BTreeSet<String> {
     let mut functions = BTreeSet::new();
     for folder in FOLDERS {
@@ -105,15 +106,15 @@ fn assembly_functions(tree: &Path, build: &Path) -> BTreeSet<String> {
     functions
 }
 
-/// What `kiln speed` found of a tree's functions.
+/// The results of `kiln speed` for a tree's functions.
 struct Measured {
-    /// Those that were called and right, with what they are written for.
+    /// Functions that were called and right, with the algorithm that they are written for.
     called: BTreeSet<(String, String)>,
     notes: Vec<String>,
 }
 
 impl Measured {
-    /// All functions at the usual lengths with keys of all sizes, under a mask of tiers.
+    /// Measures all functions at the usual lengths with keys of all sizes, under a mask of tiers.
     fn of(tree: &Path, tiers: &str) -> Measured {
         let cache = place("tree-cache");
         let all = [
@@ -151,7 +152,7 @@ impl Measured {
         self.called.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Those that this CPU cannot run, by the notes.
+    /// Functions that this CPU cannot run, according to the notes.
     fn excused(&self) -> BTreeSet<&str> {
         let because = ["the CPU lacks", "did not register"];
         let notes = self
@@ -169,7 +170,7 @@ impl Measured {
     }
 }
 
-/// All of a tree's, at least so many.
+/// Checks all functions of a tree, of which there must be at least `least`.
 fn every_function_has_a_row_or_a_reason(tree: &Path, least: usize) {
     let mut table = Table::read();
     let measured = Measured::of(tree, "");
@@ -180,12 +181,13 @@ fn every_function_has_a_row_or_a_reason(tree: &Path, least: usize) {
     let mut uncovered = table.uncovered(&symbols, &called);
     uncovered.retain(|s| !excused.contains(s.as_str()));
     assert_eq!(uncovered, Vec::<&String>::new());
-    // A CPU with all tiers has no excuse.
+    // On a CPU with all tiers no function may be excused.
     if Tier::ALL.iter().all(|t| t.present()) {
         assert_eq!(excused, BTreeSet::new());
     }
 
-    // Controls: a row that does not run, one that alone needs a function beside it, and a reason that is not given.
+    // Controls: a row that does not run, a row without which a function along with it is missing, and a missing
+    // reason.
     let missing = |table: &Table, called: &BTreeSet<String>| -> Vec<String> {
         let found = table.uncovered(&symbols, called).into_iter();
         found
@@ -221,7 +223,8 @@ fn every_assembly_function_of_a_current_kernel_is_called_or_has_a_reason() {
     every_function_has_a_row_or_a_reason(&tree, 150);
 }
 
-/// Functions without a driver that would be missing: the table's `cpu` must hide what the tree does not see.
+/// The table's `cpu` must hide features that the tree does not see; otherwise a masked tier's functions without a
+/// driver would be called.
 #[test]
 fn functions_that_a_mask_hides_are_not_called() {
     let Some(tree) = next_tree() else { return };
@@ -243,8 +246,9 @@ fn functions_that_a_mask_hides_are_not_called() {
     }
 }
 
-/// One bit of the constants of one polynomial, by which the sums of four vectors of 128 bits are folded; and one bit of the
-/// constants of SHA-256 by SHA-NI. This tree's own drivers use these, so only a judge from elsewhere can find them.
+/// Plants two faults: one bit in the constants of one polynomial by which sums of four 128-bit vectors are folded, and
+/// one bit in the constants of SHA-256 with SHA-NI. This tree's own drivers use these constants, so only an
+/// independent reference can find the faults.
 #[test]
 fn wrong_constants_are_found_and_nothing_else() {
     let Some(tree) = next_tree() else { return };
@@ -292,7 +296,7 @@ fn wrong_constants_are_found_and_nothing_else() {
         let of = wrong.iter().filter(|(a, _)| *a == alg);
         of.map(|(_, name)| *name).collect()
     };
-    // The other polynomial's constants, all short messages, and SHA-256 without SHA-NI are as they were.
+    // The other polynomial's constants, all short messages, and SHA-256 without SHA-NI are unchanged.
     assert!(
         of_alg("crc32").contains(&"crc32_lsb_pclmul_sse"),
         "{wrong:?}"

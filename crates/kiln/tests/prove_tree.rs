@@ -18,15 +18,15 @@ fn rows(args: &[&str], status: i32) -> Vec<Value> {
     record["rows"].as_array().expect("rows").clone()
 }
 
-/// The findings of a suite, of all tiers.
+/// The findings of a suite in all tiers.
 fn findings(rows: &[Value], suite: &str) -> Vec<String> {
     let of = rows.iter().filter(|r| r["suite"] == suite);
     let found = of.filter_map(|r| r["finding"].as_str());
     found.map(String::from).collect()
 }
 
-/// Five faults that a test without interrupts passes, or that no answer shows, one wrong carry, and one fault in a function that
-/// no suite calls in interrupts. SHA-3 and XTS, which are unchanged, are the controls.
+/// Plants five faults that a test without interrupts passes or that no answer shows, one wrong carry, and one fault in
+/// a function that no suite calls in interrupts. SHA-3 and XTS, which are unchanged, are the controls.
 #[test]
 fn planted_faults_are_found_and_named() {
     let Some(tree) = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel") else {
@@ -34,7 +34,7 @@ fn planted_faults_are_found_and_named() {
     };
     let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited-prove/linux");
     let tree = Edited::at(&tree, &at);
-    // Vector registers are used behind the section's end.
+    // Vector registers are used after the end of the section.
     tree.edit("lib/crypto/x86/sha1.h", |text| {
         let macro_ends = "#define SHA1_AVX2_BLOCK_OPTSIZE";
         let (head, rest) = text.split_once(macro_ends).expect("the macro's end");
@@ -46,19 +46,19 @@ fn planted_faults_are_found_and_named() {
             .replace(begin, "kernel_fpu_begin(); kernel_fpu_end();");
         format!("{head}{macro_ends}{rest}")
     });
-    // A section is begun without the question whether it may.
+    // A section is begun without a check whether that is allowed.
     tree.replace(
         "lib/crypto/x86/sha256.h",
         "likely(irq_fpu_usable())",
         "true",
     );
-    // A register that belongs to the caller is changed; this caller does not need it any more.
+    // A callee-saved register is changed, which this caller no longer needs.
     tree.replace(
         "lib/crypto/x86/sm3-avx-asm_64.S",
         "popq %rbp;\n\tRET;",
         "popq %rbp;\n\tmovl $0x5a5a, %ebx;\n\tRET;",
     );
-    // A section stays open in softirqs.
+    // A section stays open while softirqs run.
     tree.replace(
         "lib/crypto/x86/sha512.h",
         "kernel_fpu_end();",
@@ -70,7 +70,7 @@ fn planted_faults_are_found_and_named() {
         "\tadc\t\\$0,$h1\n",
         "",
     );
-    // Vector registers are used behind the section's end, in a function without a test in interrupts.
+    // Vector registers are used after the end of the section, in a function that is not tested in interrupts.
     tree.replace(
         "lib/crypto/x86/chacha.h",
         "kernel_fpu_begin();\n\t\tchacha_dosimd(state, dst, src, todo, nrounds);\n\t\tkernel_fpu_end();",
@@ -94,7 +94,7 @@ fn planted_faults_are_found_and_named() {
         ("sha512", "left-open", "sha512_"),
         ("poly1305", "wrong", ""),
     ] {
-        // The library's messages are short enough to reach what follows SM3's loop.
+        // The library's messages are short enough to reach the code after SM3's loop.
         let found = match suite {
             "sm3" => of("sm3"),
             suite => findings(&all, suite),
@@ -107,12 +107,12 @@ fn planted_faults_are_found_and_named() {
     let outside = |f: &String| f.starts_with("outside: chacha_");
     assert!(chacha.iter().any(outside), "{chacha:#?}");
     assert_eq!(of("aes_xts_encrypt"), [""; 0]);
-    // Softirqs make their calls, too, wherever they are not off.
+    // Softirqs also make calls wherever they are not disabled.
     let tasks = all.iter().filter(|r| r["context"] == "task");
     let quiet = tasks.filter(|r| r["in_softirqs"] == 0);
     assert_eq!(quiet.count(), 0, "{all:#?}");
 
-    // A replay shows it again; one under all tiers needs no KILN_TIERS.
+    // The replay command shows the fault again; one that occurs with all tiers needs no KILN_TIERS.
     let replayed = |r: &Value| r["replay"].as_str().is_some_and(|t| t.starts_with("kiln "));
     let nested = all.iter().find(|r| r["suite"] == "sha256" && replayed(r));
     let nested = nested.expect("a finding of SHA-256 under all tiers");

@@ -1,4 +1,4 @@
-//! `docs/schema.json` and `docs/RECORDS.md`: that they are those of the row structures, and that records are valid.
+//! `docs/schema.json` and `docs/RECORDS.md` match the row structures, and records are valid.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn the_schema_is_known_to_its_last_word() {
         schema["$schema"],
         "https://json-schema.org/draft/2020-12/schema"
     );
-    // Controls: a word, a pattern and a reference that nobody here knows do not pass for fulfilled.
+    // Controls: an unknown keyword, pattern or reference does not count as fulfilled.
     for (place, wrong) in [
         ("/properties/seed", json!({"multipleOf": 1})),
         ("/$defs/fpu/patternProperties", json!({"^x.*$": {}})),
@@ -103,7 +103,7 @@ fn records_are_as_the_schema_says() {
     }
 }
 
-/// Controls: the same record with a field of another type, of another name, without one, is refused.
+/// Controls: the record is refused with a field of another type, a renamed field, or a missing field.
 fn broken(schema: &Value, record: &Value) {
     let row = record["rows"][0].as_object().unwrap();
     let of = defs(schema, record["command"].as_str().unwrap());
@@ -144,7 +144,7 @@ fn broken(schema: &Value, record: &Value) {
     refused(&|r| r["seed"] = json!(-1));
 }
 
-/// Old records stay valid: those of the documents are of schema 1.
+/// Old records stay valid: those of the documents have schema 1.
 #[test]
 fn records_of_the_documents_are_as_the_schema_says() {
     let schema = schema();

@@ -1,4 +1,4 @@
-//! `kiln report`, and what `kiln compare` makes of bundles and reports, as a user sees them.
+//! `kiln report`, and `kiln compare` of bundles and reports, from a user's point of view.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn put(dir: &Path, name: &str, document: &Value) -> String {
     path.to_str().unwrap().to_string()
 }
 
-/// What `kiln fpu` wrote when it answered five questions is read like the records of the five commands.
+/// Records from when `kiln fpu` answered five questions are read like those of the five commands.
 #[test]
 fn old_records_of_fpu_are_read_as_those_of_its_successors() {
     let dir = tempfile::tempdir().unwrap();
@@ -105,7 +105,7 @@ fn a_page_of_two_machines_has_a_column_each_and_gives_its_records_back() {
     );
     let text = fs::read_to_string(page).unwrap();
     assert!(text.contains("zen5") && text.contains("zen2") && text.contains("zen2 / zen5"));
-    // What it was made of comes out again, into a page as into a table.
+    // The records from which a page was made can be read back from it, for a page and for a table.
     let of_page = kiln(&["report", page, "--format", "csv"]).stdout();
     assert_eq!(of_page.lines().count(), 1 + 2 * 3);
     assert_eq!(of_page.matches("zen2,speed,5,").count(), 2);
@@ -189,7 +189,7 @@ fn compare_takes_bundles_pages_and_directories() {
         assert_eq!(rows.as_array().unwrap().len(), 2, "{other}");
         assert_eq!(rows[0]["verdict"], "slower");
     }
-    // Control: with itself.
+    // Control: a record compared with itself.
     assert_eq!(
         kiln(&["compare", &a, &a, "--max-regression", "5"]).status,
         0
@@ -243,7 +243,7 @@ fn what_is_no_record_is_told_in_a_line() {
         fault(&kiln(&["report", &path, "--format", "csv"]), 2, why);
         fault(&kiln(&["compare", &good, &path]), 2, why);
     }
-    // Control: a record from before there was a number.
+    // Control: a record from before this number existed.
     assert_eq!(kiln(&["compare", &good, &old]).status, 0);
     fault(
         &kiln(&["report", &good, "--format", "pdf"]),

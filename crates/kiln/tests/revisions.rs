@@ -12,13 +12,13 @@ use common::tree::{place, tree_of};
 use common::{fault, kiln, kiln_with};
 use serde_json::Value;
 
-/// What the build of a hosted tree reads.
+/// The directories that the build of a hosted tree reads.
 const BUILT: [&str; 10] = [
     "arch/x86", "crypto", "include", "init", "kernel", "lib", "mm", "scripts", "security", "tools",
 ];
 
-/// A bare repository with two commits of a kernel: as it is, and with a wrong constant in MD5. Its hashes are the same every
-/// time, so that a later run finds what an earlier one has built.
+/// A bare repository with two commits of a kernel: the original, and one with a wrong constant in MD5. The commit
+/// hashes are reproducible, so that a later run finds the builds of an earlier one.
 struct Repository {
     dir: PathBuf,
     tree: PathBuf,
@@ -62,7 +62,7 @@ impl Repository {
             git.env(format!("GIT_{name}_DATE"), "1000000000 +0000");
         }
         git.arg("--git-dir").arg(&self.dir);
-        // The tree is only read.
+        // The tree itself is only read.
         if args[0] == "add" {
             git.arg("--work-tree").arg(&self.tree);
         }
@@ -111,7 +111,7 @@ impl Repository {
         )
     }
 
-    /// Every file of the repository with the time of its last change.
+    /// Every file of the repository with its modification time.
     fn files(&self) -> BTreeSet<String> {
         let mut all = BTreeSet::new();
         let mut open = vec![self.dir.clone()];
@@ -137,7 +137,8 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
     let repository = Repository::new(&tree);
     let before = repository.files();
 
-    // The control, with which the other is right: only the commit with the wrong constant fails, and only in MD5.
+    // The control shows that the other commit is right: only the commit with the wrong constant fails, and only in
+    // MD5.
     let (status, out, err) =
         repository.kiln(&["test", "--tree", &repository.at("main~1"), "--suite", "md5"]);
     assert_eq!(status, 0, "{out}{err}");
@@ -160,7 +161,7 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
     assert!(note.contains("(\"Linux\"): 1 file changed"), "{note}");
     assert!(note.contains("lib/crypto/md5.c"), "{note}");
 
-    // Nothing changed: nothing to test.
+    // Nothing changed, so nothing is tested.
     let (status, out, err) = repository.kiln(&["test", "--tree", "main", "--since", "main"]);
     assert_eq!(status, 0, "{out}{err}");
     assert!(
@@ -171,7 +172,7 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
     let mut compare = vec![
         "compare", "main~1", "main", "--alg", "md5", "--len", "64", "--quick",
     ];
-    // At level library the wrong constant would be found, and the status be 1.
+    // Level library would find the wrong constant and end with status 1.
     compare.extend(["--level", "api", "--format", "commit-message"]);
     let (status, out, err) = repository.kiln(&compare);
     assert_eq!(status, 0, "{out}{err}");
@@ -225,7 +226,7 @@ fn what_is_no_revision_is_told_in_one_line() {
     let without = kiln(&["test", "--since", "HEAD"]);
     assert_eq!(without.status, 2, "{without:?}");
 
-    // Without git nothing is a revision, and the line says what would help.
+    // Without git nothing is a revision, and the error line gives the remedy.
     let none = tempfile::tempdir().unwrap();
     let path = none.path().to_str().unwrap();
     let run = kiln_with(&["tree", &name("HEAD")], &[("PATH", path)]);

@@ -1,5 +1,5 @@
-//! `kiln survey` as people and scripts meet it: all is answered or left out with a reason, and nothing that is missing,
-//! dies or cannot be written is the survey's fault.
+//! `kiln survey` for people and scripts: every question is answered or left out with a reason, and missing, crashing
+//! or unwritable things do not make the survey fail.
 
 mod common;
 
@@ -20,11 +20,11 @@ const QUESTIONS: [&str; 6] = [
     "compilers",
     "ctrlq",
 ];
-/// A page is to go through any mail server.
+/// Maximum size of a page that any mail server accepts.
 const MOST_BYTES: u64 = 2_000_000;
 
-/// Every question of `asked` has a headline, with a value or with the reason why this machine cannot tell, or a note that says
-/// why it was left out.
+/// Every question in `asked` has a headline with a value, a headline with the reason why this machine has none, or a
+/// note on why it was left out.
 #[track_caller]
 fn answered(doc: &Value, asked: &[&str]) {
     let rows = doc["rows"].as_array().unwrap();
@@ -72,7 +72,7 @@ fn a_quick_survey_answers_all_questions_and_leaves_records_and_a_page() {
     assert_eq!(run.status, 0, "{run:?}");
     let doc = run.json();
     answered(&doc, &QUESTIONS);
-    // On a machine that builds Kiln all of these can be measured.
+    // A machine that can build Kiln can measure all of these.
     for (question, unit) in [("speed", "GB/s"), ("ctrlq", "pairs/s")] {
         let of = |r: &Value| {
             r["question"] == question && r["headline"].as_str().is_some_and(|h| h.contains(unit))
@@ -101,7 +101,7 @@ fn a_quick_survey_answers_all_questions_and_leaves_records_and_a_page() {
     let page = dir.path().join("report.html");
     let size = fs::metadata(&page).unwrap().len();
     assert!((1000..MOST_BYTES).contains(&size), "{size}");
-    // And what it wrote it may write again.
+    // A second survey may overwrite the files of the first.
     let again = [
         "survey",
         "--question",
@@ -141,7 +141,7 @@ fn five_processes_make_an_interval_that_contains_all_of_them() {
     assert_eq!(values.len(), 5, "{row}");
     let (low, high) = (row["low"].as_f64().unwrap(), row["high"].as_f64().unwrap());
     assert!(values.iter().all(|v| (low..=high).contains(v)), "{row}");
-    // Each process has a record and a seed of its own; the page and the bundle show the first.
+    // Each process has its own record and seed; the page and the bundle show those of the first.
     for pass in 2..=5 {
         let text =
             fs::read_to_string(dir.path().join(format!("reruns/speed-{pass}.json"))).unwrap();
@@ -168,7 +168,7 @@ fn what_is_missing_is_left_out_with_what_would_add_it() {
         "--minutes",
         "0.1",
     ];
-    // Nobody may write there, not even root.
+    // Not even root may write there.
     let report = ["--report", "/proc/kiln.html", "--json"];
     let run = kiln_with(&[&args[..], &report].concat(), &env);
     assert_eq!(run.status, 0, "{run:?}");
@@ -186,7 +186,7 @@ fn what_is_missing_is_left_out_with_what_would_add_it() {
     }
 }
 
-/// Without SIMD tiers the control that saves nothing loses nothing, so what it vouches for is not known.
+/// Without SIMD tiers the control, which saves nothing, loses nothing, so it proves nothing about the policies.
 #[test]
 fn a_control_without_power_fails_the_survey() {
     let args = "survey --question nested-fpu --minutes 0.1 --no-report --json";
@@ -202,7 +202,7 @@ fn a_control_without_power_fails_the_survey() {
     assert!(doc["rows"].as_array().unwrap().iter().any(told), "{doc}");
 }
 
-/// A directory with a compiler that kills whoever asks it anything.
+/// Creates a directory with a compiler that kills its caller.
 fn deadly(dir: &Path) {
     let path = dir.join("gcc");
     fs::write(&path, "#!/bin/sh\nkill -ABRT $PPID\n").unwrap();
@@ -231,7 +231,7 @@ fn a_question_that_dies_is_a_note_and_the_others_are_answered() {
     assert!(notes.contains("compilers: ended by signal 6"), "{notes}");
     let rows = doc["rows"].as_array().unwrap();
     let row = rows.iter().find(|r| r["question"] == "ctrlq").unwrap();
-    // With fewer cores than threads there are rates, and no verdict.
+    // With fewer cores than threads there are rates but no verdict.
     let headline = row["headline"].as_str().unwrap_or_default();
     assert!(headline.contains("pairs/s waiting"), "{row}");
 }
@@ -246,7 +246,7 @@ fn ctrl_c_ends_it_with_what_there_is() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // As soon as the first process has left its record: the second is under way then.
+    // Interrupt once the first process has left its record; the second is running then.
     let first = dir.path().join("speed.json");
     while !first.is_file() {
         assert!(child.try_wait().unwrap().is_none(), "it ended too early");

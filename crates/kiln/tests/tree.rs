@@ -1,5 +1,5 @@
-//! `kiln tree` as a user sees it. What needs a kernel tree is skipped, loudly, unless KILN_TEST_TREE names an LTS
-//! kernel's, and KILN_TEST_TREE_NEXT that of a current kernel.
+//! `kiln tree` from a user's point of view. Tests that need a kernel tree print that they are skipped, unless
+//! KILN_TEST_TREE names an LTS kernel's tree and KILN_TEST_TREE_NEXT that of a current kernel.
 
 mod common;
 mod edited;
@@ -37,7 +37,7 @@ fn count(rows: &[Value], kind: &str, status: &str) -> usize {
         .count()
 }
 
-/// A directory that looks like a tree from outside.
+/// A directory that looks like a tree but lacks its content.
 fn hollow_tree(arch: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let makefile = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\nEXTRAVERSION =\n";
@@ -91,7 +91,7 @@ fn what_is_no_configuration_is_refused_in_one_line() {
     let packed = tree.path().join("broken.xz");
     let (status, want) = match Command::new("xz").arg("--version").output() {
         Ok(_) => (2, "broken.xz"),
-        // A bare machine cannot even look.
+        // Without xz, the file cannot even be unpacked.
         Err(_) => (3, "apt-get install xz-utils"),
     };
     fault(&config(packed.to_str().unwrap()), status, want);
@@ -107,7 +107,7 @@ fn what_the_machine_lacks_has_status_3() {
         "kiln-no-such-cc",
     );
 
-    // A PATH with a compiler and nothing else.
+    // A PATH that contains only a compiler.
     let bin = tempfile::tempdir().unwrap();
     let find = Command::new("sh")
         .args(["-c", "command -v cc"])
@@ -136,7 +136,7 @@ fn the_trees_own_self_tests_pass() {
         );
         match row["status"].as_str().unwrap() {
             "tested" => assert!(row["test_us"].is_u64(), "{row}"),
-            // Instances of cryptd, and what the tree has empty tests for.
+            // Instances of cryptd, and algorithms for which the tree's test is empty.
             _ if name.starts_with("cryptd(") => assert_eq!(row["internal"], true, "{row}"),
             _ => assert!(reason.contains("without using it"), "{row}"),
         }
@@ -162,8 +162,8 @@ fn the_trees_own_self_tests_pass() {
     }
 }
 
-/// Current kernels move headers and code between every two releases: the three commands that host a tree work on one,
-/// and its crypto library is found where it is now.
+/// Current kernels move headers and code in every release: all three commands that host a tree work on one, and its
+/// crypto library is found at its new place.
 #[test]
 fn a_current_kernel_is_hosted_measured_and_tested() {
     let current = "tree of a current kernel (Linux 7.x)";
@@ -234,7 +234,7 @@ fn a_current_kernel_is_hosted_measured_and_tested() {
     assert!(answers > 1000, "{text}");
 }
 
-/// A configuration as a distribution has it.
+/// A configuration like that of a distribution.
 fn mitigated() -> PathBuf {
     let file = place("tree-config").join("mine.config");
     let text = "CONFIG_PREEMPT_DYNAMIC=y\nCONFIG_FORTIFY_SOURCE=y\nCONFIG_FTRACE=y\nCONFIG_MODULES=y\n\
@@ -244,8 +244,8 @@ fn mitigated() -> PathBuf {
     file
 }
 
-/// Kiln's ways to a cipher beside the tree's, with and without mitigations: the same ways end at the same kind of driver,
-/// and all of them were right before they were timed.
+/// Kiln's call paths to a cipher compared with the tree's, with and without mitigations: the same paths end at the
+/// same kind of driver, and all were correct before they were timed.
 #[test]
 fn ways_to_a_cipher_beside_the_tree_s() {
     let Some(tree) = given_tree() else { return };
@@ -290,24 +290,24 @@ fn ways_to_a_cipher_beside_the_tree_s() {
                 assert!(row(path)["cycles_per_op"].as_f64().unwrap() > 0.0, "{path}");
                 assert!(path == "primitive" || row(path)["ratio"].as_f64().is_some());
             }
-            // Kiln's direct model has the driver itself, a tree of today the inner one.
+            // Kiln's direct model uses the driver itself; in a current tree, the inner one is used.
             let helper = driver("simd-helper");
             assert!([helper.clone(), format!("__{helper}")].contains(&driver("direct")));
             assert_eq!(driver("cryptd"), format!("cryptd(__{helper})"));
-            // Who cannot wait is refused the fast one.
+            // Callers that cannot wait do not get the fast driver.
             assert_ne!(driver("sync-user"), helper);
             assert_ne!(driver("sync-user"), driver("direct"));
         }
     }
-    // A cipher of single blocks is synchronous, and is taken before generic C.
+    // A single-block cipher is synchronous and preferred to generic C.
     assert_eq!(
         of(&policy, Some("kiln"), 16, "sync-user")["impl"],
         "xts(ecb(aes-aesni))"
     );
 }
 
-/// As a distribution configures: mitigations on, preemption chosen at boot. The same drivers pass the same tests, by way
-/// of the tree's own thunks.
+/// A configuration like that of a distribution: mitigations on, preemption chosen at boot. The same drivers pass the
+/// same tests through the tree's own thunks.
 #[test]
 fn a_configuration_of_ones_own_keeps_its_mitigations() {
     let Some(tree) = given_tree() else { return };
@@ -335,7 +335,7 @@ fn a_configuration_of_ones_own_keeps_its_mitigations() {
         found.unwrap_or_else(|| panic!("{notes:?}")).to_string()
     };
     assert!(note("changed for hosting").contains("MODULES y to n, "));
-    // What the compiler made of it, and that it was linked.
+    // The compiled object has the mitigations and was linked.
     let built = note("built in ");
     let object = Path::new(built.trim_start_matches("built in "))
         .join("build/arch/x86/crypto/aesni-intel_asm.o");
@@ -347,12 +347,12 @@ fn a_configuration_of_ones_own_keeps_its_mitigations() {
     assert_eq!(thunks.unwrap()["status"], "built");
 }
 
-/// What is masked is not there, and the tree goes on without it.
+/// Masked tiers are absent, and the tree works without them.
 #[test]
 fn the_tier_mask_reaches_the_tree() {
     let Some(tree) = given_tree() else { return };
     let present: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.present()).collect();
-    // What the names of a tree's drivers show of a tier, if they show anything.
+    // Marks of a tier in the names of a tree's drivers, if there are any.
     let marks = |tier: Tier| -> &[&str] {
         match tier {
             Tier::Aesni => &["aesni", "ssse3", "clmul"],
@@ -406,7 +406,7 @@ fn self_tests_are_lines_and_none_is_left_out_silently() {
     let passed = lines.iter().filter(|l| !l.contains('#')).count();
     assert!(passed >= 80, "{passed}");
 
-    // Fewer rounds need fewer sections; interrupts come into them.
+    // Fewer rounds need fewer sections; interrupts occur in them.
     let numbers = |fuzz: &str| -> Vec<u64> {
         let run = kiln_keeping(&[
             "test", "--tree", dir, "--fuzz", fuzz, "--oracle", "none", "--json",
@@ -458,12 +458,12 @@ fn tcrypt_runs_when_asked_and_only_then() {
     fault(&kiln(&["speed", "--tcrypt", "200"]), 2, "--tree");
     fault(&kiln(&["speed", "--config", "x"]), 2, "--tree DIR");
     fault(&kiln(&["test", "--fuzz", "1"]), 2, "--tree");
-    // kiln tree lists, and measures nothing.
+    // `kiln tree` lists drivers and measures nothing.
     let listed = kiln_keeping(&["tree", dir]).stdout();
     assert!(!listed.contains("testing speed"), "{listed}");
 }
 
-/// Controls: one cipher that computes wrongly, one that crashes, one that does not compile.
+/// Controls: a cipher that computes wrong results, one that crashes, one that does not compile.
 #[test]
 fn broken_code_is_found_and_fails_nothing_else() {
     let Some(tree) = given_tree() else { return };
@@ -498,7 +498,7 @@ fn broken_code_is_found_and_fails_nothing_else() {
     assert!(reason("sm3-avx").contains("wrong result"), "{failed:?}");
     assert_eq!(failed.len(), 3, "{failed:?}");
 
-    // The same to those who read KTAP.
+    // The same results as KTAP.
     let run = kiln_keeping(&["test", "--tree", overlay.path(), "sm3"]);
     assert_eq!(run.status, 1, "{}", run.stderr);
     let text = run.stdout();
@@ -515,7 +515,7 @@ fn broken_code_is_found_and_fails_nothing_else() {
     assert!(count(&rows, "algorithm", "tested") >= 80);
 }
 
-/// The directory in which a tree was built, and what make said.
+/// The directory in which a tree was built, and the output of make.
 fn build_log(run: &Run) -> (PathBuf, String) {
     let doc = run.json();
     let mut notes = doc["notes"].as_array().unwrap().iter();
@@ -526,8 +526,8 @@ fn build_log(run: &Run) -> (PathBuf, String) {
     (built, log)
 }
 
-/// The kernel's build enters arch/x86/lib twice. When both compiled, each build of an unchanged tree compiled again what the
-/// other had last, and two jobs could spoil each other's files.
+/// The kernel's build enters arch/x86/lib twice. When both compiled, each build of an unchanged tree recompiled what
+/// the other had compiled last, and two jobs could corrupt each other's files.
 #[test]
 fn what_is_built_is_not_compiled_again() {
     let trees = [
@@ -544,7 +544,7 @@ fn what_is_built_is_not_compiled_again() {
         };
         assert_eq!(compiled(&log), Vec::<String>::new());
 
-        // What is left of an interrupted build: only that object is compiled.
+        // The state after an interrupted build: only that object is compiled.
         let command = built.join("build/arch/x86/lib/.memset_64.o.cmd");
         let text = fs::read_to_string(&command).unwrap();
         fs::write(&command, format!("{text}\ntorn")).unwrap();
@@ -558,11 +558,11 @@ fn what_is_built_is_not_compiled_again() {
     }
 }
 
-/// The cache is the user's disk: what is there may be cut off.
+/// The cache is on the user's disk, where a file may be truncated.
 #[test]
 fn a_damaged_image_is_told_in_one_line() {
     let Some(tree) = given_tree() else { return };
-    // There may be builds of other configurations beside it.
+    // The directory may also contain builds of other configurations.
     let (run, _) = tree_json(&tree);
     let doc = run.json();
     let notes = doc["notes"].as_array().unwrap();
@@ -571,7 +571,7 @@ fn a_damaged_image_is_told_in_one_line() {
         .find_map(|n| n.as_str()?.strip_prefix("built in "))
         .unwrap();
     let built = Path::new(built).join("host/image");
-    // A copy: other tests use theirs.
+    // Damage a copy, because other tests use the original.
     let whole = fs::read(built).unwrap();
     let image = place("damaged").join("image");
     fs::write(&image, &whole).unwrap();

@@ -1,16 +1,16 @@
-//! `kiln survey`, and `kiln` alone: all questions for this machine, in the time there is.
+//! `kiln survey`, and `kiln` alone: answers all questions for this machine in the available time.
 //!
-//! Each part of the survey is this program's own command in a process of its own, with bounds on what it may take. What
-//! becomes a headline runs in five processes, spread over the survey: pass 1 runs every part once, then pass 2 begins. So
-//! what the survey shows is what the command would show, its record is the command's own record, there is one emulated
-//! CPU to a process as everywhere else, and a part that dies or hangs is a note and not the survey's end. What that costs
-//! is the start of a process for each, 0.2 s with finding its clock.
+//! Each part of the survey runs a command of this program in a separate process with a time limit. A part that becomes
+//! a headline runs in five processes, spread over the survey: pass 1 runs every part once, then pass 2 begins. The
+//! survey therefore shows what the command would show, and its record is the command's own record. There is one
+//! emulated CPU per process as everywhere else. A part that crashes or hangs becomes a note and does not end the
+//! survey. Each process costs 0.2 s to start, including the calibration of its clock.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `plan.rs` | which part gets how much time, and what is left out |
-//! | `run.rs` | pass after pass over the parts, and what they say together |
-//! | `view.rs` | what people see |
+//! | `plan.rs` | time for each part, and what is left out |
+//! | `run.rs` | runs passes over the parts and combines their results |
+//! | `view.rs` | the output for people |
 
 mod plan;
 mod run;
@@ -107,7 +107,7 @@ impl Question for SurveyArgs {
             false => Some(Page::place(self.report.as_deref(), session)?),
         };
         let plan = Plan::new(&wanted);
-        // The clocks are found before anything is loud.
+        // Calibrate the clocks before anything else loads the machine.
         let facts = read_facts();
         let mut survey = Survey::new(plan, session);
         survey.begin(&facts)?;

@@ -1,19 +1,19 @@
-//! Which part gets how much time, and what is left out.
+//! Decides how much time each part gets, and what is left out.
 
 use kiln_question::survey::{Means, Part, Slot, Topic, PROCESSES};
 use kiln_question::{unknown, Error};
 
-/// For what is asked beside the parts: reading the machine, writing the page.
+/// Seconds for work besides the parts: reading the machine's facts, writing the page.
 const ASIDE_S: f64 = 0.8;
-/// As `--minutes` has it: the least that has a figure, and a day.
+/// Limits of `--minutes`: the smallest number that still gives a result, and a day.
 const LEAST_MINUTES: f64 = 0.08;
 const MOST_MINUTES: f64 = 1440.0;
-/// Of `--quick`.
+/// Seconds of a survey with `--quick`.
 pub const QUICK_S: f64 = 20.0;
-/// Without either.
+/// Seconds of a survey without `--quick` and `--minutes`.
 pub const USUAL_S: f64 = 70.0;
 
-/// What the survey can answer, in the order in which people read it.
+/// The topics of the survey, in the order in which people read them.
 pub fn topics() -> Vec<&'static Topic> {
     let mut all: Vec<&'static Topic> = Vec::new();
     for contribution in kiln_questions::survey() {
@@ -32,7 +32,7 @@ pub fn find_topic(name: &str) -> Result<&'static Topic, Error> {
     found.ok_or_else(|| unknown("question", name, &names))
 }
 
-/// A part, and the topic that it measures for.
+/// A part, and the topic for which it measures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Item {
     pub topic: &'static Topic,
@@ -52,7 +52,7 @@ fn items() -> Vec<Item> {
     items.collect()
 }
 
-/// How many processes a survey with time for repetition runs of it.
+/// Number of processes in which the part runs; `repeats` is set if the survey has time for repetition.
 fn processes(part: &Part, repeats: bool) -> usize {
     match part.repeats && repeats {
         true => PROCESSES,
@@ -60,14 +60,14 @@ fn processes(part: &Part, repeats: bool) -> usize {
     }
 }
 
-/// What is asked for, and what there is.
+/// The request, and what is available for it.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// For all of it.
+    /// Time for the whole survey.
     pub seconds: f64,
-    /// Those asked; none: all.
+    /// The requested topics; if empty, all.
     pub topics: Vec<&'static Topic>,
-    /// What there is.
+    /// What this machine and the command line provide.
     pub means: Means,
 }
 
@@ -75,7 +75,7 @@ impl Wanted {
     /// The time from the flags.
     ///
     /// # Errors
-    /// If the number is not a valid time.
+    /// The number is not a valid time.
     pub fn time(minutes: Option<f64>, quick: bool) -> Result<f64, Error> {
         match minutes {
             None if quick => Ok(QUICK_S),
@@ -94,7 +94,7 @@ impl Wanted {
         self.topics.is_empty() || self.topics.contains(&topic)
     }
 
-    /// Whether it is asked for and there is what it needs.
+    /// Whether the part was requested and everything that it needs is available.
     fn may(&self, item: &Item) -> bool {
         self.asks(item.topic) && (item.part.can_run)(&self.means)
     }
@@ -103,38 +103,37 @@ impl Wanted {
 /// A part with its time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Which.
     pub item: Item,
-    /// Of each process, from start to end, about.
+    /// Approximate time of each process, from start to end.
     pub seconds: f64,
-    /// How many processes.
+    /// Number of processes.
     pub processes: usize,
-    /// Of this program.
+    /// Arguments of this program.
     pub args: Vec<String>,
 }
 
-/// What the survey does not do.
+/// Something that the survey leaves out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// What it would have been for.
+    /// The topic to which it belongs.
     pub topic: &'static Topic,
-    /// What, and why.
+    /// What is left out, and why.
     pub what: String,
-    /// What would add it.
+    /// The command that would add it.
     pub add: String,
 }
 
-/// What is done, and what is not.
+/// What the survey does and what it leaves out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// In the order they are done.
+    /// The steps, in the order in which they run.
     pub steps: Vec<Step>,
-    /// With reasons.
+    /// What is left out, with reasons.
     pub left_out: Vec<LeftOut>,
 }
 
 impl Plan {
-    /// For what is there.
+    /// Plans the parts that can run here.
     pub fn new(wanted: &Wanted) -> Plan {
         let mut plan = Plan::default();
         let mut left = wanted.seconds - ASIDE_S;
@@ -186,14 +185,14 @@ impl Plan {
         plan
     }
 
-    /// Seconds of all parts.
+    /// Total seconds of all steps.
     pub fn seconds(&self) -> f64 {
         let all = self.steps.iter();
         all.map(|s| s.seconds * s.processes as f64).sum()
     }
 
-    /// Every process in the order they run, with its pass: each pass runs every part that has processes left, so that the
-    /// processes of one part are spread over the survey.
+    /// Every process in the order in which they run, with its pass. Each pass runs every part that has processes left,
+    /// so that the processes of a part are spread over the survey.
     pub fn runs(&self) -> Vec<(usize, &Step)> {
         let passes = self.steps.iter().map(|s| s.processes).max().unwrap_or(0);
         (0..passes)
@@ -204,13 +203,13 @@ impl Plan {
             .collect()
     }
 
-    /// Whether something is measured for a topic.
+    /// Whether a part measures for this topic.
     pub fn asks(&self, topic: &Topic) -> bool {
         self.steps.iter().any(|s| s.item.topic == topic)
     }
 }
 
-/// What the parts that every survey has take at least, of those that are asked for.
+/// Minimum time of the requested parts that every survey includes.
 fn least(wanted: &Wanted, repeats: bool) -> f64 {
     let asked = items().into_iter().filter(|item| wanted.may(item));
     let usual = asked.map(|item| item.part).filter(|p| p.from_s == 0.0);
@@ -219,7 +218,7 @@ fn least(wanted: &Wanted, repeats: bool) -> f64 {
         .sum()
 }
 
-/// More time, in whole minutes.
+/// A longer time, rounded to whole minutes.
 fn minutes(seconds: f64) -> String {
     format!("kiln survey --minutes {}", (seconds / 60.0).ceil())
 }
@@ -237,7 +236,7 @@ fn no_time(item: &Item, wanted: &Wanted) -> Option<LeftOut> {
     })
 }
 
-/// What would make the parts better that are asked for.
+/// Missing programs or trees that would improve the requested parts.
 fn not_here(items: &[Item], wanted: &Wanted) -> Vec<LeftOut> {
     let asked = items.iter().filter(|item| wanted.asks(item.topic));
     let missing = asked.filter_map(|item| Some((item.topic, (item.part.missing)(&wanted.means)?)));
@@ -267,7 +266,7 @@ mod tests {
         }
     }
 
-    /// The same with a kernel tree.
+    /// A request with this time, this number of compilers, and a kernel tree.
     fn with_tree(seconds: f64, compilers: usize) -> Wanted {
         let mut wanted = wanted(seconds, compilers);
         wanted.means.tree = Some("/t".to_string());
@@ -289,7 +288,7 @@ mod tests {
         assert!(topics().iter().all(|t| plan.asks(t)));
         assert_eq!(parts(&plan)[0], "speed");
         assert!(plan.steps[0].seconds < 2.5);
-        // What becomes a headline with an interval runs five times, with passes over all parts.
+        // Parts that become a headline with an interval run five times, with passes over all parts.
         let repeated = |s: &&Step| s.processes == 5;
         assert!(plan.steps.iter().filter(repeated).count() >= 6);
         let runs: Vec<&str> = plan.runs().iter().map(|r| r.1.item.part.name).collect();
@@ -338,7 +337,7 @@ mod tests {
         let usual = Plan::new(&wanted(USUAL_S, 6));
         for step in &usual.steps[1..] {
             let same = long.steps.iter().find(|s| s.item == step.item).unwrap();
-            // Counts of wrong results have a time of their own.
+            // Parts that count wrong results have fixed times.
             let fixed = !step.item.part.repeats;
             assert!(fixed || same.seconds > step.seconds, "{:?}", step.item);
         }
@@ -375,7 +374,7 @@ mod tests {
         });
         assert_eq!(parts(&plan), ["ctrlq"]);
         assert_eq!(plan.left_out, []);
-        // Its alone is the time.
+        // The only part gets all the time.
         assert!(plan.seconds() > 50.0);
     }
 

@@ -1,4 +1,4 @@
-//! The run of a survey: pass after pass over its parts, and what they say together.
+//! Runs a survey: pass after pass over its parts, and the combined results.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use serde_json::Value;
 use super::plan::{topics, LeftOut, Plan, Step};
 use super::view;
 
-/// A part that takes so many times what it was given, and these seconds, hangs.
+/// A part hangs if it takes this many times its time plus these seconds.
 const PATIENCE: f64 = 3.0;
 const PATIENCE_S: f64 = 10.0;
-/// In place of these where a tree may have to be built first, on a machine that has other work.
+/// Replaces these seconds if a tree may have to be built first, on a machine with other load.
 const BUILDING_S: f64 = 900.0;
 
-/// A survey under way.
+/// A survey in progress.
 pub struct Survey<'a> {
     plan: Plan,
     session: &'a Session,
@@ -41,7 +41,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Says where.
+    /// Prints the machine's description.
     pub fn begin(&self, facts: &Facts) -> Result<(), Error> {
         self.say(&format!("{}\n\n", table::machine(facts)))
     }
@@ -64,7 +64,7 @@ impl<'a> Survey<'a> {
             );
             let began = Instant::now();
             let answer = self.run_process(pass, step, &mut || {
-                // By the plan: one process does not know of the others.
+                // Progress as planned, because one process has no information about the others.
                 let part = began.elapsed().as_secs_f64().min(step.seconds);
                 progress.report((planned + part) / whole, &what);
             })?;
@@ -92,7 +92,7 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// One process. Each pass has a seed of its own, so that the intervals cover the choice of the seed.
+    /// Runs one process. Each pass has its own seed, so that the intervals include the effect of the seed.
     fn run_process(
         &self,
         pass: usize,
@@ -122,12 +122,12 @@ impl<'a> Survey<'a> {
         Ok(Answer::new(step.item.part, left))
     }
 
-    /// What an end means for the survey.
+    /// Evaluates for the survey how a part ended.
     fn judge(&mut self, topic: &'static Topic, answer: &Answer) {
         let name = answer.part.name;
         match &answer.ended {
             Ended::Lacks(why) => {
-                // Such lines end with what would help.
+                // Such lines end with the remedy.
                 let (what, add) = why.rsplit_once(": ").unwrap_or((why, topic.command));
                 let what = format!("{name}: {what}");
                 self.leave_out(topic, what, add);
@@ -147,7 +147,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Once, whichever process found it first.
+    /// Records the omission once, whichever process found it first.
     fn leave_out(&mut self, topic: &'static Topic, what: String, add: &str) {
         if !self.left_out.iter().any(|l| l.what == what) {
             self.left_out.push(LeftOut {
@@ -173,7 +173,7 @@ impl<'a> Survey<'a> {
         self.say(&(view::block(topic, &rows, self.session.tty) + "\n"))
     }
 
-    /// To people alone.
+    /// Prints text for people; with `--json`, nothing.
     fn say(&self, text: &str) -> Result<(), Error> {
         match self.session.global.json {
             true => Ok(()),
@@ -181,7 +181,8 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// All rows; a question without an answer has one of nulls, and a note, which people know from what was left out.
+    /// All rows. A question without an answer has a row of nulls and a note; people see the reason under what was left
+    /// out.
     fn rows(&self) -> (Vec<Row>, Vec<String>) {
         let (mut all, mut notes) = (Vec::new(), Vec::new());
         for topic in topics() {
@@ -192,7 +193,7 @@ impl<'a> Survey<'a> {
                 let why = match why.as_slice() {
                     _ if self.session.stopped() => "interrupted".to_string(),
                     [] if !self.plan.asks(topic) => "not asked".to_string(),
-                    [] => "no figure came of it".to_string(),
+                    [] => "it gave no result".to_string(),
                     why => why.join("; "),
                 };
                 notes.push(format!("{}: left out: {why}", topic.name));
@@ -203,7 +204,7 @@ impl<'a> Survey<'a> {
         (all, notes)
     }
 
-    /// What disturbed the survey; and what a part alone saw, with its name.
+    /// Disturbances of the whole survey, and those that only one part saw, with that part's name.
     fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<String> {
         let own = self.session.warnings::<Q>(facts);
         let mut kinds: Vec<&str> = own.iter().map(|w| w.kind.name()).collect();
@@ -221,7 +222,7 @@ impl<'a> Survey<'a> {
         lines
     }
 
-    /// Records, page and the last lines.
+    /// Writes the records, the page and the last lines.
     pub fn end<Q: Question>(&self, facts: &Facts, page: Option<&Page>) -> Result<Exit, Error> {
         let warnings = self.warnings::<Q>(facts);
         let (rows, without) = self.rows();
@@ -244,7 +245,7 @@ impl<'a> Survey<'a> {
                 ..self.session.record::<Q, _>(facts, &rows, &notes)
             };
             last = page.write(&bundle.to_value()).unwrap_or_else(|e| {
-                // The survey is done; that nobody may write there is told.
+                // The survey itself is complete, so report that the page could not be written.
                 let note = format!("no report: {e}");
                 notes.push(note.clone());
                 note
@@ -290,7 +291,7 @@ impl<'a> Survey<'a> {
             .map(|(_, a)| a)
     }
 
-    /// The throughput measured so far, for the progress line: blocks are printed after the last pass.
+    /// The throughput measured so far, for the progress line. Blocks are printed only after the last pass.
     fn first_result(&self) -> String {
         let first = self.plan.steps.first();
         let rows = first.map(|step| headlines(step.item.topic, &self.answers));
@@ -304,8 +305,8 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Writes the record of a process as soon as it is there: DIR/NAME.json for the first of a part, DIR/reruns/NAME-2.json
-    /// and so on for the others, which `kiln report DIR` does not read.
+    /// Writes the record of a process as soon as it exists: DIR/NAME.json for the first process of a part,
+    /// DIR/reruns/NAME-2.json and so on for the others, which `kiln report DIR` does not read.
     fn save_record(&self, pass: usize, answer: &Answer) -> Result<(), Error> {
         let Some(dir) = &self.session.global.out else {
             return Ok(());
@@ -324,7 +325,7 @@ impl<'a> Survey<'a> {
         match &answer.text {
             Some(text) => replace::write(&path, text.as_bytes()),
             None => {
-                // The record of an earlier survey would pass for this one's.
+                // The record of an earlier survey must not pass for this one's.
                 drop(fs::remove_file(&path));
                 Ok(())
             }

@@ -1,11 +1,11 @@
-//! What a survey says, block by block.
+//! Formats the results of a survey, block by block.
 
 use kiln_question::survey::{Row, Topic};
 use kiln_question::table::{paragraph, WIDTH};
 
 use super::plan::LeftOut;
 
-/// A topic with the command that digs deeper, and what came of it.
+/// A topic with its results and the command that gives more detail.
 pub fn block(topic: &Topic, rows: &[Row], tty: bool) -> String {
     let (title, command) = (topic.title, topic.command);
     let gap = WIDTH.saturating_sub(title.chars().count() + command.len());
@@ -24,12 +24,12 @@ fn sentences(rows: &[Row]) -> String {
         .collect()
 }
 
-/// What was left out, and what would add it.
+/// What was left out, and the commands that would add it.
 pub fn left_out(all: &[LeftOut]) -> String {
     if all.is_empty() {
         return String::new();
     }
-    // What one command adds is told together.
+    // Omissions that the same command adds are listed together.
     let mut adds: Vec<(&str, Vec<&str>)> = Vec::new();
     for left in all {
         match adds.iter_mut().find(|(add, _)| *add == left.add) {

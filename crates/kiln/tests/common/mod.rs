@@ -1,5 +1,5 @@
-//! Running the program.
-#![allow(dead_code)] // each test binary uses its part
+//! Runs the program.
+#![allow(dead_code)] // each test binary uses only a part
 
 pub mod oracle;
 pub mod schema;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// What a run left.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Run {
     pub status: i32,
@@ -23,7 +23,7 @@ impl Run {
         String::from_utf8(self.bytes.clone()).unwrap()
     }
 
-    /// A record is held to the schema.
+    /// The record on stdout, checked against the schema.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         let document = serde_json::from_slice(&self.bytes);
@@ -64,22 +64,22 @@ pub fn kiln_with(args: &[&str], env: &[(&str, &str)]) -> Run {
     finish(command.spawn().unwrap())
 }
 
-/// With this on its stdin.
+/// Runs the program with this input on its stdin.
 pub fn kiln_fed(args: &[&str], input: &[u8]) -> Run {
     let mut child = command(args).stdin(Stdio::piped()).spawn().unwrap();
-    // A run that refuses its arguments reads nothing.
+    // A run that refuses its arguments does not read its input.
     let _ = child.stdin.take().unwrap().write_all(input);
     finish(child)
 }
 
-/// With a stdout that nobody reads.
+/// Runs the program with a stdout whose reader has closed it.
 pub fn kiln_into_closed_pipe(args: &[&str]) -> Run {
     let mut child = command(args).spawn().unwrap();
     drop(child.stdout.take());
     finish(child)
 }
 
-/// With a Ctrl-C as soon as it catches one.
+/// Runs the program and sends SIGINT as soon as it has a handler for it.
 pub fn kiln_interrupted(args: &[&str]) -> Run {
     let child = command(args).spawn().unwrap();
     while !catches_sigint(child.id()) {
@@ -89,7 +89,7 @@ pub fn kiln_interrupted(args: &[&str]) -> Run {
     finish(child)
 }
 
-/// A Ctrl-C, by the shell's own kill: a bare machine has no other.
+/// Sends SIGINT with the shell's built-in kill, since a minimal system has no other.
 pub fn interrupt(pid: u32) {
     let kill = Command::new("sh")
         .args(["-c", "kill -INT \"$0\"", &pid.to_string()])
@@ -97,7 +97,7 @@ pub fn interrupt(pid: u32) {
     assert!(kill.unwrap().success());
 }
 
-/// Bit 1 of SigCgt (proc_pid_status(5)).
+/// Whether the process handles SIGINT: bit 1 of SigCgt (proc_pid_status(5)).
 fn catches_sigint(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let mask = status
@@ -107,7 +107,7 @@ fn catches_sigint(pid: u32) -> bool {
     u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0
 }
 
-/// The run ended with this status, nothing on stdout, and one line on stderr that contains `want`.
+/// Expects this status, nothing on stdout, and one line on stderr that contains `want`.
 #[track_caller]
 pub fn fault(run: &Run, status: i32, want: &str) {
     assert_eq!(run.status, status, "{run:?}");

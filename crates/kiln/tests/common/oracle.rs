@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::tree::kiln_keeping;
 
-/// The rows of an oracle, of these algorithms or drivers; none: of all.
+/// The rows of an oracle for these algorithms or drivers; for all of them if `names` is empty.
 pub fn rows(tree: &str, oracle: &str, names: &[&str], status: i32) -> Vec<Value> {
     let mut args = vec!["test", "--json", "--seed", "1", "--tree", tree, "--oracle"];
     args.push(oracle);

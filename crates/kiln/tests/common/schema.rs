@@ -1,20 +1,19 @@
-//! Whether a record is valid by `docs/schema.json`: the tests check every record that they see.
+//! Validates records with `docs/schema.json`; the tests check every record that they see.
 //!
-//! Of JSON Schema (draft 2020-12) it knows the words that this schema uses, and it panics at any other. A library that
-//! knows them all brings forty crates and takes longer to build than all that is here.
+//! It supports those keywords of JSON Schema (draft 2020-12) that this schema uses, and panics at any other. A
+//! complete library would add forty crates and take longer to build than all other code here.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-/// The schema.
 pub fn read() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema.json");
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The definitions that rows of a command may be of.
+/// The definitions that rows of a command may have.
 pub fn defs<'a>(schema: &'a Value, command: &str) -> Vec<&'a Value> {
     let branches = schema["allOf"].as_array().unwrap();
     let own = branches
@@ -29,7 +28,7 @@ pub fn defs<'a>(schema: &'a Value, command: &str) -> Vec<&'a Value> {
         .collect()
 }
 
-/// What a definition says of a field.
+/// The part of a definition about a field.
 pub fn field<'a>(def: &'a Value, name: &str) -> Option<&'a Value> {
     let patterns = def["patternProperties"].as_object();
     let like = || {
@@ -39,7 +38,8 @@ pub fn field<'a>(def: &'a Value, name: &str) -> Option<&'a Value> {
     def["properties"].get(name).or_else(like)
 }
 
-/// Patterns of two forms: a name and a number; a name and `le_` with a number, or `more`.
+/// Whether the name matches. There are two forms of pattern: a name and a number; and a name and `le_` with a number,
+/// or `more`.
 fn matches(pattern: &str, name: &str) -> bool {
     let whole = pattern.strip_prefix('^').and_then(|p| p.strip_suffix('$'));
     let whole = whole.unwrap_or_else(|| panic!("pattern {pattern}"));
@@ -50,7 +50,7 @@ fn matches(pattern: &str, name: &str) -> bool {
         "(le_[0-9]+|more)" => rest == "more" || rest.strip_prefix("le_").is_some_and(digits),
         _ => panic!("pattern {pattern}"),
     };
-    // Asked whatever the name is, so that a pattern of another form never passes.
+    // Evaluated for any name, so that a pattern of another form never passes.
     let whole = fits(name.strip_prefix(head).unwrap_or_default());
     name.starts_with(head) && whole
 }
@@ -74,7 +74,8 @@ fn is(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// What is wrong with a record; fields that no definition names are, too: readers must take them, but none is written.
+/// The faults of a record. These include fields that no definition names: readers must accept such fields, but Kiln
+/// writes none.
 pub fn faults(root: &Value, record: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     judge(root, root, record, "", &mut faults);
@@ -145,7 +146,7 @@ fn judge(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
                         faults.push(said(format!("no {name}")));
                     }
                 }
-                // A condition names some fields; what describes an object names all of them.
+                // A condition names only some fields; the description of an object names all of them.
                 let all = schema["type"] == "object";
                 for name in fields.keys().filter(|n| all && field(schema, n).is_none()) {
                     faults.push(said(format!("'{name}' is not in the schema")));
@@ -174,7 +175,7 @@ fn judge(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
     }
 }
 
-/// Panics if a record of Kiln's is not as the schema says; other documents are nobody's business.
+/// Panics if a record of Kiln does not match the schema; other documents are ignored.
 #[track_caller]
 pub fn check(document: &Value) {
     if document["kiln"].is_string() && document["rows"].is_array() {

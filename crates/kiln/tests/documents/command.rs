@@ -1,4 +1,4 @@
-//! The command lines of a block.
+//! Extracts the command lines of a block.
 
 /// A command, and the number of its first line in the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,7 +7,8 @@ pub struct Command {
     pub text: String,
 }
 
-/// What a command of the documents may begin with. A block that begins with one has nothing but commands.
+/// Programs with which commands in the documents may begin. A block that begins with one of them contains only
+/// commands.
 const PROGRAMS: &[&str] = &[
     "apt-get",
     "cargo",
@@ -62,18 +63,18 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("systemctl", "changes the machine"),
     (
         "target/release/kiln",
-        "is where cargo puts it, unless it is told otherwise",
+        "is cargo's output path only by default",
     ),
     ("tcpdump", "wants root and traffic"),
 ];
 
 impl Command {
-    /// The program that it begins with, behind assignments.
+    /// The program name, after any assignments.
     pub fn program(&self) -> &str {
         program(&self.text)
     }
 
-    /// Why it is not run; none if it is.
+    /// Why the command is not run; `None` if it is run.
     pub fn not_run(&self) -> Option<&'static str> {
         let program = self.program();
         NOT_RUN
@@ -82,7 +83,8 @@ impl Command {
             .map(|(_, why)| *why)
     }
 
-    /// What is run for it: of `git bisect run` the command, in the tree it stands in; a tree for what stands for one.
+    /// The command that is run in its place: for `git bisect run` the inner command, in the tree in question; and a
+    /// real tree for a placeholder.
     pub fn meant(&self) -> Command {
         let Some(rest) = self.text.strip_prefix("git bisect run ") else {
             return Command {
@@ -101,7 +103,7 @@ impl Command {
     }
 }
 
-/// The word behind assignments; empty if there is none.
+/// The first word after assignments; empty if there is none.
 fn program(text: &str) -> &str {
     text.split_whitespace()
         .find(|word| !is_assignment(word))
@@ -120,8 +122,8 @@ fn is_command(line: &str) -> bool {
         || (program.is_empty() && line.split_whitespace().next().is_some_and(is_assignment))
 }
 
-/// The commands of a block: what follows `$ ` if any line has that, else all of it if it begins with a command. A line
-/// that is neither a command nor a comment there is a fault.
+/// The commands of a block: the lines that follow `$ ` if there are any, otherwise all lines if the block begins with
+/// a command. A line there that is neither a command nor a comment is a fault.
 pub fn commands(lines: &[String]) -> Result<Vec<Command>, (usize, String)> {
     let transcript = lines.iter().any(|l| l.starts_with("$ "));
     if !transcript {
@@ -168,7 +170,7 @@ fn is_blank(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// Without what stands in quotation marks.
+/// The text without its quoted parts.
 pub fn unquoted(text: &str) -> String {
     let quoted: Vec<bool> = quotes(text).map(|(_, quoted)| quoted).collect();
     text.chars()
@@ -177,7 +179,7 @@ pub fn unquoted(text: &str) -> String {
         .collect()
 }
 
-/// Whether the next line belongs to it.
+/// Whether the command continues on the next line.
 fn is_open(text: &str) -> bool {
     text.ends_with('\\') || in_quotes(text)
 }
@@ -186,7 +188,7 @@ fn in_quotes(text: &str) -> bool {
     quotes(text).last().is_some_and(|(_, quoted)| quoted)
 }
 
-/// Each character's place, and whether a quotation goes on behind it.
+/// The position of each character, and whether a quotation is open after it.
 fn quotes(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     let mut quote = None;
     text.char_indices().map(move |(at, c)| {
@@ -199,7 +201,7 @@ fn quotes(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     })
 }
 
-/// Without what is said of it: behind two blanks, or a `#`.
+/// The command without a remark, which follows two blanks or a `#`.
 fn without_remark(text: &str) -> &str {
     let end = quotes(text)
         .filter(|(_, quoted)| !quoted)

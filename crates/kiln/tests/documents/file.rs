@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Directories that are none of the repository's: what is built, and git's own.
+/// Directories that do not belong to the repository: build output, and git's own.
 const NOT_OURS: [&str; 3] = [".git", "target", "node_modules"];
 
 /// Every file, by its path from the root.

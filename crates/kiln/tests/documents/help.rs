@@ -1,10 +1,10 @@
-//! The examples at the end of the help texts.
+//! Extracts the examples at the end of the help texts.
 
 use std::process::Command;
 
 use super::Page;
 
-/// A page for each help text: its name is the command's, its text a block of the examples.
+/// A page for each help text: named after the command, with the examples as a block.
 pub fn pages() -> Vec<Page> {
     let mut pages = Vec::new();
     visit(&[], &mut pages);
@@ -35,7 +35,7 @@ fn help(words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The examples between fences, on the lines that they have; the rest as text.
+/// Puts fences around the examples without changing line numbers; the rest is text.
 fn page(help: &str) -> String {
     let mut page = String::new();
     let mut inside = false;
@@ -55,7 +55,7 @@ fn page(help: &str) -> String {
             page.push('\n');
             continue;
         }
-        // What looks like a block of Markdown is none; what names a document is code.
+        // Text that looks like a Markdown block is not one; names of documents become code.
         for word in line.split_whitespace() {
             let path = word.trim_end_matches(['.', ';', ')']);
             match path.starts_with("docs/") {
@@ -71,13 +71,13 @@ fn page(help: &str) -> String {
     page
 }
 
-/// The names under `Commands:`.
+/// The names listed under `Commands:`.
 fn commands(help: &str) -> Vec<String> {
     help.lines()
         .skip_while(|line| *line != "Commands:")
         .skip(1)
         .take_while(|line| line.starts_with("  "))
-        // A description that goes on is indented further.
+        // Continuation lines of a description are indented further.
         .filter(|line| !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
         .map(str::to_string)

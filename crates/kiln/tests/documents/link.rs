@@ -1,4 +1,4 @@
-//! Links between documents, and names of files in them.
+//! Checks links between documents, and names of files in them.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -6,12 +6,12 @@ use std::path::{Component, Path, PathBuf};
 use super::markdown::{self, Parts};
 use super::{Fault, Page, Place};
 
-/// Ends of names by which a word of a text is a file's.
+/// File name endings: a word with one of them names a file.
 const KINDS: [&str; 9] = [
     ".rs", ".c", ".h", ".S", ".sh", ".md", ".toml", ".config", ".service",
 ];
 
-/// Files that are no files of the repository: of a Linux tree, of what a command writes, of the reader.
+/// Files outside the repository: of a Linux tree, written by a command, or the reader's own.
 const ELSEWHERE: &[&str] = &[
     "aes_core.c",
     "arch/x86/boot/bzImage",
@@ -56,7 +56,7 @@ const ELSEWHERE: &[&str] = &[
     "wp512.c",
 ];
 
-/// What does not hold of the links and names of these pages. `files` are those of the repository.
+/// Faults of the links and file names in these pages. `files` are those of the repository.
 pub fn faults(pages: &[Page], files: &[String]) -> Vec<Fault> {
     let parts: HashMap<&str, Parts> = pages
         .iter()
@@ -107,13 +107,13 @@ fn link(
     }
     match parts.get(path.as_str()) {
         Some(there) if !anchor.is_empty() && !there.anchors.iter().any(|a| a == anchor) => {
-            Err(format!("a link to {target}, where no such heading is"))
+            Err(format!("a link to {target}, which has no such heading"))
         }
         _ => Ok(()),
     }
 }
 
-/// A path that a page names, from the root.
+/// The path from the root for a path that a page mentions.
 fn beside(page: &str, path: &str) -> String {
     let mut to = PathBuf::from(page);
     to.pop();
@@ -129,8 +129,8 @@ fn beside(page: &str, path: &str) -> String {
     to.to_string_lossy().into_owned()
 }
 
-/// Whether a word that looks like a file's name is one; none if it does not look like one. A name may leave out the
-/// directories before it, and have stars.
+/// Whether a word that looks like a file name names a file; `None` if it does not look like one. A name may omit
+/// leading directories and contain stars.
 fn is_file(word: &str, files: &[String]) -> Option<bool> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/*+".contains(c);
     let path = word.trim_end_matches('/');
@@ -146,7 +146,7 @@ fn is_file(word: &str, files: &[String]) -> Option<bool> {
         return None;
     }
     let there = |file: &String| {
-        // A directory is there if anything in it is.
+        // A directory exists if any file is in it.
         let ends = file
             .match_indices('/')
             .map(|(at, _)| at)
@@ -164,7 +164,7 @@ fn is_file(word: &str, files: &[String]) -> Option<bool> {
     Some(files.iter().any(there))
 }
 
-/// Whether a name is that of a pattern in which a star stands for anything but a slash.
+/// Whether a name matches a pattern in which a star stands for any characters except a slash.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

@@ -1,4 +1,4 @@
-//! What this machine has of what a command needs.
+//! Checks whether this machine has what a command needs.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,17 +11,17 @@ use kiln_linux::uml;
 
 use super::command::{unquoted, Command};
 
-/// A program of this name.
+/// Finds a program of this name.
 pub fn program(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?)
         .map(|dir| dir.join(name))
         .find(|path| path.is_file())
 }
 
-/// The name under which examples have a tree of a current kernel.
+/// The name that examples use for a tree of a current kernel.
 pub const CURRENT: &str = "linux-7.3";
 
-/// The kernel tree for a command: the tests' own, or for user mode Linux the first that it runs from on this CPU.
+/// The kernel tree for a command: the tests' own; for user mode Linux, the first tree from which it runs on this CPU.
 pub fn tree(command: &str) -> Option<PathBuf> {
     let all = ["KILN_TEST_TREE", "KILN_TEST_TREE_NEXT"];
     let wanted = match command.contains(CURRENT) {
@@ -37,7 +37,7 @@ pub fn tree(command: &str) -> Option<PathBuf> {
         .find(runs)
 }
 
-/// Peers, by `kiln list`, and whether they are here.
+/// Libraries listed by `kiln list`, and whether they are installed.
 fn peers() -> &'static BTreeMap<String, bool> {
     static PEERS: OnceLock<BTreeMap<String, bool>> = OnceLock::new();
     PEERS.get_or_init(|| {
@@ -55,7 +55,7 @@ fn peers() -> &'static BTreeMap<String, bool> {
     })
 }
 
-/// Why this need cannot be met here: a program's name, or one of the words below.
+/// Why this need cannot be met here. A need is a program's name, or one of the words below.
 fn lack(command: &str, need: &str) -> Option<String> {
     let there = match need {
         "tree" => {
@@ -90,7 +90,7 @@ fn lack(command: &str, need: &str) -> Option<String> {
     (!there).then(|| need.to_string())
 }
 
-/// What the command lacks here, of what it is marked with and what it says itself.
+/// What this machine lacks for the command, from its markers and its text.
 pub fn lacks(command: &Command, marked: &[String]) -> Option<String> {
     let mut said = said(&command.text);
     if command.program() != "kiln" {
@@ -102,20 +102,20 @@ pub fn lacks(command: &Command, marked: &[String]) -> Option<String> {
         .find_map(|need| lack(&command.text, need))
 }
 
-/// The version of the kernel that runs here.
+/// The version of the running kernel.
 fn running() -> String {
     let version = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     version.trim().to_string()
 }
 
-/// What a command line shows of its needs.
+/// The needs that are visible in a command line.
 fn said(text: &str) -> Vec<String> {
     let mut needs = Vec::new();
     let mut need = |what: &str| needs.push(what.to_string());
     if text.contains("~/linux") || text.contains("$HOME/linux") {
         need("tree");
     }
-    // Revisions need the repository that they are of.
+    // Revisions need the repository to which they belong.
     let words = text.split([' ', '@', '\'']);
     if text.contains("--since")
         || text.contains("--tree . ")
@@ -143,12 +143,12 @@ fn said(text: &str) -> Vec<String> {
             need(&format!("core {}", words.get(at + 1).unwrap_or(&"")));
         }
         let next = words.get(at + 1).unwrap_or(&"");
-        // Which may also be an implementation or a file: those are no peers.
+        // These flags may also take an implementation or a file, which is not a library.
         if ["--baseline", "--peers"].contains(word) {
             let all = next.split(',');
             all.for_each(|peer| need(&format!("peer {peer}")));
         }
-        // A cell begins with its compiler.
+        // The name of a build begins with its compiler.
         if ["--cc", "--explain", "--reproduce", "--against"].contains(word) {
             let names = next.split(',').filter_map(|cc| cc.split('/').next());
             names.filter(|cc| is_compiler(cc)).for_each(&mut need);
@@ -161,7 +161,7 @@ fn said(text: &str) -> Vec<String> {
     needs
 }
 
-/// A compiler by its name and version, as distributions call them.
+/// Whether this is a compiler with a version in its name, as distributions install them.
 fn is_compiler(name: &str) -> bool {
     let version = name
         .strip_prefix("gcc-")

@@ -1,38 +1,38 @@
-//! What a Markdown page consists of, as far as it is checked: blocks of code, code in the text, links, headings.
+//! Parses the parts of a Markdown page that are checked: blocks of code, code in the text, links, headings.
 
 use super::{Page, Place};
 
-/// Lines between fences, or indented.
+/// A block of code: lines between fences, or indented lines.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Of its first line.
+    /// Number of its first line.
     pub line: usize,
     pub lines: Vec<String>,
-    /// What a fence says of its language.
+    /// The language given at the fence.
     pub language: String,
     pub marks: Marks,
 }
 
-/// Comments right before a block.
+/// Comments immediately before a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// `<!-- needs: tree, qemu -->`: what a machine may lack.
+    /// `<!-- needs: tree, qemu -->`: things that a machine may lack.
     pub needs: Vec<String>,
-    /// `<!-- exits: 1 -->`: how its commands may end beside 0.
+    /// `<!-- exits: 1 -->`: exit statuses that are allowed besides 0.
     pub exits: Vec<i32>,
-    /// `<!-- run: COMMAND -->`: what `docs/figures.sh` puts there.
+    /// `<!-- run: COMMAND -->`: the command whose output `docs/figures.sh` puts there.
     pub run: Option<String>,
 }
 
-/// A page taken apart.
+/// A parsed page.
 #[derive(Debug, Default)]
 pub struct Parts {
     pub blocks: Vec<Block>,
-    /// Code in the text, and its paragraph's first line.
+    /// Code in the text, with the first line of its paragraph.
     pub spans: Vec<(usize, String)>,
     /// Targets of links and pictures.
     pub links: Vec<(usize, String)>,
-    /// Anchors, as GitHub makes them of headings.
+    /// Anchors, as GitHub derives them from headings.
     pub anchors: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl Block {
     }
 }
 
-/// Takes a page apart.
+/// Parses a page.
 pub fn parts(text: &str) -> Parts {
     let mut parts = Parts::default();
     let mut marks = Marks::default();
@@ -136,7 +136,7 @@ fn mark(comment: &str, marks: &mut Marks) {
     }
 }
 
-/// Ends a paragraph: its code and its links.
+/// Ends a paragraph and collects its code and links.
 fn flush(paragraph: &mut (usize, String), parts: &mut Parts) {
     let (line, text) = std::mem::take(paragraph);
     let mut prose = String::new();
@@ -150,7 +150,7 @@ fn flush(paragraph: &mut (usize, String), parts: &mut Parts) {
             continue;
         };
         parts.spans.push((line, after[..end].trim().to_string()));
-        // Something has to stay, for the text of a link may be code alone.
+        // Leave a placeholder, because the text of a link may consist only of code.
         prose.push('\u{1}');
         rest = &after[end + ticks..];
     }

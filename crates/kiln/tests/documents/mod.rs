@@ -1,5 +1,5 @@
-//! The documents of the repository, and what is checked of them.
-#![allow(dead_code)] // the module is one test's, its parts are used by several
+//! The documents of the repository, and the checks applied to them.
+#![allow(dead_code)] // one test's module, of which several use parts
 
 pub mod command;
 pub mod file;
@@ -14,14 +14,14 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A document by its path in the repository.
+/// A document, with its path in the repository.
 #[derive(Clone, Debug)]
 pub struct Page {
     pub name: String,
     pub text: String,
 }
 
-/// Something that does not hold, and where it is written.
+/// A fault, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub at: Place,
@@ -47,13 +47,13 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The repository.
+/// The root of the repository.
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    fs::canonicalize(manifest.join("../..")).expect("the crate lies in the repository")
+    fs::canonicalize(manifest.join("../..")).expect("the crate is in the repository")
 }
 
-/// Every Markdown file at the top and in `docs/`.
+/// Every Markdown file in the root and in `docs/`.
 pub fn pages() -> Vec<Page> {
     let root = root();
     let mut names: Vec<String> = file::tracked(&root)

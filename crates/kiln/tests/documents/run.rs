@@ -1,4 +1,4 @@
-//! Runs a command line as a reader would type it: to its end, or until a Ctrl-C after about a second.
+//! Runs a command line as a reader would: to its end, or with a Ctrl-C after about a second.
 
 use std::env;
 use std::fs::{self, File};
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use super::command::unquoted;
 use super::scratch::Scratch;
 
-/// From when a command can be interrupted until it is.
+/// Time from the moment when a command can be interrupted until it is.
 const LOOK: Duration = Duration::from_millis(700);
-/// Until it must have ended by a Ctrl-C, and until it must have begun to listen to one.
+/// Maximum time from Ctrl-C to the end of a command, and from its start until it handles Ctrl-C.
 const PATIENCE: Duration = Duration::from_secs(180);
 const INTERRUPTED: i32 = 130;
 const SIGINT: i32 = 2;
@@ -24,20 +24,20 @@ pub fn full() -> bool {
     env::var("KILN_DOCS").is_ok_and(|v| v == "full")
 }
 
-/// A part of the names of the pages that are to be typed; none for all of them.
+/// Selects the pages whose names contain this text; `None` for all pages.
 pub fn only() -> Option<String> {
     env::var("KILN_DOCS")
         .ok()
         .filter(|v| !v.is_empty() && v != "full")
 }
 
-/// A command that goes on while others run: a server. It is stopped and looked at by `end`.
+/// A server command that runs in the background while others run. `end` stops it and checks how it ended.
 pub struct Background {
     child: Child,
     text: String,
 }
 
-/// Runs it. The fault is one line.
+/// Runs a command. The error is one line.
 pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String> {
     let (mut child, stderr) = start(text, scratch)?;
     let group = child.id();
@@ -66,7 +66,7 @@ pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String>
         }
         sleep(Duration::from_millis(10));
     };
-    // A shell ends by a Ctrl-C that the last of a pipeline did not catch.
+    // A shell dies of a Ctrl-C that the last command of a pipeline did not handle.
     if told.is_some() && status.signal() == Some(SIGINT) && unquoted(text).contains('|') {
         return Ok(());
     }
@@ -95,7 +95,7 @@ pub fn begin(text: &str, scratch: &Scratch) -> Result<Background, String> {
     })
 }
 
-/// Presses Ctrl-C. It must end as one that was asked to.
+/// Sends a Ctrl-C, after which the server must end properly.
 pub fn end(mut server: Background) -> Result<(), String> {
     signal("INT", server.child.id());
     let begun = Instant::now();
@@ -112,7 +112,8 @@ pub fn end(mut server: Background) -> Result<(), String> {
     }
 }
 
-/// In a process group of its own, as a terminal's foreground job; and where its errors go.
+/// Starts a command in its own process group, like a terminal's foreground job. Also returns the file that receives
+/// its stderr.
 fn start(text: &str, scratch: &Scratch) -> Result<(Child, PathBuf), String> {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
     let run = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -130,7 +131,7 @@ fn start(text: &str, scratch: &Scratch) -> Result<(Child, PathBuf), String> {
     Ok((child, at("stderr")))
 }
 
-/// The socket that a command names and that nobody has made.
+/// The socket that a command names if it does not exist yet.
 pub fn missing_socket(text: &str, scratch: &Scratch) -> Option<String> {
     let mut words = text.split_whitespace();
     words.find(|word| *word == "--socket")?;
@@ -139,7 +140,7 @@ pub fn missing_socket(text: &str, scratch: &Scratch) -> Option<String> {
     (!there).then(|| socket.to_string())
 }
 
-/// What an example has in `/run` or `/usr/local` is in the scratch directory here.
+/// Replaces `/run` and `/usr/local` in examples by directories in the scratch directory.
 fn local(text: &str, scratch: &Scratch) -> String {
     let dir = scratch.path().display();
     ["/run/", "/usr/local/"]
@@ -168,7 +169,7 @@ fn judge(
 }
 
 fn signal(name: &str, group: u32) {
-    // The shell's own: a bare machine has no other.
+    // The shell's built-in kill, since a minimal system has no other.
     let status = Command::new("sh")
         .args(["-c", "kill -s \"$0\" -- \"-$1\"", name, &group.to_string()])
         .stderr(Stdio::null())
@@ -176,7 +177,7 @@ fn signal(name: &str, group: u32) {
     assert!(status.is_ok(), "{status:?}");
 }
 
-/// Whether a kiln of this process group has a handler for SIGINT (bit 1 of SigCgt, proc_pid_status(5)).
+/// Whether a kiln process in this process group handles SIGINT (bit 1 of SigCgt, proc_pid_status(5)).
 fn catches_sigint(group: u32) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else {
         return false;
@@ -184,7 +185,7 @@ fn catches_sigint(group: u32) -> bool {
     processes.flatten().any(|process| {
         let read = |name: &str| fs::read_to_string(process.path().join(name)).unwrap_or_default();
         let stat = read("stat");
-        // The name in parentheses, the state, the parent, the group.
+        // Fields: the name in parentheses, the state, the parent, the group.
         let Some((name, rest)) = stat.rsplit_once(") ") else {
             return false;
         };

@@ -1,4 +1,4 @@
-//! A directory to run commands in, with the files that the documents' examples name.
+//! A directory in which to run commands, with the files that the documents' examples name.
 
 use std::env;
 use std::fs;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::{machine, run};
 
-/// A file of somebody's: a checksum to be compiled.
+/// A user's source file: a checksum to compile.
 const MY_C: &str = "\
 #include <stddef.h>
 #include <stdint.h>
@@ -32,16 +32,16 @@ uint32_t crc(const uint8_t *data, size_t len)
 }
 ";
 
-/// Names under which examples have a compiler of the reader's own.
+/// Names that examples use for a compiler of the reader's own.
 const COMPILERS: [&str; 3] = ["cc", "gcc/xgcc", "build/gcc/xgcc"];
 
-/// Names under which examples have a kernel tree.
+/// Names that examples use for a kernel tree.
 const TREES: [&str; 3] = ["linux", "linux-a", "linux-b"];
 
-/// Names under which examples have a record.
+/// Names that examples use for a record.
 const RECORDS: [&str; 3] = ["before.json", "after.json", "good.json"];
 
-/// Directories that are there where the examples are followed.
+/// Directories that exist where the examples are run.
 const DIRECTORIES: [&str; 4] = [
     "run/kiln",
     ".local/share/bash-completion/completions",
@@ -49,14 +49,14 @@ const DIRECTORIES: [&str; 4] = [
     "usr/local/share/zsh/site-functions",
 ];
 
-/// The directory, which is also the home of who runs there. It goes with this.
+/// The directory, which is also the home directory of the commands. Removed on drop.
 pub struct Scratch {
     dir: TempDir,
 }
 
 impl Scratch {
     pub fn new() -> Scratch {
-        // Short: sockets lie in it.
+        // A short name, because the directory contains sockets.
         let dir = tempfile::Builder::new()
             .prefix("kiln-docs-")
             .tempdir_in("/tmp")
@@ -83,8 +83,8 @@ impl Scratch {
         self.dir.path()
     }
 
-    /// Puts the trees and records there that the command names. A record of that name by an earlier command may be
-    /// incomplete, if that was interrupted.
+    /// Provides the trees and records that the command names. It replaces records, because an earlier command that
+    /// wrote one may have been interrupted.
     pub fn furnish(&self, command: &str) {
         let current = machine::CURRENT;
         let others = command.replace(current, "");
@@ -93,7 +93,7 @@ impl Scratch {
                 continue;
             };
             for name in names {
-                // By renaming, since commands run side by side in this directory.
+                // By renaming, since several commands run in this directory at once.
                 let new = self
                     .path()
                     .join(format!("{name}-{:?}", thread::current().id()));
@@ -109,7 +109,7 @@ impl Scratch {
                 fs::write(self.path().join(name), record).unwrap();
             }
         }
-        // What is to be reported or compared: records, of a report also directories of them.
+        // The arguments to be reported or compared are records; for a report, also directories of records.
         let words = command.split_whitespace();
         let records = command.starts_with("kiln compare");
         let named = words
@@ -127,7 +127,7 @@ impl Scratch {
         }
     }
 
-    /// What runs here sees of the environment.
+    /// A command with the environment for tests.
     pub fn command(&self, program: &str) -> Command {
         let bin = Path::new(env!("CARGO_BIN_EXE_kiln")).parent().unwrap();
         let path = env::var("PATH").unwrap_or_default();
@@ -136,7 +136,7 @@ impl Scratch {
             .current_dir(self.path())
             .env("PATH", format!("{}:{path}", bin.display()))
             .env("HOME", self.path())
-            // What is interrupted leaves half a build: it goes with the directory.
+            // An interrupted build leaves partial files, which are removed with the directory.
             .env(
                 "XDG_CACHE_HOME",
                 match run::full() {
@@ -150,12 +150,12 @@ impl Scratch {
     }
 }
 
-/// Where the other tests build trees and cells, too.
+/// The directory in which other tests also build trees and compile with many compilers.
 fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree-cache")
 }
 
-/// A record of `kiln speed`, made once.
+/// A record of `kiln speed`, measured once.
 fn measured() -> &'static [u8] {
     static RECORD: OnceLock<Vec<u8>> = OnceLock::new();
     RECORD.get_or_init(|| {
@@ -172,7 +172,7 @@ fn measured() -> &'static [u8] {
     })
 }
 
-/// A record of `kiln compilers`, made once.
+/// A record of `kiln compilers`, measured once.
 fn compiled() -> &'static [u8] {
     static RECORD: OnceLock<Vec<u8>> = OnceLock::new();
     RECORD.get_or_init(|| {
@@ -203,10 +203,10 @@ fn record(args: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// A capture of 20,000 packets of raw IP, some 20 us apart, of sizes as an exchange has them.
+/// A capture of 20,000 raw IP packets, about 20 us apart, with sizes as at an internet exchange.
 fn capture() -> Vec<u8> {
     let mut file = Vec::new();
-    // Classic pcap: magic, version 2.4, zone, accuracy, at most 96 bytes of each packet, LINKTYPE_RAW.
+    // Classic pcap header: magic, version 2.4, time zone, accuracy, snapshot length of 96 bytes, LINKTYPE_RAW.
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 96, 101] {
         file.extend(word.to_le_bytes());
     }
@@ -218,7 +218,7 @@ fn capture() -> Vec<u8> {
             file.extend(word.to_le_bytes());
         }
         let mut packet = vec![0; size.min(96) as usize];
-        // IPv4, five words, the length, UDP.
+        // IPv4 with a header of five words, the length, UDP.
         packet[0] = 0x45;
         packet[2..4].copy_from_slice(&(size as u16).to_be_bytes());
         packet[9] = 17;

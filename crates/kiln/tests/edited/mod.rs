@@ -1,7 +1,8 @@
-//! A kernel tree with edits: links to the given one, and real files where it was edited.
+//! A kernel tree with edits: links to the files of the given tree, and regular files where it was edited.
 //!
-//! It is one directory for all test programs, which cargo runs one after the other: so each edit costs the build of what
-//! it touches, not of a whole tree. What an earlier one edited is as in the tree again, and newer than what was built.
+//! All test programs, which cargo runs one after the other, share one directory. Each edit therefore costs only the
+//! build of the files that it touches, not that of the whole tree. Files that an earlier program edited are restored,
+//! and are newer than the objects built from them.
 
 #![allow(dead_code)]
 
@@ -15,7 +16,7 @@ pub struct Edited {
 }
 
 impl Edited {
-    /// The one that all test programs share, without edits.
+    /// The overlay that all test programs share, without edits.
     pub fn new(tree: &Path) -> Edited {
         Edited::at(
             tree,
@@ -23,7 +24,7 @@ impl Edited {
         )
     }
 
-    /// One of its own.
+    /// A separate overlay in `dir`.
     pub fn at(tree: &Path, dir: &Path) -> Edited {
         let tree = fs::canonicalize(tree).expect("the tree is there");
         if fs::read_link(dir.join("Makefile")).ok() != Some(tree.join("Makefile")) {
@@ -46,7 +47,8 @@ impl Edited {
         edited
     }
 
-    /// Writes the tree's file with an edit. One whose content stays keeps its time, and what was built of it.
+    /// Writes a file of the tree with an edit. If the content does not change, the file keeps its time, so that its
+    /// objects stay valid.
     pub fn edit(&self, file: &str, edit: impl FnOnce(String) -> String) {
         let text = fs::read_to_string(self.tree.join(file)).expect("a file of the tree");
         let text = edit(text);
@@ -58,7 +60,7 @@ impl Edited {
         fs::write(&path, text).expect("the overlay can be written");
     }
 
-    /// The first `from` in a file becomes `to`.
+    /// Replaces the first `from` in a file by `to`.
     pub fn replace(&self, file: &str, from: &str, to: &str) {
         self.edit(file, |text| {
             assert!(text.contains(from), "{file} has no {from:?}");
@@ -66,7 +68,7 @@ impl Edited {
         });
     }
 
-    /// As in the tree.
+    /// Restores a file to its content in the tree.
     pub fn restore(&self, file: &str) {
         self.edit(file, |text| text);
     }

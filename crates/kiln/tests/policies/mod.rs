@@ -1,8 +1,8 @@
-//! The edits that give a 6.12 another FPU policy.
+//! Edits that give a 6.12 tree another FPU policy.
 
 use crate::edited::Edited;
 
-/// In this function of this file, `from` becomes `to`. An empty function is the whole file.
+/// Replaces `from` by `to` in this function of this file. If the function is empty, in the whole file.
 pub struct Edit {
     pub file: &'static str,
     pub function: &'static str,
@@ -26,7 +26,7 @@ const END: &str = "kernel_fpu_end";
 const USABLE: &str = "irq_fpu_usable";
 const TAKEN: &str = "this_cpu_read(in_kernel_fpu)";
 
-/// Sections disable softirqs, unless interrupts are off anyway: since 6.15.
+/// As since 6.15: sections disable softirqs, unless interrupts are off anyway.
 pub const BH_OFF: &[Edit] = &[
     edit(
         BEGIN,
@@ -40,7 +40,7 @@ pub const BH_OFF: &[Edit] = &[
     ),
 ];
 
-/// Who finds a section in progress saves its registers to an area of the CPU's, and restores them at the end.
+/// A section that interrupts another saves its registers to a per-CPU area, and restores them at the end.
 pub const NESTED: &[Edit] = &[
     edit(
         "",
@@ -84,17 +84,17 @@ pub const NESTED: &[Edit] = &[
     ),
 ];
 
-/// A softirq may always, and nobody saves anything.
+/// Softirqs may always open a section, and registers are never saved.
 pub const BROKEN: &[Edit] = &[
     edit(USABLE, TAKEN, "false"),
     edit(BEGIN, "WARN_ON_FPU(this_cpu_read(in_kernel_fpu));", ""),
     edit(END, "WARN_ON_FPU(!this_cpu_read(in_kernel_fpu));", ""),
 ];
 
-/// Makes these edits.
+/// Applies these edits.
 ///
 /// # Panics
-/// The tree is not one that they were made for: a pattern is not found exactly once.
+/// The edits do not fit this tree: a pattern is not found exactly once.
 pub fn apply_to(tree: &Edited, edits: &[Edit]) {
     tree.edit(CORE, |text| {
         edits.iter().fold(text, |text, e| {
@@ -108,7 +108,8 @@ fn apply(text: &str, e: &Edit) -> String {
     let (start, end) = match e.function {
         "" => (0, text.len()),
         name => {
-            // A definition begins its line and ends with the first brace that begins one.
+            // A function definition begins at the start of a line and ends with the first brace at the start of a
+            // line.
             let head = format!(" {name}(");
             let at = text
                 .match_indices(&head)
