@@ -1,5 +1,5 @@
-//! What the program carries of `kernel/`: the sources that compilers are compared on, and what is written beside each
-//! cipher for `kiln test`.
+//! Collects the files of `kernel/` that are compiled into the program: the sources on which compilers are compared,
+//! and each cipher's files for `kiln test`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn main() {
         let mut files = Embedded::default();
         for folder in &folders {
             let file = Path::new("ciphers").join(folder).join(name);
-            // A cipher without one fails its tests, which say what it lacks.
+            // A cipher without such a file fails its tests, which report what is missing.
             if kernel.join(&file).is_file() {
                 files.add_file(folder, &kernel.join(&file));
             }

@@ -1,10 +1,10 @@
 //! The commands of Kiln, one folder for each: its arguments, plan, run, rows, tables, and part of the survey.
 //!
-//! The list below is the only place outside a command's folder that names it. What it lists becomes a command with its
-//! help, completions and manual page; its types of rows become part of the records' schema; and what it contributes to
-//! the survey is asked there.
+//! The list below is the only place outside a command's folder that names it. Each entry becomes a command with help,
+//! completions and a manual page. Its row types become part of the records' schema, and its contribution to the survey
+//! runs there.
 //!
-//! Commands share these modules, which know none of them:
+//! Commands share these modules, which do not depend on any of them:
 //!
 //! | module | contents |
 //! |---|---|
@@ -24,21 +24,21 @@ use kiln_question::survey::{self, Answer, Contribution, Topic};
 use kiln_question::{Error, Exit, Question, RowType, Session};
 use kiln_record::Description;
 
-/// Makes of the list of questions: their modules, the commands, the types of rows, and the survey.
+/// Expands the list of questions to their modules, the commands, the row types, and the survey.
 macro_rules! questions {
     ($($visibility:vis $module:ident: $command:ident($args:ident) $(+ $survey:ident)?;)*) => {
         $($visibility mod $module;)*
 
         /// The commands, in the order of the help text.
         #[derive(clap::Subcommand)]
-        // What a command is for is the comment of its arguments.
+        // The doc comments of the argument structures become the help.
         #[allow(missing_docs)]
         pub enum Command {
             $($command(Box<$module::$args>),)*
         }
 
         impl Command {
-            /// Runs it.
+            /// Runs the command.
             ///
             /// # Errors
             /// Those of the command.
@@ -62,7 +62,7 @@ macro_rules! questions {
             all
         }
 
-        /// What the questions contribute to the survey, in the order in which it runs them.
+        /// The contributions of all questions to the survey, in the order in which it runs them.
         pub fn survey() -> Vec<&'static Contribution> {
             let mut all: Vec<&'static Contribution> = Vec::new();
             $($(all.extend($module::$survey);)?)*
@@ -90,7 +90,7 @@ questions! {
     self_check: SelfCheck(SelfCheckArgs);
 }
 
-/// All types of rows, in the order in which reports show them.
+/// All row types, in the order in which reports show them.
 pub fn row_types() -> Vec<Description> {
     let mut all = all_row_types();
     all.push(RowType::at::<survey::Row>(10));
@@ -98,7 +98,7 @@ pub fn row_types() -> Vec<Description> {
     all.into_iter().map(|r| r.description).collect()
 }
 
-/// The sentences about a topic that the answers so far carry.
+/// The headlines of a topic that follow from the answers so far.
 pub fn headlines(topic: &Topic, answers: &[Answer]) -> Vec<survey::Row> {
     let contributions = survey().into_iter().filter(|c| c.topic == topic);
     contributions.flat_map(|c| (c.rows)(answers)).collect()

@@ -1,4 +1,4 @@
-//! Records for the tests of headlines, and times for those of the survey's parts.
+//! Records for the tests of headlines, and time slots for those of the survey's parts.
 
 use kiln_question::child::Left;
 use kiln_question::survey::{Answer, Means, Part, Row, Slot, Topic};
@@ -34,7 +34,7 @@ pub(crate) fn fails(answers: &[Answer]) -> bool {
     all.any(|contribution| (contribution.failed)(answers))
 }
 
-/// The arguments of a part that has so many seconds, and the value of their `--seconds`.
+/// The arguments of a part with this much time, and the value of their `--seconds`.
 pub(crate) fn slot_seconds(part: &Part, seconds: f64) -> (Vec<String>, f64) {
     let means = Means {
         compilers: vec!["gcc-12".to_string()],

@@ -1,16 +1,16 @@
-//! What follows from the AES unit's rate and latency for AES-XTS.
+//! Limits of AES-XTS that follow from the rate and latency of the AES unit.
 
 use kiln_kernel::cipher::BLOCK;
 use kiln_kernel::{Feature, Tier};
 
 use super::{Limits, AES_LATENCY, AES_XMM, AES_YMM, AES_ZMM};
 
-/// Rounds of AES with a key of so many bits (FIPS 197, table 3).
+/// Number of AES rounds for a key of this size (FIPS 197, table 3).
 fn rounds(key_bits: u32) -> f64 {
     f64::from(key_bits / 32 + 6)
 }
 
-/// Bits of the vectors that `tier` can give the AES unit at once. `None` if it does not use the unit.
+/// Width in bits of the vectors that `tier` passes to the AES unit. `None` if it does not use the unit.
 fn aes_bits(tier: Tier) -> Option<u32> {
     if tier.has(Feature::Vaes) {
         return Some(tier.bits());
@@ -18,8 +18,8 @@ fn aes_bits(tier: Tier) -> Option<u32> {
     tier.has(Feature::Aes).then_some(128)
 }
 
-/// Cycles in which the AES unit could do the blocks of a message of `len` bytes with the vectors of `tier`:
-/// blocks × rounds ÷ (blocks in a vector × vectors a cycle), and nothing else: no tweak, no load, no store.
+/// Minimum cycles in which the AES unit could process the blocks of a message of `len` bytes with the vectors of
+/// `tier`: blocks × rounds ÷ (blocks in a vector × vectors per cycle). Tweaks, loads and stores are not included.
 /// `None` for a tier that does not use the unit.
 pub(crate) fn xts_cycles(limits: &Limits, tier: Tier, key_bits: u32, len: usize) -> Option<f64> {
     let bits = aes_bits(tier)?;
@@ -29,13 +29,13 @@ pub(crate) fn xts_cycles(limits: &Limits, tier: Tier, key_bits: u32, len: usize)
         _ => AES_ZMM,
     };
     let in_vector = f64::from(bits / 128);
-    // A last part block is a whole block's work (ciphertext stealing).
+    // A partial last block takes the work of a whole block (ciphertext stealing).
     let blocks = len.div_ceil(BLOCK) as f64;
     Some(blocks * rounds(key_bits) / (in_vector * limits.get(name)?))
 }
 
-/// Cycles of the serial chain of one call whose IV is the last call's output: the tweak's block, then the first
-/// block, each round waiting for the one before.
+/// Cycles of the serial chain of a call whose IV is the previous call's output: the tweak's block, then the first
+/// block, where each round waits for the one before.
 pub(crate) fn serial_cycles(limits: &Limits, tier: Tier, key_bits: u32) -> Option<f64> {
     aes_bits(tier)?;
     Some(2.0 * rounds(key_bits) * limits.get(AES_LATENCY)?)

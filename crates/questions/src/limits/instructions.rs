@@ -1,12 +1,12 @@
-//! Loops of one instruction each. Call them only on a CPU that has it, with `n` of at least 1.
+//! Loops of one instruction each. Call them only on a CPU that supports the instruction, with `n` of at least 1.
 
 use std::arch::asm;
 
-/// Instructions in each loop's body: enough that its counter and branch hide behind them.
+/// Instructions in each loop's body, enough to hide the loop counter and the branch.
 pub(super) const IN_LOOP: u32 = 96;
 
-/// A loop of `n` rounds over 96 instructions: eight times the twelve that `$op` makes of registers 0 to 11. Twelve
-/// are in flight at once: more than latency × rate on any core so far (4 × 2 on Zen 5).
+/// A loop of `n` rounds over 96 instructions: eight times the twelve that `$op` generates for registers 0 to 11.
+/// Twelve are in flight at once, more than latency × rate on any core so far (4 × 2 on Zen 5).
 macro_rules! independent {
     ($(#[$doc:meta])* $name:ident, $op:literal, $after:literal) => {
         $(#[$doc])*
@@ -58,7 +58,7 @@ independent!(
     "vzeroupper"
 );
 
-/// AESENC, each on the last one's result.
+/// AESENC, each depending on the previous result.
 pub(super) fn aesenc_chain(n: u64) {
     // SAFETY: as in `independent`.
     unsafe {
@@ -76,7 +76,7 @@ pub(super) fn aesenc_chain(n: u64) {
     };
 }
 
-/// RDTSC, nothing between.
+/// Consecutive RDTSC instructions.
 pub(super) fn rdtsc(n: u64) {
     // SAFETY: baseline on x86-64 (a process that gave it up by PR_TSC_SIGSEGV gets a signal); writes eax and edx,
     // which are declared.

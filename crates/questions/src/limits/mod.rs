@@ -1,5 +1,4 @@
-//! What the hardware could do at most, measured: instruction rates and latencies, and the limits that follow for
-//! a cipher.
+//! Measures upper limits of the hardware: instruction rates and latencies, and the limits that follow for a cipher.
 
 mod aes;
 mod instructions;
@@ -15,54 +14,54 @@ pub(crate) use aes::{serial_cycles, xts_cycles};
 /// One measured limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Limit {
-    /// Which: one of the names below.
+    /// One of the names below.
     pub name: &'static str,
-    /// What was measured, in words.
+    /// Description of what was measured.
     pub what: &'static str,
-    /// The figure; `None` where the CPU lacks the instruction, or measuring was cut short.
+    /// The value; `None` if the CPU lacks the instruction, or measuring was cut short.
     pub value: Option<f64>,
-    /// Ends of its prediction interval.
+    /// Lower end of the prediction interval.
     pub low: Option<f64>,
-    /// As `low`.
+    /// Upper end of the prediction interval.
     pub high: Option<f64>,
     /// `per cycle` or `cycles`.
     pub unit: &'static str,
-    /// What the CPU lacks for it.
+    /// The missing CPU feature.
     pub lacks: Option<&'static str>,
 }
 
-/// AESENC on xmm, a cycle.
+/// Number of AESENC instructions on xmm per cycle.
 pub(crate) const AES_XMM: &str = "aesenc-xmm";
-/// VAESENC on ymm, a cycle.
+/// Number of VAESENC instructions on ymm per cycle.
 pub(crate) const AES_YMM: &str = "vaesenc-ymm";
-/// VAESENC on zmm, a cycle.
+/// Number of VAESENC instructions on zmm per cycle.
 pub(crate) const AES_ZMM: &str = "vaesenc-zmm";
-/// Cycles from one AESENC to one that needs its result.
+/// Cycles from one AESENC to another that depends on its result.
 pub(crate) const AES_LATENCY: &str = "aesenc-latency";
-/// VPCLMULQDQ on zmm, a cycle.
+/// Number of VPCLMULQDQ instructions on zmm per cycle.
 pub(crate) const CLMUL_ZMM: &str = "vpclmulqdq-zmm";
 /// Cycles of an RDTSC.
 pub(crate) const RDTSC: &str = "rdtsc";
-/// Cycles of a save and a restore of the vector state in use.
+/// Cycles to save and restore the vector state in use.
 pub(crate) const SAVE_RESTORE: &str = "xsave-xrstor";
 
 /// All measured limits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
-    /// In a fixed order, those the CPU lacks included.
+    /// In a fixed order, including those that the CPU lacks.
     pub all: Vec<Limit>,
 }
 
-/// How a count of cycles becomes the figure.
+/// How a cycle count is converted to a limit.
 enum Figure {
-    /// This many instructions took the time: so many a cycle.
+    /// The cycles were for this many instructions; the limit is their number per cycle.
     Rate(f64),
-    /// This many dependent ones took it: so many cycles each.
+    /// The cycles were for this many dependent instructions; the limit is the number of cycles of each.
     Each(f64),
 }
 
 impl Limits {
-    /// Measures those this CPU has, in about 0.2 s.
+    /// Measures the limits that this CPU supports, in about 0.2 s.
     pub(crate) fn measure(seed: u64, stop: &AtomicBool) -> Limits {
         let mut limits = Limits::default();
         let mut subjects = Vec::new();
@@ -91,7 +90,7 @@ impl Limits {
         limits
     }
 
-    /// The figure of this name, if measured.
+    /// The value of this name, if measured.
     pub(crate) fn get(&self, name: &str) -> Option<f64> {
         self.all.iter().find(|l| l.name == name)?.value
     }
@@ -100,7 +99,7 @@ impl Limits {
 impl Limit {
     fn set(&mut self, figure: &Figure, e: &Estimate) {
         let (value, low, high) = match figure {
-            // The fastest run is the highest rate.
+            // The shortest time is the highest rate.
             Figure::Rate(n) => (n / e.best, n / e.high, n / e.low),
             Figure::Each(n) => (e.best / n, e.low / n, e.high / n),
         };

@@ -1,16 +1,16 @@
-//! Saving and restoring the vector state, as a kernel must before it may use vector registers.
+//! Saving and restoring the vector state, as a kernel must do before it may use vector registers.
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 
-/// XCR0 bits that a section of a kernel's FPU does not save: PKRU (9) and AMX (17, 18).
+/// XCR0 bits of state that a kernel's FPU section does not save: PKRU (9) and AMX (17, 18).
 const NOT_SAVED: u64 = 1 << 9 | 3 << 17;
 /// XCR0 bits of the AVX-512 registers.
 const AVX512: u64 = 7 << 5;
 /// XCR0 bit of the upper halves of ymm.
 const AVX: u64 = 1 << 2;
 
-/// A place for the state, and which state.
+/// Memory for the state, and a mask of its components.
 pub(super) struct SaveArea {
     memory: Vec<u8>,
     offset: usize,
@@ -19,7 +19,7 @@ pub(super) struct SaveArea {
 }
 
 impl SaveArea {
-    /// `None` if CPU or operating system lack XSAVE.
+    /// `None` if the CPU or the operating system does not support XSAVE.
     pub(super) fn new() -> Option<SaveArea> {
         #[allow(unused_unsafe)]
         // SAFETY: every x86-64 processor has cpuid; __cpuid is declared safe by newer toolchains only.
@@ -30,7 +30,7 @@ impl SaveArea {
         #[allow(unused_unsafe)]
         // SAFETY: as above; leaf 0xD exists wherever OSXSAVE is set.
         let (plain, compact) = unsafe { (__cpuid_count(0xd, 0), __cpuid_count(0xd, 1)) };
-        // Bytes for all that XCR0 enables, standard form; compacted with all of XCR0 | IA32_XSS.
+        // Size of the standard form with everything that XCR0 enables, and of the compacted form with XCR0 | IA32_XSS.
         let size = plain.ebx.max(compact.ebx).max(576) as usize;
         let memory = vec![0; size + 64];
         let offset = memory.as_ptr().align_offset(64);
@@ -42,7 +42,7 @@ impl SaveArea {
         })
     }
 
-    /// In words, what one operation is.
+    /// A description of one operation.
     pub(super) fn describe(&self) -> &'static str {
         match (self.compacts, self.mask & AVX512 == AVX512) {
             (true, true) => "XSAVEC and XRSTOR, AVX-512 state dirty",
@@ -52,8 +52,8 @@ impl SaveArea {
         }
     }
 
-    /// Dirties all vector registers there are, then saves and restores `n` times. The processor skips what is in its
-    /// initial state; a kernel cannot count on that, since user code left the registers as it liked.
+    /// Modifies all vector registers, then saves and restores them `n` times. The processor skips components in their
+    /// initial state, but a kernel cannot rely on that, because user code may have modified any register.
     pub(super) fn save_restore(&mut self, n: u64) {
         let area = self.memory[self.offset..].as_mut_ptr();
         dirty(self.mask);
@@ -90,7 +90,7 @@ impl SaveArea {
     }
 }
 
-/// What the operating system enabled.
+/// The state components that the operating system enabled.
 fn xcr0() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: only called where CPUID says OSXSAVE; reads a register of the CPU.
@@ -131,7 +131,7 @@ fn dirty(mask: u64) {
     }
 }
 
-/// Back to the initial state, so that whatever runs next pays for nothing.
+/// Resets the registers to their initial state, so that later code has no extra cost.
 fn clean(mask: u64) {
     if mask & AVX512 == AVX512 {
         // SAFETY: as in `dirty`.

@@ -1,9 +1,9 @@
-//! AWS-LC as a peer, compiled in by the cargo feature `peers`, called as its headers tell a user to call it.
+//! AWS-LC, compiled in by the cargo feature `peers` and called as its headers recommend.
 //!
-//! AEADs by `EVP_AEAD` (aead.h): a context is initialised with the key once, sealing and opening take whole messages,
-//! the tag behind the text. Ciphers by `EVP_CIPHER` (cipher.h): a key is set once, and each message begins with an
-//! `EVP_CipherInit_ex` that has an IV and no key. Hashes in one call (sha.h). HMAC (hmac.h) and CMAC (cmac.h): a
-//! context with its key is started again without one. ChaCha20 (chacha.h) has no context at all.
+//! AEADs use `EVP_AEAD` (aead.h): a context is initialised with the key once, and whole messages are sealed and
+//! opened, with the tag after the text. Ciphers use `EVP_CIPHER` (cipher.h): the key is set once, and each message
+//! begins with an `EVP_CipherInit_ex` with an IV but no key. Hashes take one call (sha.h). HMAC (hmac.h) and CMAC
+//! (cmac.h) restart a context that keeps its key. ChaCha20 (chacha.h) needs no context.
 
 use std::ffi::{c_int, c_uint};
 use std::ptr::{null, null_mut};
@@ -14,16 +14,15 @@ use super::each::call_each;
 use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Work};
 
-/// Its name among the peers.
+/// Its name as a library.
 pub(super) const NAME: &str = "aws-lc";
 
-/// The library.
 pub(super) struct AwsLc {
     version: String,
 }
 
 impl AwsLc {
-    /// It is there, being part of the program.
+    /// Always succeeds, because the library is part of the program.
     pub(super) fn new() -> AwsLc {
         let version = lc::AWSLC_VERSION_NUMBER_STRING;
         AwsLc {
@@ -32,7 +31,7 @@ impl AwsLc {
     }
 }
 
-/// A context of the library's, freed when dropped.
+/// A context of the library, freed on drop.
 struct Owned<T> {
     at: *mut T,
     free: unsafe extern "C" fn(*mut T),
@@ -49,7 +48,7 @@ impl<T> Owned<T> {
 
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
-        // SAFETY: made by the library, and nobody uses it any more.
+        // SAFETY: made by the library and no longer in use.
         unsafe { (self.free)(self.at) }
     }
 }

@@ -1,4 +1,4 @@
-//! The loop of a peer's calls, and memory for its contexts.
+//! The loop over the calls of a library, and memory for its contexts.
 
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ptr::NonNull;
@@ -7,43 +7,41 @@ use zeroize::Zeroize;
 
 use crate::timing::{Messages, Op, Shape, IV_UNIT};
 
-/// Where the parts of one message are. What the algorithm does not have points nowhere in particular.
+/// Pointers to the parts of one message. Pointers to parts that the algorithm does not have are unspecified.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
-    /// The IV.
     pub iv: *const u8,
-    /// Associated data.
     pub aad: *const u8,
-    /// The message; when opening, its tag is behind it.
+    /// The message; when opening, followed by its tag.
     pub src: *const u8,
-    /// Where the text goes, with the tag that is made behind it; of a hash, where the digest goes.
+    /// Output buffer for the text, followed by the generated tag; for a hash, for the digest.
     pub dst: *mut u8,
 }
 
 impl Call {
-    /// The tag of a message of `len` bytes that is to be opened.
+    /// Pointer to the tag of a message of `len` bytes to be opened.
     ///
     /// # Safety
-    /// The message has one.
+    /// The message has a tag.
     #[inline(always)]
     pub(super) unsafe fn tag_to_open(&self, len: usize) -> *const u8 {
-        // SAFETY: it lies behind the text.
+        // SAFETY: the tag follows the text.
         unsafe { self.src.add(len) }
     }
 
-    /// Where the tag of a message of `len` bytes goes that is sealed.
+    /// Pointer to the place for the tag when a message of `len` bytes is sealed.
     ///
     /// # Safety
-    /// There is room for one.
+    /// The buffer has room for the tag.
     #[inline(always)]
     pub(super) unsafe fn tag_made(&self, len: usize) -> *mut u8 {
-        // SAFETY: it lies behind the text.
+        // SAFETY: the tag follows the text.
         unsafe { self.dst.add(len) }
     }
 }
 
-/// Calls `f` for each message in turn, `calls` times, and stops with a fault when it returns false. All pointers are
-/// valid for what the messages' shape says.
+/// Calls `f` `calls` times, for each message in turn, and stops with an error when it returns false. All pointers are
+/// valid for the sizes in the messages' shape.
 #[inline(always)]
 pub(super) fn call_each(
     messages: &mut Messages,
@@ -90,7 +88,7 @@ pub(super) fn call_each(
     Ok(())
 }
 
-/// Whether the tag at `tag` is the one at `right`, in a time that does not tell where they differ.
+/// Whether the tags at `tag` and `right` are equal, in a time that does not reveal where they differ.
 ///
 /// # Safety
 /// Both are readable for `len` bytes.
@@ -106,20 +104,21 @@ pub(super) unsafe fn same_tag(tag: *const u8, right: *const u8, len: usize) -> b
     a.iter().zip(b).fold(0, |d, (x, y)| d | (x ^ y)) == 0
 }
 
-/// The IV of a CCM message as RFC 3610's first block gives it: how long the nonce is. It begins at the second byte.
+/// Length of the nonce in a CCM message's IV, which has the form of RFC 3610's first block. The nonce begins at the
+/// second byte.
 pub(super) fn ccm_nonce(shape: &Shape) -> usize {
-    // What `speed` measures: a length of four bytes.
+    // `speed` measures with a length field of four bytes.
     shape.iv.saturating_sub(1 + 4)
 }
 
-/// Zeroed memory for a context that only its library knows, aligned to a cache line; wiped when dropped.
+/// Zeroed memory for an opaque context of a library, aligned to a cache line and wiped on drop.
 pub(super) struct Memory {
     at: NonNull<u8>,
     layout: Layout,
 }
 
 impl Memory {
-    /// So many bytes.
+    /// Allocates this many bytes.
     pub(super) fn new(bytes: usize) -> Memory {
         let layout = Layout::from_size_align(bytes.max(1), 64).expect("a size");
         // SAFETY: the size is not zero.
@@ -129,7 +128,6 @@ impl Memory {
         Memory { at, layout }
     }
 
-    /// Its address.
     pub(super) fn at<T>(&self) -> *mut T {
         self.at.as_ptr().cast()
     }
@@ -137,7 +135,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and nobody uses it any more.
+        // SAFETY: allocated with this layout and no longer in use.
         unsafe {
             std::slice::from_raw_parts_mut(self.at.as_ptr(), self.layout.size()).zeroize();
             dealloc(self.at.as_ptr(), self.layout);

@@ -1,10 +1,10 @@
-//! libgcrypt as a peer, called as its manual tells a user to call it.
+//! libgcrypt, called as its manual recommends.
 //!
-//! A handle is opened once and given its key (Working with cipher handles); for each message the IV is set, which begins
-//! a new one (`gcry_cipher_setiv`, of CTR `gcry_cipher_setctr`), then one `gcry_cipher_encrypt`. AEADs: IV, of CCM the
-//! lengths (`GCRYCTL_SET_CCM_LENGTHS`), `gcry_cipher_authenticate`, the text, then `gcry_cipher_gettag` or
-//! `gcry_cipher_checktag`. Digests of data that is in one buffer: `gcry_md_hash_buffer`, which the manual calls the
-//! fastest. MACs: a handle with the key, and `gcry_mac_reset` before each message.
+//! A handle is opened once and given its key (Working with cipher handles). For each message the IV is set, which
+//! starts a new message (`gcry_cipher_setiv`, for CTR `gcry_cipher_setctr`), followed by one `gcry_cipher_encrypt`.
+//! AEADs: IV, for CCM the lengths (`GCRYCTL_SET_CCM_LENGTHS`), `gcry_cipher_authenticate`, the text, then
+//! `gcry_cipher_gettag` or `gcry_cipher_checktag`. Digests of data that is in one buffer: `gcry_md_hash_buffer`, which
+//! the manual calls the fastest. MACs: a handle with the key, and `gcry_mac_reset` before each message.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr::{null, null_mut};
@@ -22,10 +22,10 @@ const FIND: Find = Find {
     package: "libgcrypt20",
 };
 
-/// The oldest version that has all that is called: ChaCha20-Poly1305, GCM, CCM, XTS and MACs.
+/// The oldest version that has all required functions: ChaCha20-Poly1305, GCM, CCM, XTS and MACs.
 const OLDEST: &CStr = c"1.8.0";
 
-// Of gcrypt.h: enum gcry_ctl_cmds, gcry_cipher_modes, gcry_cipher_algos, gcry_md_algos, gcry_mac_algos.
+// Values from gcrypt.h: enum gcry_ctl_cmds, gcry_cipher_modes, gcry_cipher_algos, gcry_md_algos, gcry_mac_algos.
 const CTL_RESET: c_int = 4;
 const CTL_DISABLE_SECMEM: c_int = 37;
 const CTL_INITIALIZATION_FINISHED: c_int = 38;
@@ -68,19 +68,19 @@ struct Functions {
     mac_ctl: Ctl,
     mac_write: Bytes,
     mac_read: unsafe extern "C" fn(Handle, *mut u8, *mut usize) -> Error,
-    /// Last, so that it goes last.
+    /// The last field, so that the library is closed last.
     opened: Opened,
 }
 
-/// The library, its functions looked up.
+/// The library with its resolved functions.
 #[derive(Clone)]
 pub(super) struct Gcrypt(Arc<Functions>);
 
 impl Gcrypt {
-    /// Loads and initialises it.
+    /// Loads and initialises the library.
     ///
     /// # Errors
-    /// A line that says why not, and what would help.
+    /// One line with the reason and a remedy.
     pub(super) fn load() -> Result<Gcrypt, String> {
         FIND.load(Functions::load).map(|f| Gcrypt(Arc::new(f)))
     }
@@ -89,7 +89,7 @@ impl Gcrypt {
 impl Functions {
     fn load(o: &Opened) -> Result<Functions, String> {
         // SAFETY: the types are those of gcrypt.h; the library stays open in `opened`. The manual's initialisation:
-        // the version check first, no secure memory, finished; only if nobody of this process has done it.
+        // the version check first, no secure memory, finished; only if it was not done in this process yet.
         unsafe {
             let check: unsafe extern "C" fn(*const c_char) -> *const c_char =
                 o.get("gcry_check_version")?;

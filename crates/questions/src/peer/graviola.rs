@@ -1,8 +1,8 @@
-//! Graviola as a peer, compiled in by the cargo feature `peers`, called as its documentation tells a user to call it.
+//! Graviola, compiled in by the cargo feature `peers` and called as its documentation recommends.
 //!
-//! An AEAD's value is made with the key once; `encrypt` and `decrypt` take a whole message in place, with its nonce and
-//! associated data, and the tag apart. The texts here have a place of their own to go to, as for all peers: copying
-//! them there is in the figures. Hashes in one call; HMAC's value with its key is cloned for each message.
+//! An AEAD object is made with the key once; `encrypt` and `decrypt` process a whole message in place, with its nonce
+//! and associated data, and a separate tag. As for all libraries, the output has a buffer of its own here, so the
+//! results include the copy to it. Hashes take one call. For HMAC, an object with the key is cloned for each message.
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
@@ -14,17 +14,16 @@ use super::each::{each, Call};
 use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Shape, Work};
 
-/// Its name among the peers.
+/// Its name as a library.
 pub(super) const NAME: &str = "graviola";
 
-/// The library.
 pub(super) struct Graviola;
 
 impl Graviola {
-    /// It is there, being part of the program; but it runs on some processors only, and ends the program on others.
+    /// The library is part of the program, but it runs only on some processors and aborts on others.
     ///
     /// # Errors
-    /// A line that says what the processor lacks.
+    /// One line with the features that the processor lacks.
     pub(super) fn load() -> Result<Graviola, String> {
         let has = [
             ("aes", is_x86_feature_detected!("aes")),
@@ -48,7 +47,7 @@ impl Peer for Graviola {
     }
 
     fn version(&self) -> &str {
-        // The one that Cargo.toml asks for: the crate does not tell.
+        // The version in Cargo.toml, because the crate does not report it.
         "0.4.4"
     }
 
@@ -74,7 +73,7 @@ impl Peer for Graviola {
     }
 }
 
-/// One message of an AEAD's, at its destination.
+/// One message of an AEAD, already copied to its destination.
 struct Parts<'a> {
     nonce: &'a [u8; 12],
     aad: &'a [u8],
@@ -82,7 +81,7 @@ struct Parts<'a> {
 }
 
 /// # Safety
-/// The call is of this shape, of an AEAD with a nonce of 12 bytes.
+/// The call has this shape and belongs to an AEAD with a nonce of 12 bytes.
 #[inline(always)]
 unsafe fn parts<'a>(c: &Call, shape: &Shape) -> Parts<'a> {
     // SAFETY: the caller's promise; the source does not overlap with the destination.

@@ -1,26 +1,26 @@
-//! What every library is for those who measure it.
+//! The interface of all libraries for measuring them.
 
 use crate::timing::{Candidate, Work};
 
-/// A library that was found.
+/// A library that was loaded.
 pub(crate) trait Peer {
     /// One of [`super::NAMES`].
     fn name(&self) -> &'static str;
 
-    /// Such as `3.0.17`.
+    /// The version, such as `3.0.17`.
     fn version(&self) -> &str;
 
-    /// The library's file, as it was asked for.
+    /// The library's file name, as it was requested.
     fn file(&self) -> &str;
 
-    /// As rows name it: `openssl-3.0.17`.
+    /// The name in rows: `openssl-3.0.17`.
     fn provider(&self) -> String {
         format!("{}-{}", self.name(), self.version())
     }
 
-    /// The ways it has to do a work; none if it does not know the algorithm.
+    /// The library's implementations of this work; empty if it lacks the algorithm.
     ///
     /// # Errors
-    /// If it knows it and will not do it.
+    /// The library has the algorithm but fails.
     fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String>;
 }

@@ -1,13 +1,14 @@
-//! Intel's Multi-Buffer Crypto for IPsec as a peer, called as its README and its header's comments tell a user to call it.
+//! Intel's Multi-Buffer Crypto for IPsec, called as its README and its header's comments recommend.
 //!
 //! A manager is allocated and initialised for the best instructions this CPU has (`alloc_mb_mgr`, `init_mb_mgr_auto`).
-//! AES-GCM, GHASH and hashes of one buffer have functions of the manager's that work at once (`IMB_AES256_GCM_ENC`,
-//! `IMB_SHA256`): a key's precomputed data is made once. All else goes through jobs: `IMB_GET_NEXT_JOB`, its fields,
-//! `IMB_SUBMIT_JOB`, until there are no more messages, then `IMB_FLUSH_JOB` until nothing is left. The library works on
-//! the jobs of several messages at a time where one alone cannot fill the CPU (CBC encryption, CMAC, CCM, hashes, HMAC):
-//! such rows are marked, for they say what a stream of messages gets, and not what one does.
+//! AES-GCM, GHASH and hashes of one buffer have functions in the manager that complete immediately
+//! (`IMB_AES256_GCM_ENC`, `IMB_SHA256`): a key's precomputed data is made once. Everything else goes through jobs:
+//! `IMB_GET_NEXT_JOB`, its fields, `IMB_SUBMIT_JOB`, for each message, then `IMB_FLUSH_JOB` until no job is left.
+//! Where one message cannot occupy the CPU (CBC encryption, CMAC, CCM, hashes, HMAC), the library processes several at
+//! a time. Such rows are marked, because they show the throughput of a stream of messages and not that of a single
+//! one.
 //!
-//! Hashes have a row of each.
+//! Hashes have a row for each of the two interfaces.
 
 mod jobs;
 mod layout;
@@ -28,7 +29,7 @@ const FIND: Find = Find {
     package: "libipsec-mb1",
 };
 
-/// `IMB_VERSION` of the header whose structures are known: this and all of its patches.
+/// `IMB_VERSION` of the header whose structures are known; all its patch versions are accepted.
 const KNOWN: c_uint = 0x1_0300;
 
 struct Functions {
@@ -36,28 +37,27 @@ struct Functions {
     alloc: unsafe extern "C" fn(u64) -> Mgr,
     free: unsafe extern "C" fn(Mgr),
     init: unsafe extern "C" fn(Mgr, *mut c_uint),
-    /// Last, so that it goes last.
+    /// The last field, so that the library is closed last.
     opened: Opened,
 }
 
-/// The library, its functions looked up.
+/// The library with its resolved functions.
 #[derive(Clone)]
 pub(super) struct IpsecMb(Arc<Functions>);
 
-/// A manager.
 struct Manager {
     library: IpsecMb,
     at: Mgr,
 }
 
 impl IpsecMb {
-    /// Loads it.
+    /// Loads the library.
     ///
     /// # Errors
-    /// A line that says why not, and what would help.
+    /// One line with the reason and a remedy.
     pub(super) fn load() -> Result<IpsecMb, String> {
         let found = FIND.load(Functions::load).map(|f| IpsecMb(Arc::new(f)))?;
-        // Whether its managers are what they should be.
+        // Checks that a manager has the expected layout.
         found.manager()?;
         Ok(found)
     }
@@ -115,10 +115,10 @@ impl Functions {
 }
 
 impl Manager {
-    /// The function at an offset.
+    /// The function pointer at an offset of the manager.
     ///
     /// # Safety
-    /// `T` is its type.
+    /// `T` is the function's type.
     unsafe fn function<T: Copy>(&self, offset: usize) -> Result<T, String> {
         // SAFETY: within the manager, which has about a thousand bytes before its jobs.
         unsafe {
@@ -130,7 +130,8 @@ impl Manager {
         }
     }
 
-    /// Some functions have symbols as well: they are where they should be, or the manager is another one.
+    /// Compares functions that also have symbols with the table: if they are not at their offsets, the manager has
+    /// another layout.
     fn check(&self) -> Result<(), String> {
         let known = [
             (SHA256, "sha256_", ["sse", "avx", "avx2", "avx512"]),

@@ -1,35 +1,33 @@
-//! A shared library, opened when Kiln runs.
+//! Shared libraries, opened at run time.
 
 use std::env;
 use std::sync::Arc;
 
 use libloading::Library;
 
-/// How a library is found.
+/// How to find a library.
 pub(super) struct Find {
-    /// The peer's name.
     pub peer: &'static str,
-    /// Names the library instead of those below; for a build of one's own.
+    /// Environment variable that overrides the names below, for a custom build.
     pub variable: &'static str,
-    /// Tried in this order.
+    /// File names, tried in this order.
     pub names: &'static [&'static str],
-    /// What provides it.
+    /// The package that provides the library.
     pub package: &'static str,
 }
 
-/// An open library.
 #[derive(Clone)]
 pub(super) struct Opened {
     library: Arc<Library>,
-    /// Its file, as it was asked for.
+    /// Its file name, as it was requested.
     pub file: String,
 }
 
 impl Find {
-    /// Opens it and has `load` look up what it needs, name by name until one will do.
+    /// Opens the library and calls `load` to resolve functions, for one name after the other until it succeeds.
     ///
     /// # Errors
-    /// A line that says why not, and what would help.
+    /// One line with the reason and a remedy.
     pub(super) fn load<T>(&self, load: impl Fn(&Opened) -> Result<T, String>) -> Result<T, String> {
         let named = env::var(self.variable).ok().filter(|name| !name.is_empty());
         let names = match &named {
@@ -56,10 +54,10 @@ impl Find {
 }
 
 impl Opened {
-    /// The library of this name.
+    /// Opens the library of this name.
     pub(super) fn open(name: &str) -> Result<Opened, String> {
-        // SAFETY: the constructors of these libraries set up their own memory only; whoever names another file answers
-        // for it.
+        // SAFETY: the constructors of these libraries set up their own memory only; a user who names another file is
+        // responsible for it.
         let library = unsafe { Library::new(name) }.map_err(|e| one_line(&e))?;
         Ok(Opened {
             library: Arc::new(library),
@@ -74,7 +72,7 @@ impl Opened {
     /// library is gone.
     ///
     /// # Errors
-    /// If it is not there: the library is too old.
+    /// The symbol is missing, because the library is too old.
     pub(super) unsafe fn get<T: Copy>(&self, symbol: &str) -> Result<T, String> {
         // SAFETY: the caller's promise.
         let found = unsafe { self.library.get::<T>(symbol.as_bytes()) };

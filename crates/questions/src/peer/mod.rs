@@ -1,5 +1,5 @@
-//! Other libraries, loaded at run time where there are any, to be measured beside Kiln. Two are compiled in, if the
-//! cargo feature `peers` asks for them.
+//! Other libraries for comparison with Kiln, loaded at run time if they are installed. Two are compiled in with the
+//! cargo feature `peers`.
 
 #[cfg(feature = "peers")]
 mod aws_lc;
@@ -19,10 +19,10 @@ use kiln_question::{unknown, Error};
 use crate::timing::{Candidate, Choice, Judge, Kind, Level, Source, Spec, Work};
 use interface::Peer;
 
-/// Names that `--peers` takes, beside `auto` and `none`.
+/// Names that `--peers` accepts, besides `auto` and `none`.
 #[cfg(not(feature = "peers"))]
 pub(crate) const NAMES: [&str; 4] = ["openssl", "libgcrypt", "nettle", "ipsec-mb"];
-/// Names that `--peers` takes, beside `auto` and `none`.
+/// Names that `--peers` accepts, besides `auto` and `none`.
 #[cfg(feature = "peers")]
 pub(crate) const NAMES: [&str; 6] = [
     "openssl",
@@ -33,10 +33,10 @@ pub(crate) const NAMES: [&str; 6] = [
     graviola::NAME,
 ];
 
-/// Loads the peer of this name, one of [`NAMES`].
+/// Loads the library of this name, one of [`NAMES`].
 ///
 /// # Errors
-/// A line that says why not, and what would help.
+/// One line with the reason and a remedy.
 pub(crate) fn load(name: &str) -> Result<Box<dyn Peer>, String> {
     match name {
         "openssl" => openssl::OpenSsl::load().map(|p| Box::new(p) as Box<dyn Peer>),
@@ -47,24 +47,23 @@ pub(crate) fn load(name: &str) -> Result<Box<dyn Peer>, String> {
         aws_lc::NAME => Ok(Box::new(aws_lc::AwsLc::new())),
         #[cfg(feature = "peers")]
         graviola::NAME => graviola::Graviola::load().map(|p| Box::new(p) as Box<dyn Peer>),
-        other => Err(format!("peer {other} is not known")),
+        other => Err(format!("library {other} is not known")),
     }
 }
 
-/// Which peers to look for.
+/// Which libraries to load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// Those there are.
+    /// All that are installed.
     #[default]
     Auto,
-    /// None.
     None,
-    /// These, or it is a fault.
+    /// These; a missing one is an error.
     Named(Vec<String>),
 }
 
 impl Wanted {
-    /// From the words of `--peers`.
+    /// Parses the words of `--peers`.
     pub fn parse(words: &[String]) -> Result<Wanted, Error> {
         match words {
             [] => Ok(Wanted::Auto),
@@ -87,21 +86,21 @@ impl Wanted {
         }
     }
 
-    /// Whether the peer was asked for by name.
+    /// Whether the library was requested by name.
     pub fn names(&self, peer: &str) -> bool {
         matches!(self, Wanted::Named(names) if names.iter().any(|n| n == peer))
     }
 }
 
-/// The peers found.
+/// The libraries that were loaded.
 #[derive(Default)]
 pub(crate) struct Peers {
     all: Vec<Box<dyn Peer>>,
 }
 
 impl Peers {
-    /// Loads those wanted; with a baseline that is a peer, that one must be there. Of a peer that nobody named, a fault
-    /// is a note.
+    /// Loads the requested libraries. If the baseline is a library, it is required. A failure of a library that was
+    /// not named becomes a note.
     pub(crate) fn load(
         wanted: &Wanted,
         baseline: Option<&str>,
@@ -123,13 +122,12 @@ impl Peers {
         Ok(peers)
     }
 
-    /// How many.
     pub(crate) fn count(&self) -> usize {
         self.all.len()
     }
 }
 
-/// Peers are measured beside what others have: they bring no algorithms and no answers.
+/// Libraries add implementations of the algorithms that others have; they add neither algorithms nor right answers.
 impl Source for Peers {
     fn algorithms(&self) -> Vec<Spec> {
         Vec::new()
@@ -146,7 +144,7 @@ impl Source for Peers {
         notes: &mut Vec<String>,
     ) -> Result<Vec<Candidate<'_>>, Error> {
         let mut found = Vec::new();
-        // A hash whose key comes with each message is a kernel's alone.
+        // Only kernels have a hash whose key comes with each message.
         if work.spec.kind == Kind::Hash && work.spec.prefix > 0 {
             return Ok(found);
         }
@@ -154,7 +152,7 @@ impl Source for Peers {
             match peer.candidates(work) {
                 Ok(mut all) => {
                     all.retain(|c| !(choice.latency && c.together));
-                    // What is common to all of this algorithm is so to peers.
+                    // Properties common to all implementations of this algorithm apply to libraries too.
                     all.iter_mut().for_each(|c| c.takes = work.spec.takes);
                     found.extend(all);
                 }

@@ -1,13 +1,14 @@
-//! Nettle as a peer, called as its manual tells a user to call it.
+//! Nettle, called as its manual recommends.
 //!
-//! Contexts are the caller's memory. A key is set once; a mode's function takes the context and the IV, which it leaves
-//! as the next piece would need it, so that each message has a copy (Cipher modes). AEADs (Authenticated encryption):
-//! the nonce is set, associated data given, the text en- or decrypted, the digest taken, and when decrypting compared
-//! by the caller; CCM has functions for whole messages, which the manual prefers. A hash's digest function leaves its
-//! context ready for the next message (Hash functions), and so does a MAC's with the same key (Keyed hash functions).
+//! The caller allocates contexts. A key is set once; a mode's function takes the context and the IV, and updates the
+//! IV for a following piece, so each message uses a copy (Cipher modes). AEADs (Authenticated encryption): the nonce
+//! is set, associated data is passed, the text is encrypted or decrypted, and the digest is computed, which the caller
+//! compares when decrypting; CCM has functions for whole messages, which the manual prefers. A hash's digest function
+//! leaves its context ready for the next message (Hash functions), and so does a MAC's with the same key (Keyed hash
+//! functions).
 //!
-//! How large a context is, is told by the library's own descriptions (nettle-meta.h) where it has them; others have
-//! more room than any header of nettle's asks for.
+//! The size of a context comes from the library's descriptions (nettle-meta.h) if it has one; other contexts get more
+//! memory than any of nettle's headers requires.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::Arc;
@@ -24,9 +25,9 @@ const FIND: Find = Find {
     package: "libnettle8",
 };
 
-/// Bytes for contexts whose size the library does not tell; the largest, GCM's, has about 4.4 KiB.
+/// Bytes for contexts of unknown size; the largest, GCM's, has about 4.4 KiB.
 const ROOM: usize = 16 << 10;
-/// The oldest minor version of 3 whose types are these.
+/// The oldest minor version of 3 with these types.
 const OLDEST: c_int = 6;
 
 type Ctx = *mut c_void;
@@ -34,7 +35,7 @@ type SetKey = unsafe extern "C" fn(Ctx, *const u8);
 type Crypt = unsafe extern "C" fn(Ctx, usize, *mut u8, *const u8);
 type Update = unsafe extern "C" fn(Ctx, usize, *const u8);
 type Digest = unsafe extern "C" fn(Ctx, usize, *mut u8);
-/// `cbc_decrypt`, `ctr_crypt`.
+/// Type of `cbc_decrypt` and `ctr_crypt`.
 type Mode = unsafe extern "C" fn(Ctx, Crypt, usize, *mut u8, usize, *mut u8, *const u8);
 type CbcEncrypt = unsafe extern "C" fn(Ctx, *mut u8, usize, *mut u8, *const u8);
 type XtsCrypt = unsafe extern "C" fn(Ctx, *const u8, usize, *mut u8, *const u8);
@@ -63,7 +64,6 @@ struct HashMeta {
     digest: Digest,
 }
 
-/// The library.
 #[derive(Clone)]
 pub(super) struct Nettle {
     opened: Arc<Opened>,
@@ -71,10 +71,10 @@ pub(super) struct Nettle {
 }
 
 impl Nettle {
-    /// Loads it.
+    /// Loads the library.
     ///
     /// # Errors
-    /// A line that says why not, and what would help.
+    /// One line with the reason and a remedy.
     pub(super) fn load() -> Result<Nettle, String> {
         FIND.load(|o| {
             // SAFETY: the types are those of version.h.
@@ -170,7 +170,7 @@ impl Peer for Nettle {
     }
 }
 
-/// A copy of an IV that a function may change.
+/// A copy of an IV for a function that modifies it.
 ///
 /// # Safety
 /// `iv` is readable for 16 bytes.
@@ -299,7 +299,7 @@ impl Nettle {
     fn aead(&self, of: &str, nonce: &str, work: &Work) -> Result<Run<'static>, String> {
         let ctx = self.keyed(&format!("{of}_set_key"), &work.key)?;
         let decrypt = work.op == Op::Decrypt;
-        // GCM's IV has any length, which is told; ChaCha's nonce has one.
+        // GCM's IV may have any length, which is an argument; ChaCha's nonce has a fixed length.
         let gcm = nonce == "iv";
         // SAFETY: the types of gcm.h and chacha-poly1305.h.
         let (set_iv, set_nonce, update, crypt, digest) = unsafe {
@@ -344,7 +344,7 @@ impl Nettle {
     }
 
     fn ccm(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
-        // The cipher's context, which is what the functions for whole messages take.
+        // The functions for whole messages take the cipher's context.
         let ctx = self.keyed(&format!("ccm_{aes}_set_key"), &work.key)?;
         let direction = Nettle::direction(work);
         // SAFETY: the type of ccm.h; encryption returns nothing, and what it returns is not looked at.

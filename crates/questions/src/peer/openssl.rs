@@ -1,14 +1,15 @@
-//! OpenSSL's libcrypto as a peer, called as its documentation tells a user to call it.
+//! OpenSSL's libcrypto, called as its documentation recommends.
 //!
-//! A user with one key and many messages keeps one `EVP_CIPHER_CTX`, gives it cipher and key once, and for each
-//! message only the IV: `EVP_CipherInit_ex(ctx, NULL, NULL, NULL, iv, -1)`, then one `EVP_CipherUpdate`
-//! (EVP_EncryptInit(3): a context may be reused so, and parameters that stay the same are given as NULL). One update
-//! has the whole message; without padding there is nothing to finalise but for AEADs, whose order is that of the same
-//! page (AEAD interface): IV, associated data, text, final, tag. CCM is told the length first.
+//! With one key and many messages, a user keeps one `EVP_CIPHER_CTX`, sets its cipher and key once, and only the IV
+//! for each message: `EVP_CipherInit_ex(ctx, NULL, NULL, NULL, iv, -1)`, then one `EVP_CipherUpdate`
+//! (EVP_EncryptInit(3): a context may be reused in this way, and unchanged parameters are passed as NULL). One update
+//! processes the whole message; without padding, only AEADs need a finalisation, in the order of the same page (AEAD
+//! interface): IV, associated data, text, final, tag. For CCM, the length is set first.
 //!
 //! Digests: one `EVP_MD_CTX`, the algorithm fetched once (crypto(7), on performance), then init, update and final for
 //! each message. MACs: one `EVP_MAC_CTX` with the key; `EVP_MAC_init` without a key begins the next message with the
-//! same one (EVP_MAC(3)). Poly1305 refuses that, its keys being of one time: it is given the key with each message.
+//! same one (EVP_MAC(3)). Poly1305 refuses that, because its keys are for one use only; its key is set for each
+//! message.
 
 mod functions;
 
@@ -21,20 +22,20 @@ use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Work};
 use functions::{Functions, Param};
 
-/// `EVP_CTRL_AEAD_SET_IVLEN` and the like, of evp.h.
+/// `EVP_CTRL_AEAD_SET_IVLEN` and similar constants from evp.h.
 const SET_IVLEN: c_int = 0x9;
 const GET_TAG: c_int = 0x10;
 const SET_TAG: c_int = 0x11;
 
-/// The library, its functions looked up.
+/// The library with its resolved functions.
 #[derive(Clone)]
 pub(super) struct OpenSsl(Arc<Functions>);
 
 impl OpenSsl {
-    /// Loads it.
+    /// Loads the library.
     ///
     /// # Errors
-    /// A line that says why not, and what would help.
+    /// One line with the reason and a remedy.
     pub(super) fn load() -> Result<OpenSsl, String> {
         functions::FIND
             .load(Functions::load)
@@ -232,7 +233,7 @@ impl Peer for OpenSsl {
     }
 }
 
-/// Any length that a C `int` can tell.
+/// Converts a length to a C `int`.
 fn int(len: usize) -> Result<c_int, String> {
     c_int::try_from(len).map_err(|_| format!("a message of {len} bytes"))
 }
@@ -283,7 +284,7 @@ fn aead(cipher: Cipher, op: Op) -> Run<'static> {
     Box::new(run)
 }
 
-/// CCM: the tag to open comes first, then the length; the update of the text says whether the tag is right.
+/// CCM: when opening, the tag is set first, then the length; the update of the text returns whether the tag is right.
 fn ccm(cipher: Cipher, op: Op) -> Run<'static> {
     let run = move |m: &mut Messages, calls| {
         let (f, ctx, shape) = (&*cipher.library.0, cipher.ctx.as_ptr(), m.shape);
@@ -347,7 +348,7 @@ fn mac(ctx: MacCtx) -> Run<'static> {
     Box::new(run)
 }
 
-/// One context, with a key.
+/// A context with a key.
 struct Cipher {
     library: OpenSsl,
     ctx: NonNull<c_void>,
@@ -377,7 +378,7 @@ struct MacCtx {
     library: OpenSsl,
     ctx: NonNull<c_void>,
     size: usize,
-    /// If it must be given with each message.
+    /// Set if the key must be passed with each message.
     key: Option<Vec<u8>>,
 }
 

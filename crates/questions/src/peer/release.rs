@@ -1,9 +1,9 @@
-//! Release years of libraries, so that a comparison with an old one is not taken for one with a new one.
+//! Release years of libraries, so that a comparison with an old library is not mistaken for one with a new one.
 
 use kiln_record::family;
 
-/// The year in which the first release of each series came out, by library and prefix of its version. A patch release
-/// of the series may be younger; its ciphers seldom are. What is not listed has no year here.
+/// The year of the first release of each series, by library and version prefix. A patch release of the series may be
+/// newer, but its ciphers seldom are. Series that are not listed have no year.
 const SERIES: [(&str, &str, u16); 27] = [
     ("openssl", "1.1.1", 2018),
     ("openssl", "3.0", 2021),
@@ -34,11 +34,12 @@ const SERIES: [(&str, &str, u16); 27] = [
     ("ipsec-mb", "2.0", 2024),
 ];
 
-/// The year of a library's series, of a provider such as `openssl-3.0.19`; `None` where it is not known.
+/// The year of the series for a provider such as `openssl-3.0.19`; `None` if unknown.
 pub(crate) fn year(provider: &str) -> Option<u16> {
     let name = family(provider);
     let version = provider[name.len()..].trim_start_matches('-');
-    // A prefix ends where a number ends: 1.10 is not of the series 1.1, and 1.1.1w is of 1.1.1.
+    // A prefix must end at the end of a number: 1.10 does not belong to the series 1.1, and 1.1.1w does belong to
+    // 1.1.1.
     let of = |series: &str| match version.strip_prefix(series) {
         Some(rest) => !rest.starts_with(|c: char| c.is_ascii_digit()),
         None => false,

@@ -1,4 +1,4 @@
-//! The bench: candidates checked, timed interleaved, and checked again.
+//! The bench: checks candidates, times them interleaved, and checks them again.
 
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -8,14 +8,14 @@ use kiln_measure::{measure, Plan, Series, Subject};
 use super::candidate::{Candidate, Judge};
 use super::messages::{Messages, Wrong};
 
-/// A judge's answers for a set of messages.
+/// A judge's right answers for a set of messages.
 pub(crate) struct Reference<'a> {
     judge: Rc<Judge<'a>>,
     independent: Messages,
 }
 
 impl<'a> Reference<'a> {
-    /// Answers for these messages.
+    /// Computes the right answers for these messages.
     pub(crate) fn new(judge: Rc<Judge<'a>>, messages: &Messages) -> Result<Reference<'a>, String> {
         let mut independent = messages.afresh();
         let count = independent.count() as u64;
@@ -25,10 +25,10 @@ impl<'a> Reference<'a> {
         Ok(Reference { judge, independent })
     }
 
-    /// Whether `got` is what `calls` calls leave.
+    /// Checks that `got` contains the results of `calls` calls.
     fn check(&self, got: &Messages, calls: u64) -> Result<(), String> {
         let compared = if self.independent.chained {
-            // What a message's result is depends on how many calls there were.
+            // If messages are chained, the results depend on the number of calls.
             let mut right = self.independent.afresh();
             (self.judge.run)(&mut right, calls)?;
             got.compare(&right, calls)
@@ -50,16 +50,16 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// A candidate with messages of its own.
+/// A candidate with its own copy of the messages.
 pub(crate) struct Entry<'c, 'a> {
     candidate: &'c Candidate<'a>,
     messages: Messages,
-    /// Calls of the last run, or the fault that ended it.
+    /// Number of calls in the last run, or the error that ended it.
     last: Result<u64, String>,
 }
 
 impl<'c, 'a> Entry<'c, 'a> {
-    /// Takes the messages afresh.
+    /// Copies the messages.
     pub(crate) fn new(candidate: &'c Candidate<'a>, messages: &Messages) -> Entry<'c, 'a> {
         Entry {
             candidate,
@@ -82,7 +82,7 @@ impl<'c, 'a> Entry<'c, 'a> {
     }
 }
 
-/// Whether a candidate gives the right answers to all messages, without timing it.
+/// Checks whether a candidate gives the right answers to all messages, without timing it.
 pub(crate) fn check(
     candidate: &Candidate,
     messages: &Messages,
@@ -93,11 +93,11 @@ pub(crate) fn check(
     entry.check(&references.iter().collect::<Vec<_>>())
 }
 
-/// What came of one candidate: a series, or what was wrong with it.
+/// The result for one candidate: a series, or a description of what is wrong.
 pub(super) type Timed = Result<Series, String>;
 
-/// Checks each entry on all its messages; times those that are right, interleaved; and checks what the timed calls
-/// wrote. `references[i]` have the answers for `entries[i]`; all must agree.
+/// Checks each entry on all its messages, times the right ones interleaved, and checks what the timed calls wrote.
+/// `references[i]` contains the right answers for `entries[i]`, which must agree with all of them.
 pub(crate) fn bench(
     mut entries: Vec<Entry>,
     references: &[Vec<&Reference>],
@@ -110,7 +110,7 @@ pub(crate) fn bench(
         let count = entry.messages.count() as u64;
         entry.run(count);
         let before = entry.check(reference);
-        // What is checked after timing must have been written by timed calls.
+        // Clear the results, so that the check after timing only sees what the timed calls wrote.
         entry.messages.wipe();
         outcome.push(before.err().map(Err));
     }
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// Runs the generic implementation beside one that is `spoilt` by what is done to its results.
+    /// Runs the generic implementation together with a copy whose results `spoil` modifies.
     fn outcome(chained: bool, spoil: impl Fn(&mut Messages)) -> Vec<Timed> {
         let imp = Impl::find_all("xts(aes)")[0];
         let key = Rc::new(Context::new(imp, &(0..64).collect::<Vec<u8>>()).unwrap());
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// The control: one bit of one message, and the candidate has no figure.
+    /// Control: if one bit of one message is wrong, the candidate has no result.
     #[test]
     fn one_flipped_bit_is_caught_before_timing() {
         let timed = outcome(false, |m| {

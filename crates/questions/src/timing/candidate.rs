@@ -1,4 +1,4 @@
-//! Somebody who can be called with messages: an implementation of Kiln's, a peer's, a kernel tree's.
+//! Candidates: implementations of Kiln, of a library or of a kernel tree that can be called with messages.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -8,43 +8,44 @@ use kiln_record::family;
 use super::level::Level;
 use super::messages::Messages;
 
-/// Makes `calls` calls on the messages in turn, after the last the first again.
+/// Makes `calls` calls on the messages in turn, starting over after the last message.
 pub(crate) type Run<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<(), String> + 'a>;
 
-/// Another benchmark of the same function: throughput in 10^6 bytes per second by length, in one run.
+/// Another benchmark of the same function; one run returns throughputs in 10^6 bytes per second by length.
 pub(crate) type Beside<'a> = Box<dyn Fn() -> Result<Vec<(usize, f64)>, String> + 'a>;
 
-/// Provider of Kiln's own.
+/// Provider name of Kiln's own implementations.
 pub(crate) const KILN: &str = "kiln";
 
-/// One of those compared.
+/// An implementation that is compared with others.
 pub(crate) struct Candidate<'a> {
-    /// Driver name, or what the peer calls it, or a function's symbol.
+    /// Driver name, the library's name for it, or a function's symbol.
     pub name: Cow<'static, str>,
-    /// `kiln`, or the peer or the tree with its version.
+    /// `kiln`, or the library or tree with its version.
     pub provider: String,
-    /// Its tier, where known: a peer chooses for itself.
+    /// Its tier, if known; libraries select their code themselves.
     pub tier: Option<Cow<'static, str>>,
-    /// How it is called.
+    /// The level at which it is called.
     pub level: Level,
-    /// Of a tree: the configuration it was built with.
+    /// For a tree: the configuration it was built with.
     pub config: Option<String>,
-    /// Lengths it takes.
+    /// Lengths that it accepts.
     pub takes: Takes,
-    /// Whether it works on several messages at a time, so that one alone would take longer.
+    /// Whether it processes several messages at a time, so that a single one would take longer.
     pub together: bool,
-    /// Bytes of its result, where they are not the algorithm's digest: a state, for a function that ends before that.
+    /// Size of its result in bytes if that is not the algorithm's digest but a state, for a function that does not
+    /// finish the hash.
     pub digest: Option<usize>,
-    /// Who has the answers for it, if not those who have them for all.
+    /// Source of its right answers, if it differs from that of the other candidates.
     pub judge: Option<Rc<Judge<'a>>>,
-    /// The calls.
+    /// Makes the calls.
     pub run: Run<'a>,
-    /// What else measures it.
+    /// Another benchmark that measures it.
     pub beside: Option<Beside<'a>>,
 }
 
 impl<'a> Candidate<'a> {
-    /// A function of Kiln's or a peer's that takes any length.
+    /// A candidate for a function of Kiln or a library that accepts any length.
     pub(crate) fn primitive(
         name: impl Into<Cow<'static, str>>,
         provider: impl Into<String>,
@@ -72,22 +73,22 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Who has the answers.
+/// A source of right answers.
 pub(crate) struct Judge<'a> {
-    /// As messages name it.
+    /// The name in messages for the user.
     pub name: String,
-    /// The calls.
+    /// Makes the calls.
     pub run: Run<'a>,
 }
 
-/// Which lengths somebody takes.
+/// The lengths that an implementation accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Takes {
-    /// The least.
+    /// Minimum length.
     pub least: usize,
-    /// The most.
+    /// Maximum length.
     pub most: usize,
-    /// All are multiples of this.
+    /// Every length must be a multiple of this.
     pub multiple: usize,
 }
 
@@ -102,7 +103,7 @@ impl Default for Takes {
 }
 
 impl Takes {
-    /// Whether it takes this one.
+    /// Whether this length is accepted.
     pub(crate) fn len(&self, len: usize) -> bool {
         (self.least..=self.most).contains(&len) && len % self.multiple.max(1) == 0
     }

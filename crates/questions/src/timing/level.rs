@@ -1,4 +1,4 @@
-//! At which level calls are made, and where their memory lies.
+//! The level of calls, and the memory layout of requests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,21 +6,21 @@ use std::str::FromStr;
 use kiln_question::{unknown, Error};
 use serde::{Deserialize, Serialize};
 
-/// At which level calls are made.
+/// The level of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// The function, in one FPU section with the calls around it.
+    /// The function, with one FPU section around many calls.
     #[default]
     Primitive,
-    /// A request through the crypto API, by driver name.
+    /// A request through the crypto API to a driver of this name.
     Api,
     /// A function that a kernel tree's library exports, which opens its own FPU sections.
     Library,
 }
 
 impl Level {
-    /// As rows and flags have it.
+    /// Its name in rows and flags.
     pub fn name(self) -> &'static str {
         match self {
             Level::Primitive => "primitive",
@@ -47,22 +47,22 @@ impl FromStr for Level {
     }
 }
 
-/// Where a request's memory lies.
+/// The memory layout of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// Many messages, one piece on either side, as a user stores them.
+    /// Many messages, each with one contiguous buffer for input and one for output, as users store them.
     #[default]
     Plain,
-    /// One request put again and again, in pages, as Linux's tcrypt has it: a cipher's begins behind the key's bytes in
-    /// the first page and is in place, an AEAD's associated data are a piece of their own.
+    /// A single request that is repeated, with its data in pages as in Linux's tcrypt. A cipher's data follows the
+    /// key's bytes in the first page and is processed in place; an AEAD's associated data is a separate piece.
     Tcrypt,
-    /// One message again and again, as the benchmarks of KUnit suites have it.
+    /// A single message that is repeated, as in the benchmarks of KUnit suites.
     Kunit,
 }
 
 impl Layout {
-    /// As rows and flags have it.
+    /// Its name in rows and flags.
     pub fn name(self) -> &'static str {
         match self {
             Layout::Plain => "plain",
@@ -71,7 +71,7 @@ impl Layout {
         }
     }
 
-    /// What most rows have, and so is not said.
+    /// Whether it is the default layout, which rows omit.
     pub(crate) fn is_plain(&self) -> bool {
         *self == Layout::Plain
     }

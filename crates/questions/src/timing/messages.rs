@@ -1,26 +1,26 @@
-//! What a candidate is called with: messages, IVs and room for the results, stored as a user stores them.
+//! The memory for calls: messages, IVs and room for the results, laid out as a user stores them.
 
 use kiln_kernel::cipher;
 use kiln_measure::SplitMix64;
 
 use super::shape::{Op, Shape};
 
-/// Distinct messages of a set, where they are short.
+/// Number of distinct messages in a set, if they are short.
 pub(super) const MESSAGES: usize = 256;
-/// Bytes of all messages of a set, where they are long.
+/// Total size of the messages in a set in bytes, if they are long.
 const BYTES: usize = 256 << 10;
-/// Fewest messages of a set, however long.
+/// Minimum number of messages in a set, however long they are.
 const FEWEST: usize = 8;
-/// Cache line.
+/// Size of a cache line in bytes.
 const LINE: usize = 64;
-/// Page; also the distance at which processors mistake a store for a load's.
+/// Size of a page in bytes; also the distance at which processors mistake a load for one that depends on a store.
 pub(super) const PAGE: usize = 4096;
-/// What the space between results holds, to see whether it was written to.
+/// Content of the space between results, which shows if anything was written there.
 const CANARY: u8 = 0xa5;
 /// IVs are stored in units of this many bytes.
 pub(crate) const IV_UNIT: usize = 16;
 
-/// Bytes whose first lies at a chosen place in its page.
+/// Bytes that begin at a chosen offset within a page.
 #[derive(Debug)]
 pub(super) struct Placed {
     memory: Vec<u8>,
@@ -48,21 +48,21 @@ impl Placed {
     }
 }
 
-/// Messages of one shape with their IVs, and where their results go (out of place).
+/// Messages of one shape with their IVs, and separate buffers for their results.
 ///
 /// Message i is at `i * src_stride`, its result at `i * dst_stride`; strides are odd numbers of cache lines, so that
 /// the messages spread over all sets of a cache. Destinations start half a page after sources, modulo a page: a load
-/// never lies a multiple of 4 KiB from a recent store, which some processors would take for a dependency. The same
-/// for all candidates.
+/// is never a multiple of 4 KiB away from a recent store, which some processors would treat as a dependency. This is
+/// the same for all candidates.
 #[derive(Debug)]
 pub(crate) struct Messages {
-    /// What each looks like, and what is to be done with it.
+    /// The shape and operation of each message.
     pub shape: Shape,
-    /// Each call's IV is the first bytes of the last one's result.
+    /// Whether each call's IV is the beginning of the previous call's result.
     pub chained: bool,
-    /// Bytes from one source to the next.
+    /// Distance between sources in bytes.
     pub src_stride: usize,
-    /// Bytes from one destination to the next.
+    /// Distance between destinations in bytes.
     pub dst_stride: usize,
     count: usize,
     ivs: Vec<[u8; IV_UNIT]>,
@@ -70,12 +70,12 @@ pub(crate) struct Messages {
     dst: Placed,
 }
 
-/// Where a result is not what it should be.
+/// The position of a wrong byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wrong {
-    /// Which message.
+    /// Index of the message.
     pub message: usize,
-    /// Which byte of its result; from the result's end on, of the space after it.
+    /// Index of the byte in the message's result; from the result's length on, in the space after it.
     pub byte: usize,
 }
 
@@ -83,19 +83,19 @@ fn stride(len: usize) -> usize {
     (len.div_ceil(LINE) | 1) * LINE
 }
 
-/// Units of one IV; one even where there is none, so that every message has an entry.
+/// Number of units for one IV; at least one, so that every message has an entry even without IVs.
 fn iv_units(iv: usize) -> usize {
     iv.div_ceil(IV_UNIT).max(1)
 }
 
 impl Messages {
-    /// Random ones.
+    /// Makes random messages.
     pub(crate) fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
         let count = (BYTES / shape.len.max(1)).clamp(FEWEST, MESSAGES);
         Messages::so_many(count, shape, chained, rng)
     }
 
-    /// So many random ones.
+    /// Makes this many random messages.
     pub(crate) fn so_many(
         count: usize,
         shape: Shape,
@@ -119,7 +119,7 @@ impl Messages {
         }
     }
 
-    /// The same messages in memory of their own, nothing in the results.
+    /// A copy of the messages in other memory, without results.
     pub(crate) fn afresh(&self) -> Messages {
         let mut src = Placed::new(self.src.len, 0, 0);
         src.bytes_mut().copy_from_slice(self.src.bytes());
@@ -131,22 +131,21 @@ impl Messages {
         }
     }
 
-    /// How many.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Units of [`IV_UNIT`] bytes from one IV to the next.
+    /// Distance between IVs in units of [`IV_UNIT`] bytes.
     pub(crate) fn iv_units(&self) -> usize {
         iv_units(self.shape.iv)
     }
 
-    /// IVs, sources, destinations.
+    /// IVs, sources and destinations.
     pub(crate) fn parts(&mut self) -> (&[[u8; IV_UNIT]], &[u8], &mut [u8]) {
         (&self.ivs, self.src.bytes(), self.dst.bytes_mut())
     }
 
-    /// The IVs, to be made such as an algorithm takes.
+    /// The IVs, to be adapted to an algorithm.
     pub(crate) fn ivs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (units, len) = (self.iv_units(), self.shape.iv);
         self.ivs
@@ -154,7 +153,7 @@ impl Messages {
             .map(move |iv| &mut iv.as_flattened_mut()[..len])
     }
 
-    /// Source i, all of it, its IV and its result, to be changed.
+    /// Source, IV and result of message `i` for modification.
     pub(crate) fn one_mut(&mut self, i: usize) -> (&[u8], &mut [u8]) {
         let units = self.iv_units();
         let at = i * self.src_stride;
@@ -164,23 +163,23 @@ impl Messages {
         )
     }
 
-    /// Source i, all of it.
+    /// The whole source of message `i`.
     pub(crate) fn source(&self, i: usize) -> &[u8] {
         &self.src.bytes()[i * self.src_stride..][..self.shape.src()]
     }
 
-    /// Result i, all of it.
+    /// The whole result of message `i`.
     pub(crate) fn result(&self, i: usize) -> &[u8] {
         let at = i * self.dst_stride;
         &self.dst.bytes()[at..at + self.shape.dst()]
     }
 
-    /// Forgets the results.
+    /// Clears the results.
     pub(crate) fn wipe(&mut self) {
         self.dst.bytes_mut().fill(CANARY);
     }
 
-    /// Whether the first `calls` results are those of `right`, and nothing was written between them.
+    /// Checks that the first `calls` results equal those of `right`, and that nothing was written between them.
     pub(crate) fn compare(&self, right: &Messages, calls: u64) -> Result<(), Wrong> {
         let calls = usize::try_from(calls).unwrap_or(usize::MAX);
         let (got, want) = (self.dst.bytes(), right.dst.bytes());
@@ -200,7 +199,7 @@ impl Messages {
     }
 }
 
-/// `kernel/`'s word for the operation.
+/// The corresponding operation of `kernel/`.
 pub(super) fn cipher_op(op: Op) -> cipher::Op {
     match op {
         Op::Decrypt => cipher::Op::Decrypt,
@@ -208,7 +207,7 @@ pub(super) fn cipher_op(op: Op) -> cipher::Op {
     }
 }
 
-/// Messages as `kernel/` takes them; `iv_room` is resized to be as long as the IVs.
+/// Messages in the form that `kernel/` accepts; `iv_room` is resized to the length of the IVs.
 pub(super) fn cipher_messages<'a>(
     op: Op,
     iv_room: &'a mut Vec<u8>,

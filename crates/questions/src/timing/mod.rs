@@ -1,5 +1,5 @@
-//! What several questions time: Kiln's implementations, libraries and kernel trees, all on the same messages, with answers
-//! checked before and after.
+//! Timing shared by several questions: Kiln's implementations, libraries and kernel trees process the same messages,
+//! and their answers are checked before and after.
 //!
 //! | file | contents |
 //! |---|---|

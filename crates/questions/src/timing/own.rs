@@ -15,13 +15,13 @@ use super::requests;
 use super::shape::{Kind, Op};
 use super::source::{bits_of_key, Choice, Source, Spec, Work};
 
-/// All of `kernel/`: its functions, or the drivers that its crypto API has of them.
+/// All implementations of `kernel/`: as functions, or as drivers of its crypto API.
 pub(crate) enum Own {
-    /// Called directly.
+    /// Functions, called directly.
     Functions,
-    /// Asked by requests, with memory laid out so.
+    /// Drivers, called by requests with this memory layout.
     Requests(Layout),
-    /// Those requests that libraries' calls are compared with, beside the functions.
+    /// The functions, and the requests with which libraries' calls are compared.
     Calls,
 }
 
@@ -48,9 +48,9 @@ impl Own {
     }
 }
 
-/// Bytes of associated data, as in IPsec and in tcrypt.
+/// Size of the associated data in bytes, as in IPsec and in tcrypt.
 const AAD: usize = 16;
-/// Bytes of the keys of what takes any key.
+/// Key lengths in bytes for algorithms that accept any length.
 const ANY_KEY: [usize; 5] = [16, 20, 32, 48, 64];
 
 impl Source for Own {
@@ -69,7 +69,7 @@ impl Source for Own {
         match self {
             Own::Functions => names.chain(many).collect(),
             Own::Requests(_) => names.collect(),
-            // As many as will be measured.
+            // The number of requests that will be measured.
             Own::Calls => names.rev().take(2).collect(),
         }
     }
@@ -104,7 +104,7 @@ impl Source for Own {
             );
             return Ok(Vec::new());
         }
-        // Who asks the crypto API for an algorithm gets the best.
+        // A request for an algorithm gets its best driver.
         let impls = match (self, choice.impls.is_empty()) {
             (Own::Requests(_), true) => vec![alg.best()],
             (Own::Calls, true) => called(alg),
@@ -140,12 +140,12 @@ impl Source for Own {
     }
 }
 
-/// The algorithm, unless it is asked for in a shape that others have.
+/// The algorithm, unless it was requested in a form that only other sources have.
 fn named(work: &Work) -> Option<Algorithm> {
     Algorithm::named(&work.spec.name).filter(|alg| spec(*alg).prefix == work.spec.prefix)
 }
 
-/// An algorithm as `kernel/` has it.
+/// The description of an algorithm of `kernel/`.
 pub(super) fn spec(alg: Algorithm) -> Spec {
     let imp = alg.any();
     let kind = match imp.kind() {
@@ -174,7 +174,7 @@ pub(super) fn spec(alg: Algorithm) -> Spec {
     }
 }
 
-/// Sizes of its keys as rows have them.
+/// The key sizes as rows give them.
 fn key_bits(alg: Algorithm) -> Vec<u32> {
     let mut sizes = alg.any().key_sizes();
     if sizes.is_empty() {
@@ -195,7 +195,7 @@ fn context(imp: Impl, work: &Work) -> Result<Rc<Context>, Error> {
         .map_err(|e| Error::Failed(format!("{}: a key of {} bytes", imp.driver(), e.0)))
 }
 
-/// The best driver, and if that uses 512-bit vectors, the best of those that do not.
+/// The best driver; if that uses 512-bit vectors, also the best without them.
 fn called(alg: Algorithm) -> Vec<Impl> {
     let best = alg.best();
     let narrow = |i: &Impl| i.tier().usable() && i.tier().bits() < 512;
@@ -206,12 +206,12 @@ fn called(alg: Algorithm) -> Vec<Impl> {
     all
 }
 
-/// What an implementation's function for many messages is called.
+/// Name of an implementation's function for many messages.
 fn many_name(imp: Impl) -> String {
     format!("{}-many", imp.driver())
 }
 
-/// That function as a candidate, if it has one and it is for this.
+/// That function as a candidate, if the implementation has one for this work.
 fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'static>>, Error> {
     let wanted = choice.wants(&many_name(imp), Level::Primitive) && !choice.latency;
     let has = imp.lanes().is_some() && imp.tier().usable() && work.op == Op::Encrypt;
@@ -226,13 +226,14 @@ fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'stat
     }))
 }
 
-/// The calls of an implementation, in one FPU section; of a queue of messages each, if it is to do `many`.
+/// The calls of an implementation within one FPU section; if `many`, each with a queue of messages.
 pub(super) fn run_impl(imp: Impl, ctx: Rc<Context>, op: Op, many: bool) -> Run<'static> {
     let work = RefCell::new(Vec::new());
     Box::new(move |messages: &mut Messages, calls| {
         let (shape, chained) = (messages.shape, messages.chained);
         let mut work = work.borrow_mut();
-        // ESP's IV is the end of what a request calls associated data, and is not authenticated (RFC 4106, 5).
+        // In ESP, the IV is the end of what a request counts as associated data, but it is not authenticated (RFC
+        // 4106, 5).
         let aad_len = match imp.alg().starts_with("rfc4106(") {
             true => shape.prefix.saturating_sub(shape.iv),
             false => shape.prefix,

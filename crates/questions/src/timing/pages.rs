@@ -1,15 +1,15 @@
-//! One message's memory as Linux's tcrypt lays it out: pages, each a piece of a request.
+//! The memory of a message as in Linux's tcrypt: pages, each of which is a piece of a request.
 
 use std::ops::Range;
 
 use super::messages::{Messages, Placed, PAGE};
 use super::shape::{Kind, Shape};
 
-/// Room for one request's message and answer.
+/// Memory for one request's message and answer.
 ///
-/// A cipher's text begins behind the key's bytes in its first page and is encrypted in place, so that a page of it
-/// straddles two. An AEAD's associated data are a piece of their own on both sides, text and answer begin at a page
-/// each. A hash's message is pages.
+/// A cipher's text follows the key's bytes in its first page and is encrypted in place, so that a page of text spans
+/// two pages of memory. An AEAD's associated data is a separate piece on both sides; its text and its answer each
+/// begin at a page. A hash's message consists of whole pages.
 pub(super) struct Pages {
     shape: Shape,
     memory: Placed,
@@ -18,7 +18,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// For messages of this shape under a key of so many bytes.
+    /// Memory for messages of this shape with a key of this length.
     pub(super) fn new(shape: Shape, key: usize) -> Pages {
         let assoc = match shape.kind {
             Kind::Aead => shape.prefix,
@@ -55,7 +55,7 @@ impl Pages {
         }
     }
 
-    /// What they are for.
+    /// The shape of the messages.
     pub(super) fn shape(&self) -> Shape {
         self.shape
     }
@@ -65,18 +65,18 @@ impl Pages {
         self.src == self.dst
     }
 
-    /// Both sides of the request.
+    /// Source and destination pieces of the request.
     pub(super) fn pieces(&mut self) -> (Vec<Piece>, Vec<Piece>) {
         let first = self.memory.bytes_mut().as_mut_ptr();
         let all = |ranges: &[Range<usize>]| {
-            // SAFETY: every range lies in the memory.
+            // SAFETY: every range is within the memory.
             let piece = |r: &Range<usize>| (unsafe { first.add(r.start) }, r.len());
             ranges.iter().map(piece).collect()
         };
         (all(&self.src), all(&self.dst))
     }
 
-    /// Takes over the first message.
+    /// Copies the first message into the pages.
     pub(super) fn fill(&mut self, messages: &Messages) {
         let mut from = messages.source(0);
         for piece in &self.src {
@@ -86,7 +86,7 @@ impl Pages {
         }
     }
 
-    /// Gives the answer back.
+    /// Copies the answer back.
     pub(super) fn answer(&self, messages: &mut Messages) {
         let mut at = 0;
         let to = messages.parts().2;
@@ -97,10 +97,10 @@ impl Pages {
     }
 }
 
-/// An address, and bytes from there on.
+/// An address and a length in bytes.
 pub(super) type Piece = (*mut u8, usize);
 
-/// `len` bytes from `at` on, page by page; at least one piece.
+/// The ranges of `len` bytes from `at` on, page by page; at least one.
 fn in_pages(at: usize, len: usize) -> Vec<Range<usize>> {
     let (mut at, end) = (at, at + len);
     let mut pieces = Vec::new();

@@ -1,4 +1,4 @@
-//! Kiln's own implementations asked through Kiln's crypto API.
+//! Kiln's own implementations, called through Kiln's crypto API.
 
 use std::cell::RefCell;
 
@@ -46,7 +46,8 @@ fn lens(shape: Shape) -> Lens {
     }
 }
 
-/// What went wrong; nothing may be put off, for what was timed would not be the driver.
+/// Converts errors to text. A request deferred to cryptd is an error too, because another driver would have been
+/// timed.
 fn told(answer: Result<u64, Errno>, calls: u64) -> Result<(), String> {
     match answer {
         Ok(0) => Ok(()),
@@ -55,7 +56,7 @@ fn told(answer: Result<u64, Errno>, calls: u64) -> Result<(), String> {
     }
 }
 
-/// A request for each message, made afresh.
+/// Makes a new request for each message.
 fn each(driver: Driver, op: Op) -> Run<'static> {
     let state = RefCell::new((driver, Vec::new()));
     Box::new(move |messages: &mut Messages, calls| {
@@ -65,14 +66,14 @@ fn each(driver: Driver, op: Op) -> Run<'static> {
     })
 }
 
-/// What is asked again and again: the driver, its memory, an IV.
+/// State of a repeated request: the driver, its memory, an IV.
 struct Repeated {
     driver: Driver,
     pages: Option<Pages>,
     iv: Vec<u8>,
 }
 
-/// One request over pages. In place, the answer of the first call is the one that is looked at.
+/// Repeats one request over pages. If it works in place, the first call's answer is the one to check.
 fn again(driver: Driver, op: Op, key: usize) -> Run<'static> {
     let state = RefCell::new(Repeated {
         driver,
@@ -108,8 +109,8 @@ fn again(driver: Driver, op: Op, key: usize) -> Run<'static> {
                 digest,
                 lens: lens(shape),
             };
-            // SAFETY: the pieces lie in `pages` one behind the other; the two lists are one, or have only the
-            // associated data in common, at the same place and not written.
+            // SAFETY: the pieces are in `pages`, one after the other; the two lists are the same, or share only the
+            // associated data, which is at the same place and not written.
             told(unsafe { driver.repeat(&mut request, calls) }, calls)?;
             if calls == first {
                 pages.answer(messages);

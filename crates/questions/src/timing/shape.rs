@@ -1,4 +1,4 @@
-//! What one call takes and gives: its kind, its operation, and how many bytes of what.
+//! The shape of a call: its kind, its operation, and the sizes of its inputs and outputs.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use kiln_question::{unknown, Error};
 /// Kinds of algorithms that can be timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// A cipher: as many bytes out as in.
+    /// A cipher, with output as long as its input.
     Skcipher,
     /// A cipher with associated data and a tag.
     Aead,
-    /// A hash, a MAC or a checksum: a digest of fixed size.
+    /// A hash, a MAC or a checksum, with a digest of fixed size.
     Hash,
-    /// A key agreement: a secret of fixed size.
+    /// A key agreement, with a secret of fixed size.
     Kpp,
-    /// The parities of a RAID's disks: half as many bytes out as in.
+    /// The parities of a RAID's disks, with output half as long as the input.
     Parity,
 }
 
 impl Kind {
-    /// The operations it has, the usual one first.
+    /// Its operations, the default first.
     pub(crate) fn ops(self) -> &'static [Op] {
         match self {
             Kind::Skcipher | Kind::Aead => &[Op::Encrypt, Op::Decrypt],
@@ -30,21 +30,21 @@ impl Kind {
     }
 }
 
-/// What is done with a message.
+/// An operation on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Plaintext in, ciphertext out.
+    /// Plaintext to ciphertext.
     Encrypt,
-    /// The inverse.
+    /// Ciphertext to plaintext.
     Decrypt,
-    /// Message in, digest out.
+    /// Message to digest.
     Digest,
-    /// Public value in, secret out.
+    /// Public value to secret.
     Derive,
 }
 
 impl Op {
-    /// As rows and flags have it.
+    /// Its name in rows and flags.
     pub fn name(self) -> &'static str {
         match self {
             Op::Encrypt => "encrypt",
@@ -54,7 +54,7 @@ impl Op {
         }
     }
 
-    /// The operation of this name.
+    /// Parses the name of an operation.
     pub fn parse(name: &str) -> Result<Op, Error> {
         let all = [Op::Encrypt, Op::Decrypt, Op::Digest, Op::Derive];
         all.into_iter()
@@ -69,27 +69,25 @@ impl fmt::Display for Op {
     }
 }
 
-/// One call's bytes.
+/// The sizes of one call's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
-    /// What it is.
     pub kind: Kind,
-    /// What is done.
     pub op: Op,
-    /// Bytes of the message: what a row's length is.
+    /// Message length in bytes, which is `len` in rows.
     pub len: usize,
-    /// Bytes of an IV; 0 if there is none.
+    /// Length of the IV in bytes; 0 if there is none.
     pub iv: usize,
-    /// Bytes before the message in the source: an AEAD's associated data, a MAC's key of one time.
+    /// Bytes before the message in the source: an AEAD's associated data, or a MAC's one-time key.
     pub prefix: usize,
-    /// Bytes of an AEAD's tag, behind the ciphertext.
+    /// Length in bytes of an AEAD's tag, which follows the ciphertext.
     pub tag: usize,
-    /// Bytes of a digest or a secret.
+    /// Length of a digest or a secret in bytes.
     pub digest: usize,
 }
 
 impl Shape {
-    /// A cipher's message.
+    /// The shape of a cipher's message.
     #[cfg(test)]
     pub(crate) fn skcipher(op: Op, len: usize, iv: usize) -> Shape {
         Shape {
@@ -103,7 +101,7 @@ impl Shape {
         }
     }
 
-    /// Bytes of the source.
+    /// Length of the source in bytes.
     pub(crate) fn src(&self) -> usize {
         let tag = match (self.kind, self.op) {
             (Kind::Aead, Op::Decrypt) => self.tag,
@@ -112,7 +110,8 @@ impl Shape {
         self.prefix + self.len + tag
     }
 
-    /// Bytes of the destination. An AEAD's begins with room for the associated data, which need not be written.
+    /// Length of the destination in bytes. An AEAD's begins with room for the associated data, which need not be
+    /// written.
     pub(crate) fn dst(&self) -> usize {
         match (self.kind, self.op) {
             (Kind::Skcipher, _) => self.len,
@@ -123,7 +122,7 @@ impl Shape {
         }
     }
 
-    /// Bytes at the start of the destination that say nothing.
+    /// Number of bytes at the start of the destination whose content is unspecified.
     pub(crate) fn unsaid(&self) -> usize {
         match self.kind {
             Kind::Aead => self.prefix,
@@ -131,7 +130,7 @@ impl Shape {
         }
     }
 
-    /// Whether calls can depend on each other by their IVs: each IV the first bytes of the last result.
+    /// Whether calls can be chained by their IVs: each IV is the beginning of the previous result.
     pub(crate) fn chains(&self) -> bool {
         self.kind == Kind::Skcipher && self.iv > 0 && self.len >= self.iv
     }

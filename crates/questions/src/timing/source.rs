@@ -1,4 +1,4 @@
-//! Where candidates come from: Kiln's own implementations, other libraries, a kernel tree.
+//! Sources of candidates: Kiln's own implementations, other libraries, a kernel tree.
 
 use std::borrow::Cow;
 
@@ -9,31 +9,30 @@ use super::candidate::{Candidate, Judge, Takes};
 use super::level::Level;
 use super::shape::{Kind, Op, Shape};
 
-/// An algorithm as it is timed.
+/// The description of an algorithm for timing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
-    /// The kernel's name.
+    /// Its name in the kernel.
     pub name: Cow<'static, str>,
-    /// What it is.
     pub kind: Kind,
-    /// Sizes of its key, in bits as rows have them, ascending; a single 0 if it has none.
+    /// Key sizes in bits as in rows, ascending; a single 0 if it takes no key.
     pub key_bits: Vec<u32>,
-    /// Bytes of an IV.
+    /// Length of an IV in bytes.
     pub iv: usize,
     /// Bytes before the message: see [`Shape`].
     pub prefix: usize,
-    /// Bytes of a tag.
+    /// Length of a tag in bytes.
     pub tag: usize,
-    /// Bytes of a digest.
+    /// Length of a digest in bytes.
     pub digest: usize,
-    /// Lengths it takes.
+    /// Lengths that it accepts.
     pub takes: Takes,
-    /// Lengths that are measured in addition to the usual ones, for functions that take few lengths.
+    /// Lengths measured in addition to the default ones, for functions that accept only few lengths.
     pub more: Vec<usize>,
 }
 
 impl Spec {
-    /// What one call looks like.
+    /// The shape of one call.
     pub(crate) fn shape(&self, op: Op, len: usize) -> Shape {
         Shape {
             kind: self.kind,
@@ -46,7 +45,7 @@ impl Spec {
         }
     }
 
-    /// Whether both take and give the same bytes.
+    /// Whether both have the same inputs and outputs.
     pub(crate) fn is_like(&self, other: &Spec) -> bool {
         let keyed = |s: &Spec| s.key_bits != [0];
         keyed(self) == keyed(other)
@@ -54,12 +53,12 @@ impl Spec {
                 == (other.kind, other.iv, other.prefix, other.tag, other.digest)
     }
 
-    /// Bytes of a whole key of this size: [`key_bytes`].
+    /// Length in bytes of a whole key of this size: [`key_bytes`].
     pub(crate) fn key_bytes(&self, bits: u32) -> usize {
         key_bytes(&self.name, bits)
     }
 
-    /// The size of key that is measured when nobody asks for another: 256 bits, or the largest there is.
+    /// The default key size: 256 bits, or the largest available.
     pub(crate) fn usual_key(&self) -> u32 {
         match self.key_bits.contains(&256) {
             true => 256,
@@ -67,13 +66,14 @@ impl Spec {
         }
     }
 
-    /// What a table may be headed with: `AES-256-XTS` or `sha256`.
+    /// The heading of a table: `AES-256-XTS` or `sha256`.
     pub(crate) fn title(&self, key_bits: u32) -> String {
         title(&self.name, key_bits)
     }
 }
 
-/// Bytes of a whole key, for a cipher's key of `bits`: XTS takes two of them, LRW a block more, and some AEADs a salt.
+/// Length in bytes of a whole key, for a cipher key of `bits` bits: XTS takes two of them, LRW an additional block,
+/// and some AEADs a salt.
 pub(super) fn key_bytes(alg: &str, bits: u32) -> usize {
     let cipher = bits as usize / 8;
     let template = alg.trim_start_matches("__");
@@ -88,13 +88,13 @@ pub(super) fn key_bytes(alg: &str, bits: u32) -> usize {
     }
 }
 
-/// The inverse: bits of the cipher's key, for a whole key of so many bytes.
+/// The inverse: size of the cipher's key in bits, for a whole key of this length.
 pub(super) fn bits_of_key(alg: &str, bytes: usize) -> Option<u32> {
     let bits = (1..=bytes as u32).map(|n| 8 * n);
     bits.into_iter().find(|&bits| key_bytes(alg, bits) == bytes)
 }
 
-/// `AES-256-XTS`, `AES-256, cbc(aes)` or `sha256`.
+/// A title such as `AES-256-XTS`, `AES-256, cbc(aes)` or `sha256`.
 pub(super) fn title(alg: &str, key_bits: u32) -> String {
     match (alg, key_bits) {
         ("xts(aes)", bits) => format!("AES-{bits}-XTS"),
@@ -103,30 +103,28 @@ pub(super) fn title(alg: &str, key_bits: u32) -> String {
     }
 }
 
-/// What all candidates of a table do.
+/// The work that all candidates of a table do.
 pub(crate) struct Work {
-    /// The algorithm.
     pub spec: Spec,
-    /// The operation.
     pub op: Op,
-    /// Bits of the key.
+    /// Size of the cipher's key in bits.
     pub key_bits: u32,
     /// The whole key.
     pub key: Zeroizing<Vec<u8>>,
 }
 
 impl Work {
-    /// What one call looks like.
+    /// The shape of one call.
     pub(crate) fn shape(&self, len: usize) -> Shape {
         self.spec.shape(self.op, len)
     }
 
-    /// For notes.
+    /// A description for notes.
     pub(crate) fn what(&self, len: usize) -> String {
         format!("{} {}, {len} B", self.spec.title(self.key_bits), self.op)
     }
 
-    /// The same with another operation.
+    /// The same work with another operation.
     pub(crate) fn with_op(&self, op: Op) -> Work {
         Work {
             spec: self.spec.clone(),
@@ -137,19 +135,19 @@ impl Work {
     }
 }
 
-/// Which candidates are wanted.
+/// A selection of candidates.
 #[derive(Clone, Copy)]
 pub(crate) struct Choice<'a> {
-    /// Names; all if empty.
+    /// Names; if empty, all.
     pub impls: &'a [String],
-    /// At this level; at all if none.
+    /// The level; if `None`, all.
     pub level: Option<Level>,
-    /// Each call's IV is the last call's result.
+    /// Whether each call's IV is the previous call's result.
     pub latency: bool,
 }
 
 impl Choice<'_> {
-    /// Whether this one is.
+    /// Whether this candidate is selected.
     pub(crate) fn wants(&self, name: &str, level: Level) -> bool {
         let named = self.impls.is_empty() || self.impls.iter().any(|n| n == name);
         named && self.level.is_none_or(|l| l == level)
@@ -158,18 +156,18 @@ impl Choice<'_> {
 
 /// A source of candidates.
 pub(crate) trait Source {
-    /// Algorithms it has.
+    /// The algorithms that it supports.
     fn algorithms(&self) -> Vec<Spec>;
 
-    /// Names of its candidates for an algorithm with the levels they are called at, whether or not they run here.
+    /// Names of its candidates for an algorithm, with their levels, including those that cannot run here.
     fn names(&self, alg: &str) -> Vec<(String, Level)>;
 
-    /// Refuses a name that is there but cannot run here.
+    /// Fails for a name that exists but cannot run here.
     fn usable(&self, _alg: &str, _name: &str) -> Result<(), Error> {
         Ok(())
     }
 
-    /// The candidates wanted; notes say who is absent and why.
+    /// The selected candidates. `notes` receives which ones are missing, and why.
     fn candidates(
         &self,
         work: &Work,
@@ -177,7 +175,7 @@ pub(crate) trait Source {
         notes: &mut Vec<String>,
     ) -> Result<Vec<Candidate<'_>>, Error>;
 
-    /// Who has the answers; nobody, for a source that is only judged.
+    /// The source of right answers; `None` if this source only supplies candidates.
     fn judge(&self, work: &Work) -> Result<Option<Judge<'_>>, Error>;
 }
 

@@ -1,4 +1,4 @@
-//! ipsec-mb's jobs: what their keys are made of, how they are filled in, and the calls of them.
+//! Jobs of ipsec-mb: how their keys are prepared, how they are filled in, and how they are submitted.
 
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -10,7 +10,7 @@ use crate::peer::interface::Peer;
 use crate::timing::{Messages, Op, Run, Shape, Work};
 
 impl IpsecMb {
-    /// Jobs, which are submitted until there are no more messages and then flushed.
+    /// Submits a job for each message, then flushes.
     pub(super) fn jobs(&self, work: &Work) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
@@ -25,13 +25,13 @@ impl IpsecMb {
         let aead = work.spec.tag > 0;
         let open = aead && work.op == Op::Decrypt;
         Ok(Box::new(move |m: &mut Messages, calls| {
-            // The whole manager: a closure would keep a copy of its address alone.
+            // Capture the whole manager; otherwise the closure would only capture its address.
             let (_, manager, shape) = (&keys, &manager, m.shape);
             let at = manager.at;
             let mut made = [[0u8; 16]; 256];
             let mut turn = 0;
             let mut right = true;
-            // What comes back is done, and of an AEAD its tag compared by whoever submitted it.
+            // A job that comes back is complete; for an AEAD, the submitter compares the tag.
             let mut done = |job: *mut Job| {
                 if job.is_null() {
                     return;
@@ -78,10 +78,10 @@ impl IpsecMb {
     }
 }
 
-/// Fills in where a job's message is.
+/// Fills in the pointers to a job's message.
 ///
 /// # Safety
-/// `call` is of this shape.
+/// `call` has this shape.
 #[inline(always)]
 unsafe fn place(job: &mut Job, call: &Call, shape: &Shape) {
     job.src = call.src;
@@ -110,7 +110,7 @@ unsafe fn place(job: &mut Job, call: &Call, shape: &Shape) {
     }
 }
 
-/// What the keys of jobs are made of; kept as long as they are used.
+/// The key material of jobs, kept as long as they use it.
 struct Keys {
     enc: Memory,
     dec: Memory,
@@ -174,7 +174,7 @@ impl Keys {
     }
 }
 
-/// What all jobs of a work have in common.
+/// The fields that all jobs of a work share.
 fn template(work: &Work, keys: &Keys) -> Result<Job, String> {
     let encrypt = work.op != Op::Decrypt;
     let mut job = Job {
@@ -196,7 +196,7 @@ fn template(work: &Work, keys: &Keys) -> Result<Job, String> {
         cipher_mode: CIPHER_NULL,
         direction: if encrypt { DIR_ENCRYPT } else { DIR_DECRYPT },
         hash_alg: AUTH_NULL,
-        // The library wants the hash of ciphertext after encryption and before decryption.
+        // The hash covers the ciphertext, so it follows encryption and precedes decryption.
         chain_order: if encrypt {
             ORDER_CIPHER_HASH
         } else {
@@ -224,7 +224,7 @@ fn template(work: &Work, keys: &Keys) -> Result<Job, String> {
         "ccm(aes)" => {
             job.cipher_mode = CIPHER_CCM;
             job.hash_alg = AUTH_AES_CCM;
-            // A counter mode: there is one direction of AES. CCM's MAC is of the plaintext.
+            // Counter modes use AES in one direction only. CCM's MAC covers the plaintext.
             job.dec_keys = job.enc_keys;
             job.iv_len = ccm_nonce(&work.shape(16)) as u64;
             job.chain_order = if encrypt {

@@ -1,5 +1,5 @@
-//! What a program sees of ipsec-mb's manager and of its jobs, as intel-ipsec-mb.h of version 1.3 declares them. A test
-//! holds it to the header where that is installed, and every manager is looked at before it is used.
+//! Layout of ipsec-mb's manager and of its jobs, as declared in intel-ipsec-mb.h of version 1.3. A test compares it
+//! with the header if that is installed, and every manager is checked before it is used.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -37,7 +37,7 @@ pub(super) const SHA512_ONE_BLOCK: usize = 192;
 pub(super) const SHA1: usize = 208;
 pub(super) const SHA256: usize = 224;
 pub(super) const SHA512: usize = 240;
-/// Of 128, 192 and 256 bits, one after the other.
+/// Functions for 128, 192 and 256 bits, one after the other.
 pub(super) const GCM_ENC: usize = 256;
 pub(super) const GCM_DEC: usize = 280;
 pub(super) const GCM_PRE: usize = 448;
@@ -48,7 +48,7 @@ pub(super) const GHASH_PRE: usize = 816;
 /// Room for `struct gcm_key_data` (1008 bytes) and `struct gcm_context_data` (88).
 pub(super) const GCM_KEY: usize = 2048;
 pub(super) const GCM_CTX: usize = 256;
-/// An expanded AES key has 15 round keys at most.
+/// An expanded AES key has at most 15 round keys.
 pub(super) const AES_KEY: usize = 256;
 
 // enum IMB_CIPHER_MODE, IMB_HASH_ALG, and others.
@@ -92,7 +92,7 @@ pub(super) struct Job {
     pub iv_len: u64,
     pub tag: *mut u8,
     pub tag_len: u64,
-    /// Of an AEAD: associated data and its length. Of a MAC: its keys.
+    /// For an AEAD: associated data and its length. For a MAC: its keys.
     pub u: [*const c_void; 3],
     pub status: c_uint,
     pub cipher_mode: c_uint,
@@ -114,7 +114,7 @@ mod tests {
     use std::mem::offset_of;
     use std::process::Command;
 
-    /// What a C compiler says of the header.
+    /// A C compiler confirms the layout with the header.
     #[test]
     fn as_the_header_has_it() {
         let dir = tempfile::tempdir().unwrap();
@@ -216,7 +216,7 @@ mod tests {
         };
         match build(&text) {
             Ok((true, _)) => {
-                // The control: one that is wrong is seen.
+                // Control: a wrong offset is detected.
                 let (good, _) = build(&(text + "SAME(offsetof(IMB_MGR, ghash), 0);\n")).unwrap();
                 assert!(!good);
             }

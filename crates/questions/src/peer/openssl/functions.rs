@@ -32,7 +32,7 @@ pub(super) struct Functions {
     pub ctrl: unsafe extern "C" fn(Ctx, c_int, c_int, *mut c_void) -> c_int,
     pub set_padding: unsafe extern "C" fn(Ctx, c_int) -> c_int,
     pub md_by_name: ByName,
-    /// Of 3.x.
+    /// Only in 3.x.
     pub md_fetch:
         Option<unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *const c_void>,
     pub md_ctx_new: unsafe extern "C" fn() -> Ctx,
@@ -40,9 +40,9 @@ pub(super) struct Functions {
     pub md_init: unsafe extern "C" fn(Ctx, *const c_void, *mut c_void) -> c_int,
     pub md_update: unsafe extern "C" fn(Ctx, *const c_void, usize) -> c_int,
     pub md_final: unsafe extern "C" fn(Ctx, *mut u8, *mut c_uint) -> c_int,
-    /// Of 3.x.
+    /// Only in 3.x.
     pub mac: Option<Mac>,
-    /// Last, so that it goes last.
+    /// The last field, so that the library is closed last.
     pub opened: Opened,
 }
 
@@ -76,7 +76,7 @@ impl Param {
         return_size: 0,
     };
 
-    /// A string. `OSSL_PARAM_UTF8_STRING` is 4, `OSSL_PARAM_UNMODIFIED` the largest size.
+    /// A string parameter. `OSSL_PARAM_UTF8_STRING` is 4, `OSSL_PARAM_UNMODIFIED` the largest size.
     pub(super) fn text(key: &CStr, value: &CStr) -> Param {
         Param {
             key: key.as_ptr(),
@@ -139,7 +139,7 @@ impl Mac {
     }
 }
 
-/// `3.0.17` of `OpenSSL 3.0.17 1 Jul 2025`.
+/// Extracts `3.0.17` from `OpenSSL 3.0.17 1 Jul 2025`.
 fn version(text: &CStr) -> String {
     let text = text.to_string_lossy();
     text.split_whitespace().nth(1).unwrap_or("?").to_string()

@@ -1,5 +1,6 @@
-//! Right answers that no code of the tree has a part in: Kiln's generic implementations, and plain arithmetic. Since 7.0 a
-//! tree's `-lib` drivers call the assembly that is to be judged, and some functions have results that no driver gives.
+//! Right answers that do not depend on the tree's code: from Kiln's generic implementations, and from plain
+//! arithmetic. They are needed because since 7.0 a tree's `-lib` drivers call the very assembly to be judged, and
+//! because no driver returns the results of some functions.
 
 use std::rc::Rc;
 
@@ -10,10 +11,11 @@ use super::crc::Crc;
 use crate::timing::candidate::{Judge, Run};
 use crate::timing::source::Work;
 
-/// The result of one message: its IV, what is before it and itself, and where the result goes.
+/// Computes the result of one message. Arguments: the IV, the source including the part before the message, and the
+/// destination.
 type Answer = Box<dyn Fn(&[u8], &[u8], &mut [u8]) -> Result<(), String>>;
 
-/// The judge that a row names, if it is one of these; `key` is the row's key as it is.
+/// The judge that a row names, if it is one of these; `key` is the row's unprepared key.
 pub(super) fn judge(
     row: &Primitive,
     work: &Work,
@@ -45,7 +47,7 @@ pub(super) fn judge(
     Some(answer.map(judge))
 }
 
-/// Answers message after message.
+/// Computes the answers message by message.
 fn for_each(answer: Answer) -> Run<'static> {
     Box::new(move |messages, calls| {
         let (shape, units) = (messages.shape, messages.iv_units());
@@ -82,11 +84,11 @@ fn digest(alg: &str, key: &[u8], message: &[u8], to: &mut [u8]) -> Result<(), St
         .map_err(|e| e.to_string())
 }
 
-/// The words of a hash's state after some data, as Linux and `kernel/` both store them first; none if `kernel/` does not
-/// have the hash.
+/// The words of a hash's state after some data, which both Linux and `kernel/` store first; `None` if `kernel/` does
+/// not have the hash.
 pub(super) fn state_after(alg: &str, data: &[u8]) -> Option<Vec<u8>> {
     let state = generic(alg)?.unkeyed_state(data)?;
-    // Eight words of at most 64 bits, zeros behind shorter ones; then come counters.
+    // Eight words of at most 64 bits, padded with zeros if shorter; counters follow.
     Some(state.get(..64)?.to_vec())
 }
 
@@ -100,8 +102,8 @@ fn state(row: &Primitive) -> Result<Answer, String> {
     }))
 }
 
-/// Bytes of the round keys that AES has room for, as `kernel/ciphers/aes/aes.h` and Linux's `struct crypto_aes_ctx` have
-/// them: those of encryption, then those of decryption.
+/// Bytes reserved for the round keys of AES in `kernel/ciphers/aes/aes.h` and in Linux's `struct crypto_aes_ctx`:
+/// those of encryption, then those of decryption.
 const ROUND_KEYS: usize = 240;
 
 /// The round keys of encryption, and those of the equivalent inverse cipher.
@@ -128,7 +130,7 @@ fn aes_expandkey() -> Answer {
     })
 }
 
-/// "Length-preserving encryption with HCTR2", 2: AES of the IV with each block's number, from 1, added to it.
+/// "Length-preserving encryption with HCTR2", section 2: AES of the IV with each block's number, from 1, added to it.
 fn xctr(key: &[u8]) -> Result<Answer, String> {
     let (imp, context) = keyed("ecb(aes)", key)?;
     let context = Rc::new(context);
@@ -148,7 +150,8 @@ fn xctr(key: &[u8]) -> Result<Answer, String> {
     }))
 }
 
-/// ChaCha's block without the addition at its end (draft-irtf-cfrg-xchacha, 2.2), by taking that away again.
+/// ChaCha's block function without the final addition (draft-irtf-cfrg-xchacha, 2.2), computed by subtracting it
+/// again.
 fn hchacha(key: &[u8]) -> Result<Answer, String> {
     let (imp, context) = keyed("chacha20", key)?;
     let context = Rc::new(context);
@@ -166,8 +169,8 @@ fn hchacha(key: &[u8]) -> Result<Answer, String> {
     }))
 }
 
-/// Adiantum's NH: of each 16 bytes two products of sums with the key, four passes with the key 16 bytes further each. Sums
-/// of 1024 bytes are added up, as `series.c` does.
+/// Adiantum's NH: for each 16 bytes, two products of sums with the key, in four passes, each with the key advanced by
+/// 16 bytes. Results of 1024 bytes each are added up, as in `series.c`.
 fn nh(key: &[u8]) -> Answer {
     let words = |bytes: &[u8]| -> Vec<u32> {
         let all = bytes.chunks_exact(4);
@@ -192,12 +195,12 @@ fn nh(key: &[u8]) -> Answer {
     })
 }
 
-/// The key of one time is before the message.
+/// The one-time key precedes the message.
 fn poly1305() -> Answer {
     Box::new(|_, message, to| digest("poly1305", &message[..32], &message[32..], to))
 }
 
-/// Each half of the message is one.
+/// Each half of the message is a message of its own.
 fn sha256_twice() -> Answer {
     Box::new(|_, message, to| {
         let halves = message.chunks(message.len() / 2).zip(to.chunks_mut(32));
@@ -215,10 +218,10 @@ fn checksum(crc: Crc, invert: u64) -> Answer {
     })
 }
 
-/// A key as the C callers of the tree's functions prepare it.
+/// Prepares a key like the C callers of the tree's functions.
 ///
 /// # Errors
-/// A way of preparing that this does not know.
+/// The preparation is unknown.
 pub(super) fn prepare(how: &str, key: &[u8]) -> Result<Vec<u8>, String> {
     let bytes = |key: &[u8]| <[u8; 16]>::try_from(key).map_err(|_| "a key that is not 16 bytes");
     match how {
@@ -228,7 +231,7 @@ pub(super) fn prepare(how: &str, key: &[u8]) -> Result<Vec<u8>, String> {
             let carry = (h >> 127) * (0xc2 << 120);
             Ok((h.rotate_left(1) ^ carry).to_le_bytes().to_vec())
         }
-        // Powers from the eighth to the first.
+        // Powers from the eighth down to the first.
         "polyval" => {
             let h = u128::from_le_bytes(bytes(key)?);
             let powers = std::iter::successors(Some(h), |p| Some(dot(*p, h)));
@@ -267,7 +270,8 @@ mod tests {
         to
     }
 
-    /// FIPS 197, A.1 and 5.3.5: the last round key, which is the first of decryption, and the key itself, which is the last.
+    /// FIPS 197, A.1 and 5.3.5: the last round key of encryption is the first of decryption, and the key itself is the
+    /// last.
     #[test]
     fn aes_keys_of_fips_197() {
         let key = hex("2b7e1516 28aed2a6 abf71588 09cf4f3c");
@@ -303,7 +307,7 @@ mod tests {
         assert_eq!(answer(poly1305(), &message, 16), want);
     }
 
-    /// RFC 8452, appendix A: GHASH of two blocks, by POLYVAL of what they are prepared to.
+    /// RFC 8452, appendix A: GHASH of two blocks, computed by POLYVAL of the converted blocks.
     #[test]
     fn ghash_and_polyval_of_their_rfc() {
         let le = |text| u128::from_le_bytes(hex(text).try_into().unwrap());
@@ -331,7 +335,7 @@ mod tests {
         assert!(prepare("poly1305", &[0; 16]).is_err() && prepare("ghash", &[0; 15]).is_err());
     }
 
-    /// SHA-256 of "abc" twice, FIPS 180-4's example; the state that a hash begins with.
+    /// SHA-256 of "abc" twice, from the example in FIPS 180-4; and a hash's initial state.
     #[test]
     fn digests_and_states() {
         let abc = hex("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

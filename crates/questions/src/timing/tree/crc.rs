@@ -1,15 +1,16 @@
-//! Cyclic redundancy checks of any polynomial, by one plain table: right answers for the functions of trees.
+//! Cyclic redundancy checks for any polynomial, with one plain table: right answers for functions of trees.
 
-/// A CRC by its polynomial.
+/// A CRC, given by its polynomial.
 pub(super) struct Crc {
-    /// Whether the lowest bit of a byte comes first.
+    /// Whether the lowest bit of a byte is processed first.
     lsb: bool,
     bits: u32,
     table: [u64; 256],
 }
 
 impl Crc {
-    /// `crc-lsb:` or `crc-msb:` and the polynomial in hex without its highest term, with as many digits as it has.
+    /// Parses `crc-lsb:` or `crc-msb:`, followed by the polynomial in hex without its highest term, with all its
+    /// digits.
     pub(super) fn parse(name: &str) -> Option<Crc> {
         let (order, polynomial) = name.strip_prefix("crc-")?.split_once(':')?;
         let lsb = match order {
@@ -39,7 +40,7 @@ impl Crc {
     }
 
     fn continue_from(&self, begin: u64, message: &[u8]) -> u64 {
-        // What a narrow CRC shifts out is not part of it.
+        // Discard the bits that a narrow CRC shifts out.
         let mask = u64::MAX >> (64 - self.bits);
         message.iter().fold(begin, |crc, &byte| match self.lsb {
             true => crc >> 8 ^ self.table[usize::from(crc as u8 ^ byte)],
@@ -50,8 +51,8 @@ impl Crc {
         })
     }
 
-    /// Of a message: begins with `invert`, and is inverted with it at the end. As many of its bytes as there is room for,
-    /// the lowest first.
+    /// The CRC of a message, which begins with `invert` and is inverted with it at the end. Stores as many of its
+    /// bytes as there is room for, the lowest first.
     pub(super) fn store(&self, invert: u64, message: &[u8], to: &mut [u8]) {
         let crc = self.continue_from(invert, message) ^ invert;
         to.copy_from_slice(&crc.to_le_bytes()[..to.len()]);
@@ -62,8 +63,7 @@ impl Crc {
 mod tests {
     use super::*;
 
-    /// The catalogue of CRCs' check values: those of "123456789". CRC-32 and CRC-16/T10-DIF, CRC-64/ECMA-182 and
-    /// CRC-64/NVME.
+    /// Check values of the CRC catalogue, for "123456789": CRC-32, CRC-16/T10-DIF, CRC-64/ECMA-182 and CRC-64/NVME.
     #[test]
     fn crcs_of_the_usual_nine_bytes() {
         for (name, invert, bytes, check) in [

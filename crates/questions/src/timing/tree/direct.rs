@@ -1,4 +1,5 @@
-//! A tree's functions called directly, as `tree/primitives` says; [`answers`] judges those that no driver can judge.
+//! Calls a tree's functions directly, as described in `tree/primitives`; [`answers`] judges those that no driver can
+//! judge.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,24 +18,24 @@ use crate::timing::own;
 use crate::timing::shape::Kind;
 use crate::timing::source::{Choice, Spec, Work};
 
-/// Bytes of a key that each message begins with. The library of a tree takes Poly1305's key apart from the message.
+/// Length in bytes of a key at the beginning of each message. A tree's library takes Poly1305's key separately.
 const KEY_IN_MESSAGE: usize = 32;
 
-/// What a function computes with; kept for as long as it is called.
+/// Keys and tables of a function, kept as long as it is called.
 struct Material {
-    /// Engines whose contexts hold the expanded keys.
+    /// Engines whose contexts contain the expanded keys.
     engines: Vec<Engine>,
     /// A constant of the tree.
     table: Option<Keys>,
-    /// A key as it is, or as it was prepared.
+    /// A key, either unchanged or prepared.
     raw: Vec<u8>,
-    /// A state to begin from, whole cache lines.
+    /// An initial state, in whole cache lines.
     start: Vec<u8>,
 }
 
 impl Tree {
-    /// Adds the algorithms of which the tree has functions and no drivers, and the longest messages of functions that take
-    /// short ones only.
+    /// Adds algorithms for which the tree has functions but no drivers, and the maximum message lengths of functions
+    /// that only accept short messages.
     pub(super) fn describe_functions(&self, specs: &mut Vec<Spec>) {
         let there = |p: &&Primitive| self.host.borrow().image.symbol(&p.symbol).is_some();
         for row in self.primitives.iter().filter(there) {
@@ -54,7 +55,7 @@ impl Tree {
         }
     }
 
-    /// The functions wanted that this tree and this CPU have.
+    /// The selected functions that exist in this tree and run on this CPU.
     pub(super) fn functions(
         &self,
         work: &Work,
@@ -81,7 +82,7 @@ impl Tree {
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, row.symbol)),
             }
         }
-        // Other versions have them.
+        // Other versions of the tree have them.
         if !absent.is_empty() {
             notes.push(format!("{} has no {}", self.provider, absent.join(", ")));
         }
@@ -121,7 +122,7 @@ impl Tree {
             }),
             (None, None) => None,
         };
-        // The state inside a hash is not its digest, even where both have the same size.
+        // A hash's internal state is not its digest, even if both have the same size.
         let whole = |bytes: &usize| *bytes == work.spec.digest && !row.from_state();
         Ok(Candidate {
             tier: Some(row.tier.clone().into()),
@@ -156,7 +157,7 @@ impl Tree {
         };
         if let Some(driver) = &row.key {
             let listed = self.find(driver).ok_or("no driver for its key")?;
-            // XTS: the first key is the cipher's, the second the tweak's.
+            // XTS: the first key is for the cipher, the second for the tweak.
             let keys: Vec<&[u8]> = match row.two_keys() {
                 true => work.key.chunks(work.key.len().div_ceil(2).max(1)).collect(),
                 false => vec![&work.key],
@@ -176,8 +177,8 @@ impl Tree {
             }
         }
         if row.from_state() {
-            // Any state will do where a function of the tree is the judge, which begins from the same. Counters, flags and
-            // buffers behind it are 0.
+            // If a function of the tree is the judge, any state will do, because the judge starts from the same one.
+            // Counters, flags and buffers after it are 0.
             let mut start = answers::state_after(&row.alg, &[]);
             let start = start.get_or_insert_with(|| self.key(row.state.unwrap_or(0)));
             let behind = match row.two_messages() || row.judge.is_some() {
@@ -191,7 +192,7 @@ impl Tree {
     }
 }
 
-/// An algorithm without a driver: as Kiln has it or, of what Kiln lacks, as its function gives it.
+/// The description of an algorithm without a driver: Kiln's if Kiln has it, otherwise derived from the function.
 fn spec(row: &Primitive) -> Option<Spec> {
     let own = Algorithm::named(&row.alg).filter(|_| !row.key_in_message());
     if let Some(alg) = own {
@@ -225,7 +226,7 @@ fn takes(row: &Primitive) -> Takes {
     }
 }
 
-/// Calls of a function.
+/// The calls of a function.
 fn direct(bound: Bound, row: Primitive, material: Rc<Material>, work: &Work) -> Run<'static> {
     let op = work.op;
     let iv_room = RefCell::new(Vec::new());
@@ -240,8 +241,8 @@ fn direct(bound: Bound, row: Primitive, material: Rc<Material>, work: &Work) -> 
             ([key], _) => Keys::in_contexts(&row, key, None),
             ([key, tweak, ..], _) => Keys::in_contexts(&row, key, Some(tweak)),
         };
-        // SAFETY: the keys are those that the table names for this function, and live in `material` or in the tree; the
-        // length is one that the table allows.
+        // SAFETY: the keys are those that the table names for this function, and live in `material` or in the tree;
+        // the length is one that the table allows.
         let ran = unsafe {
             let mut iv_room = iv_room.borrow_mut();
             let mut all = cipher_messages(op, &mut iv_room, messages);

@@ -1,6 +1,6 @@
-//! The name of the driver that is all generic C, for an algorithm's name.
+//! The name of the all-generic C driver for an algorithm's name.
 
-/// What to ask a tree for, the likeliest first. Later trees call a library's code `-lib`.
+/// Names to request from a tree, the likeliest first. Later trees call the library's code `-lib`.
 pub(super) fn names(alg: &str) -> Vec<String> {
     vec![generic(alg, "generic"), generic(alg, "lib")]
 }
@@ -13,7 +13,7 @@ fn generic(alg: &str, suffix: &str) -> String {
     let parts: Vec<String> = split(inner).iter().map(|p| generic(p, suffix)).collect();
     let one = &parts[0];
     match template {
-        // These are made of an ECB by default, of which there may be a fast one.
+        // By default, these use an ECB driver, which may be a fast one.
         "xts" | "lrw" => format!("{template}(ecb({one}))"),
         "gcm" => format!("gcm_base(ctr({one}),ghash-{suffix})"),
         "ccm" => format!("ccm_base(ctr({one}),cbcmac({one}))"),
@@ -23,7 +23,7 @@ fn generic(alg: &str, suffix: &str) -> String {
     }
 }
 
-/// At commas outside parentheses.
+/// Splits at commas outside parentheses.
 fn split(list: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
     for (i, c) in list.char_indices() {

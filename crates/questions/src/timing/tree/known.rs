@@ -1,10 +1,11 @@
-//! Known answers for functions of a tree's library that have only one code, which therefore cannot judge itself. They are
-//! those of Python's hashlib and of OpenSSL; of modes that these do not have, made of OpenSSL's single blocks.
+//! Known answers for library functions of a tree that have only one implementation, which therefore cannot judge
+//! itself. They come from Python's hashlib and from OpenSSL; for modes that these lack, they were composed of
+//! OpenSSL's single blocks.
 
-/// The message is the bytes 0 to 199, the key begins with 0, 1, 2..., and so does the IV.
+/// The message consists of the bytes 0 to 199; key and IV begin with 0, 1, 2...
 pub(super) const LEN: usize = 200;
 
-/// Algorithm, operation, size of the key, and the end of the result.
+/// Algorithm, operation, key size, and the end of the result.
 const ANSWERS: [(&str, &str, usize, &str); 27] = [
     ("md5", "digest", 0, "fb7001d34b8e82c9b579be5005d5b0a5"),
     ("sha224", "digest", 0, "ab3e334a37953e18f4f673736dddb64e850bfdf29d5a7ba268c567d9"),
@@ -35,7 +36,7 @@ const ANSWERS: [(&str, &str, usize, &str); 27] = [
     ("cbcmac(aes)", "digest", 32, "f5e570c8c61caafda53bc28a17e621aa"),
 ];
 
-/// The size of the key, and what the result ends with.
+/// The key size, and the end of the result.
 pub(super) fn answer(alg: &str, op: &str) -> Option<(usize, Vec<u8>)> {
     let (_, _, key, hex) = ANSWERS.iter().find(|a| (a.0, a.1) == (alg, op))?;
     let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16);

@@ -1,4 +1,4 @@
-//! Functions that the tree's library exports, as `tree/library.c` lists them.
+//! Functions that the tree's library exports, as listed by `tree/library.c`.
 
 use std::cell::RefCell;
 
@@ -31,7 +31,7 @@ impl Tree {
         self.library.as_ref().map_or(&[], |l| l.functions())
     }
 
-    /// The wanted functions, each with a key and a judge.
+    /// The selected functions, each with a key and a judge.
     pub(super) fn library_functions(
         &self,
         work: &Work,
@@ -67,8 +67,8 @@ impl Tree {
         found
     }
 
-    /// The judge of one function, if it is not that of the whole algorithm: Kiln, or a generic driver of the tree
-    /// with code of its own. A driver called `-lib` calls the function itself.
+    /// The judge of one function, if it differs from that of the algorithm: Kiln, or a generic driver of the tree with
+    /// separate code. A driver called `-lib` would call the function itself.
     fn judge_of(&self, function: &Function, work: &Work) -> Result<Option<Judge<'_>>, String> {
         let generic = || {
             let (name, _) = self.generic(work)?;
@@ -81,8 +81,8 @@ impl Tree {
         }
     }
 
-    /// A computation of Kiln's; the function that the table names as the judge; or the function itself in an open FPU
-    /// section, where it uses its generic code.
+    /// A computation of Kiln's; or the function that the table names as the judge; or the function itself within an
+    /// open FPU section, where it uses its generic code.
     fn other_path(&self, function: &Function, work: &Work) -> Result<Judge<'_>, String> {
         if let Some(answer) = reference::answer(&work.spec.name) {
             return Ok(Judge {
@@ -113,27 +113,27 @@ impl Tree {
         })
     }
 
-    /// The library itself as judge of an algorithm that has no other.
+    /// The library itself as the judge of an algorithm that has no other.
     pub(super) fn library_judge(&self, work: &Work) -> Option<Judge<'_>> {
         let function = self.exported().iter().find(|f| is_for(f, work))?;
         self.other_path(function, work).ok()
     }
 
-    /// Reports a function to the parent.
+    /// Reports a function's result to the parent.
     pub(crate) fn tell(&mut self, checked: &Checked) -> Result<(), Error> {
         let mut line = serde_json::to_value(checked).expect("plain values");
         line["event"] = "checked".into();
         Ok(self.host.get_mut().tell(&format!("{line}\n"))?)
     }
 
-    /// Tells the parent that all is done.
+    /// Reports to the parent that all functions are done.
     pub(crate) fn end(&mut self) -> Result<(), Error> {
         let host = self.host.get_mut();
         let done = format!("{{\"event\":\"done\",\"initcalls\":{}}}\n", host.initcalls);
         Ok(host.tell(&done)?)
     }
 
-    /// The benchmark that the tree's KUnit suites have of a function.
+    /// The benchmark of a function in the tree's KUnit suites.
     fn kunit_benchmark(&self, function: &str) -> Option<Beside<'_>> {
         let benchmark = Benchmark::find(&self.host.borrow(), function)?;
         Some(Box::new(move || {
@@ -144,7 +144,7 @@ impl Tree {
         }))
     }
 
-    /// Calls of a function; with `generic`, of its generic code.
+    /// The calls of a function; with `generic`, of its generic code.
     fn series(&self, function: &Function, work: &Work, generic: bool) -> Result<Run<'_>, String> {
         let library = self.library.as_ref().ok_or("the tree has no library")?;
         let own_key = self.key(function.own_key);
@@ -169,7 +169,7 @@ impl Tree {
         }))
     }
 
-    /// Whether a function gives the known answer, where there is one.
+    /// Checks a function against its known answer, if there is one.
     fn knows(&self, function: &Function, work: &Work) -> Result<bool, String> {
         let Some((key, answer)) = known::answer(&function.alg, work.op.name()) else {
             return Ok(true);
@@ -192,7 +192,7 @@ impl Tree {
     }
 }
 
-/// The algorithm that a function computes.
+/// The description of the algorithm that a function computes.
 fn spec(function: &Function) -> Spec {
     let bits = |&bytes: &usize| bits_of_key(&function.alg, bytes);
     let mut key_bits: Vec<u32> = function.keys.iter().filter_map(bits).collect();
@@ -221,7 +221,7 @@ fn spec(function: &Function) -> Spec {
 /// Whether a function does this work.
 fn is_for(function: &Function, work: &Work) -> bool {
     let ops = match work.op {
-        // A stream is the same in both directions.
+        // A stream cipher does the same in both directions.
         Op::Decrypt if function.kind == library::Kind::Cipher => ["decrypt", "crypt"],
         Op::Encrypt => ["encrypt", "crypt"],
         op => [op.name(), op.name()],

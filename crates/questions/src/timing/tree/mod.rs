@@ -1,4 +1,4 @@
-//! A hosted kernel tree as a source: its drivers through its own crypto API, its functions called directly.
+//! A hosted kernel tree as a source: its drivers through its own crypto API, and its functions called directly.
 
 mod answers;
 mod crc;
@@ -28,9 +28,9 @@ use super::own::Own;
 use super::shape::{Kind, Op};
 use super::source::{key_bytes, Choice, Source, Spec, Work};
 
-/// Sizes of keys that are tried, in bits; the last is NHPoly1305's.
+/// Key sizes that are tried, in bits; the last is NHPoly1305's.
 const KEY_BITS: [u32; 9] = [64, 128, 160, 192, 256, 320, 384, 448, 8704];
-/// Made of parts, and not registered before somebody asks for them: what the kernel's own users ask for.
+/// Template instances, which are only registered on request; these are the ones that the kernel's own users request.
 const TEMPLATES: [&str; 14] = [
     "ccm(aes)",
     "rfc4309(ccm(aes))",
@@ -47,9 +47,9 @@ const TEMPLATES: [&str; 14] = [
     "cmac(aes)",
     "hmac(sha256)",
 ];
-/// Bytes of associated data, as in IPsec.
+/// Size of the associated data in bytes, as in IPsec.
 const AAD: usize = 16;
-/// Bytes of a tag.
+/// Length of a tag in bytes.
 const TAG: usize = 16;
 
 /// A booted tree.
@@ -58,20 +58,20 @@ pub(crate) struct Tree {
     calls: Rc<Calls>,
     listed: Vec<Listed>,
     primitives: Vec<Primitive>,
-    /// None if the tree could not compile `tree/library.c`.
+    /// `None` if the tree could not compile `tree/library.c`.
     library: Option<Rc<Library>>,
     specs: Vec<Spec>,
     provider: String,
     config: String,
     skipped: Vec<String>,
-    /// Whether cryptd's instances are measured, which answer from another context.
+    /// Whether to measure cryptd's instances, which answer from another context.
     cryptd: bool,
     seed: u64,
 }
 
 impl Tree {
-    /// Boots the tree of this order on this thread. Algorithms `asked` for are made if they are not there; the usual ones
-    /// if none is.
+    /// Boots the tree of this order on this thread. Instantiates the algorithms in `asked` that are not registered; if
+    /// it is empty, the usual ones.
     pub(crate) fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
         let host = Host::boot(order, &cpu::Config::default())?;
         let calls = Calls::find(&host).map_err(|e| Error::input(e.to_string()))?;
@@ -97,7 +97,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Lets the crypto API make an algorithm of its templates, if it is not registered and can be made.
+    /// Lets the crypto API instantiate an algorithm from its templates, if it is not registered and this is possible.
     fn make(&self, name: &str) {
         use engine::Kind::{Aead, Ahash, Shash, Skcipher};
         if name.contains('(') && self.drivers(name).next().is_none() {
@@ -108,8 +108,8 @@ impl Tree {
         }
     }
 
-    /// All algorithms whose drivers can be had and take a key of a known size; then those of which there are functions
-    /// only.
+    /// All algorithms whose drivers can be opened and accept a key of a known size; then those that only have
+    /// functions.
     fn describe(&self) -> Vec<Spec> {
         let mut specs: Vec<Spec> = Vec::new();
         for listed in self.listed.iter().filter(|l| measured(l)) {
@@ -123,7 +123,7 @@ impl Tree {
         specs
     }
 
-    /// Sizes from the first driver that can be opened; keys from trying.
+    /// Determines sizes from the first driver that can be opened, and key sizes by trying.
     fn spec(&self, name: &str) -> Option<Spec> {
         let drivers = self.drivers(name);
         let (listed, engine) = drivers
@@ -142,7 +142,7 @@ impl Tree {
                 key_bits.push(0);
             }
         }
-        // A key in a format of its own (authenc) is not drawn at random.
+        // A key with a special format (authenc) cannot be random.
         if key_bits.is_empty() {
             return None;
         }
@@ -156,7 +156,7 @@ impl Tree {
             kind,
             key_bits,
             iv: sizes.iv,
-            // Poly1305's key of one time is the message's beginning.
+            // Poly1305's one-time key is the beginning of the message.
             prefix: match (kind, name) {
                 (Kind::Aead, _) => AAD,
                 (_, "poly1305") => 32,
@@ -169,8 +169,8 @@ impl Tree {
         })
     }
 
-    /// The algorithm as this tree has it, unless it is asked for in another shape: Poly1305's key is set once in one
-    /// world and begins each message in the other.
+    /// The algorithm of this tree, unless it was requested in another form: Poly1305's key is either set once or
+    /// begins each message.
     fn shaped(&self, work: &Work) -> Option<&Spec> {
         let same = |s: &&Spec| s.name == work.spec.name && s.prefix == work.spec.prefix;
         self.specs.iter().find(same)
@@ -197,14 +197,14 @@ impl Tree {
         Engine::open(&self.calls, driver, kind, internal).ok()
     }
 
-    /// A driver by its name, internal or not; of both names the internal one, which does the work.
+    /// A driver by its name, internal or not; if both exist, the internal one, which does the work.
     fn find(&self, driver: &str) -> Option<&Listed> {
         let internal = format!("__{driver}");
         let by = |name: &str| self.listed.iter().find(|l| l.driver == name);
         by(&internal).or_else(|| by(driver))
     }
 
-    /// A driver with the key set.
+    /// Opens a driver and sets the key.
     fn keyed(
         &self,
         driver: &str,
@@ -256,22 +256,22 @@ impl Tree {
     }
 }
 
-/// Whether it is a driver to be measured beside the others.
+/// Whether the driver is to be measured.
 fn measured(listed: &Listed) -> bool {
     !listed.driver.contains("cryptd(") && !listed.driver.starts_with("pcrypt(")
 }
 
-/// Whether it hands requests of one driver to a kworker.
+/// Whether the driver is an instance of cryptd, which passes requests for another driver to a kworker.
 fn cryptd(listed: &Listed) -> bool {
     listed.driver.starts_with("cryptd(")
 }
 
-/// An internal algorithm's name without what marks it.
+/// An internal algorithm's name without its marker.
 fn plain(name: &str) -> &str {
     name.strip_prefix("__").unwrap_or(name)
 }
 
-/// Lengths that a driver takes: whole blocks, unless its mode steals from the last but one.
+/// The lengths that a driver accepts: whole blocks, unless its mode uses ciphertext stealing.
 fn takes(spec: &Spec, block: usize) -> Takes {
     let stealing = ["xts(", "cts(", "adiantum(", "hctr2("];
     match spec.kind {
@@ -317,7 +317,7 @@ impl Source for Tree {
         let functions = self.primitives.iter().filter(|p| p.alg == alg);
         let there = functions.filter(|p| self.host.borrow().image.symbol(&p.symbol).is_some());
         names.extend(there.map(|p| (p.symbol.clone(), Level::Primitive)));
-        // Those that were asked for stay known.
+        // Drivers that were left out can still be named.
         names.extend(self.skipped.iter().map(|name| (name.clone(), Level::Api)));
         names
     }
@@ -355,7 +355,7 @@ impl Source for Tree {
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, listed.driver)),
             }
         }
-        // Made of generic parts, and not registered before somebody asks for it.
+        // The instance made of generic parts, which is only registered on request.
         let wanted = |name: &str| choice.wants(name, Level::Api);
         if let Some((name, engine)) = self.generic(work).filter(|(name, _)| wanted(name)) {
             if found.iter().all(|c| c.name != name) {

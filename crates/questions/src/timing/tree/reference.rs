@@ -1,12 +1,12 @@
-//! Right answers that no driver and no cipher of Kiln's gives: checksums by their polynomials, and the parities of a
-//! RAID byte by byte.
+//! Right answers that neither a driver nor a cipher of Kiln gives: checksums by their polynomials, and the parities of
+//! a RAID byte by byte.
 
 use super::crc::Crc;
 
-/// A message in, its result out, which is as long as it should be.
+/// Computes the result of a message; the destination has the result's length.
 pub(super) type Answer = fn(&[u8], &mut [u8]);
 
-/// Who computes an algorithm here.
+/// The computation of an algorithm, if there is one here.
 pub(super) fn answer(alg: &str) -> Option<Answer> {
     Some(match alg {
         "crc4" => |src, dst| dst[0] = crc4(src),
@@ -23,7 +23,7 @@ pub(super) fn answer(alg: &str) -> Option<Answer> {
         "raid6" => |src, dst| parities(src, dst, true),
         "raid6-recover-2data" => recover_2data,
         "raid6-recover-datap" => recover_datap,
-        // Messages of the tree's own test are right, others rejected (-EKEYREJECTED): hashes.c.
+        // Signatures in the tree's own test messages are right, all others are rejected (-EKEYREJECTED): hashes.c.
         "ml-dsa-44" | "ml-dsa-65" | "ml-dsa-87" => |src, dst| {
             let verdict = -129 * i32::from(src[0] & 1);
             dst.copy_from_slice(&verdict.to_le_bytes());
@@ -37,7 +37,7 @@ fn crc(name: &str, invert: u64, src: &[u8], dst: &mut [u8]) {
     crc.store(invert, src, dst);
 }
 
-/// x^4 + x^2 + x + 1 over 32 bits, the highest first.
+/// The polynomial x^4 + x^2 + x + 1 over 32 bits, the highest bit first.
 fn crc4(src: &[u8]) -> u8 {
     let mut crc = 0;
     for &byte in src.iter().rev() {
@@ -62,17 +62,17 @@ fn product(a: u8, b: u8) -> u8 {
     sum
 }
 
-/// 1 / a, as the field has 255 elements besides 0.
+/// 1 / a = a^254, because the field has 255 elements besides 0.
 fn inverse(a: u8) -> u8 {
     (0..254).fold(1, |power, _| product(power, a))
 }
 
-/// 2^n, by which Q multiplies the n-th disk.
+/// 2^n, the factor of the n-th disk in Q.
 fn generator(n: usize) -> u8 {
     (0..n).fold(1, |power, _| product(power, 2))
 }
 
-/// Four disks: P, and Q if it is asked for.
+/// For four disks: P, and Q if requested.
 fn parities(src: &[u8], dst: &mut [u8], with_q: bool) {
     let size = src.len() / 4;
     let (p, q) = dst.split_at_mut(size);
@@ -85,13 +85,13 @@ fn parities(src: &[u8], dst: &mut [u8], with_q: bool) {
     }
 }
 
-/// The third and the fourth disk, P and Q: the first two.
+/// Recovers the first two disks from the third, the fourth, P and Q.
 fn recover_2data(src: &[u8], dst: &mut [u8]) {
     let size = src.len() / 4;
     let (first, second) = dst.split_at_mut(size);
     for i in 0..size {
         let [c, d, p, q] = [0, 1, 2, 3].map(|n| src[n * size + i]);
-        // a + b = x and a + 2 b = y.
+        // Solves a + b = x and a + 2 b = y.
         let x = p ^ c ^ d;
         let y = q ^ product(c, generator(2)) ^ product(d, generator(3));
         second[i] = product(x ^ y, inverse(1 ^ 2));
@@ -99,7 +99,7 @@ fn recover_2data(src: &[u8], dst: &mut [u8]) {
     }
 }
 
-/// The second to the fourth disk and Q: the first, and P.
+/// Recovers the first disk and P from the other disks and Q.
 fn recover_datap(src: &[u8], dst: &mut [u8]) {
     let size = src.len() / 4;
     let (first, p) = dst.split_at_mut(size);
@@ -134,7 +134,7 @@ mod tests {
         ] {
             assert_eq!(check(alg, bytes), value, "{alg}");
         }
-        // CRC-32 and its big-endian brother, without the inversions of the catalogue's.
+        // CRC-32 and its big-endian variant, without the inversions of the catalogue.
         let inverted = |alg: &str, first: &[u8]| {
             let mut message = b"123456789".to_vec();
             message.iter_mut().zip(first).for_each(|(m, f)| *m ^= f);

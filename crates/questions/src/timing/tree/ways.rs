@@ -1,29 +1,29 @@
-//! The ways to a cipher that a tree has: by which drivers its users can reach one function.
+//! The call paths to a cipher in a tree: the drivers through which its users can reach one function.
 
 use kiln_question::{unknown, Error};
 use kiln_tree::engine::{self, Engine, Listed};
 
 use super::{generic, measured, plain, Tree};
 
-/// Names of drivers, and of the function they end at. Trees without a simd helper have one driver only.
+/// Names of drivers, and of the function that they end at. Trees without a simd helper have only one driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ways {
     /// The function.
     pub primitive: Option<String>,
-    /// The driver that calls it, in whose context the request is.
+    /// The driver that calls it in the context of the request.
     pub direct: String,
-    /// The one before it that asks whether SIMD may be used.
+    /// The helper in front of it, which checks whether SIMD may be used.
     pub helper: Option<String>,
-    /// The one that lets a kworker do it.
+    /// The driver that passes requests to a kworker.
     pub cryptd: Option<String>,
-    /// All generic C.
+    /// The all-generic C driver.
     pub scalar: Option<String>,
-    /// What a caller gets who asks for a synchronous one.
+    /// The driver for a caller that requests a synchronous one.
     pub synchronous: Option<String>,
 }
 
 impl Tree {
-    /// The ways to an algorithm's best driver, or to `driver`. Those that nobody asked for yet are made.
+    /// The call paths to an algorithm's best driver, or to `driver`. Those not registered yet are instantiated.
     ///
     /// # Errors
     /// The tree has no such driver.
@@ -69,7 +69,8 @@ impl Tree {
             }
             false => ways.direct = best,
         }
-        // Before the generic one, which would be taken once it is there. What was taken then is what would be taken now.
+        // Asked before the generic driver is instantiated, which would otherwise be chosen. The answer is the driver
+        // that a caller would get at this time.
         if Engine::open_synchronous(&self.calls, alg, kind).is_ok() {
             let listed = self.calls.list();
             let synchronous = listed
