@@ -1,4 +1,5 @@
-//! Is the FPU usable? Every policy's answer in every context, with a section in progress below or without.
+//! Reports whether the FPU is usable: every policy's answer in every context, with and without an open section of the
+//! task.
 
 use kiln_kernel::fpu::{usable, Answer, Context, Policy};
 use kiln_question::Outcome;
@@ -48,7 +49,7 @@ pub(crate) struct AnswerRow {
     pub preempt_after: u32,
 }
 
-/// A context's name, as in `docs/EMULATION.md`.
+/// Name of a context, as in `docs/EMULATION.md`.
 fn name(context: Context) -> &'static str {
     match context {
         Context::Task => "task",
@@ -61,7 +62,7 @@ fn name(context: Context) -> &'static str {
     }
 }
 
-/// Kiln's policy that answers as Linux of this version does: since 6.15 softirqs are off in sections.
+/// Kiln's policy that answers like this version of Linux: since 6.15 softirqs are disabled in sections.
 fn rule_of(version: &str) -> Option<Policy> {
     let mut numbers = version.split('.').map(|n| n.parse::<u32>().ok());
     let series = (numbers.next()??, numbers.next()??);
@@ -73,12 +74,14 @@ fn rule_of(version: &str) -> Option<Policy> {
     Policy::all().into_iter().find(|p| p.name() == name)
 }
 
-/// What a context looks like to the code in it, whose warnings may be one or two of the same section.
+/// The part of an answer that code in the context can observe. The same section may cause one warning or two, so only
+/// their presence counts.
 fn judged(answer: &Answer) -> (bool, bool, bool) {
     (answer.usable, answer.over_section, answer.warnings > 0)
 }
 
-/// Asks every policy of the plan in every context. A tree that answers otherwise than its version of Linux fails.
+/// Asks every policy of the plan in every context. The outcome has failed if a tree does not answer like its version
+/// of Linux.
 pub(super) fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
     let mut outcome = Outcome::default();
     for &policy in &plan.policies {
@@ -124,7 +127,7 @@ pub(super) fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
     outcome
 }
 
-/// A context in which a tree differs from its rule.
+/// Describes a context in which a tree differs from its expected policy.
 fn difference(context: Context, in_section: bool, answer: &Answer, right: &Answer) -> String {
     let over = if in_section {
         ", a section in progress below"

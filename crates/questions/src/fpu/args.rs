@@ -1,4 +1,4 @@
-//! `kiln fpu`: the policy table. The other questions about FPU policies are its subcommands.
+//! `kiln fpu`: the policy table. The other questions about FPU policies are subcommands.
 
 use clap::{Args, Subcommand};
 use kiln_question::{parse_seconds, Error, Exit, Question, RowType, Session};
@@ -59,7 +59,7 @@ pub struct FpuArgs {
     /// Implementation of task and softirqs [default: the best]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
-    /// Measure for about so long, all loads together [default: 48, with --quick 12]
+    /// Measuring time in seconds, all loads together [default: 48, with --quick 12]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! A question that is asked of FPU policies, Kiln's own and those of kernel trees, and how its answer is sent out.
+//! Asks a question of FPU policies, both Kiln's own and those of kernel trees, and outputs the answer.
 
 use std::sync::atomic::AtomicBool;
 
@@ -14,23 +14,23 @@ use super::policy_args::PolicyArgs;
 use super::replay::REPLAY;
 use super::tree;
 
-/// Asks all policies of the plan on this CPU.
+/// Measures all policies of the plan on this CPU.
 type Measure<R> = fn(&Plan, &mut Bench, &AtomicBool, Report<'_>) -> Result<Outcome<R>, Error>;
 
-/// What is asked of policies, and how the rows are shown.
+/// A question to policies, and how its rows are shown.
 pub(super) struct Ask<R> {
     pub measure: Measure<R>,
-    /// The table for people.
+    /// Formats the table for people.
     pub view: fn(&[R]) -> String,
-    /// Whether the machine and the seed are printed for people: answers that depend on neither leave them out.
+    /// Whether the machine and the seed are printed for people. They are omitted if the answers depend on neither.
     pub measures: bool,
-    /// The policy that a row is of.
+    /// Returns the policy that a row is about.
     pub policy: fn(&R) -> &str,
 }
 
 impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
-    /// Asks Kiln's own policies in this process. Each tree is asked by a child, together with Kiln's own, so that it is measured
-    /// under the same conditions. `driver`: of a tree's tasks and softirqs.
+    /// Asks Kiln's own policies in this process. Each tree is asked by a child, together with Kiln's own policies, so
+    /// that they are measured under the same conditions. `driver` names the driver of a tree's tasks and softirqs.
     pub(super) fn run<Q: Question>(
         &self,
         plan: Plan,
@@ -59,7 +59,7 @@ impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
         self.run_on::<Q>(&plan, &mut Bench::boot_own(&plan)?, &facts, session)
     }
 
-    /// Asks on this CPU, with a progress bar, and sends the answer out.
+    /// Asks on this CPU with a progress bar, and outputs the answer.
     fn run_on<Q: Question>(
         &self,
         plan: &Plan,
@@ -77,7 +77,7 @@ impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
         Ok(exit)
     }
 
-    /// Sends rows out. The commands that repeat what was lost are the last notes; people see them as lines of their own.
+    /// Outputs rows. The commands that reproduce losses are the last notes; people see them on separate lines.
     fn emit<Q: Question>(
         &self,
         outcome: Outcome<R>,
@@ -94,7 +94,7 @@ impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
                 let notes = notes.iter().map(|n| table::paragraph(n) + "\n");
                 return text + &notes.collect::<String>();
             }
-            // A replay line is copied whole, so it is not broken.
+            // Users copy a replay line as a whole, so it is not wrapped.
             let lines: String = replays.iter().map(|l| format!("{l}\n")).collect();
             format!(
                 "{}\n\n{text}\n{lines}{}",

@@ -1,4 +1,4 @@
-//! The emulated CPU that all runs on, and who encrypts there: Kiln's own or a hosted tree.
+//! The emulated CPU on which all runs take place, and the owner of the ciphers there: Kiln or a hosted tree.
 
 use std::rc::Rc;
 
@@ -14,21 +14,21 @@ use kiln_tree::Host;
 use super::plan::{Plan, TreeName};
 use super::workload::{load_plan, messages, scalar, softirq_messages, Workload};
 
-/// Requests in flight of softirqs: more than cryptd's queue takes, so that it is cryptd that refuses.
+/// Requests that softirqs may have in flight: more than cryptd's queue holds, so that cryptd is what rejects requests.
 const SLOTS: u32 = 1280;
-/// What a tree's driver is asked for by: the best one.
+/// The algorithm name by which a tree's best driver is requested.
 const ALGORITHM: &str = "xts(aes)";
 
-/// The calling thread as a CPU.
+/// The calling thread as an emulated CPU.
 pub(crate) enum Bench {
-    /// Kiln's own.
+    /// A CPU for Kiln's own policies.
     Own(Cpu),
-    /// A tree's, whose policy is in force when its code runs.
+    /// A CPU that hosts a tree, whose policy is in force while its code runs.
     Tree(Box<Host>),
 }
 
 impl Bench {
-    /// Boots a CPU of Kiln's own.
+    /// Boots a CPU for Kiln's own policies.
     pub(crate) fn boot_own(plan: &Plan) -> Result<Bench, Error> {
         Cpu::boot(&plan.config()).map(Bench::Own).map_err(|e| {
             Error::lacks(format!(
@@ -37,7 +37,6 @@ impl Bench {
         })
     }
 
-    /// The CPU.
     pub(crate) fn cpu(&mut self) -> &mut Cpu {
         match self {
             Bench::Own(cpu) => cpu,
@@ -45,7 +44,7 @@ impl Bench {
         }
     }
 
-    /// What runs in this process after us finds the policy it expects.
+    /// Restores the policy that later code in this process expects.
     pub(crate) fn put_back(&mut self) {
         let policy = match self {
             Bench::Own(_) => Policy::all()[0],
@@ -69,7 +68,7 @@ impl Bench {
         let mut open = |name| Stream::open(host, name, messages.raw_key(), slots, sleeps);
         let opened = match tree.driver.as_deref() {
             None => open(ALGORITHM),
-            // A name may be meant for Kiln's own policies only.
+            // The name may refer to an implementation for Kiln's own policies only.
             Some(name) => open(name).or_else(|e| match plan.policies.len() {
                 1 => Err(e),
                 _ => open(ALGORITHM),
@@ -78,7 +77,7 @@ impl Bench {
         opened.map(Rc::new).map_err(|e| Error::input(e.to_string()))
     }
 
-    /// For softirqs, with messages of `packet` bytes.
+    /// Opens a stream for softirqs, with messages of `packet` bytes.
     pub(crate) fn softirq_stream(
         &mut self,
         plan: &Plan,
@@ -94,7 +93,7 @@ impl Bench {
         )
     }
 
-    /// For a task that waits for each answer.
+    /// Opens a stream for a task that waits for each answer.
     pub(crate) fn task_stream(
         &mut self,
         plan: &Plan,
@@ -104,7 +103,7 @@ impl Bench {
         self.stream(plan, tree, messages, 1, true)
     }
 
-    /// What a task of the tree and its softirqs do under a load of the table. The streams must outlive the sides.
+    /// The work of a tree's task and softirqs under a load of the table. The streams must outlive the returned sides.
     pub(crate) fn tree_sides(
         &mut self,
         plan: &Plan,
@@ -132,8 +131,8 @@ impl Bench {
         Ok((sides, streams))
     }
 
-    /// What a task and softirqs do that ask Kiln's own crypto API by the simd helper. The transforms must outlive the
-    /// sides.
+    /// The work of a task and softirqs that call Kiln's own crypto API through the simd helper. The transforms must
+    /// outlive the returned sides.
     pub(crate) fn asking_sides(
         &mut self,
         plan: &Plan,
@@ -166,20 +165,19 @@ impl Bench {
     }
 }
 
-/// A tree's open ciphers, of the softirqs and of the task.
+/// A tree's open ciphers for the softirqs and for the task.
 pub(crate) struct TreeStreams {
     pub softirq: Rc<Stream>,
     pub task: Option<Rc<Stream>>,
 }
 
 impl TreeStreams {
-    /// The driver's name.
     pub(crate) fn driver(&self) -> String {
         self.softirq.driver().to_string()
     }
 }
 
-/// A load of nobody in particular, whose sides a run exchanges for others.
+/// A placeholder load, whose sides a run replaces.
 pub(crate) fn idle_load(plan: &Plan) -> Result<load::Plan, Error> {
     load_plan(
         plan.seed,

@@ -42,7 +42,7 @@ pub(super) struct BreakpointArgs {
     /// Implementation of task and softirqs [default: the best]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
-    /// Stop after about so long, all loads together [default: 48, with --quick 12; with --interrupts no limit]
+    /// Stop after N seconds, all loads together [default: 48, with --quick 12; with --interrupts no limit]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     /// Stop after N interrupts into FPU sections, summed over all policies except the control (suffixes k, M, G; also 1e9)
@@ -52,7 +52,7 @@ pub(super) struct BreakpointArgs {
     cpu: CpuArgs,
 }
 
-/// Reads a count such as 500000, 10M, 1G or 1e9.
+/// Parses a count such as 500000, 10M, 1G or 1e9.
 fn parse_count(text: &str) -> Result<u64, String> {
     let (number, scale) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 1e3),
@@ -61,7 +61,7 @@ fn parse_count(text: &str) -> Result<u64, String> {
         _ => (text, 1.0),
     };
     match number.parse::<f64>().map(|n| n * scale) {
-        // Beyond that a double has no whole numbers.
+        // Above this, a double cannot represent every whole number.
         Ok(n) if (1.0..=9e15).contains(&n) && n.fract() == 0.0 => Ok(n as u64),
         _ => Err(
             "this takes a whole number from 1 to 9e15, such as 500000, 10M, 1G or 1e9".to_string(),

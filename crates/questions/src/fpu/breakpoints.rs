@@ -1,8 +1,8 @@
-//! Campaigns: interrupts at random instructions of sections, as many as are asked for, in slices.
+//! Campaigns: a requested number of interrupts at random instructions of sections, divided into slices.
 //!
-//! A round is one slice of each policy under each load. A slice is a fixed number of interrupts and follows from its
-//! seed alone, so that a wrong result can be reproduced; every round has a seed of its own, and so messages, keys and
-//! breakpoints of its own. Counts are 64-bit sums over slices, so a campaign takes no more memory the longer it lasts.
+//! A round is one slice of each policy under each load. A slice has a fixed number of interrupts and follows from its
+//! seed alone, so that a wrong result can be reproduced. Every round has its own seed, and therefore its own messages,
+//! keys and breakpoints. Counts are 64-bit sums over slices, so that a longer campaign needs no more memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,18 +20,18 @@ use super::row::Row;
 use super::tally::{cpu_time, Tally};
 use super::workload::{load_plan, Workload, SHORT_PACKET};
 
-/// Interrupts into sections of one slice: some 50 ms.
+/// Interrupts into sections per slice; takes about 50 ms.
 const SLICE: u64 = 16_384;
-/// A slice ends after so long where hardly an interrupt meets a section, earlier if the time asked for is too short for that.
+/// A slice ends after this time if few interrupts hit a section, or earlier if the requested time is shorter.
 const SLICE_TIME: Duration = Duration::from_secs(2);
-/// The control has a slice in each round of so many: it is there to be wrong, not to be counted.
+/// The control has one slice in this many rounds: it only has to be wrong, not to be counted.
 const CONTROL_EVERY: u64 = 8;
-/// Replay lines for each policy.
+/// Maximum number of replay lines per policy.
 const REPLAYS: usize = 3;
-/// Messages traced to find what is executed.
+/// Number of messages traced to find the executed instructions.
 const TRACED: u64 = 4;
 
-/// A policy under a load, and what it has counted so far.
+/// A policy under a load, with its counts so far.
 struct Run {
     entry: Entry,
     work: Workload,
@@ -73,12 +73,12 @@ pub(super) fn run(
         let seed = seed_of_round(plan.seed, round);
         for run in &mut runs {
             let control = !counts(run);
-            // The first round is whole, so that no policy is left out.
+            // The first round is always complete, so that no policy is missing.
             let over = stop.load(Ordering::Relaxed) || round > 0 && !in_time();
             if over || control && round % CONTROL_EVERY != 0 {
                 continue;
             }
-            // A control that is hit as rarely as a short replay needs would have no power.
+            // If the control were hit as rarely as in a short replay, it would have no statistical power.
             let size = if control { SLICE } else { size };
             let done = slice(plan, bench, run, (seed, size), longest, stop)?;
             hits += if control { 0 } else { done };
@@ -110,7 +110,7 @@ pub(super) fn run(
         row.imp = std::mem::take(&mut run.driver).into();
         row.without_throughput();
         outcome.rows.push(row);
-        // Losses of the control are not findings, unless it is all that was asked for.
+        // Losses of the control are not findings, unless only the control was requested.
         if counts(run) {
             let replays = run.replays.drain(..);
             outcome
@@ -128,7 +128,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// The first round uses the seed that was given, so that a round can be replayed by its seed.
+/// The first round uses the given seed, so that a round can be replayed by its seed.
 fn seed_of_round(seed: u64, round: u64) -> u64 {
     match round {
         0 => seed,
@@ -136,7 +136,7 @@ fn seed_of_round(seed: u64, round: u64) -> u64 {
     }
 }
 
-/// Three digits with a suffix, as `--interrupts` takes it.
+/// A number with three digits and a suffix, in the notation of `--interrupts`.
 fn short(n: f64) -> String {
     let (scaled, suffix) = match n {
         n if n < 1e3 => return format!("{n:.0}"),
@@ -151,7 +151,7 @@ fn short(n: f64) -> String {
     }
 }
 
-/// A slice of a policy: so many interrupts into sections. Returns how many there were.
+/// Runs a slice of a policy, up to a number of interrupts into sections. Returns how many there were.
 fn slice(
     plan: &Plan,
     bench: &mut Bench,
@@ -200,7 +200,7 @@ fn lacks(e: kiln_kernel::load::Error) -> Error {
     Error::lacks(e.to_string())
 }
 
-/// Interrupts the load until `size` interrupts met a section.
+/// Interrupts the load until `size` interrupts have hit a section.
 fn interrupt(
     load: &mut Load<'_>,
     tally: &mut Tally,
@@ -216,7 +216,7 @@ fn interrupt(
     let mut stepping = Stepping::start(load.cpu(), Step::Trace).map_err(refused)?;
     load.set_stepping(true, false);
     load.run(TRACED);
-    // What every message comes by, so that hardly a breakpoint is waited for in vain.
+    // Only instructions that every message executes, so that hardly any breakpoint is set in vain.
     let addresses = stepping.addresses(TRACED as usize);
     load.set_stepping(false, false);
     drop(stepping);
@@ -240,7 +240,7 @@ fn interrupt(
 }
 
 impl Run {
-    /// Wrong results, and where the policy is to keep it the user's state.
+    /// Number of wrong results and, if the policy should preserve it, of lost user states.
     fn losses(&self) -> u64 {
         let user = match self.entry.policy.is_broken() {
             true => 0,
@@ -249,7 +249,7 @@ impl Run {
         self.tally.corrupted() + user
     }
 
-    /// The command that runs a slice again.
+    /// The command that repeats a slice.
     fn replay(&self, plan: &Plan, seed: u64, size: u64) -> String {
         let Entry { policy, fallback } = self.entry;
         let mut line = format!(

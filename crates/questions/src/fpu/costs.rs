@@ -1,4 +1,4 @@
-//! What sections, their saves and their clock cost while nothing interrupts.
+//! Costs of sections, their saves and the section timer without interrupts.
 
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
@@ -10,14 +10,14 @@ use kiln_kernel::fpu::{pairs, Policy};
 use kiln_kernel::messages::Messages;
 use kiln_measure::{measure, ratio, Plan, Ratio, SplitMix64, Subject};
 
-/// Of one policy, core cycles. None could be measured if the run was stopped.
+/// Costs of one policy in core cycles; `None` if the run was stopped before they could be measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Costs {
-    /// An empty begin/end pair, the user state saved before.
+    /// An empty begin/end pair, with the user state already saved.
     pub pair: Option<f64>,
-    /// The same without the section clock.
+    /// The same without the section timer.
     pub pair_untimed: Option<f64>,
-    /// What the first section of a kernel entry costs more.
+    /// Additional cost of the first section of a kernel entry.
     pub first_section: Option<f64>,
 }
 
@@ -31,7 +31,7 @@ fn plan(seed: u64) -> Plan {
     }
 }
 
-/// One for each of `policies`.
+/// Measures each of `policies`.
 pub(super) fn measure_policies(
     cpu: &mut Cpu,
     policies: &[Policy],
@@ -70,7 +70,7 @@ pub(super) fn measure_policies(
         .collect()
 }
 
-/// Cycles with the section clock over those without, a section a message.
+/// Cycles with the section timer divided by cycles without it, with one section per message.
 pub(super) fn measure_clock(imp: Impl, len: usize, seed: u64, stop: &AtomicBool) -> Option<Ratio> {
     const COUNT: usize = 16;
     let mut rng = SplitMix64(seed);
@@ -79,7 +79,7 @@ pub(super) fn measure_clock(imp: Impl, len: usize, seed: u64, stop: &AtomicBool)
     let (key, src) = bytes.split_at(64);
     let ctx = Context::new(imp, key).ok()?;
     let ivs = [7; COUNT * BLOCK];
-    // The same for both: where a buffer lies can cost more than the clock.
+    // Both use the same buffers, because the address of a buffer can cost more than the timer.
     let buffers = RefCell::new((vec![0; len * COUNT], vec![0; ivs.len()]));
     let mut subjects: Vec<Subject> = [Sections::Each, Sections::EachUntimed]
         .into_iter()

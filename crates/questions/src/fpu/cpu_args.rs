@@ -1,4 +1,4 @@
-//! The emulated CPU that a command asks for: how it preempts, and its scheduler.
+//! Flags for the emulated CPU: preemption and scheduler.
 
 use clap::{Args, ValueEnum};
 use kiln_question::{Error, Session};
@@ -33,7 +33,7 @@ enum Preempt {
 }
 
 impl CpuArgs {
-    /// The usual plan on this CPU.
+    /// The default plan on this CPU.
     pub(crate) fn plan(&self, session: &Session) -> Result<Plan, Error> {
         Ok(Plan {
             preempt_full: self.preempt == Preempt::Full,

@@ -1,4 +1,4 @@
-//! What proof runs have found about one combination so far.
+//! Results of proof runs about one combination so far.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use kiln_kernel::irq::Step;
 use super::probe::{Found, Probe};
 use super::step_row::StepRow;
 
-/// A combination under examination.
+/// A combination under examination, with its counts.
 pub(super) struct Examined {
     pub row: StepRow,
     pub findings: Vec<(Probe, Step)>,
@@ -28,7 +28,7 @@ impl Examined {
         }
     }
 
-    /// Take over what a probe found.
+    /// Adds the results of a probe.
     pub(super) fn add(&mut self, found: &Found) {
         self.row.injected += found.injected;
         self.row.masked += found.masked;
@@ -37,7 +37,7 @@ impl Examined {
         self.row.warnings += found.warnings;
     }
 
-    /// Remember where state was lost.
+    /// Records an injection that lost state.
     pub(super) fn finding(&mut self, probe: &Probe, step: Step) {
         self.findings.push((probe.clone(), step));
     }

@@ -1,4 +1,4 @@
-//! What SIMD in softirqs costs, and what nested sections lose, in plain language.
+//! Headlines about the cost of SIMD in softirqs, and about state lost by nested sections.
 
 use kiln_question::survey::words::{figure, library, number, thousands, word};
 use kiln_question::survey::{Against, Estimate, Row, Runs, Topic};
@@ -16,7 +16,7 @@ pub(super) static SOFTIRQ_SIMD: Topic = Topic {
     ),
 };
 
-/// `kiln ipsec` contributes to it, too.
+/// The topic to which `kiln ipsec` contributes as well.
 pub(crate) static NESTED_FPU: Topic = Topic {
     name: "nested-fpu",
     title: "Is nested use of the FPU safe, and worth it?",
@@ -24,22 +24,22 @@ pub(crate) static NESTED_FPU: Topic = Topic {
     source: Some("x86/fpu: nested in-kernel use, Liang, 2024"),
 };
 
-/// AES-XTS with messages of 16 bytes on a Ryzen 9 9950X, MB/s. In Linux commit d02198550423: through the simd helper and
-/// directly, both with `legacy` sections.
+/// AES-XTS with messages of 16 bytes on a Ryzen 9 9950X, MB/s. From Linux commit d02198550423: through the simd helper
+/// and directly, both with `legacy` sections.
 const HELPER_LEGACY: f64 = 384.0;
-/// As above.
+/// The direct call of this pair.
 const DIRECT_LEGACY: f64 = 487.0;
-/// In mail 20250305203018.GB19889 of its thread: directly, with softirqs off as merged, and with nested sections that save
-/// into a per-CPU buffer.
+/// From mail 20250305203018.GB19889 of the same thread: direct calls with softirqs disabled as merged, and with nested
+/// sections that save into a per-CPU buffer.
 const DIRECT_BH_OFF: f64 = 461.0;
-/// As above.
+/// The nested variant of this pair.
 const DIRECT_NESTED: f64 = 480.0;
 
-/// The length of the published figures, and others to set beside it.
+/// The message length of the published results, and other lengths for comparison.
 const SHORT: f64 = 16.0;
 const LONGER: [f64; 2] = [512.0, 4096.0];
 
-/// How often as fast as the baseline of its rows a method is: `baseline` in rows.
+/// The speed of a method relative to the baseline of its rows (`baseline` in rows).
 struct Speedup {
     cycles: Estimate,
     /// Records made before times were kept have none.
@@ -63,7 +63,7 @@ fn speedup(runs: &Runs, policy: &dyn Fn(&str) -> bool, path: &str, len: f64) -> 
     })
 }
 
-/// A speedup in words, with the verdict that its intervals give.
+/// A speedup in words, with the verdict that follows from its intervals.
 fn times(speedup: &Speedup) -> String {
     let shown = |e: &Estimate| format!("{} times{}", figure(e.value), e.interval(figure));
     let (cycles, time) = (&speedup.cycles, speedup.time.as_ref());
@@ -80,7 +80,7 @@ fn times(speedup: &Speedup) -> String {
     }
 }
 
-/// The methods that kernels offer: directly in Linux 6.15 and later, through the simd helper before.
+/// Headline about the methods that kernels offer: direct calls in Linux 6.15 and later, the simd helper before.
 pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
     let of = |len| speedup(runs, &|p| p == "bh-off", "direct", len);
@@ -105,7 +105,7 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     Some(row.beside(topic, published))
 }
 
-/// Direct calls with other sections, against the same baseline.
+/// Headline about direct calls under other policies, compared with the same baseline.
 pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
     let of = |policy: &'static str| speedup(runs, &|p| p == policy, "direct", SHORT);
@@ -140,7 +140,7 @@ pub(super) fn detour_of_tree(runs: &Runs) -> Option<Row> {
         library(provider),
         times(&direct)
     );
-    // The published pair has the sections of Linux up to 6.14 on both sides.
+    // In the published pair both sides have the sections of Linux up to 6.14.
     let version = provider.rsplit('-').next().unwrap_or_default();
     let mut numbers = version.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
     let legacy = (numbers.next()?, numbers.next()?) < (6, 15);
@@ -160,9 +160,9 @@ pub(super) fn detour_of_tree(runs: &Runs) -> Option<Row> {
     })
 }
 
-/// What interrupts into sections did, by policy and by load.
+/// Effects of interrupts into sections, by policy and load.
 struct LostState {
-    /// Policy, load and source of interrupts; interrupts into sections, wrong results, lost user states.
+    /// Policy, load and source of interrupts; then interrupts into sections, wrong results, and lost user states.
     counts: Vec<(String, String, [u64; 3])>,
 }
 
@@ -192,7 +192,7 @@ impl LostState {
         power::judge(&counts.collect::<Vec<_>>())
     }
 
-    /// Of the control or of all others: interrupts into sections, wrong results, lost user states.
+    /// Sums for the control or for all other policies: interrupts into sections, wrong results, lost user states.
     fn sum(&self, control: bool) -> [u64; 3] {
         let of = self.counts.iter().filter(|c| is_control(&c.0) == control);
         of.fold([0; 3], |sum, c| std::array::from_fn(|i| sum[i] + c.2[i]))
@@ -207,7 +207,7 @@ impl LostState {
     }
 }
 
-/// Whether interrupts were counted that can carry no verdict: the survey failed, then.
+/// Whether the counted interrupts allow no verdict, which makes the survey fail.
 pub(super) fn is_blind(runs: &Runs) -> bool {
     let lost = LostState::from_runs(runs);
     lost.sum(false)[0] > 0 && lost.judge().is_err()
@@ -234,7 +234,7 @@ pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
     );
     let row = match lost.judge() {
         Ok(()) => Row::new(&NESTED_FPU, (wrong + user) as f64, "lost", counted),
-        // A loss is a loss, whatever the control did.
+        // A loss is reported whatever the control did.
         Err(why) if wrong + user > 0 => {
             let text = format!("{counted}; {why}");
             Row::new(&NESTED_FPU, (wrong + user) as f64, "lost", text)
@@ -267,7 +267,8 @@ mod tests {
                "baseline": "legacy/simd-helper"})
     }
 
-    /// Five processes with these speedups of direct calls under bh-off at 16 and 4096 bytes, legacy and nested.
+    /// Five processes with these speedups of direct calls: under bh-off at 16 and 4096 bytes, under legacy, and under
+    /// nested.
     fn ways(bh_off: [f64; 5], long: [f64; 5], legacy: [f64; 5], nested: [f64; 5]) -> Vec<Answer> {
         let process = |i: usize| {
             let rows = json!([
@@ -411,7 +412,7 @@ mod tests {
             .headline
             .unwrap()
             .contains("no difference found"));
-        // Other sections on both sides: nothing was published for those.
+        // Both sides have other sections, for which no result was published.
         let row = tree("6.15.1", FASTER);
         assert!(!row.headline.unwrap().contains("published") && row.baseline.is_none());
     }
@@ -488,7 +489,7 @@ mod tests {
                     .unwrap()
                     .starts_with("No power: nested was hit 3 times")
         );
-        // A loss is said first.
+        // A loss is reported first.
         let lost = counted("nested", false, 1000, 4, 0);
         let (row, blind) = of_breakpoints(&[lost, counted("none", false, 0, 0, 0)]);
         let text = row.headline.unwrap();

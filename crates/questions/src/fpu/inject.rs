@@ -1,4 +1,4 @@
-//! Where interrupts come from.
+//! Sources of interrupts.
 
 use std::fs;
 use std::str::FromStr;
@@ -9,22 +9,22 @@ use kiln_kernel::irq::{Arrivals, CrossCore, Timer};
 use kiln_measure::CoreList;
 use kiln_question::Error;
 
-/// Shortest gap that is replayed, nanoseconds: a host that takes longer than that to deliver a timer's signal would
-/// do nothing else.
+/// Shortest gap that is replayed, in nanoseconds. With shorter gaps, a host that is slow to deliver timer signals
+/// would do nothing else.
 const SHORTEST_GAP: u64 = 50_000;
-/// Longest gap: more than a slice without an interrupt measures nothing.
+/// Longest gap in nanoseconds; a time slice without an interrupt would measure nothing.
 const LONGEST_GAP: u64 = 1_000_000_000;
 
 /// A source of interrupts.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Inject {
-    /// A timer, evenly.
+    /// A timer with a constant period.
     Timer,
-    /// A timer, at random.
+    /// A timer with random intervals.
     Poisson,
-    /// Another core.
+    /// Signals from another core.
     Signal,
-    /// A timer, after these gaps.
+    /// A timer with these gaps.
     Replay(Gaps),
     /// Breakpoints at random instructions.
     Breakpoint,
@@ -32,22 +32,22 @@ pub(crate) enum Inject {
     Step(Steps),
 }
 
-/// Gaps between interrupts, as read from a file.
+/// Gaps between interrupts in nanoseconds, read from a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Gaps {
     gaps: Arc<[u64]>,
-    /// How many were shorter than can be replayed.
+    /// Number of gaps that were too short to replay and were lengthened.
     stretched: usize,
 }
 
-/// Where single steps inject.
+/// The instructions before which single steps inject an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Steps {
-    /// Everywhere: the proof.
+    /// Every instruction: a proof.
     All,
-    /// Before this instruction: a replay.
+    /// This instruction: a replay.
     At(u64),
-    /// Before this one, and before that one of the softirq.
+    /// This instruction, and this instruction of the softirq.
     Pair(u64, u64),
 }
 
@@ -83,7 +83,7 @@ fn unknown(name: &str) -> Error {
 impl FromStr for Steps {
     type Err = Error;
 
-    /// `K` or `K1,K2`: one injection to repeat.
+    /// Parses `K` or `K1,K2`: one injection to repeat.
     fn from_str(at: &str) -> Result<Steps, Error> {
         let number = |text: &str| {
             text.parse::<u64>().map_err(|_| {
@@ -100,7 +100,7 @@ impl FromStr for Steps {
 }
 
 impl Gaps {
-    /// From a file with a number of nanoseconds on each line; blank lines and what follows a # do not count.
+    /// Reads a file with one number of nanoseconds per line; ignores blank lines and text after a #.
     pub(crate) fn read(file: &str) -> Result<Gaps, Error> {
         let text = fs::read_to_string(file).map_err(|e| {
             Error::input(format!("--inject replay: cannot read '{file}': {e}: name a text file with a gap in ns a line"))
@@ -119,7 +119,7 @@ impl Gaps {
             let gap: u64 = line.parse().map_err(|_| {
                 let shown: String = line.chars().take(40).collect();
                 format!(
-                    "line {}: '{shown}' is no whole number of nanoseconds",
+                    "line {}: '{shown}' is not a whole number of nanoseconds",
                     i + 1
                 )
             })?;
@@ -138,22 +138,22 @@ impl Gaps {
         })
     }
 
-    /// How often interrupts come on average.
+    /// Average number of interrupts per second.
     fn rate(&self) -> f64 {
         1e9 * self.gaps.len() as f64 / self.gaps.iter().sum::<u64>() as f64
     }
 }
 
-/// A source at work, until dropped.
+/// An active source, until dropped.
 pub(crate) enum Source {
-    /// Of this CPU.
+    /// A timer of this CPU.
     Timer(Timer),
-    /// Another core, which stops when this is dropped.
+    /// Another core, which stops on drop.
     CrossCore(#[allow(dead_code)] CrossCore),
 }
 
 impl Inject {
-    /// Its name, as in the flag and in rows.
+    /// Its name in the flag and in rows.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Inject::Timer => "timer",
@@ -165,7 +165,7 @@ impl Inject {
         }
     }
 
-    /// The rate it can do at most, a second.
+    /// Maximum rate in interrupts per second.
     pub(crate) fn ceiling(&self) -> f64 {
         match self {
             Inject::Signal => 60_000.0,
@@ -173,7 +173,7 @@ impl Inject {
         }
     }
 
-    /// The rate it will have when `asked` for that.
+    /// The actual rate if `asked` is requested.
     pub(crate) fn rate(&self, asked: f64) -> f64 {
         match self {
             Inject::Replay(gaps) => gaps.rate(),
@@ -181,7 +181,7 @@ impl Inject {
         }
     }
 
-    /// What a reader must know of it.
+    /// Remarks about the source that a reader of the results needs.
     pub(crate) fn notes(&self, asked: f64) -> Vec<String> {
         let how = match self {
             Inject::Timer => format!("a timer, {asked} a second, evenly"),
@@ -199,7 +199,7 @@ impl Inject {
         vec![format!("interrupts: {how}")]
     }
 
-    /// Start interrupting `cpu`, the calling thread's.
+    /// Starts interrupting `cpu`, which must be the calling thread's.
     pub(crate) fn start(&self, cpu: &mut Cpu, hz: f64, seed: u64) -> Result<Source, Error> {
         let arrivals = match self {
             Inject::Poisson => Arrivals::Poisson(hz, seed),
@@ -223,7 +223,7 @@ impl Inject {
     }
 }
 
-/// A core that is not this thread's.
+/// A core other than this thread's.
 fn other_core() -> Result<usize, Error> {
     let mine = CoreList::allowed().map_err(|e| Error::lacks(e.to_string()))?;
     let all = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();

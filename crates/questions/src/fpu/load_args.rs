@@ -1,4 +1,4 @@
-//! Which loads a command puts on the CPU.
+//! Flags for the loads on the CPU.
 
 use clap::Args;
 use kiln_kernel::fpu::Policy;
@@ -7,7 +7,7 @@ use kiln_question::Error;
 use super::plan::{fallbacks, Fallback};
 use super::workload::Workload;
 
-/// What the task and its softirqs do.
+/// Flags for the work of the task and its softirqs.
 #[derive(Args)]
 pub(super) struct LoadArgs {
     /// What the task does: xts-16, xts-4096 [default: both], pattern
@@ -26,7 +26,7 @@ impl LoadArgs {
         }
     }
 
-    /// Of these policies of Kiln's own, of which only legacy has one.
+    /// The requested fallbacks, given these policies of Kiln; only legacy uses one.
     pub(super) fn fallbacks(
         &self,
         usual: Vec<Fallback>,

@@ -2,18 +2,18 @@
 //!
 //! | file | its noun |
 //! |---|---|
-//! | `bench.rs` | the CPU, and a tree on it |
-//! | `plan.rs` | what is asked for, and whether it is valid |
-//! | `inject.rs` | where interrupts come from |
+//! | `bench.rs` | the emulated CPU, and a tree on it |
+//! | `plan.rs` | the request, and its validation |
+//! | `inject.rs` | sources of interrupts |
 //! | `workload.rs` | what the task and the softirqs encrypt |
 //! | `run.rs` | the policy table: slices of real and of empty interrupts, interleaved |
-//! | `tally.rs` | what a policy has counted so far |
+//! | `tally.rs` | counts of a policy |
 //! | `row.rs` | a row of the policy table |
-//! | `spread.rs` | how times are spread, as fields of a row |
+//! | `spread.rs` | distributions of times, as fields of a row |
 //! | `costs.rs` | what sections, their saves and their clock cost without interrupts |
 //! | `answers.rs` | whether the FPU is usable, in every context |
 //! | `breakpoints.rs` | campaigns: interrupts at random instructions |
-//! | `power.rs` | whether a run could have seen a loss |
+//! | `power.rs` | whether a run could have detected a loss |
 //! | `step.rs` | proof runs: an interrupt before every instruction |
 //! | `nest.rs` | proof runs: interrupts before every instruction of a softirq |
 //! | `single.rs` | proof runs: one interrupt at a time |
@@ -22,9 +22,9 @@
 //! | `examined.rs`, `step_row.rs` | what proof runs found about one combination, and its row |
 //! | `packets.rs`, `course.rs`, `timeline.rs` | what `kiln ipsec` adds to a row |
 //! | `replay.rs` | notes that are commands which show again what was lost |
-//! | `ask.rs`, `tree.rs` | a question to policies: Kiln's own here, those of kernel trees by children |
+//! | `ask.rs`, `tree.rs` | asks policies a question: Kiln's own in this process, those of kernel trees in children |
 //! | `args.rs`, `prove_args.rs`, `breakpoint_args.rs`, `usable_args.rs` | the commands |
-//! | `policy_args.rs`, `load_args.rs`, `cpu_args.rs` | flags that several commands have |
+//! | `policy_args.rs`, `load_args.rs`, `cpu_args.rs` | flags that several commands share |
 //! | `functions/` | a kernel tree's library functions, interrupted at every instruction: `kiln fpu prove --tree` |
 //! | `overhead/` | what the methods to reach a cipher cost: `kiln fpu overhead` |
 //! | `view.rs` | the tables for people |

@@ -1,5 +1,5 @@
-//! A softirq with an interrupt before each of its instructions, and before each of the rest of the section that it
-//! came into: where a policy has it wait for the section's end, it runs after that rest.
+//! Injects an interrupt before each instruction of a softirq, and before each remaining instruction of the section
+//! that the softirq interrupted. If the policy makes the softirq wait for the section's end, it runs after these.
 
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::irq::Step;
@@ -8,10 +8,10 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::Probe;
 
-/// Instructions by which two runs may differ: the section clock's own branches.
+/// Tolerated difference in instructions between two runs, due to the section timer's own branches.
 const SLACK: u64 = 8;
 
-/// One pass, from an interrupt in the middle of the section.
+/// One pass, started by an interrupt in the middle of the section.
 pub(super) fn pass(probe: &Probe, cpu: &mut Cpu, examined: &mut Examined) -> Result<(), Error> {
     let probe = Probe {
         hardirq_fpu: true,
@@ -19,7 +19,8 @@ pub(super) fn pass(probe: &Probe, cpu: &mut Cpu, examined: &mut Examined) -> Res
     };
     let n = examined.row.instructions.max(1);
     let k1 = n / 2;
-    // What is counted after the interrupt: the softirq and the rest of the section, in either order.
+    // The instructions counted after the interrupt: those of the softirq and of the rest of the section, in either
+    // order.
     let end = probe.run(cpu, Step::Pair(k1, u64::MAX), false)?.inner;
     let softirq = end.saturating_sub(n - k1);
     examined.row.softirq_instructions = softirq;

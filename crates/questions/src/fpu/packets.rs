@@ -1,9 +1,9 @@
-//! The fields that `kiln ipsec` adds to a row of the policy table.
+//! Fields that `kiln ipsec` adds to a row of the policy table.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a row of a packet-rate sweep has in addition.
+/// Additional fields of a row in a packet-rate sweep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Sweep {
     /// In packet-rate sweeps: the scheduler that was modelled, `cfs-6.1`, `eevdf-6.12` or `eevdf-7.3`.

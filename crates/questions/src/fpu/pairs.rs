@@ -1,4 +1,4 @@
-//! Pairs: an interrupt in the task's section, and one within the softirq that it starts.
+//! Pairs of interrupts: one in the task's section, and one in the softirq that it raises.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::Probe;
 
-/// Instructions at either end of a section that are drawn more often: there the policy's own code is.
+/// Instructions at either end of a section that are chosen more often, because they contain the policy's own code.
 const EDGE: u64 = 128;
-/// However little time there is.
+/// Minimum number of pairs, however short the time.
 const FEWEST: u64 = 2;
 
-/// Tries `count` pairs, fewer if `time` is over.
+/// Tries `count` pairs, or fewer if `time` runs out.
 pub(super) fn sample(
     probe: &Probe,
     cpu: &mut Cpu,
@@ -37,7 +37,7 @@ pub(super) fn sample(
             1 => n - 1 - rng.next_u64() % n.min(EDGE),
             _ => rng.next_u64() % n,
         };
-        // The softirq runs at once, or at the section's end where the policy has it wait.
+        // The softirq runs at once, or at the section's end if the policy makes it wait.
         let late = (n - k1) * (rng.next_u64() % 2);
         let k2 = late + rng.next_u64() % softirq;
         let step = Step::Pair(k1, k2);

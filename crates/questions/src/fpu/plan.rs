@@ -1,4 +1,4 @@
-//! What is asked for, and whether it can be had.
+//! The request, and whether it is valid.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -14,29 +14,28 @@ use kiln_question::{unknown, Algorithm, Error};
 use super::inject::{Inject, Steps};
 use super::workload::Workload;
 
-/// Interrupts a second up to which throughput is a figure; above it the host's signals are most of what is measured.
+/// Interrupts per second up to which throughput is meaningful; above it the host's signals take most of the time.
 pub(crate) const BUSIEST_TABLE: f64 = 4000.0;
 
-/// A policy as asked for.
+/// A requested policy.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Contender {
-    /// Kiln's own.
+    /// A policy of Kiln's own.
     Own(Policy),
-    /// `tree:DIR`: a kernel tree's.
+    /// `tree:DIR`: the policy of a kernel tree.
     Tree(PathBuf),
 }
 
-/// What softirqs do where they find the FPU taken, and so how they and the task reach the cipher.
+/// What softirqs do if the FPU is in use; it also determines how they and the task call the cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fallback {
-    /// They call it, and scalar code where SIMD is not usable.
+    /// They call the cipher directly, and scalar code if SIMD is not usable.
     Scalar,
-    /// They ask the crypto API for it, by the simd helper, and a kworker does what they cannot.
+    /// They call it through the crypto API with the simd helper, and a kworker does the rest.
     Cryptd,
 }
 
 impl Fallback {
-    /// Its name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Fallback::Scalar => "scalar",
@@ -57,78 +56,75 @@ impl FromStr for Fallback {
     }
 }
 
-/// A policy with a fallback: what has a row.
+/// A policy with a fallback; each has a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Entry {
-    /// The policy.
     pub policy: Policy,
-    /// Of softirqs that find the FPU taken.
+    /// The fallback of softirqs that find the FPU in use.
     pub fallback: Fallback,
 }
 
-/// The tree in this process, for rows.
+/// The tree in this process, as rows describe it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TreeName {
-    /// As asked for: `tree:DIR`.
+    /// As requested: `tree:DIR`.
     pub name: String,
     /// Such as `6.12.117`.
     pub version: String,
-    /// Its policy.
     pub policy: Policy,
-    /// The driver of its tasks and softirqs; none: the best.
+    /// The driver of its tasks and softirqs; `None` for the best.
     pub driver: Option<String>,
 }
 
-/// What to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Policies, each once; the first is the one others are compared with.
+    /// Policies, each once; the others are compared with the first.
     pub policies: Vec<Policy>,
-    /// Of the policy under which softirqs find the FPU taken; each once.
+    /// Fallbacks of the policy under which softirqs can find the FPU in use; each once.
     pub fallbacks: Vec<Fallback>,
-    /// The tree that one of them is of.
+    /// The tree to which one of the policies belongs.
     pub tree: Option<TreeName>,
     /// Loads of the table.
     pub loads: Vec<Workload>,
     /// Source of interrupts.
     pub inject: Inject,
-    /// Interrupts a second.
+    /// Interrupts per second.
     pub irq_rate: f64,
-    /// Implementation of task and softirqs; none: the best, in proof runs all that use SIMD.
+    /// Implementation of task and softirqs; `None` for the best, or in proof runs for all that use SIMD.
     pub imp: Option<Impl>,
-    /// Proof runs: the pattern-keeping task instead of an implementation.
+    /// Proof runs: whether to run the task that keeps a pattern instead of an implementation.
     pub pattern: bool,
-    /// Proof runs: lengths; none: 16, 31, 512 and 4096.
+    /// Proof runs: message lengths; if empty, 16, 31, 512 and 4096.
     pub lens: Vec<usize>,
-    /// Proof runs: operations; none: both.
+    /// Proof runs: operations; if empty, both.
     pub ops: Vec<Op>,
-    /// Replays: hardirq handlers open sections, too.
+    /// Replays: whether hardirq handlers also open sections.
     pub hardirq_fpu: bool,
-    /// Full preemption instead of voluntary.
+    /// Whether preemption is full instead of voluntary.
     pub preempt_full: bool,
-    /// Whose rules choose the task that runs, and on how many CPUs its times are scaled.
+    /// The scheduler whose rules choose the running task.
     pub scheduler: Scheduler,
-    /// As above.
+    /// The number of CPUs for which its times are scaled.
     pub scheduler_cpus: u32,
-    /// Instead of the scheduler's own: microseconds a task runs while another waits.
+    /// Microseconds that a task runs while another waits, instead of the scheduler's default.
     pub slice_us: Option<u64>,
-    /// Instead of 250 Hz: microseconds between ticks.
+    /// Microseconds between ticks, instead of those of 250 Hz.
     pub tick_us: Option<u64>,
     /// Every random choice follows from it.
     pub seed: u64,
-    /// Fewer of everything.
+    /// Whether to measure less of everything.
     pub quick: bool,
-    /// How long it may take; a campaign with `interrupts` may have no end in time.
+    /// Maximum duration; a campaign with `interrupts` may have no time limit.
     pub budget: Duration,
-    /// Campaigns: interrupts into sections of all policies together, the control's left out; none: as many as the time
-    /// allows.
+    /// Campaigns: number of interrupts into sections, summed over all policies except the control; if `None`, as many
+    /// as the time allows.
     pub interrupts: Option<u64>,
-    /// The control that saves nothing was not asked for: it is there for the verdict alone.
+    /// Whether the control, which saves nothing, was not requested but added for the verdict.
     pub added_control: bool,
 }
 
 impl Plan {
-    /// The whole table.
+    /// The complete policy table.
     pub(crate) fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             policies: Policy::all(),
@@ -155,7 +151,7 @@ impl Plan {
         }
     }
 
-    /// Whether all that is asked for can be had.
+    /// Checks whether everything requested is valid.
     pub(crate) fn checked(mut self) -> Result<Plan, Error> {
         let (rate, ceiling) = (self.irq_rate, self.inject.ceiling());
         if !(1.0..=ceiling).contains(&rate) {
@@ -192,7 +188,7 @@ impl Plan {
         if self.ops.is_empty() {
             self.ops = vec![Op::Encrypt, Op::Decrypt];
         }
-        // These rows only carry a verdict, which needs the control.
+        // These rows serve only for a verdict, which needs the control.
         let verdict = matches!(self.inject, Inject::Breakpoint | Inject::Step(Steps::All));
         if verdict && !self.policies.iter().any(|p| p.is_broken()) {
             let all = Policy::all();
@@ -224,7 +220,6 @@ impl Plan {
         self.tree.as_ref().is_some_and(|t| t.driver.is_some())
     }
 
-    /// What a policy is called.
     pub(crate) fn name(&self, policy: Policy) -> Cow<'static, str> {
         match &self.tree {
             Some(tree) if tree.policy == policy => tree.name.clone().into(),
@@ -232,7 +227,7 @@ impl Plan {
         }
     }
 
-    /// What has a row in the table. Only under legacy does a softirq find the FPU taken.
+    /// The combinations that have a row in the table. Only under legacy can a softirq find the FPU in use.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
         for &policy in &self.policies {
@@ -245,12 +240,12 @@ impl Plan {
         entries
     }
 
-    /// The tree, if it is its policy.
+    /// The tree, if this is its policy.
     pub(crate) fn tree_of(&self, policy: Policy) -> Option<&TreeName> {
         self.tree.as_ref().filter(|t| t.policy == policy)
     }
 
-    /// The CPU as asked for.
+    /// The configuration of the emulated CPU.
     pub(crate) fn config(&self) -> Config {
         let mut config = Config {
             preempt_full: self.preempt_full,
@@ -267,7 +262,7 @@ impl Plan {
         config
     }
 
-    /// The scheduler and its times, as notes have them; what was set by hand is named.
+    /// The scheduler and its times for a note; values that the user set are marked.
     pub(crate) fn scheduler_note(&self) -> String {
         let c = self.config();
         let by_hand = |set: bool| if set { " (by hand)" } else { "" };
@@ -290,13 +285,13 @@ impl Plan {
     }
 }
 
-/// A scheduler from its name.
+/// The scheduler of this name.
 pub(crate) fn scheduler(name: &str) -> Result<Scheduler, Error> {
     let found = Scheduler::ALL.into_iter().find(|s| s.name() == name);
     found.ok_or_else(|| unknown("scheduler", name, &Scheduler::ALL.map(Scheduler::name)))
 }
 
-/// Policies from their names, each once; none: all of Kiln's own.
+/// Policies by name, each once; if empty, all of Kiln's own.
 pub(crate) fn contenders(names: &[String]) -> Result<Vec<Contender>, Error> {
     if names.is_empty() {
         return Ok(Policy::all().into_iter().map(Contender::Own).collect());
@@ -324,7 +319,7 @@ pub(crate) fn contenders(names: &[String]) -> Result<Vec<Contender>, Error> {
     Ok(list)
 }
 
-/// The same where only Kiln's own will do.
+/// The same if only Kiln's own policies are allowed.
 pub(crate) fn policies(names: &[String]) -> Result<Vec<Policy>, Error> {
     let own = |c| match c {
         Contender::Own(policy) => Ok(policy),
@@ -336,7 +331,7 @@ pub(crate) fn policies(names: &[String]) -> Result<Vec<Policy>, Error> {
     contenders(names)?.into_iter().map(own).collect()
 }
 
-/// Fallbacks from their names, each once.
+/// Fallbacks by name, each once.
 pub(crate) fn fallbacks(names: &[String]) -> Result<Vec<Fallback>, Error> {
     let mut list = Vec::new();
     for name in names {
@@ -348,7 +343,7 @@ pub(crate) fn fallbacks(names: &[String]) -> Result<Vec<Fallback>, Error> {
     Ok(list)
 }
 
-/// The implementation of this name for Kiln's own policies. A tree has drivers with names of its own.
+/// The implementation of this name for Kiln's own policies; a tree's drivers have names of their own.
 pub(super) fn implementation(name: Option<&str>, own: &[Policy]) -> Result<Option<Impl>, Error> {
     match name {
         Some(name) if !own.is_empty() => usable_impl(Algorithm::XTS_AES, name).map(Some),

@@ -1,4 +1,4 @@
-//! Which policies a command asks: Kiln's own, and those of kernel trees.
+//! Flags for the policies of a command: Kiln's own, and those of kernel trees.
 
 use std::path::PathBuf;
 
@@ -19,12 +19,12 @@ pub(super) struct PolicyArgs {
 }
 
 impl PolicyArgs {
-    /// Kiln's own policies among them.
+    /// Kiln's own policies among those requested.
     pub(super) fn own(&self) -> Result<Vec<Policy>, Error> {
         own(&self.policy)
     }
 
-    /// The trees among them.
+    /// The trees among the requested policies.
     pub(super) fn trees(&self) -> Result<Vec<PathBuf>, Error> {
         trees(&self.policy, &self.build)
     }

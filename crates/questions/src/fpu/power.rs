@@ -1,35 +1,36 @@
-//! Whether a run could have seen a policy lose state: a verdict needs a control that does lose it, and enough interrupts.
+//! Decides whether a run could have detected that a policy loses state. A verdict needs a control that does lose
+//! state, and enough interrupts.
 //!
 //! The control saves nothing. Let it have `w` wrong results after `m` interrupts into sections: an interrupt spoils a
 //! result with probability `w / m`. A policy as bad as the control, hit `n` times, has `n * w / m` wrong results on
-//! average, and none at all with probability `exp(-n * w / m)`. A verdict needs that to be below 0.001, so at least
-//! `ln 1000 = 6.9` on average, for the control itself and for each policy that is judged.
+//! average, and none at all with probability `exp(-n * w / m)`. A verdict requires this probability to be below 0.001,
+//! and therefore an average of at least `ln 1000 = 6.9`, both for the control itself and for each policy that is
+//! judged.
 //!
 //! Lost user states do not count for power: the control loses the user's registers in every entry of the kernel,
 //! interrupted or not.
 
 use std::fmt;
 
-/// Wrong results on average from which missing all of them has a probability below 0.001: ln 1000.
+/// Average number of wrong results from which the probability of seeing none is below 0.001: ln 1000.
 pub(super) const ENOUGH: f64 = 6.907_755_278_982_137;
 
-/// What a policy counted under a load.
+/// The counts of a policy under a load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count<'a> {
-    /// The policy.
     pub policy: &'a str,
-    /// A control stands for policies of the same load only.
+    /// The load; a control only applies to policies with the same load.
     pub load: &'a str,
-    /// Interrupts into sections.
+    /// Number of interrupts into sections.
     pub hit: u64,
-    /// Results that came out wrong.
+    /// Number of wrong results.
     pub wrong: u64,
 }
 
 /// Why there is no verdict on lost state.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NoVerdict {
-    /// The policy that saves nothing did not run.
+    /// The control, which saves nothing, did not run.
     NoControl,
     /// The control lost nothing or too little, or a policy was hit too rarely.
     NoPower(String),
@@ -47,29 +48,28 @@ impl fmt::Display for NoVerdict {
     }
 }
 
-/// Whether it is the control that saves nothing.
+/// Whether this policy is the control, which saves nothing.
 pub(super) fn is_control(policy: &str) -> bool {
     policy == "none"
 }
 
-/// Wrong results that a policy as bad as the control would have had on average; none without a control that lost enough
-/// to know.
+/// Average number of wrong results of a policy as bad as the control; `None` without a control that lost enough.
 pub(super) fn expected(count: &Count, all: &[Count]) -> Option<f64> {
     let control = control_of(count.load, all)?;
     enough(&control).then(|| count.hit as f64 * loss(&control))
 }
 
-/// Wrong results for each interrupt into a section.
+/// Wrong results per interrupt into a section.
 fn loss(control: &Count) -> f64 {
     (control.wrong as f64 / control.hit as f64).min(1.0)
 }
 
-/// What was never hit was not spoilt by an interrupt.
+/// Whether the control lost enough. Without interrupts, its losses have another cause.
 fn enough(control: &Count) -> bool {
     control.hit > 0 && control.wrong as f64 >= ENOUGH
 }
 
-/// All of the control under a load; none if it did not run.
+/// The sum of the control's counts under a load; `None` if it did not run.
 fn control_of<'a>(load: &'a str, all: &[Count]) -> Option<Count<'a>> {
     let mut controls = all
         .iter()
@@ -89,10 +89,10 @@ fn control_of<'a>(load: &'a str, all: &[Count]) -> Option<Count<'a>> {
     })
 }
 
-/// Whether the counts of all loads together may carry a verdict.
+/// Whether the counts of all loads together allow a verdict.
 pub(super) fn judge(all: &[Count]) -> Result<(), NoVerdict> {
     if !all.iter().any(|c| !is_control(c.policy)) {
-        // The control alone: there is nothing to judge but itself.
+        // If only the control ran, judge the control itself.
         for control in all {
             judge_control(&control_of(control.load, all).expect("it is among them"))?;
         }
@@ -153,7 +153,7 @@ mod tests {
         let all = [count("nested", "a", 1000, 0), count("none", "a", 500, 100)];
         assert_eq!(judge(&all), Ok(()));
         assert_eq!(expected(&all[0], &all), Some(200.0));
-        // A wrong result is a verdict as well; it is not for this to judge.
+        // Wrong results allow a verdict too; this function does not judge them.
         assert_eq!(judge(&[count("nested", "a", 1000, 3), all[1]]), Ok(()));
         assert_eq!(judge(&all[1..]), Ok(()));
     }
@@ -180,7 +180,7 @@ mod tests {
     fn a_control_that_was_not_hit_gives_none() {
         let all = [count("nested", "a", 1000, 0), count("none", "a", 0, 0)];
         assert!(refused(&all).contains("lost 0 of 0"));
-        // Wrong without an interrupt: that is not what interrupts do.
+        // Wrong results without an interrupt are not caused by interrupts.
         let all = [count("nested", "a", 1000, 0), count("none", "a", 0, 50)];
         assert!(refused(&all).contains("lost 50 of 0"));
     }
@@ -206,7 +206,7 @@ mod tests {
             why.contains("nested was hit 69 times") && why.contains("6.9"),
             "{why}"
         );
-        // Several rows of one policy are hit together.
+        // Several rows of one policy are counted together.
         let parts = [
             count("nested", "a", 35, 0),
             count("nested", "a", 35, 0),

@@ -1,5 +1,5 @@
-//! One operation of the task under one injection, from a state that depends on nothing that ran before: what it
-//! finds, a replay finds again.
+//! One operation of the task under one injection. Its initial state does not depend on earlier runs, so that a replay
+//! gives the same result.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,31 +17,30 @@ use kiln_tree::stream::Stream;
 
 use super::workload::{load_plan, messages};
 
-/// Bytes of a softirq's message.
+/// Size of a softirq's message in bytes.
 pub(super) const PACKET: usize = 128;
-/// Iterations for which the pattern is kept.
+/// Iterations during which the pattern is kept.
 const SPINS: u64 = 20;
-/// What `--impl` takes for the task that keeps a pattern in all registers.
+/// Value of `--impl` for the task that keeps a pattern in all registers.
 pub(super) const PATTERN: &str = "pattern";
 
-/// What the task does once.
+/// The task's operation.
 #[derive(Clone)]
 pub(super) enum Task {
-    /// One message.
+    /// Encrypt or decrypt one message.
     Crypt(Impl, Op, Arc<Messages>),
-    /// One message through a tree's crypto API.
+    /// Process one message through a tree's crypto API.
     Ask(Rc<Stream>, Op, Arc<Messages>),
-    /// A pattern in every register.
+    /// Keep a pattern in every register.
     Keep,
 }
 
 impl Task {
-    /// A message that follows from the seed.
+    /// A task that processes a message derived from the seed.
     pub(super) fn crypt(seed: u64, imp: Impl, op: Op, len: usize) -> Result<Task, Error> {
         Ok(Task::Crypt(imp, op, messages(seed, 1, op, len, 1)?))
     }
 
-    /// Driver name.
     pub(super) fn imp(&self) -> Cow<'static, str> {
         match self {
             Task::Crypt(imp, ..) => imp.driver().into(),
@@ -50,7 +49,7 @@ impl Task {
         }
     }
 
-    /// Operation, if it has one.
+    /// Name of the operation, if there is one.
     pub(super) fn op(&self) -> Option<&'static str> {
         match self {
             Task::Crypt(_, op, _) | Task::Ask(_, op, _) => Some(op_name(*op)),
@@ -58,7 +57,7 @@ impl Task {
         }
     }
 
-    /// Bytes of its message.
+    /// Size of its message in bytes.
     pub(super) fn len(&self) -> Option<usize> {
         match self {
             Task::Crypt(_, _, messages) | Task::Ask(_, _, messages) => Some(messages.message_len()),
@@ -67,25 +66,25 @@ impl Task {
     }
 }
 
-/// The operation, and what interrupts find.
+/// The operation, and the conditions of interrupts.
 #[derive(Clone)]
 pub(super) struct Probe {
     pub policy: Policy,
-    /// What rows call it.
+    /// The policy's name in rows.
     pub name: Cow<'static, str>,
     pub task: Task,
-    /// Softirqs that encrypt through a tree's crypto API.
+    /// Set if softirqs encrypt through a tree's crypto API.
     pub softirq: Option<Rc<Stream>>,
-    /// Hardirq handlers open sections, too.
+    /// Whether hardirq handlers also open sections.
     pub hardirq_fpu: bool,
     pub preempt_full: bool,
     pub seed: u64,
 }
 
-/// What a probe found.
+/// The results of a probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Instructions stepped over: of the task's section, of the softirq and what follows it.
+    /// Instructions stepped in the task's section, and in the softirq with the code after it.
     pub outer: u64,
     pub inner: u64,
     pub injected: u64,
@@ -96,19 +95,19 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// State was lost.
+    /// Whether state was lost.
     fn wrong(&self) -> bool {
         self.corrupted + self.user_corrupted > 0
     }
 }
 
 impl Probe {
-    /// Count the section's instructions, without an interrupt.
+    /// Counts the section's instructions, without an interrupt.
     pub(super) fn count(&self, cpu: &mut Cpu) -> Result<Found, Error> {
         self.run(cpu, Step::At(u64::MAX), false)
     }
 
-    /// Run it once. With `brief` the injections are the last thing that is stepped.
+    /// Runs the probe once. With `brief`, stepping ends after the injections.
     pub(super) fn run(&self, cpu: &mut Cpu, step: Step, brief: bool) -> Result<Found, Error> {
         self.policy.set(cpu);
         let (task, imp) = match &self.task {
@@ -154,7 +153,7 @@ impl Probe {
         })
     }
 
-    /// Whether `found` is a loss that an interrupt caused: the broken control loses the user's state without.
+    /// Whether `found` is a loss caused by an interrupt: the broken control loses the user's state even without one.
     pub(super) fn lost(&self, found: &Found) -> bool {
         match self.policy.is_broken() {
             true => found.corrupted > 0,
@@ -162,7 +161,7 @@ impl Probe {
         }
     }
 
-    /// An instruction of these before which an interrupt alone loses state; none if it takes several.
+    /// One of these instructions before which a single interrupt loses state; `None` if that takes several.
     pub(super) fn bisect(
         &self,
         cpu: &mut Cpu,
@@ -183,7 +182,7 @@ impl Probe {
         Ok(self.lost(&found).then_some(first))
     }
 
-    /// The command that runs it again with the same injection.
+    /// The command that repeats the probe with the same injection.
     pub(super) fn replay(&self, step: Step) -> String {
         let at = match step {
             Step::Pair(k1, k2) => format!("{k1},{k2}"),
@@ -194,7 +193,7 @@ impl Probe {
     }
 }
 
-/// As flags.
+/// Formats the probe as flags.
 impl fmt::Display for Probe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "--policy {} --impl {}", self.name, self.task.imp())?;

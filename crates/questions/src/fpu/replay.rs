@@ -1,4 +1,4 @@
-//! Notes that are commands: each shows again what was lost.
+//! Notes that are commands, each of which reproduces a loss.
 
-/// Begins them.
+/// Prefix of these notes.
 pub(super) const REPLAY: &str = "replay: ";

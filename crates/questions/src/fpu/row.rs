@@ -93,7 +93,7 @@ pub(crate) struct Row {
     /// Whether this row is the control of its policy, in which interrupts do nothing.
     #[schemars(extend("x-role" = "key"))]
     pub control: bool,
-    /// For packets at one rate, or for a knee.
+    /// Fields of packets at one rate, or of a knee.
     #[serde(flatten)]
     pub sweep: Option<Sweep>,
     /// Duration of the measurement, without the time that the host gave to other work.
@@ -276,7 +276,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// From a tally of a policy of this plan. Latencies and throughput are those of the load's messages; `ticks_per_us` of the TSC.
+    /// Makes a row from a policy's tally. Latencies and throughput refer to the load's messages; `ticks_per_us` is the
+    /// TSC's rate.
     pub(crate) fn new(
         plan: &Plan,
         entry: Entry,
@@ -300,7 +301,7 @@ impl Row {
             Some(Spread::new(h, ticks_per_us))
         };
         let (s, c) = (&tally.stats, &tally.counts);
-        // Patterns have no bytes.
+        // The pattern load processes no bytes.
         let rate = tally.rate().filter(|_| work.len > 0);
         let mb = |per_s: f64| per_s * work.len as f64 / 1e6;
         let Entry { policy, fallback } = entry;
@@ -349,21 +350,21 @@ impl Row {
         }
     }
 
-    /// Against its control.
+    /// Sets the throughput relative to the control.
     pub(crate) fn set_of_control(&mut self, r: Option<Ratio>) {
         self.of_control = r.map(|r| r.ratio);
         self.of_control_low = r.map(|r| r.low);
         self.of_control_high = r.map(|r| r.high);
     }
 
-    /// Against the first policy.
+    /// Sets the throughput relative to the first policy.
     pub(crate) fn set_ratio(&mut self, r: Option<Ratio>) {
         self.ratio = r.map(|r| r.ratio);
         self.ratio_low = r.map(|r| r.low);
         self.ratio_high = r.map(|r| r.high);
     }
 
-    /// Packets' throughput, and that against the first policy's.
+    /// Sets the throughput of packets, and its ratio to the first policy's.
     pub(crate) fn set_esp(&mut self, rate: Option<Ratio>, to_first: Option<Ratio>) {
         self.esp_mb_per_s = rate.map(|r| r.ratio);
         self.esp_mb_per_s_low = rate.map(|r| r.low);
@@ -373,14 +374,14 @@ impl Row {
         self.esp_ratio_high = to_first.map(|r| r.high);
     }
 
-    /// What the policy's sections cost without interrupts.
+    /// Sets the costs of the policy's sections without interrupts.
     pub(crate) fn set_costs(&mut self, costs: &Costs) {
         self.pair_cycles = costs.pair;
         self.pair_untimed_cycles = costs.pair_untimed;
         self.first_section_cycles = costs.first_section;
     }
 
-    /// No figure of a rate or a throughput: the interrupts were most of what ran.
+    /// Removes rates and throughputs, because interrupts took most of the time.
     pub(crate) fn without_throughput(&mut self) {
         self.task_mb_per_s = None;
         self.task_mb_per_s_low = None;
@@ -391,18 +392,19 @@ impl Row {
         self.set_ratio(None);
     }
 
-    /// Half the interval's width in per cent of the figure.
+    /// Half the interval's width, in per cent of the result.
     pub(crate) fn plus_minus_pct(&self) -> Option<f64> {
         let width = self.task_mb_per_s_high? - self.task_mb_per_s_low?;
         Some(50.0 * width / self.task_mb_per_s?)
     }
 
-    /// A wrong result or a wrong user state, where none is allowed.
+    /// Whether there is a wrong result or a wrong user state although the policy allows none.
     pub(crate) fn fails(&self) -> bool {
         !is_control(&self.policy) && self.corrupted + self.user_corrupted > 0
     }
 
-    /// What it counted, for the question whether a loss could have been seen. Empty interrupts have nothing to lose.
+    /// The counts that determine whether a loss could have been detected; `None` for controls, whose interrupts do
+    /// nothing.
     pub(crate) fn count(&self) -> Option<Count<'_>> {
         (!self.control).then_some(Count {
             policy: &self.policy,

@@ -1,5 +1,5 @@
-//! The policy table: short slices of interrupts that encrypt and of interrupts that do nothing, by turns, through all
-//! policies round by round, so that a drift of the machine hits all alike.
+//! The policy table. Short slices with interrupts that encrypt alternate with slices with empty interrupts, and each
+//! round goes through all policies, so that drift of the machine affects all alike.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,15 +21,15 @@ use super::tally::Tally;
 use super::workload::{load_plan, Workload, PACKET};
 use super::{breakpoints, costs};
 
-/// A slice: forty interrupts at the usual rate.
+/// Duration of a slice: forty interrupts at the default rate.
 const SLICE: Duration = Duration::from_millis(20);
-/// Fewer rounds have no interval.
+/// Minimum number of rounds for an interval.
 const ROUNDS: u32 = 6;
 
 /// Runs the policy table, or a campaign of interrupts at breakpoints.
 ///
 /// # Errors
-/// A host that gives no timers or second core; a tree without the driver.
+/// The host provides no timers or second core, or the tree lacks the driver.
 pub(super) fn run(
     plan: &Plan,
     bench: &mut Bench,
@@ -120,20 +120,20 @@ struct Rounds<'a> {
     rate: f64,
     share: Duration,
     load: Load<'a>,
-    /// What a tree's task and softirqs do, and what those do that ask the crypto API; while one of these is done, what
-    /// is done otherwise.
+    /// Work of a tree's task and softirqs, and work through Kiln's crypto API. While one of them is in use, its place
+    /// holds the work that it replaced.
     others: [Option<Sides>; 2],
     whose: Sort,
 }
 
-/// Who does what is done.
+/// The kind of work in use.
 #[derive(Clone, Copy, PartialEq)]
 enum Sort {
-    /// Kiln's own, directly.
+    /// Kiln's ciphers, called directly.
     Plain,
-    /// A tree's.
+    /// A tree's ciphers.
     Tree,
-    /// Kiln's own, by the crypto API.
+    /// Kiln's ciphers, called through the crypto API.
     Asking,
 }
 
@@ -155,7 +155,7 @@ impl Sort {
     }
 }
 
-/// Real and control, of each policy.
+/// The real tally and that of the control, for each policy.
 type Tallies = Vec<[Tally; 2]>;
 
 impl Rounds<'_> {
@@ -174,7 +174,7 @@ impl Rounds<'_> {
         let mut rounds = 0;
         while !stopped() && (rounds < ROUNDS || start.elapsed() < self.share) {
             for turn in 0..entries.len() {
-                // No policy always follows the same one.
+                // The order varies, so that no policy always follows the same one.
                 let n = entries.len();
                 let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
                 for half in 0..2 {
@@ -198,12 +198,12 @@ impl Rounds<'_> {
         plan.inject.start(self.load.cpu(), self.rate, plan.seed)
     }
 
-    /// A slice of a policy, with the work that goes with it.
+    /// Runs a slice of a policy with its kind of work.
     fn slice(&mut self, tally: &mut Tally, entry: Entry, control: bool) {
         let whose = Sort::new(self.plan, entry);
         if whose != self.whose {
-            // Under the policy that was in force: what is under way is still answered. What is
-            // put back first is what was taken last.
+            // Done under the policy that was in force, so that pending requests are still answered. Work is restored
+            // in reverse order.
             for place in [self.whose.place(), whose.place()].into_iter().flatten() {
                 if let Some(other) = &mut self.others[place] {
                     self.load.exchange(other);
@@ -214,7 +214,7 @@ impl Rounds<'_> {
         tally.slice(&mut self.load, entry.policy, control, self.work, SLICE);
     }
 
-    /// Microseconds that an empty interrupt takes from the task: host signal and all.
+    /// A note on how many microseconds an empty interrupt takes from the task, including the host's signal.
     fn price_of_an_interrupt(&mut self, stop: &AtomicBool) -> Result<Option<String>, Error> {
         let policy = self.plan.entries()[0];
         let mut tallies: [Tally; 2] = Default::default();
@@ -333,7 +333,7 @@ fn notes(plan: &Plan, outcome: &mut Outcome<Row>) {
     let rate = plan.inject.rate(plan.irq_rate);
     if plan.inject != Inject::Breakpoint && rate > BUSIEST_TABLE {
         notes.push(format!(
-            "throughput is null: above {BUSIEST_TABLE} interrupts a second it is mostly the host's signals"
+            "throughput is null: above {BUSIEST_TABLE} interrupts per second it is mostly the host's signals"
         ));
     }
     notes.push(match &plan.tree {
@@ -356,7 +356,7 @@ fn notes(plan: &Plan, outcome: &mut Outcome<Row>) {
     }
 }
 
-/// Adds what the rows say about lost state: a failure, a verdict, or that no verdict is possible.
+/// Adds the conclusion on lost state: a failure, a verdict, or a note that no verdict is possible.
 fn conclude(outcome: &mut Outcome<Row>) {
     let counts: Vec<Count> = outcome.rows.iter().filter_map(Row::count).collect();
     let judged = power::judge(&counts);
@@ -366,7 +366,8 @@ fn conclude(outcome: &mut Outcome<Row>) {
         row.expected_wrong = expected.filter(|_| !is_control(&row.policy));
     }
     let lost = outcome.rows.iter().any(Row::fails);
-    // Who asks for some policies alone may want their figures; a control that is there has to show its power.
+    // Without the control, a user may just want the results of some policies; but if the control ran, it must have
+    // statistical power.
     let blind = matches!(judged, Err(NoVerdict::NoPower(_))) && !outcome.interrupted;
     let reordered = reordered(&outcome.rows);
     outcome.failed = lost || blind || !reordered.is_empty();
@@ -377,8 +378,8 @@ fn conclude(outcome: &mut Outcome<Row>) {
         .extend(judged.err().map(|why| why.to_string()));
 }
 
-/// Rows in which more answers overtook others than in their control. Requests of one transform and CPU are answered in the order
-/// in which they were made.
+/// Describes rows in which more answers were out of order than in their control. Requests of one transform and CPU
+/// must be answered in the order in which they were made.
 fn reordered(rows: &[Row]) -> Vec<String> {
     let real = rows.iter().filter(|r| !r.control && !is_control(&r.policy));
     let of = |row: &Row| {
@@ -397,7 +398,7 @@ fn reordered(rows: &[Row]) -> Vec<String> {
     real.filter_map(of).collect()
 }
 
-/// What was lost, of the policies and of the control.
+/// Describes the losses of the policies and of the control.
 fn lost_state(rows: &[Row]) -> String {
     let sums = |control: bool| {
         let of: Vec<&Row> = rows
@@ -426,7 +427,7 @@ mod tests {
     use super::super::tally::Tally;
     use super::*;
 
-    /// A real row and its control of a policy.
+    /// A real row of a policy and its control.
     fn rows(policy: &str, hit: u64, wrong: u64) -> Vec<Row> {
         let plan = Plan::new(1, true);
         let entry = plan.entries()[0];

@@ -1,7 +1,8 @@
-//! One interrupt at a time, before each instruction in turn, each time from the same state. Where every instruction of
-//! one section is interrupted, the first softirq saves the user's state and takes the section clock's turn, so that the
-//! section itself comes by neither; alone, an interrupt meets both. And where a policy has softirqs wait for the
-//! section's end, any interrupt there runs them on its own way out: only a single one meets the way to them itself.
+//! Injects one interrupt at a time, before each instruction in turn, always from the same initial state. If every
+//! instruction of a section were interrupted in a single run, the first softirq would save the user's state and update
+//! the section timer, and the section itself would do neither; with a single interrupt, it does both. If a policy
+//! makes softirqs wait for the section's end, further interrupts would run them on their own return path; only with a
+//! single interrupt does the section itself run them.
 
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::fpu::{usable, Context};
@@ -11,12 +12,14 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::{Probe, Task};
 
-/// Longest section, instructions, all of which are worth it: each single one is stepped up to where it is interrupted.
+/// Maximum length of a section in which every instruction is interrupted singly, since each run is stepped up to its
+/// interrupt.
 const LONGEST: u64 = 800;
-/// Of longer ones, so many at the beginning: more than `kernel_fpu_begin` has, the save of the user's state included.
+/// Instructions at the beginning of longer sections that are interrupted singly: more than `kernel_fpu_begin`
+/// executes, including the save of the user's state.
 const BEGINNING: u64 = 160;
 
-/// The short ones; with --quick only the shortest, in one direction.
+/// Selects the short messages; with --quick only the shortest, in one direction.
 fn worth(probe: &Probe, quick: bool) -> bool {
     match &probe.task {
         Task::Keep => true,
@@ -24,9 +27,8 @@ fn worth(probe: &Probe, quick: bool) -> bool {
     }
 }
 
-/// All of a short section's instructions; of a longer one its beginning one at a time, and then all the rest in one
-/// pass, which the section clock, having begun, sees to the end. The control goes on after a loss: how many it has is
-/// what other policies are judged by.
+/// Interrupts all instructions of a short section singly; of a longer section, its beginning singly and the rest in
+/// one pass. The control continues after a loss, because other policies are judged by its number of losses.
 pub(super) fn pass(
     probe: &Probe,
     cpu: &mut Cpu,
@@ -70,20 +72,19 @@ pub(super) fn pass(
     Ok(())
 }
 
-/// Instructions before and after the section's end that are taken for the way to the softirqs that waited, and of their
-/// end.
+/// Instructions before and after the section's end that are taken as the path to the waiting softirqs and back.
 const BEFORE: u64 = 64;
 const AFTER: u64 = 160;
 const LAST: u64 = 96;
 
-/// Whether a softirq that comes into a section of this policy, or of this tree, runs at its end.
+/// Whether a softirq raised in a section of this policy or tree runs at the section's end.
 fn softirqs_wait(probe: &Probe, cpu: &mut Cpu) -> bool {
     probe.policy.set(cpu);
     !usable(cpu, Context::Softirq, true).over_section
 }
 
-/// A softirq that waits for the section's end, and a second interrupt at each instruction of the way to it and back, one
-/// at a time.
+/// A softirq that waits for the section's end, with a second interrupt at each instruction of the path to it and back,
+/// one at a time.
 pub(super) fn waiting(
     probe: &Probe,
     cpu: &mut Cpu,

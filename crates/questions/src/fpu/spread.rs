@@ -1,4 +1,4 @@
-//! How times are spread, as flat fields of a row.
+//! Distributions of times, as flat fields of a row.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,10 +9,11 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// Half octaves, in nanoseconds: 16, 24, 32, 48 ... 1048576.
+/// Number of histogram bounds: half octaves in nanoseconds, 16, 24, 32, 48 ... 1048576.
 const BOUNDS: usize = 33;
 
-/// How many took longer than each bound below, and not longer than it; and how many took longer than all.
+/// A histogram: for each bound, the number of times above the previous bound and up to this one; and the number of
+/// longer times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spread {
     counts: [u64; BOUNDS],
@@ -20,7 +21,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of a histogram, whose ticks are so many a microsecond.
+    /// Converts a histogram in ticks, of which there are `ticks_per_us` per microsecond.
     pub(crate) fn new(h: &Histogram<u64>, ticks_per_us: f64) -> Spread {
         let mut spread = Spread {
             counts: [0; BOUNDS],
@@ -42,13 +43,13 @@ fn bound(i: usize) -> u64 {
     octave + if i % 2 == 1 { octave / 2 } else { 0 }
 }
 
-/// Of a row: `softirq_hist_ns_le_16` and so on, `softirq_hist_ns_more`; the same of sections. What has no histogram has
-/// no field.
+/// The histograms of a row: `softirq_hist_ns_le_16` and so on, `softirq_hist_ns_more`; and the same for sections. A
+/// missing histogram has no fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spreads {
-    /// From the raise of a softirq to its handler.
+    /// Times from the raise of a softirq to its handler.
     pub softirq: Option<Spread>,
-    /// Of FPU sections.
+    /// Lengths of FPU sections.
     pub section: Option<Spread>,
 }
 
@@ -91,7 +92,7 @@ impl JsonSchema for Spreads {
 }
 
 impl<'de> Deserialize<'de> for Spreads {
-    /// From among all fields that the row has besides.
+    /// Picks the histograms from all fields of the row.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Spreads, D::Error> {
         let fields = HashMap::<String, Value>::deserialize(d)?;
         let [softirq, section] = NAMES.map(|name| {

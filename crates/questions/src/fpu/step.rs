@@ -1,5 +1,5 @@
 //! Proof runs: an interrupt before every instruction of a section, from the first of `kernel_fpu_begin` to the return
-//! of `kernel_fpu_end`, under every policy, tier, length and direction; and replays of what they find.
+//! of `kernel_fpu_end`, under every policy and for every tier, length and direction; also replays of the findings.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,9 +26,9 @@ use super::step_row::StepRow;
 use super::workload::messages;
 use super::{nest, pairs, single};
 
-/// Pairs of a combination, and with --quick.
+/// Pairs of interrupts per combination, without and with --quick.
 const PAIRS: [u64; 2] = [200, 40];
-/// Replay lines for each policy: finding one takes a bisection.
+/// Maximum number of replay lines per policy; each takes a bisection to find.
 const REPLAYS: usize = 3;
 
 type Proof = Outcome<StepRow>;
@@ -36,7 +36,7 @@ type Proof = Outcome<StepRow>;
 /// Runs the proof, or one replay.
 ///
 /// # Errors
-/// A host that gives no single steps; a replay of an instruction that is not there; a tree without the driver.
+/// The host provides no single steps, the instruction to replay does not exist, or the tree lacks the driver.
 pub(super) fn prove(
     plan: &Plan,
     bench: &mut Bench,
@@ -72,7 +72,7 @@ fn probe(
     }
 }
 
-/// The pattern, and each implementation at each length in each direction.
+/// The pattern task, and each implementation at each length in each direction.
 fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
     let mut tasks = Vec::new();
     if plan.pattern || plan.imp.is_none() {
@@ -96,7 +96,7 @@ fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
     Ok(tasks)
 }
 
-/// The same through a tree's crypto API, and the softirqs' requests.
+/// The same through a tree's crypto API, and the stream of the softirqs.
 fn tree_tasks(
     plan: &Plan,
     bench: &mut Bench,
@@ -120,7 +120,7 @@ fn tree_tasks(
     Ok((tasks, softirq))
 }
 
-/// What there is to examine under each policy.
+/// The probes for each policy.
 fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe>, Error> {
     let own = tasks(plan)?;
     let mut probes = Vec::new();
@@ -128,7 +128,7 @@ fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe
         match plan.tree_of(policy) {
             None => {
                 let of = |task| probe(plan, policy, task, None, hardirq_fpu);
-                // One message of each implementation is enough to see whether losses are seen.
+                // One message per implementation is enough to see whether losses are detected.
                 let few = plan.added_control && policy.is_broken();
                 let (op, len) = (
                     plan.ops.first().copied().map(op_name),
@@ -190,7 +190,7 @@ fn prove_all(
         }
         progress(0.5 + 0.5 * i as f64 / total, "pairs");
         let time = plan.budget.saturating_sub(start.elapsed()) / (left - i) as u32;
-        // Every other pair's hardirqs open sections of their own.
+        // In every other pair, hardirqs open their own sections.
         for hardirq_fpu in [false, true] {
             probe.hardirq_fpu = hardirq_fpu;
             let share: Duration = time / 2;
@@ -199,7 +199,7 @@ fn prove_all(
     }
     let mut proof = Proof::default();
     for (_, mut examined) in done {
-        // Only what shows twice is told: a replay must work.
+        // Report a loss only if it occurs again, because a replay must work.
         for (probe, step) in &examined.findings {
             if probe.lost(&probe.run(cpu, *step, true)?) {
                 let line = probe.replay(*step);
@@ -212,7 +212,7 @@ fn prove_all(
     Ok(proof)
 }
 
-/// An interrupt before every instruction, without sections of hardirqs and with them.
+/// An interrupt before every instruction, first without and then with sections in hardirqs.
 fn passes(probe: &Probe, cpu: &mut Cpu, replays: &mut usize) -> Result<Examined, Error> {
     let quiet = probe.count(cpu)?;
     if probe.lost(&quiet) {
@@ -241,7 +241,7 @@ fn passes(probe: &Probe, cpu: &mut Cpu, replays: &mut usize) -> Result<Examined,
     Ok(examined)
 }
 
-/// The one injection.
+/// Repeats one injection.
 fn replay(plan: &Plan, bench: &mut Bench, step: Step) -> Result<Proof, Error> {
     let probe = probes(plan, bench, plan.hardirq_fpu)?.swap_remove(0);
     let cpu = bench.cpu();
@@ -302,7 +302,7 @@ fn conclude(plan: &Plan, proof: &mut Proof) {
             }
             blind
         }
-        // A replay of what the control lost loses it again.
+        // A replay of a loss under the control must show it again.
         _ => (of_control(wrong) == 0 && proof.rows.iter().any(|r| broken(&r)))
             .then(|| "nothing was lost under the control that saves nothing: this is not a replay of a loss".to_string()),
     };

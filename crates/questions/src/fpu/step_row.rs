@@ -1,4 +1,4 @@
-//! A row of a proof run.
+//! Rows of proof runs.
 
 use std::borrow::Cow;
 
@@ -87,7 +87,7 @@ pub(crate) struct StepRow {
 }
 
 impl StepRow {
-    /// What it counted, for the question whether a loss could have been seen.
+    /// The counts that determine whether a loss could have been detected.
     pub(super) fn count(&self) -> Count<'_> {
         Count {
             policy: &self.policy,

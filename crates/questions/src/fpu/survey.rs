@@ -26,7 +26,7 @@ pub(crate) static SURVEY: &[Contribution] = &[
             let row: Option<Row> = headline::interrupted(&interrupted(answers));
             row.into_iter().collect()
         },
-        // Interrupts into sections were counted without the power to see a loss.
+        // Fails if interrupts into sections were counted without the power to detect a loss.
         failed: |answers| headline::is_blind(&interrupted(answers)),
     },
 ];
@@ -35,7 +35,7 @@ fn interrupted(answers: &[Answer]) -> Runs<'_> {
     Runs::new(answers, &[&POLICIES, &BREAKPOINTS])
 }
 
-/// The methods to reach a cipher.
+/// Measures the methods to reach a cipher.
 pub(super) static WAYS: Part = Part {
     name: "fpu-overhead",
     what: "the methods to reach a cipher",
@@ -51,7 +51,7 @@ pub(super) static WAYS: Part = Part {
     ..Part::USUAL
 };
 
-/// The same in a kernel tree.
+/// Measures the same methods in a kernel tree.
 pub(super) static TREE_WAYS: Part = Part {
     name: "fpu-overhead-tree",
     what: "the methods to reach a cipher in the kernel tree",
@@ -59,7 +59,7 @@ pub(super) static TREE_WAYS: Part = Part {
     from_s: 150.0,
     least_s: 3.0,
     builds: true,
-    // The tree's part of `kiln speed`.
+    // Left out together with the tree's part of `kiln speed`.
     follows: true,
     can_run: |means| means.tree.is_some(),
     args: |slot| {
@@ -69,7 +69,7 @@ pub(super) static TREE_WAYS: Part = Part {
     ..Part::USUAL
 };
 
-/// The policy table.
+/// Measures the policy table.
 pub(super) static POLICIES: Part = Part {
     name: "fpu",
     what: "the table of FPU policies",
@@ -87,7 +87,7 @@ pub(super) static POLICIES: Part = Part {
     ..Part::USUAL
 };
 
-/// The verdict on lost state: it interrupts sections a thousand times as often as a timer does.
+/// Gives the verdict on lost state: it interrupts sections a thousand times as often as a timer does.
 pub(super) static BREAKPOINTS: Part = Part {
     name: "fpu-breakpoint",
     what: "interrupts at random instructions",

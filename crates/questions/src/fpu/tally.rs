@@ -1,4 +1,4 @@
-//! What a policy has counted so far, slice by slice.
+//! Counts of a policy, added up slice by slice.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use kiln_measure::{Ratio, Round, Series};
 
 use super::workload::Workload;
 
-/// Sums over slices, and the rates of each.
+/// Sums over slices, and the rate of each round.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub stats: Stats,
@@ -17,12 +17,12 @@ pub(crate) struct Tally {
     pub seconds: f64,
     pub section: Option<Histogram<u64>>,
     pub latency: Option<Histogram<u64>>,
-    /// Task messages a second, a round each.
+    /// Task messages per second, one value per round.
     rates: Series,
 }
 
 impl Tally {
-    /// Run the task for one slice under a policy, with interrupts that raise softirqs or with `empty` ones.
+    /// Runs the task for one slice under a policy, with interrupts that raise softirqs or with `empty` ones.
     pub(crate) fn slice(
         &mut self,
         load: &mut Load<'_>,
@@ -33,10 +33,10 @@ impl Tally {
     ) {
         policy.set(load.cpu());
         load.set_empty(empty);
-        // Caches, predictors and what the last policy left to do.
+        // Warm up caches and predictors, and finish the last policy's pending work.
         load.run(work.entry);
-        // Under the broken control softirqs spoil the registers of whatever they interrupt, this function included:
-        // none may come while it computes what it keeps.
+        // Under the broken control softirqs corrupt the registers of any code that they interrupt, including this
+        // function, so none may occur while it computes the results to keep.
         load.set_empty(true);
         load.cpu().reset_stats();
         let before = load.counts();
@@ -53,7 +53,7 @@ impl Tally {
         self.rates.rounds.push(round(rate));
     }
 
-    /// Take over what the CPU has counted since the last reset, and the load in `lasted`.
+    /// Adds what the CPU has counted since the last reset, and the load during `lasted`.
     pub(crate) fn add(&mut self, load: &mut Load<'_>, done: Counts, lasted: Duration) {
         let cpu = load.cpu();
         self.stats += cpu.stats();
@@ -63,7 +63,7 @@ impl Tally {
         merge(&mut self.latency, cpu.softirq_latency());
     }
 
-    /// Take over what the CPU has counted since the last reset, and a round of so many seconds.
+    /// Adds what the CPU has counted since the last reset, and a round of this many seconds.
     pub(crate) fn take(&mut self, cpu: &mut Cpu, done: Counts, seconds: f64) {
         self.stats += cpu.stats();
         self.counts += done;
@@ -74,13 +74,13 @@ impl Tally {
         self.rates.rounds.push(round(rate));
     }
 
-    /// Results that came out wrong, of whomever.
+    /// Number of wrong results of the task and of softirqs.
     pub(crate) fn corrupted(&self) -> u64 {
         let c = &self.counts;
         c.task_corrupted + c.softirq_corrupted + c.second_corrupted
     }
 
-    /// Task messages a second: the median of the rounds and its interval. None of fewer than six rounds.
+    /// Task messages per second: the median of the rounds with its interval. `None` with fewer than six rounds.
     pub(crate) fn rate(&self) -> Option<Ratio> {
         let one = Series {
             rounds: vec![round(1.0); self.rates.rounds.len()],
@@ -89,13 +89,13 @@ impl Tally {
         kiln_measure::ratio(&self.rates, &one)
     }
 
-    /// The same over another's, round by round.
+    /// The rate divided by that of `other`, round by round.
     pub(crate) fn ratio(&self, other: &Tally) -> Option<Ratio> {
         kiln_measure::ratio(&self.rates, &other.rates)
     }
 }
 
-/// What this thread has had of a core: when the host gives it to others, the emulated CPU stands still.
+/// CPU time of this thread. While the host runs other threads, the emulated CPU stands still.
 pub(crate) fn cpu_time() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,

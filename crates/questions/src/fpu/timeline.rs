@@ -1,8 +1,8 @@
-//! Throughput and queue over time, the mean of the rounds.
+//! Throughput and queue length over time, as the mean of the rounds.
 
 use kiln_kernel::esp::Outcome;
 
-/// Of a policy: a value for each millisecond.
+/// The course of a policy: one value per millisecond.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     rounds: u32,
@@ -10,11 +10,10 @@ pub(crate) struct Timeline {
     queued: Vec<f64>,
 }
 
-/// Milliseconds that a throughput is the mean of.
+/// Number of milliseconds over which throughput is averaged.
 const BIN: usize = 3;
 
 impl Timeline {
-    /// Add a round.
     pub(crate) fn add(&mut self, outcome: &Outcome) {
         let samples = &outcome.samples;
         let Some(last) = samples.last() else { return };
@@ -39,7 +38,7 @@ impl Timeline {
         }
     }
 
-    /// Milliseconds and MB/s.
+    /// Points of milliseconds and MB/s.
     pub(crate) fn throughput(&self) -> Vec<(f64, f64)> {
         let rounds = f64::from(self.rounds.max(1));
         let steps = self.bytes.len().saturating_sub(BIN);
@@ -51,7 +50,7 @@ impl Timeline {
             .collect()
     }
 
-    /// Milliseconds and requests in cryptd's queue.
+    /// Points of milliseconds and the number of requests in cryptd's queue.
     pub(crate) fn queue(&self) -> Vec<(f64, f64)> {
         let rounds = f64::from(self.rounds.max(1));
         let of = |(i, q): (usize, &f64)| (i as f64, q / rounds);

@@ -1,4 +1,5 @@
-//! The policies of kernel trees: each tree is built here, and measured by a child together with Kiln's own policies.
+//! The policies of kernel trees. Each tree is built in this process, and measured by a child together with Kiln's own
+//! policies.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,14 +15,14 @@ use serde::Deserialize;
 use super::bench::Bench;
 use super::plan::{Plan, TreeName};
 
-/// The child's document, as far as it is read.
+/// The part of the child's document that is read.
 #[derive(Deserialize)]
 struct Document<R> {
     rows: Vec<R>,
     notes: Vec<String>,
 }
 
-/// The child's part: boots the tree and adds its policy to the others.
+/// Runs in the child: boots the tree and adds its policy to the others.
 pub(super) fn boot(
     plan: Plan,
     driver: Option<&str>,
@@ -33,7 +34,7 @@ pub(super) fn boot(
     Ok((plan, Bench::Tree(Box::new(host))))
 }
 
-/// Checks the arguments before a tree is built. Which policy a tree has is known once it runs.
+/// Checks the arguments before a tree is built. A tree's policy is only known once it runs.
 pub(super) fn check(plan: &Plan, trees: &[PathBuf], driver: Option<&str>) -> Result<(), Error> {
     let mut plan = plan.clone();
     for dir in trees {
@@ -60,8 +61,8 @@ fn with_tree(
     plan
 }
 
-/// The parent's part: builds each tree and has a child measure it. The outcome is missing if building was interrupted, or if a
-/// child has refused. `policy`: the policy that a row is of.
+/// Runs in the parent: builds each tree and lets a child measure it. The outcome is missing if building was
+/// interrupted, or if a child failed without results. `policy` returns the policy that a row is about.
 pub(super) fn run<R: DeserializeOwned>(
     trees: &[PathBuf],
     build: &TreeBuildArgs,
@@ -76,7 +77,7 @@ pub(super) fn run<R: DeserializeOwned>(
             return Ok((None, Exit::Interrupted));
         };
         if let Some(code @ 2..=3) = ended.status {
-            // It has told why on stderr.
+            // The child has already printed the reason on stderr.
             return Ok((None, Exit::Refused(code)));
         }
         let document = read::<R>(&ended.output);
@@ -98,7 +99,7 @@ pub(super) fn run<R: DeserializeOwned>(
     Ok((Some(sum), worst))
 }
 
-/// What there is of a child's document; nothing if it crashed before it had one.
+/// The part of a child's document that exists; empty if the child crashed before it printed one.
 fn read<R: DeserializeOwned>(output: &[u8]) -> Document<R> {
     serde_json::from_slice(output).unwrap_or(Document {
         rows: Vec::new(),
@@ -106,7 +107,7 @@ fn read<R: DeserializeOwned>(output: &[u8]) -> Document<R> {
     })
 }
 
-/// How a child ended.
+/// The results of a child that ended.
 struct Ended {
     /// Objects of the tree that do not compile.
     failures: Vec<String>,
@@ -115,7 +116,7 @@ struct Ended {
     crash: Option<String>,
 }
 
-/// Builds a tree and has a child measure it; nothing if interrupted.
+/// Builds a tree and lets a child measure it; `None` if interrupted.
 fn in_tree(
     dir: &Path,
     name: &str,

@@ -12,7 +12,7 @@ pub(crate) fn or_dash(x: Option<f64>) -> String {
     x.map_or("-".to_string(), figure)
 }
 
-/// With the way softirqs go that find the FPU taken, where it is not the usual one.
+/// The policy's name, with the fallback of softirqs unless it is the default.
 pub(crate) fn with_fallback(row: &Row) -> String {
     match row.fallback.as_ref() {
         "cryptd" => format!("{}, cryptd", policy(&row.policy)),
@@ -20,7 +20,7 @@ pub(crate) fn with_fallback(row: &Row) -> String {
     }
 }
 
-/// The broken control is marked; a tree goes by its directory's name and its version.
+/// The broken control is marked; a tree is shown with its directory's name and its version.
 fn policy(name: &str) -> String {
     match (name, name.strip_prefix("tree:")) {
         ("none", _) => "none (broken)".to_string(),
@@ -32,8 +32,8 @@ fn policy(name: &str) -> String {
     }
 }
 
-/// The answers of each policy: outside a section / with one in progress below. W: opening one is warned of; a dash: it
-/// waits for the section's end.
+/// The answers of each policy: outside a section / with an open section of the task. W: opening a section causes a
+/// warning; dash: the softirq waits for the section's end.
 pub(crate) fn answers(rows: &[AnswerRow]) -> String {
     let mut policies: Vec<&str> = Vec::new();
     let mut contexts: Vec<&str> = Vec::new();
@@ -71,7 +71,7 @@ pub(crate) fn answers(rows: &[AnswerRow]) -> String {
     )
 }
 
-/// Figures, then counts, of each load.
+/// For each load, results and then counts.
 pub(crate) fn tables(rows: &[Row]) -> String {
     let mut loads: Vec<&str> = Vec::new();
     for r in rows {
@@ -109,7 +109,7 @@ pub(crate) fn tables(rows: &[Row]) -> String {
     out
 }
 
-/// Counts of each load, then each policy's of all loads.
+/// Counts for each load, then those of each policy over all loads.
 pub(crate) fn campaign(rows: &[Row]) -> String {
     let mut policies: Vec<String> = Vec::new();
     for row in rows {
@@ -178,7 +178,7 @@ fn figures(rows: &[&Row]) -> String {
 
 fn counts(rows: &[&Row]) -> String {
     let mut table = plain();
-    // Only trees have a way to put off what softirqs cannot do.
+    // Only trees can defer work that softirqs cannot do.
     let later = rows.iter().any(|r| r.async_punts.is_some());
     let mut head = vec![
         "policy",
@@ -216,7 +216,7 @@ fn counts(rows: &[&Row]) -> String {
     text(&table)
 }
 
-/// A proof: a line for each policy and implementation.
+/// The table of a proof, with one line per policy and implementation.
 pub(crate) fn proof(rows: &[StepRow]) -> String {
     let mut table = plain();
     table.set_header([
@@ -258,7 +258,7 @@ pub(crate) fn proof(rows: &[StepRow]) -> String {
     head + &text(&table)
 }
 
-/// A replay: what came of the one injection.
+/// The result of a replay of one injection.
 pub(crate) fn replay(rows: &[StepRow]) -> String {
     let line = |r: &StepRow| {
         let verdict = match r.corrupted + r.user_corrupted {

@@ -1,4 +1,4 @@
-//! What the task and the softirqs encrypt.
+//! The data that the task and the softirqs encrypt.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,29 +9,28 @@ use kiln_kernel::load::{self, Messages, TaskWork, Worker};
 use kiln_measure::SplitMix64;
 use kiln_question::Error;
 
-/// Bytes of a softirq's message in the policy table: what a full packet of IPsec holds.
+/// Size of a softirq's message in the policy table: the content of a full IPsec packet, in bytes.
 pub(crate) const PACKET: usize = 1420;
-/// Bytes of it in proof and corruption runs, where short softirqs leave time for more of them.
+/// The same in proof and corruption runs, where shorter softirqs leave time for more of them.
 pub(crate) const SHORT_PACKET: usize = 128;
 
-/// Iterations of the empty loop that the pattern is kept for: about ten microseconds.
+/// Iterations of an empty loop during which the pattern is kept: about ten microseconds.
 const SPINS: u64 = 40_000;
 
 /// A load of the policy table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Workload {
-    /// Bytes of the task's messages; 0 for the task that keeps a pattern in all registers.
+    /// Size of the task's messages in bytes; 0 for the task that keeps a pattern in all registers.
     pub len: usize,
-    /// Bytes of the softirqs' messages.
+    /// Size of the softirqs' messages in bytes.
     pub packet: usize,
-    /// Its name.
     pub name: &'static str,
-    /// Messages of one kernel entry: about 20 µs of them.
+    /// Number of messages per kernel entry, which takes about 20 µs.
     pub entry: u64,
 }
 
 impl Workload {
-    /// The default ones.
+    /// The default loads.
     pub(crate) const XTS: [Workload; 2] = [
         Workload {
             len: 16,
@@ -46,7 +45,8 @@ impl Workload {
             entry: 24,
         },
     ];
-    /// The detector as a load: long sections and short softirqs, so that nearly every interrupt comes into a section.
+    /// The pattern-keeping task as a load: long sections and short softirqs, so that nearly every interrupt hits a
+    /// section.
     pub(crate) const PATTERN: Workload = Workload {
         len: 0,
         packet: 64,
@@ -54,7 +54,7 @@ impl Workload {
         entry: 20,
     };
 
-    /// What the task does.
+    /// The task's work.
     pub(crate) fn task(self, imp: Impl, seed: u64) -> Result<TaskWork, Error> {
         Ok(match self.task_messages(seed)? {
             None => self.keep(seed),
@@ -70,7 +70,7 @@ impl Workload {
         }
     }
 
-    /// The pattern's task.
+    /// The work of the pattern-keeping task.
     pub(crate) fn keep(self, seed: u64) -> TaskWork {
         TaskWork::Keep { seed, spins: SPINS }
     }
@@ -98,13 +98,13 @@ impl FromStr for Workload {
     }
 }
 
-/// The implementation softirqs use when SIMD is not usable, and whose answers are held to be right.
+/// The implementation that softirqs use if SIMD is not usable, whose answers serve as the right ones.
 pub(crate) fn scalar() -> Result<Impl, Error> {
     Impl::find("xts-aes-fixed-time")
         .ok_or_else(|| Error::lacks("this build has no scalar xts-aes-fixed-time: rebuild it"))
 }
 
-/// Messages that follow from the seed, and from nothing that ran before. `stream` tells apart those of one load.
+/// Messages that depend only on the seed. `stream` distinguishes the message sets of one load.
 pub(crate) fn messages(
     seed: u64,
     stream: u64,
@@ -126,7 +126,7 @@ pub(crate) fn softirq_messages(seed: u64, packet: usize) -> Result<Arc<Messages>
     messages(seed, 2, Op::Encrypt, packet, 16)
 }
 
-/// A load of a task and softirqs, the softirqs with messages of `packet` bytes.
+/// A load of a task and softirqs, whose messages have `packet` bytes.
 pub(crate) fn load_plan(
     seed: u64,
     task: TaskWork,

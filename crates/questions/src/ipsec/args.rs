@@ -84,14 +84,14 @@ pub struct IpsecArgs {
     /// Where interrupts come from; signal: from another core
     #[arg(long, value_enum, default_value_t, value_name = "SOURCE")]
     inject: Source,
-    /// Measure for about so long, all loads together [default: 48, with --quick 12]
+    /// Measuring time in seconds, all loads together [default: 48, with --quick 12]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     #[command(flatten)]
     cpu: CpuArgs,
 }
 
-/// Interrupts by the clock: packets have times of their own.
+/// The timer modes for interrupts; packets have their own times.
 #[derive(Clone, Copy, Default, ValueEnum)]
 enum Source {
     #[default]
@@ -158,7 +158,7 @@ impl Question for IpsecArgs {
     }
 }
 
-/// `DIR/ipsec-LOAD.svg`, with `--out`.
+/// Writes `DIR/ipsec-LOAD.svg`, with `--out`.
 fn draw(outcome: &mut Outcome<EspRow>, facts: &Facts, session: &Session) -> Result<(), Error> {
     let scheduler = outcome.rows.iter().find_map(|r| r.0.sweep.as_ref());
     let scheduler = scheduler.map_or(String::new(), |s| format!("{}, ", s.scheduler));
@@ -167,7 +167,7 @@ fn draw(outcome: &mut Outcome<EspRow>, facts: &Facts, session: &Session) -> Resu
     loads.dedup();
     let kinds: Vec<&str> = loads.iter().filter_map(|l| l.split(':').next()).collect();
     for (n, (load, kind)) in loads.iter().zip(&kinds).enumerate() {
-        // Two captures are two pictures.
+        // Two captures result in two pictures.
         let number = match kinds[..n].contains(kind) {
             true => format!("-{}", n + 1),
             false => String::new(),

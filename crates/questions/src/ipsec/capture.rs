@@ -1,4 +1,4 @@
-//! Sizes and times from a capture file: classic pcap and pcapng, as far as these two need it.
+//! Reads sizes and times of packets from a capture file (classic pcap or pcapng), and skips everything else.
 //!
 //! Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 
@@ -12,21 +12,20 @@ use pcap_parser::{Linktype, PcapHeader};
 /// A packet of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// Nanoseconds after the first one.
+    /// Nanoseconds since the first packet.
     pub at: u64,
-    /// Bytes without the link layer's header.
+    /// Length in bytes without the link layer's header.
     pub len: u32,
 }
 
-/// Nanoseconds in a second.
 const NS: u64 = 1_000_000_000;
-/// How a pcapng file, and each section in it, begins.
+/// The first bytes of a pcapng file, and of each section in it.
 const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// Larger files are read no further: that is hours of packets.
+/// Maximum number of bytes that are read; this is enough for hours of packets.
 const LARGEST: u64 = 1 << 30;
 
-/// What is wrong, and where in the file.
+/// An error, and its position in the file.
 #[derive(Debug, PartialEq, Eq)]
 struct Fault {
     offset: usize,
@@ -40,7 +39,7 @@ fn fault<T>(offset: usize, why: impl Into<String>) -> Result<T, Fault> {
     })
 }
 
-/// All packets of a file, in order of time.
+/// Reads all packets of a file, in order of time.
 pub(super) fn read(path: &Path) -> Result<Vec<Packet>, Error> {
     let name = path.display();
     let cannot = |why: String| {
@@ -61,7 +60,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Packet>, Error> {
     let bytes = std::fs::read(path).map_err(|e| cannot(e.to_string()))?;
     parse(&bytes).map_err(|f| {
         Error::input(format!(
-            "--load pcap: '{name}' at offset {}: {}: capture it again, or mend it with tcpdump -r … -w …",
+            "--load pcap: '{name}' at offset {}: {}: capture it again, or repair it with tcpdump -r … -w …",
             f.offset, f.why
         ))
     })
@@ -85,10 +84,10 @@ fn parse(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
     Ok(packets)
 }
 
-/// Bytes of a link layer's header.
+/// Length of a link layer's header in bytes.
 fn link_header(at: usize, kind: Linktype) -> Result<u32, Fault> {
     match kind.0 & 0xffff {
-        // NULL, Ethernet, raw IP by its various numbers, Linux's cooked ones.
+        // NULL, Ethernet, raw IP under its various numbers, Linux's cooked captures.
         0 | 108 => Ok(4),
         1 => Ok(14),
         12 | 14 | 101 | 228 | 229 => Ok(0),
@@ -103,7 +102,7 @@ fn link_header(at: usize, kind: Linktype) -> Result<u32, Fault> {
     }
 }
 
-/// The longest record that is believed: a snapshot's limit in all tools.
+/// Longest plausible record: the snapshot limit of all common tools.
 const LONGEST_RECORD: u32 = 262_144;
 
 fn classic(bytes: &[u8], mut rest: &[u8], header: &PcapHeader) -> Result<Vec<Packet>, Fault> {
@@ -151,7 +150,7 @@ fn classic(bytes: &[u8], mut rest: &[u8], header: &PcapHeader) -> Result<Vec<Pac
 
 fn blocks(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
     let mut packets = Vec::new();
-    // Bytes of the link layer's header, and units of time in a second.
+    // Length of the link layer's header, and time units per second.
     let mut interfaces: Vec<(u32, u64)> = Vec::new();
     let mut big = false;
     let mut rest = bytes;
@@ -199,7 +198,7 @@ fn blocks(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
                     len: packet.origlen.saturating_sub(*link).max(1),
                 });
             }
-            // Without times they cannot be put on a line.
+            // Without times, packets cannot be ordered.
             Block::SimplePacket(_) => return fault(at, "a simple packet block, which has no time"),
             _ => {}
         }
@@ -224,7 +223,7 @@ mod tests {
     fn pcap(big: bool, magic: u32) -> Vec<u8> {
         let mut b = Vec::new();
         put(&mut b, big, &[magic, 0x0004_0002, 0, 0, 65535, 1]);
-        // The second is earlier: files of several interfaces are like that.
+        // The second packet is earlier, as happens in files of several interfaces.
         put(&mut b, big, &[10, 500, 20, 1514]);
         b.extend([7; 20]);
         put(&mut b, big, &[10, 100, 0, 54]);
@@ -266,7 +265,7 @@ mod tests {
             let mut whole = 0;
             for n in 0..file.len() {
                 match parse(&file[..n]) {
-                    // Between two records nothing is missing.
+                    // Cut between two records, the file is still complete.
                     Ok(_) => whole += 1,
                     Err(f) => assert!(f.offset <= n, "{n}: {f:?}"),
                 }

@@ -1,4 +1,5 @@
-//! The gateway on the emulated CPU: the drivers that forward packets under each policy, and the task they interrupt.
+//! The gateway on the emulated CPU: the drivers that forward packets under each policy, and the task that they
+//! interrupt.
 
 use kiln_kernel::cipher::Op;
 use kiln_kernel::crypto::{self, Model};
@@ -15,16 +16,17 @@ use crate::fpu::plan::{Entry, Fallback, Plan};
 use crate::fpu::tally::Tally;
 use crate::fpu::workload::{messages, Workload};
 
-/// Bytes of a sector, and how many different ones there are.
+/// Size of a sector in bytes, and number of different sectors.
 pub(super) const SECTOR: usize = 4096;
 const SECTORS: usize = 16;
-/// Sectors of one kernel entry; and, with phases or captures, sectors between packets of the task's own.
+/// Sectors per kernel entry. `OWN_EVERY` is the number of sectors between the task's own packets, for phases and
+/// captures.
 pub(super) const ENTRY: u64 = 16;
 pub(super) const OWN_EVERY: u32 = 64;
-/// Packets whose time is taken before the first round.
+/// Number of packets timed before the first round.
 const PRICED: u64 = 20_000;
 
-/// The task, as it is named in rows.
+/// The task, as rows name it.
 pub(super) const WORK: Workload = Workload {
     len: SECTOR,
     packet: 0,
@@ -32,7 +34,7 @@ pub(super) const WORK: Workload = Workload {
     entry: ENTRY,
 };
 
-/// A load, opened once for each model that the policies of the plan need.
+/// A load, opened once for each call model that the policies of the plan need.
 pub(super) struct Gateway(Vec<(Model, Esp)>);
 
 impl Gateway {
@@ -46,7 +48,7 @@ impl Gateway {
         Ok(Gateway(esps))
     }
 
-    /// The load with the drivers of this policy.
+    /// The load with the drivers for this policy.
     pub(super) fn esp(&mut self, policy: Policy) -> &mut Esp {
         let mut esps = self.0.iter_mut();
         let found = esps.find(|(m, _)| *m == model(policy));
@@ -58,7 +60,7 @@ impl Gateway {
         found.map_or("", |(_, esp)| esp.driver())
     }
 
-    /// Runs the load once under a policy and adds what it counted to a tally. `quiet`: without packets, the control.
+    /// Runs the load once under a policy and adds its counts to a tally. `quiet` runs the control, without packets.
     pub(super) fn run(
         &mut self,
         plan: &Plan,
@@ -79,7 +81,7 @@ impl Gateway {
     }
 }
 
-/// Only under legacy can a softirq find the FPU in use, so only there requests go through the simd helper.
+/// Only under legacy can a softirq find the FPU in use, so only then do requests go through the simd helper.
 fn model(policy: Policy) -> Model {
     match policy.name() {
         "legacy" => Model::Helper,
@@ -135,7 +137,7 @@ fn open(plan: &Plan, load: &esp::Plan, model: Model) -> Result<Esp, Error> {
     })
 }
 
-/// Nanoseconds that a packet takes without interrupts and with the FPU free.
+/// Nanoseconds per packet without interrupts and with the FPU free.
 pub(super) fn direct_price_ns(
     plan: &Plan,
     settings: &Settings,
@@ -148,7 +150,7 @@ pub(super) fn direct_price_ns(
     bh_off.unwrap_or(plan.policies[0]).set(bench.cpu());
     let mut esp = open(plan, &sample, Model::Direct)?;
     esp.price_ns(bench.cpu(), PRICED / 10);
-    // Many short runs: the shortest is one that the host did not interrupt.
+    // Many short runs: the shortest was not interrupted by the host.
     let prices = (0..40).map(|_| esp.price_ns(bench.cpu(), PRICED / 40));
     Ok(prices.fold(f64::INFINITY, f64::min))
 }

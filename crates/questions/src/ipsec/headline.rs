@@ -1,4 +1,4 @@
-//! From which rate an IPsec gateway loses packets, in a sentence.
+//! Headlines about the rate from which an IPsec gateway loses packets.
 
 use kiln_question::survey::words::{figure, number, word};
 use kiln_question::survey::{Estimate, Row, Runs};
@@ -13,7 +13,7 @@ fn knee<'a>(rows: &[&'a Value], policy: &str) -> Option<&'a Value> {
     rows.iter().find(wanted).copied()
 }
 
-/// Packets per second: `250 k`, `1.23 M`.
+/// A packet rate in words: `250 k`, `1.23 M`.
 fn packets(pps: f64) -> String {
     match pps {
         p if p >= 999_500.0 => format!("{} M", figure(p / 1e6)),
@@ -28,17 +28,17 @@ fn interval(e: &Estimate) -> String {
     }
 }
 
-/// What is known of a policy's knee.
+/// What the processes have shown about a policy's knee.
 enum Knee {
     At(Estimate),
-    /// Nothing was lost at this rate, the highest that was tried in every process.
+    /// Nothing was lost at this rate, the highest that every process tried.
     Above(f64),
-    /// The lowest rate that was tried lost packets.
+    /// Even the lowest rate tried lost packets.
     Below(f64),
 }
 
 impl Knee {
-    /// A rate that some processes reached and others did not is cut to what all have shown.
+    /// If only some processes reached a rate, the result is limited to what all of them have shown.
     fn read(runs: &Runs, policy: &str) -> Option<Knee> {
         let field = |name: &'static str| {
             runs.estimate(|rows| knee(rows, policy).and_then(|r| number(r, name)))
@@ -53,7 +53,7 @@ impl Knee {
         let most = |e: &Estimate| e.values.iter().copied().fold(0.0, f64::max);
         match (value, low, high) {
             (Some(value), low, high) if value.values.len() == with.values.len() => {
-                // Rates are steps of 9 %: five equal knees are not known better than each of them.
+                // Rates are 9 % apart, so five equal knees are no more precise than a single one.
                 Some(Knee::At(Estimate {
                     low: value
                         .low
@@ -72,7 +72,7 @@ impl Knee {
         }
     }
 
-    /// What a gateway does, with the rate.
+    /// A sentence about a gateway's knee, with the rate.
     fn sentence(&self, row: Option<&Value>) -> String {
         match self {
             Knee::Above(rate) => format!("loses none up to {} packets/s", packets(*rate)),
@@ -95,7 +95,7 @@ impl Knee {
         }
     }
 
-    /// The rates it may have.
+    /// The range in which the knee is.
     fn ends(&self) -> Option<(f64, f64)> {
         match self {
             Knee::At(e) => e.low.zip(e.high),
@@ -156,7 +156,7 @@ mod tests {
         row(policy, Some(pps), Some(pps * 0.95), Some(pps * 1.05))
     }
 
-    /// Five processes whose knees differ by a few per cent.
+    /// The headline from five processes whose knees differ by a few per cent.
     fn sentence(legacy: impl Fn(f64) -> Value, direct: impl Fn(f64) -> Value) -> String {
         let answers: Vec<Answer> = (0..5)
             .map(|i| 1.0 + 0.01 * f64::from(i))

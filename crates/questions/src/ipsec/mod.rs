@@ -1,14 +1,14 @@
-//! What each FPU policy does to IPsec: ESP in softirqs over a task that encrypts disk sectors, at rising
-//! rates, or through low, high and low load again.
+//! The effect of each FPU policy on IPsec: ESP in softirqs that interrupt a task which encrypts disk sectors, at
+//! rising rates, or with low, high and again low load.
 //!
 //! | file | its noun |
 //! |---|---|
 //! | `args.rs` | the command |
-//! | `plan.rs` | what is asked for, and whether it is valid |
-//! | `traffic.rs` | what arrives, and when |
+//! | `plan.rs` | the request, and its validation |
+//! | `traffic.rs` | packet sizes and times |
 //! | `capture.rs` | sizes and times from a capture file |
-//! | `gateway.rs` | what forwards the packets, and the task that it interrupts |
-//! | `run.rs` | the rounds: policies by turns, each with its control |
+//! | `gateway.rs` | the drivers that forward packets, and the task that they interrupt |
+//! | `run.rs` | rounds in which policies alternate, each with its control |
 //! | `sweep.rs` | the curve: packets delivered against packets offered, and its knee |
 //! | `row.rs` | a row |
 //! | `view.rs` | the tables for people |

@@ -1,4 +1,4 @@
-//! What loads of packets are asked for in addition to the plan of all loads.
+//! The packet loads of a request, in addition to the plan of all loads.
 
 use kiln_kernel::esp;
 use kiln_question::Error;
@@ -6,25 +6,25 @@ use kiln_question::Error;
 use super::traffic::{EspLoad, Source};
 use crate::fpu::plan::Plan;
 
-/// Interrupts per second, unless others are asked for.
+/// Default interrupts per second.
 pub(super) const IRQ_RATE: f64 = 4000.0;
 
-/// The highest rate, in packets per second. It does not come from the measured price of a packet: a price taken while the host was
-/// busy would end the search below the knee.
+/// The highest rate of the search, in packets per second. It is fixed rather than derived from the measured time per
+/// packet, because a time measured while the host was busy would end the search below the knee.
 pub(super) const HIGHEST_PPS: f64 = 20e6;
 
-/// The packets, and what receives them.
+/// The packets, and their receivers.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// The loads.
     pub loads: Vec<EspLoad>,
-    /// Packets per second: none, a search for the knee; one, that rate; two, low, high and low load.
+    /// Packets per second: empty to search for the knee; one value for that rate; two values for low, high and low
+    /// load.
     pub rates: Vec<f64>,
-    /// Nanoseconds that the rest of the network stack takes for a packet.
+    /// Nanoseconds per packet for the rest of the network stack.
     pub stack_ns: u64,
-    /// After so many sectors the task sends a packet of its own; 0: never.
+    /// Number of sectors after which the task sends a packet of its own; 0 for never.
     pub own_every: Option<u32>,
-    /// Numbers that anti-replay windows know.
+    /// Size of anti-replay windows in sequence numbers.
     pub window: u32,
 }
 
@@ -32,7 +32,7 @@ impl Settings {
     /// Checks the settings, and that the plan suits packets.
     ///
     /// # Errors
-    /// A rate, time, number or window out of range; a rate for a capture, which has times of its own.
+    /// A rate, time, number or window out of range, or a rate for a capture, which has its own times.
     pub(super) fn checked(self, plan: &Plan) -> Result<Settings, Error> {
         let valid = self.rates.iter().all(|r| (1.0..=HIGHEST_PPS).contains(r));
         if !valid || self.rates.len() > 2 || !self.rates.is_sorted() {
@@ -64,7 +64,7 @@ impl Settings {
         }
         if plan.irq_rate < 500.0 {
             return Err(Error::input(format!(
-                "--irq-rate {}: packets come with interrupts: 500 a second at least",
+                "--irq-rate {}: packets come with interrupts: at least 500 per second",
                 plan.irq_rate
             )));
         }

@@ -1,4 +1,4 @@
-//! The rounds: each runs every policy through the whole load, and through its control.
+//! Runs rounds, in each of which every policy processes the whole load, followed by its control.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,15 +21,15 @@ use crate::fpu::row::Row;
 use crate::fpu::tally::Tally;
 use crate::fpu::timeline::Timeline;
 
-/// Fewer rounds have no interval.
+/// Minimum number of rounds for an interval.
 const ROUNDS: u32 = 6;
 
-/// What a policy has counted so far.
+/// Counts of a policy so far.
 #[derive(Default)]
 struct Sum {
     tally: Tally,
     flows: [Flow; 2],
-    /// Payload of the high phase a second, MB, a round each.
+    /// Payload per second of the high phase in MB, one value per round.
     rate: Series,
     recovery_us: Vec<f64>,
     never: u32,
@@ -37,11 +37,11 @@ struct Sum {
     own: u64,
 }
 
-/// Runs the loads on a CPU of Kiln's own. Each row is followed by its control. The run has failed if a policy lost state
-/// that must not.
+/// Runs the loads on an emulated CPU. Each row is followed by its control. The run has failed if a policy other than
+/// the control lost state.
 ///
 /// # Errors
-/// A host that gives no timers or second core.
+/// The host provides no timers or second core.
 pub(super) fn run(
     plan: &Plan,
     settings: &Settings,
@@ -68,7 +68,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// What arrives, by what a packet takes where nothing interrupts.
+/// The traffic of a load, based on the time per packet without interrupts.
 fn traffic_of(
     plan: &Plan,
     settings: &Settings,
@@ -124,7 +124,7 @@ fn measure_load(
     let stopped = || stop.load(Ordering::Relaxed);
     while !stopped() && (rounds < ROUNDS || start.elapsed() < share) {
         for turn in 0..entries.len() {
-            // No policy always follows the same one.
+            // The order varies, so that no policy always follows the same one.
             let n = entries.len();
             let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
             for half in 0..2 {
@@ -195,7 +195,7 @@ impl Sum {
         Ok(o)
     }
 
-    /// The middle one; none if most never recovered.
+    /// The median recovery time; `None` if most rounds never recovered.
     fn recovery(&self) -> Option<f64> {
         let mut all = self.recovery_us.clone();
         all.resize(all.len() + self.never as usize, f64::INFINITY);

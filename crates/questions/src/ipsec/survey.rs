@@ -15,7 +15,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// The rate from which packets are lost.
+/// Measures the rate from which packets are lost.
 pub(super) static ESP: Part = Part {
     name: "fpu-esp",
     what: "IPsec under load",
@@ -29,7 +29,7 @@ pub(super) static ESP: Part = Part {
         };
         let seconds = slot.measuring();
         let mut words = vec!["ipsec", "--policy", policies, "--seconds", &seconds];
-        // Phases half as long.
+        // With --quick, phases are half as long.
         words.extend((slot.seconds < 25.0).then_some("--quick"));
         args(&words)
     },

@@ -1,4 +1,4 @@
-//! The curve: packets delivered against packets offered, and its knee, the rate from which packets are lost.
+//! The curve of packets delivered over packets offered, and its knee: the rate from which packets are lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,17 +16,17 @@ use crate::fpu::plan::{Entry, Fallback, Plan};
 use crate::fpu::row::Row;
 use crate::fpu::tally::Tally;
 
-/// A rate loses packets if more than this share of the offered ones never arrives.
+/// A rate has losses if more than this share of the offered packets never arrives.
 pub(super) const LOST: f64 = 0.001;
-/// Rates are 1000 packets per second times two to the power of so many parts of an octave.
+/// Rates are 1000 packets per second times powers of two, with this many steps per octave.
 const PER_OCTAVE: u32 = 8;
 /// The lowest rate of a search: 32 K packets per second.
 const LOWEST: u32 = 5 * PER_OCTAVE;
-/// Searches per policy; they differ by what a rerun in the same process differs by.
+/// Searches per policy; their differences show how far reruns in the same process differ.
 const ROUNDS: u32 = 4;
-/// Losses come in bursts that one trial can miss: a rate is judged by the sum of so many trials.
+/// Number of trials whose sum decides about a rate. Losses come in bursts, which a single trial can miss.
 const TRIALS: u32 = 3;
-/// And a rate that decides the knee by so many, so that one hiccup of the host does not.
+/// Number of trials for a rate that decides the knee, so that a single disturbance of the host does not.
 const CONFIRMED: u32 = 9;
 
 fn rate_of(step: u32) -> f64 {
@@ -41,14 +41,14 @@ fn gbit(pps: f64) -> f64 {
     pps * IMIX_BYTES * 8.0 / 1e9
 }
 
-/// Where a search ended: the highest rate that lost nothing and the lowest above it that did.
+/// Result of a search: the highest rate without losses, and the lowest rate above it with losses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bracket {
     clean: Option<u32>,
     lossy: Option<u32>,
 }
 
-/// Ascend by octaves to the first rate that loses, then halve. `around` is where an earlier search ended.
+/// Rises by octaves to the first rate with losses, then bisects. `around` is the result of an earlier search.
 fn search(
     around: Option<Bracket>,
     highest: u32,
@@ -59,7 +59,7 @@ fn search(
         clean.saturating_sub(PER_OCTAVE / 2).max(LOWEST)
     });
     let mut clean = None;
-    // A guess that was too high.
+    // The initial guess was too high.
     while loses(at)? {
         if at == LOWEST {
             return Ok(Bracket {
@@ -97,8 +97,9 @@ fn search(
     Ok(Bracket { clean, lossy })
 }
 
-/// Find the lowest rate that loses packets by all trials of all rounds, and the rate below it. `loses` tops a rate up to so
-/// many trials and judges their sum. A round cannot see losses below the rates that it tried, or bursts that missed it.
+/// Finds the lowest rate with losses according to all trials of all rounds, and the rate below it. `loses` adds trials
+/// to a rate up to a number and judges their sum. A single round cannot see losses below the rates that it tried, or
+/// bursts that it missed.
 fn settle(
     mut tried: BTreeSet<u32>,
     loses: &mut dyn FnMut(u32, u32) -> Result<bool, Error>,
@@ -119,9 +120,9 @@ fn settle(
     }
 }
 
-/// The knee by all trials, and an interval that covers every round and one more step on either side: two processes with
-/// the same knee can end at neighbouring steps. A knee beyond the rates that were tried has no value and one end, which is
-/// the last rate tried.
+/// The knee according to all trials. Its interval covers every round and one more step on either side, because two
+/// processes with the same knee can end at neighbouring steps. A knee outside the rates tried has no value and a
+/// single end, which is the last rate tried.
 fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, Option<f64>) {
     let all = || rounds.iter().chain([&settled]);
     let value = match (settled.clean, settled.lossy) {
@@ -129,7 +130,7 @@ fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, O
         _ => None,
     };
     let margin = u32::from(value.is_some());
-    // A missing clean end is below all, a missing lossy end above all.
+    // A missing clean end counts as below all rates, a missing lossy end as above all.
     let low = all().map(|b| b.clean).min().flatten();
     let high = match all().all(|b| b.lossy.is_some()) {
         true => all().filter_map(|b| b.lossy).max(),
@@ -142,11 +143,11 @@ fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, O
     )
 }
 
-/// What trials at one rate lost.
+/// Losses of the trials at one rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
     trials: u32,
-    /// Trials after which the core had not caught up.
+    /// Number of trials after which the core had not caught up.
     late: u32,
     offered: u64,
     delivered: u64,
@@ -160,13 +161,14 @@ impl Losses {
         }
     }
 
-    /// More than the share that counts, or a core that is full in most trials. A backlog that fits the ring is a full core, too.
+    /// Whether more than the tolerated share was lost, or the core fell behind in most trials. A backlog that still
+    /// fits into the ring counts as falling behind too.
     fn matter(&self) -> bool {
         self.share() > LOST || 2 * self.late > self.trials
     }
 
-    /// Whether so many trials will lose what matters even if those still to run lose nothing: the rest can be spared. A
-    /// margin allows for trials that offer different numbers of packets.
+    /// Whether this many trials will have losses even if the remaining ones lose nothing, so that these can be
+    /// skipped. A margin allows for trials that offer different numbers of packets.
     fn decided(&self, trials: u32) -> bool {
         let least = self.offered as f64 / f64::from(self.trials.max(1)) * f64::from(trials);
         (self.offered - self.delivered) as f64 > 1.2 * LOST * least.max(1.0)
@@ -210,7 +212,7 @@ impl Point {
     }
 }
 
-/// A policy's search.
+/// The state of a policy's search.
 struct Search {
     entry: Entry,
     points: BTreeMap<u32, Point>,
@@ -219,19 +221,19 @@ struct Search {
     settled: Option<Bracket>,
 }
 
-/// What runs one trial.
+/// Runs single trials.
 struct Bank<'a> {
     plan: &'a Plan,
     settings: &'a Settings,
     bench: &'a mut Bench,
     stop: &'a AtomicBool,
     gateway: Gateway,
-    /// Trials of all policies and rates.
+    /// Number of trials so far, for all policies and rates.
     ran: u64,
 }
 
 impl Bank<'_> {
-    /// Top the point of a rate up to `least` trials more than it had in `before`, or until those decide.
+    /// Adds trials to the point of a rate, until it has `least` more than in `before` or the result is certain.
     fn trials(
         &mut self,
         entry: Entry,
@@ -248,9 +250,9 @@ impl Bank<'_> {
         Ok(())
     }
 
-    /// One rate once; none: no packets, the control.
+    /// Runs one rate once; without a rate, the control without packets.
     fn trial(&mut self, entry: Entry, rate: Option<f64>, into: &mut Point) -> Result<(), Error> {
-        // Each trial has its own times; the seed decides all of them.
+        // Each trial has its own times, which follow from the seed.
         self.ran += 1;
         let seed = self.plan.seed ^ self.ran << 40;
         let traffic = traffic::constant(seed, rate.unwrap_or(1000.0), self.plan.quick);
@@ -282,7 +284,7 @@ impl Bank<'_> {
     }
 }
 
-/// Runs the searches, or with `--packet-rate N` the one rate.
+/// Runs the searches; with `--packet-rate N`, only this rate.
 pub(super) fn run(
     plan: &Plan,
     settings: &Settings,
@@ -321,7 +323,7 @@ pub(super) fn run(
     {
         let n = searches.len();
         for turn in 0..n {
-            // No policy always follows the same one.
+            // The order varies, so that no policy always follows the same one.
             let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
             let Search {
                 entry,
@@ -332,7 +334,7 @@ pub(super) fn run(
             } = &mut searches[i];
             bank.trial(*entry, None, control)?;
             let mut loses = |step: u32| -> Result<bool, Error> {
-                // A round has its own verdict, so that rounds can differ.
+                // Judge the round's own trials, so that rounds can differ.
                 let point = points.entry(step).or_default();
                 let before = point.losses;
                 bank.trials(*entry, step, (before, TRIALS), point)?;
@@ -381,7 +383,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Rates between, so that all policies have the same curve.
+/// Adds missing rates, so that all policies have the same points on the curve.
 fn fill(bank: &mut Bank<'_>, searches: &mut [Search], highest: u32) -> Result<(), Error> {
     let tops = searches
         .iter()
@@ -433,7 +435,7 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
         row.own_packets = Some(point.own);
         row.ring_missed = Some(point.missed);
         row.replay_lost = Some(point.replay_lost);
-        // Packets have several sizes: `delivered_pps` says what softirqs did.
+        // Packets have several sizes; `delivered_pps` gives the softirqs' rate.
         row.softirq_mb_per_s = None;
         row
     };
@@ -467,7 +469,7 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
     control.sweep = Some(base.clone());
     outcome.rows.push(control);
     if let (Some(settled), false) = (s.settled, s.rounds.is_empty()) {
-        // The knee has no counts of its own.
+        // The knee's row has no counts.
         let mut knee = row(&Point::default(), false);
         let (value, low, high) = knee_of(settled, &s.rounds);
         let near = |rate: Option<f64>| {
@@ -495,7 +497,7 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
 mod tests {
     use super::*;
 
-    /// A gateway that loses from this step on, and how often it was asked.
+    /// Searches the knee of a gateway with losses from this step on; also returns the number of trials.
     fn found(knee: u32, highest: u32, around: Option<Bracket>) -> (Bracket, u32) {
         let mut asked = 0;
         let bracket = search(around, highest, &mut |step| {
@@ -515,7 +517,7 @@ mod tests {
                 lossy: Some(knee),
             };
             assert_eq!(b, want);
-            // From a guess: as right, and in fewer trials, wherever the guess was.
+            // From a guess the result is the same with fewer trials, wherever the guess was.
             for guess in LOWEST..100 {
                 let guess = Bracket {
                     clean: Some(guess),
@@ -527,7 +529,7 @@ mod tests {
         }
     }
 
-    /// A knee whose rounds and trials agree.
+    /// A knee on which rounds and trials agree.
     fn knee(b: Bracket) -> (Option<f64>, Option<f64>, Option<f64>) {
         knee_of(b, &[b])
     }
@@ -554,13 +556,14 @@ mod tests {
         let (value, low, high) = knee_of(pair(61), &[pair(60), pair(62), pair(61)]);
         assert_eq!((low, high), (Some(rate_of(59)), Some(rate_of(64))));
         assert!((value.unwrap() / rate_of(61) - 2f64.powf(1.0 / 16.0)).abs() < 1e-9);
-        // Losses that the rounds did not see are in it, too.
+        // The interval also covers losses that the rounds did not see.
         let (value, low, high) = knee_of(pair(45), &[pair(60), pair(62)]);
         assert_eq!((low, high), (Some(rate_of(44)), Some(rate_of(64))));
         assert!(value < Some(rate_of(46)));
     }
 
-    /// A gateway made up: from `full` on it loses a tenth of every trial; from `bursts` on it loses 2 % of one trial in five.
+    /// A simulated gateway: from `full` on it loses a tenth of every trial; from `bursts` on it loses 2 % of one trial
+    /// in five.
     struct Gateway {
         bursts: u32,
         full: u32,
@@ -594,7 +597,7 @@ mod tests {
             *at
         }
 
-        /// Search as `run` does, with a verdict that takes so many trials in a row that lose.
+        /// Searches like `run`, but a rate has losses only if this many consecutive trials have.
         fn search_by_repeats(&mut self, repeats: u32) -> Bracket {
             let repeated = |g: &mut Gateway, step: u32| {
                 (0..repeats).all(|_| {
@@ -622,7 +625,7 @@ mod tests {
             .unwrap()
         }
 
-        /// The share lost at a rate, by many trials.
+        /// The share lost at a rate, averaged over many trials.
         fn truth(&mut self, step: u32) -> f64 {
             self.top_up(step, Losses::default(), 100).share()
         }
@@ -639,7 +642,7 @@ mod tests {
             assert_eq!(settled, pair(bursts - 1), "{bursts} {full}");
             let (value, ..) = knee_of(settled, &[round]);
             assert!(value < Some(rate_of(bursts)));
-            // The control: two lossy trials in a row never meet a burst, and the knee is where every trial loses.
+            // Control: two consecutive lossy trials never hit a burst, so the knee is where every trial loses.
             let mut g = Gateway::new(bursts, full);
             assert_eq!(g.search_by_repeats(2), pair(full - 1));
         }
@@ -648,11 +651,11 @@ mod tests {
     #[test]
     fn losses_that_a_round_missed_are_found_below_its_knee() {
         let mut g = Gateway::new(60, 80);
-        // As if each visit of a round had missed the bursts.
+        // Simulates a round in which every visit missed the bursts.
         let round = g.search_by_repeats(2);
         assert_eq!(round, pair(79));
         assert_eq!(g.settle(), pair(59));
-        // The control: without bursts the round's knee stays.
+        // Control: without bursts the round's knee is confirmed.
         let mut g = Gateway::new(80, 80);
         assert_eq!((g.search_by_repeats(2), g.settle()), (pair(79), pair(79)));
     }
@@ -682,7 +685,7 @@ mod tests {
             };
             assert!(all.matter() || !decided, "{lost} {late}");
         }
-        // In a lossy round: one trial instead of three.
+        // In a lossy round one trial is enough instead of three.
         let mut g = Gateway::new(80, 80);
         assert_eq!(g.top_up(80, Losses::default(), TRIALS).trials, 1);
         assert_eq!(g.top_up(79, Losses::default(), TRIALS).trials, TRIALS);
@@ -699,7 +702,7 @@ mod tests {
         hiccup(&mut g, 80);
         assert!(g.points[&(LOWEST + 16)].matter());
         assert_eq!(g.settle(), pair(79));
-        // The control: as many losses as matter over all trials.
+        // Control: losses above the limit over all trials.
         hiccup(&mut g, 80);
         assert_eq!(g.settle(), pair(LOWEST + 15));
     }

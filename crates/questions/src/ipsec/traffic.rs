@@ -1,4 +1,4 @@
-//! What arrives, and when: IMIX through low, high and low load, or a capture's packets at its times.
+//! Traffic: IMIX with low, high and low load, or a capture's packets at their times.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,27 +12,26 @@ use kiln_question::Error;
 
 use super::capture::{self, Packet};
 
-/// The mix of packet sizes that routers are measured with: parts of twelve, bytes of the IP packet.
+/// The packet mix used to benchmark routers: parts of twelve, and size of the IP packet in bytes.
 const IMIX: [(usize, u32); 3] = [(7, 40), (4, 576), (1, 1500)];
-/// Mean bytes of its packets.
+/// Mean packet size of the mix in bytes.
 pub(super) const IMIX_BYTES: f64 = (7.0 * 40.0 + 4.0 * 576.0 + 1500.0) / 12.0;
-/// Different packets of a flow: a whole number of mixes.
+/// Number of different packets per flow: a whole number of mixes.
 const RING: usize = 21 * 12;
-/// Quiet after a capture, in which it can be seen to drain.
+/// Idle time after a capture, in which queues can drain.
 const TAIL: Duration = Duration::from_millis(60);
 
-/// A load of packets.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct EspLoad {
     /// `esp`, `esp-cbc`, `pcap:FILE` or `pcap-cbc:FILE`.
     pub name: String,
-    /// What packets are sealed with.
+    /// How packets are encrypted and authenticated.
     pub transform: Transform,
-    /// Sizes and times.
+    /// Source of sizes and times.
     pub source: Source,
 }
 
-/// Where sizes and times come from.
+/// Source of packet sizes and times.
 #[derive(Clone, PartialEq)]
 pub(super) enum Source {
     /// IMIX, in three phases.
@@ -90,26 +89,26 @@ impl FromStr for EspLoad {
     }
 }
 
-/// What a run brings.
+/// The traffic of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Traffic {
-    /// Payloads' bytes.
+    /// Payload sizes in bytes.
     pub sizes: Vec<u32>,
-    /// In order of time.
+    /// Arrivals in order of time.
     pub arrivals: Arc<[Arrival]>,
-    /// When low, high and low load end, nanoseconds.
+    /// End of the low, high and low phase, in nanoseconds.
     pub phase_end: [u64; 3],
-    /// What a reader must know of it.
+    /// A remark that a reader of the results needs.
     pub note: String,
 }
 
-/// Packets a second, low and high.
+/// Packets per second in the low and in the high phase.
 pub(super) type Rates = (f64, f64);
 
-/// Quiet after packets at one rate: a core that has not caught up by then was full.
+/// Idle time after packets at one rate; if a core has not caught up by then, it is overloaded.
 pub(super) const DRAIN_NS: u64 = 10_000_000;
 
-/// Packets at one rate, then quiet until all of them are served.
+/// Packets at a constant rate, then idle time until all of them are processed.
 pub(super) fn constant(seed: u64, rate: f64, quick: bool) -> Traffic {
     let mut rng = SplitMix64(seed ^ 0x0069_6d69_7800);
     let end = if quick { 50_000_000 } else { 100_000_000 };
@@ -124,7 +123,7 @@ pub(super) fn constant(seed: u64, rate: f64, quick: bool) -> Traffic {
     }
 }
 
-/// IMIX in three phases; the high one has ten slices of the task at least.
+/// IMIX in three phases, of which the high one lasts at least ten time slices of the task.
 pub(super) fn imix(seed: u64, (low, high): Rates, slice_us: u64, quick: bool) -> Traffic {
     let mut rng = SplitMix64(seed ^ 0x0069_6d69_7800);
     let unit = if quick { 1 } else { 2 };
@@ -158,7 +157,8 @@ pub(super) fn imix(seed: u64, (low, high): Rates, slice_us: u64, quick: bool) ->
     }
 }
 
-/// Exactly `rate` packets per second, at the times of a Poisson process that has so many; each flow takes the sizes in turn.
+/// Adds exactly `rate` packets per second, at times distributed like those of a Poisson process. Each flow takes the
+/// sizes in turn.
 fn fill(arrivals: &mut Vec<Arrival>, rng: &mut SplitMix64, (start, end): (u64, u64), rate: f64) {
     let time = (end - start) as f64;
     let count = (rate * time / 1e9).round() as usize;
@@ -173,7 +173,7 @@ fn fill(arrivals: &mut Vec<Arrival>, rng: &mut SplitMix64, (start, end): (u64, u
     }
 }
 
-/// As much of a capture as there is time for.
+/// The part of a capture that fits into the available time.
 pub(super) fn replay(packets: &[Packet], longest: Duration) -> Traffic {
     let until = longest.as_nanos() as u64;
     let taken = packets.iter().take_while(|p| p.at <= until).count();
@@ -230,7 +230,7 @@ fn uniform(rng: &mut SplitMix64) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
-/// The mix, in an order of the seed.
+/// The mix in a random order that follows from the seed.
 fn imix_sizes(rng: &mut SplitMix64) -> Vec<u32> {
     let mixes = RING / 12;
     let each = |&(parts, size): &(usize, u32)| std::iter::repeat_n(size, parts * mixes);

@@ -1,4 +1,4 @@
-//! A row: one function in one context, under one set of tiers.
+//! A row: one function in one context with one set of tiers.
 
 use kiln_tree::event::{Finding, Proof};
 use kiln_tree::kunit::Ran;
@@ -100,7 +100,7 @@ impl FunctionRow {
         }
     }
 
-    /// What happened to a whole suite: a failed case, a warning, a crash.
+    /// A row about a whole suite: a failed case, a warning, or a crash.
     pub(super) fn of_suite(ran: &Ran, what: String, config: &str, replay: String) -> FunctionRow {
         FunctionRow {
             suite: ran.suite.clone(),
@@ -124,7 +124,7 @@ impl FunctionRow {
     }
 }
 
-/// One line.
+/// Describes a finding in one line.
 pub(super) fn describe(finding: &Finding) -> String {
     let Finding {
         rule, place, what, ..

@@ -1,4 +1,4 @@
-//! Builds the tree, has its suites' functions stepped by children, and makes rows of what they tell.
+//! Builds the tree, lets children step the functions of its suites, and makes rows from their output.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,21 +15,20 @@ use super::row::{describe, FunctionRow};
 use super::view;
 use crate::fpu::replay::REPLAY;
 
-/// The arguments of `kiln fpu prove --tree`.
 pub(in crate::fpu) struct Asked<'a> {
     pub dir: &'a Path,
     pub build: &'a TreeBuildArgs,
-    /// Patterns of suites and cases; none: all.
+    /// Patterns of suites and cases; if empty, all.
     pub suites: &'a [String],
-    /// None: all.
+    /// If empty, all.
     pub contexts: &'a [String],
-    /// How many visits of each instruction are interrupted.
+    /// Number of visits of each instruction that are interrupted.
     pub visits: u64,
-    /// The last interrupt: the call, and the instruction in it.
+    /// The last interrupt: the call, and the instruction within it.
     pub at: Option<(u64, u64)>,
 }
 
-/// Asks about all suites. A child runs the one order that it was given instead.
+/// Examines all suites. In a child, runs the single order that the child was given.
 pub(in crate::fpu) fn prove<Q: Question>(
     asked: &Asked<'_>,
     session: &Session,
@@ -61,7 +60,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
                 part: (0, 1),
                 known: Vec::new(),
             }),
-            // A replay is of the highest tier that is allowed.
+            // A replay uses the highest tier that is allowed.
             masks: match asked.at {
                 None => Tier::masks(),
                 Some(_) => Tier::masks().pop().into_iter().collect(),
@@ -113,7 +112,7 @@ fn judge(
 ) -> Result<Outcome<FunctionRow>, Error> {
     let highest = Tier::ALL.into_iter().rfind(|t| t.usable());
     let replay = |ran: &Ran, case: &str, context: &str, at: Option<(u64, u64)>| {
-        // Under a lower tier the replay masks those above it.
+        // If the finding was under a lower tier, the replay masks the tiers above it.
         let masked = Tier::ALL
             .into_iter()
             .filter(|t| t.usable() && *t <= ran.tier);
@@ -143,7 +142,7 @@ fn judge(
         for proof in ran.proofs.iter().filter(|p| !p.same) {
             let again = |f: &Finding| replay(ran, &proof.case, proof.context.name(), f.at);
             let row = FunctionRow::new(ran, proof, config, again);
-            // A row has room for the first.
+            // A row has room only for the first finding.
             others.extend(proof.findings.iter().skip(1).map(|f| {
                 let place = format!("{} {} {}", ran.suite, ran.tier, proof.context.name());
                 format!("{place}: {}", describe(f))

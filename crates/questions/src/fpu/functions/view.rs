@@ -1,4 +1,4 @@
-//! The table for people: a line for each function and context, all tiers together.
+//! The table for people, with one line per function and context for all tiers together.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use kiln_question::table::{align, plain, text};
 
 use super::row::FunctionRow;
 
-/// Characters of a case's name.
+/// Maximum width of a case's name in characters.
 const NAME: usize = 22;
 
 pub(super) fn functions(rows: &[FunctionRow]) -> String {
@@ -51,7 +51,7 @@ fn rank(context: &str) -> usize {
         .unwrap_or(order.len())
 }
 
-/// Without the words that all cases share.
+/// Removes the words that all names of cases share.
 fn shorten(case: &str) -> String {
     let name = case.strip_prefix("test_").unwrap_or(case);
     let name = name.replace("interrupt_context", "irq");

@@ -76,7 +76,7 @@ impl Question for OverheadArgs {
         vec![RowType::at::<Row>(30)]
     }
 
-    /// Kiln's own policies here, then each tree in each configuration, by a child.
+    /// Measures Kiln's own policies in this process, then each tree in each configuration in a child.
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         let plan = self.plan(session)?;
         if let Some(order) = &session.child {
@@ -126,7 +126,7 @@ impl Question for OverheadArgs {
     }
 }
 
-/// The child's part: the tree's methods.
+/// Runs in the child: measures the tree's methods.
 fn in_child(
     plan: &Plan,
     driver: Option<&str>,

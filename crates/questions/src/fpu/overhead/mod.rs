@@ -1,14 +1,14 @@
-//! What the methods to reach a cipher cost against each other: the function itself, a request through the crypto API,
-//! the simd helper before it, the kworker behind that, and the drivers left for callers that can use none of these.
+//! Compares the costs of the methods to reach a cipher: the function itself, a request through the crypto API, the
+//! simd helper in front of it, the kworker behind that, and the drivers left for callers that can use none of these.
 //!
-//! All methods under all policies are measured in one process, interleaved, since the question is between methods that
-//! different kernels offer: through the simd helper with `legacy` sections (Linux up to 6.14), directly with `bh-off`
-//! sections (6.15 and later).
+//! All methods under all policies are measured in one process, interleaved, because the question is how methods of
+//! different kernels compare: through the simd helper with `legacy` sections (Linux up to 6.14), directly with
+//! `bh-off` sections (6.15 and later).
 //!
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
-//! | `plan.rs` | what is asked for, and whether it is valid |
+//! | `plan.rs` | the request, and its validation |
 //! | `run.rs` | Kiln's own methods, and the rows |
 //! | `tree.rs` | the methods of a kernel tree |
 //! | `view.rs` | the tables for people |

@@ -1,25 +1,24 @@
-//! What is asked for, and whether it is valid.
+//! The request, and its validation.
 
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::fpu::Policy;
 use kiln_question::Error;
 
-/// What to measure.
 pub(super) struct Plan {
-    /// Kiln's own policies; none where only a tree is measured.
+    /// Kiln's own policies; empty if only a tree is measured.
     pub policies: Vec<Policy>,
     /// Message lengths in bytes.
     pub lens: Vec<usize>,
-    /// SIMD implementation; the best if none.
+    /// SIMD implementation; `None` for the best.
     pub imp: Option<Impl>,
-    /// Key, messages, order.
+    /// Determines key, messages and order.
     pub seed: u64,
-    /// Fewer rounds.
+    /// Whether to use fewer rounds.
     pub quick: bool,
 }
 
 impl Plan {
-    /// The usual lengths, under the policies of Linux up to 6.14 and from 6.15 on.
+    /// The default lengths, under the policies of Linux up to 6.14 and since 6.15.
     pub(super) fn new(seed: u64, quick: bool) -> Plan {
         let usual = |p: &Policy| ["legacy", "bh-off"].contains(&p.name());
         Plan {
@@ -34,7 +33,7 @@ impl Plan {
     /// Checks the lengths.
     ///
     /// # Errors
-    /// A length that XTS is not measured at.
+    /// A length at which XTS is not measured.
     pub(super) fn checked(self) -> Result<Plan, Error> {
         match self.lens.iter().find(|l| !(16..=65536).contains(*l)) {
             Some(len) => Err(Error::input(format!(

@@ -18,29 +18,29 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 
-/// Messages lie in the first-level cache, in and out together.
+/// Total size of messages in bytes: input and output together fit into the first-level cache.
 const BYTES: usize = 16 << 10;
-/// And are as many as this at most.
+/// Maximum number of messages.
 const COUNT: usize = 256;
 
-/// A way to reach a cipher, or a part of one.
+/// A method to reach a cipher, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
-    /// The function, one FPU section around all calls.
+    /// The function, with one FPU section around all calls.
     Primitive,
-    /// The function, a section for each call: what a library call is.
+    /// The function, with one section per call, as in a library call.
     Library,
     /// A synchronous request to its driver.
     Direct,
-    /// A request through the simd helper, the FPU being usable.
+    /// A request through the simd helper while the FPU is usable.
     SimdHelper,
-    /// A request to cryptd: what the helper does where the FPU is taken.
+    /// A request to cryptd, as the helper makes it while the FPU is in use.
     Cryptd,
     /// A request to the scalar driver.
     Scalar,
-    /// What a caller gets who excludes asynchronous drivers.
+    /// The driver for callers that exclude asynchronous drivers.
     SyncUser,
-    /// A part of what the simd helper adds.
+    /// A part of the simd helper's additional cost.
     Part(Part),
 }
 
@@ -74,7 +74,7 @@ impl Path {
     }
 }
 
-/// What speedups are against: the method that Linux up to 6.14 offers softirqs.
+/// The baseline of speedups: the method that Linux up to 6.14 offers softirqs.
 const BASELINE: (&str, Path) = ("legacy", Path::SimdHelper);
 
 /// One method of reaching a cipher, at one message length, under one FPU policy. All of Kiln's own methods are
@@ -89,7 +89,7 @@ const BASELINE: (&str, Path) = ("legacy", Path::SimdHelper);
         "x-old-commands" = ["fpu --overhead"],
         "x-view" = {
             "how": "What one message costs by each method to reach the cipher. Farther left is better.",
-            // The other rows are parts of a method.
+            // The remaining rows are parts of a method.
             "only": ["path=primitive|library|direct|simd-helper|cryptd|scalar|sync-user"],
             "each": ["alg", "len", "policy", "provider", "config"],
             "name": ["path"],
@@ -215,12 +215,12 @@ pub(super) struct Row {
     pub rounds: Vec<f64>,
 }
 
-/// A number with the ends of its interval.
+/// A result with the ends of its interval.
 type Figure = (f64, f64, f64);
 
-/// The quotient of two figures of one table, by the estimator of both, so that no two columns disagree. The interval reaches
-/// from the quotient of the nearest ends to that of the farthest: where both figures of a rerun fall into their intervals,
-/// their quotient falls into this one.
+/// The quotient of two results of one table, computed with the same estimator, so that columns are consistent. The
+/// interval extends from the quotient of the nearest ends to that of the farthest: if both results of a rerun are
+/// within their intervals, their quotient is within this one.
 fn divide(a: Option<Figure>, b: Option<Figure>) -> Option<Figure> {
     let (a, b) = a.zip(b)?;
     Some((a.0 / b.0, a.1 / b.2, a.2 / b.1))
@@ -252,8 +252,8 @@ impl Row {
     }
 }
 
-/// Sets the quotients of whole methods at one length: over `direct` of the same policy, and of `baseline`'s policy and path
-/// over each.
+/// Sets the quotients of whole methods at one length: each divided by `direct` under the same policy, and the method
+/// of `baseline` divided by each.
 pub(super) fn compare(rows: &mut [Row], baseline: (&str, Path)) {
     let find = |all: &[Row], policy: &str, path: Path| {
         let mut same = all
@@ -275,10 +275,10 @@ pub(super) fn compare(rows: &mut [Row], baseline: (&str, Path)) {
     }
 }
 
-/// Runs it.
+/// Runs the measurements.
 ///
 /// # Errors
-/// A host that gives no emulated CPU, a CPU without SIMD tiers.
+/// The host provides no emulated CPU, or the CPU has no SIMD tiers.
 pub(super) fn run(
     plan: &Plan,
     stop: &AtomicBool,
@@ -287,7 +287,7 @@ pub(super) fn run(
     let imp = plan.imp.unwrap_or_else(best_impl);
     if imp.tier() == kiln_kernel::Tier::Generic {
         return Err(Error::lacks(
-            "no SIMD tier is usable here: there is no detour to measure: lift KILN_TIERS, or use a CPU with AES-NI",
+            "no SIMD tier is usable here, so there is no helper to measure: lift KILN_TIERS, or use a CPU with AES-NI",
         ));
     }
     let mut cpu = Cpu::boot(&Config::default()).map_err(|e| {
@@ -302,7 +302,7 @@ pub(super) fn run(
         let bench = Bench { plan, imp, len };
         bench.run(&mut cpu, stop, &mut outcome, &mut tell)?;
     }
-    // By policy, then by length, as tables have them.
+    // By policy, then by length, as in the tables.
     let place = |row: &Row| plan.policies.iter().position(|p| p.name() == row.policy);
     outcome.rows.sort_by_key(place);
     Policy::all()[0].set(&mut cpu);
@@ -319,14 +319,14 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// One length.
+/// The measurements at one length.
 struct Bench<'a> {
     plan: &'a Plan,
     imp: Impl,
     len: usize,
 }
 
-/// A subject: the policy it runs under, where it ends, and what it asks.
+/// A subject: its policy, the transform it uses, and how it calls it.
 struct Way {
     policy: Policy,
     path: Path,
@@ -335,7 +335,7 @@ struct Way {
     fault: Option<String>,
 }
 
-/// The same for all paths: where a buffer lies can cost more than what is measured.
+/// Shared by all methods, because the address of a buffer can cost more than the measured difference.
 struct Messages {
     src: Vec<u8>,
     dst: Vec<u8>,
@@ -433,7 +433,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The transform a path goes to.
+    /// Opens the transform that a method uses.
     fn open(&self, policy: Policy, path: Path, raw_key: &[u8]) -> Result<Option<Skcipher>, Error> {
         let name = self.imp.driver();
         let (model, name, kind, mask) = match path {
@@ -447,7 +447,7 @@ impl Bench<'_> {
                 INTERNAL,
             ),
             Path::Scalar => (Model::Helper, "xts-aes-fixed-time".to_string(), 0, 0),
-            // With sections that softirqs may find taken, SIMD is behind the helper.
+            // If softirqs may find the FPU in use, SIMD is behind the helper.
             Path::SyncUser => match policy.name() {
                 "legacy" => (Model::Helper, "xts(aes)".to_string(), 0, ASYNC),
                 _ => (Model::Direct, "xts(aes)".to_string(), 0, ASYNC),
@@ -506,7 +506,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Whether a path writes what the generic implementation writes.
+    /// Checks that a method writes the same as the generic implementation.
     fn check(&self, way: &mut Way, messages: &mut Messages, ctx: &Context, count: u64) {
         if matches!(way.path, Path::Part(_)) || way.fault.is_some() {
             return;
@@ -537,7 +537,7 @@ impl Bench<'_> {
         outcome.rows.append(&mut rows);
     }
 
-    /// Without quotients.
+    /// Makes rows without quotients.
     fn rows_of(&self, measured: &[(&Way, &Series)]) -> Vec<Row> {
         let best = |path| -> Option<f64> {
             let (_, series) = measured.iter().find(|(w, _)| w.path == path)?;
@@ -552,13 +552,13 @@ impl Bench<'_> {
             let mut row = self.row(way);
             match way.path {
                 Path::Part(Part::Setup) => row.cycles_per_op = Some(estimate.best),
-                // A part is what it adds to a loop that only sets up requests.
+                // The cost of a part is what it adds to a loop that only sets up requests.
                 Path::Part(_) => row.cycles_per_op = setup.map(|setup| estimate.best - setup),
                 _ => self.set_figures(&mut row, &estimate, series),
             }
             rows.push(row);
         }
-        // What the kworker and the two switches add to the request itself.
+        // The cost that the kworker and the two task switches add to the request itself.
         if let (Some((way, _)), Some(cryptd), Some(direct)) = (
             measured.iter().find(|(w, _)| w.path == Path::Cryptd),
             best(Path::Cryptd),
@@ -632,7 +632,7 @@ mod tests {
         assert_eq!(of(0), (1.0, 1.5));
         assert_eq!(of(1), (1.5, 1.0));
         assert_eq!(of(2), (1.0, 1.25));
-        // Over direct of its own policy, and against the baseline of another.
+        // The ratio to direct under the same policy, and the speedup compared with the baseline of another policy.
         assert_eq!(of(3), (1.5, 75.0 / 90.0));
         assert_eq!(
             (rows[1].ci_low, rows[1].ci_high),

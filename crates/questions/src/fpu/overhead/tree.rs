@@ -1,4 +1,4 @@
-//! The same ways in a hosted kernel tree: its own drivers through its own crypto API.
+//! The same methods in a hosted kernel tree: its own drivers through its own crypto API.
 
 use std::sync::atomic::AtomicBool;
 
@@ -13,10 +13,10 @@ use crate::timing::{Op, Tree};
 
 const ALG: &str = "xts(aes)";
 
-/// Measures the ways of a tree, whose rows are called `policy`; to `driver`, or to its best.
+/// Measures the methods of a tree with `driver`, or with its best driver. `policy` is the policy's name in rows.
 ///
 /// # Errors
-/// It has no such driver.
+/// The tree has no such driver.
 pub(super) fn run_tree(
     plan: &Plan,
     tree: &mut Tree,
@@ -59,7 +59,7 @@ pub(super) fn run_tree(
     let measured = speed::run_with(speed, &[&*tree], stop, progress)?;
     outcome.failed = measured.failed;
     outcome.interrupted = measured.interrupted;
-    // The table has no columns for what this note explains.
+    // The table lacks the columns that this note explains.
     let told = |n: &String| !n.starts_with('±');
     outcome
         .notes
@@ -91,7 +91,7 @@ pub(super) fn run_tree(
                 ..Row::default()
             });
         }
-        // A tree's methods are compared with its own helper: its code is not Kiln's.
+        // A tree's methods are compared with its own simd helper, because its code differs from Kiln's.
         compare(&mut rows, (policy, Path::SimdHelper));
         outcome.rows.append(&mut rows);
     }

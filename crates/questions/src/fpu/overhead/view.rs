@@ -4,7 +4,7 @@ use kiln_question::table::{align, paragraph, plain, text};
 
 use super::run::Row;
 
-/// For each policy paths with a ratio; then what the simd helper and the kworker add.
+/// For each policy, the methods with a ratio; then the costs that the simd helper and the kworker add.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::new();
     for group in rows.chunk_by(|a, b| a.policy == b.policy && a.config == b.config) {
@@ -55,7 +55,7 @@ fn paths(rows: &[Row]) -> String {
     text(&table)
 }
 
-/// Policy and path, as baselines are called.
+/// Policy and path in the notation of baselines.
 fn method(row: &Row) -> String {
     format!("{}/{}", row.policy, row.path)
 }
@@ -83,7 +83,7 @@ fn cycles(row: &Row) -> String {
     row.cycles_per_op.map_or("-".into(), |c| format!("{c:.1}"))
 }
 
-/// Two places; more of small ratios, fewer of large ones.
+/// A ratio with two decimals; more if it is small, fewer if it is large.
 fn digits(ratio: f64) -> String {
     match ratio {
         r if r < 0.1 => format!("{r:.3}"),
@@ -92,7 +92,7 @@ fn digits(ratio: f64) -> String {
     }
 }
 
-/// Without what all drivers have in common; the path says that it is cryptd's.
+/// A driver's name without the parts that all drivers share; the path already shows cryptd.
 fn short(driver: &str) -> String {
     let inner = driver
         .strip_prefix("cryptd(")
