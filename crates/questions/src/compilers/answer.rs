@@ -1,4 +1,4 @@
-//! What a cell must answer: its messages, and their results by another implementation, in this process.
+//! The messages of a build and the right answers, which another implementation computes in this process.
 
 use kiln_kernel::cipher::{Impl, Op};
 use kiln_measure::SplitMix64;
@@ -11,7 +11,7 @@ use crate::crypt;
 /// The associated data of every message (`harness/kiln.c`).
 const AAD: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
-/// The digest of all results; none where the cells have to agree among themselves.
+/// The digest of all results; `None` if builds can only be compared with each other.
 pub(super) fn expected(
     subject: &Subject,
     seed: u64,

@@ -25,7 +25,7 @@ use super::tree::Tree;
 use super::variant::Variant;
 use super::view;
 
-/// Longest message.
+/// Maximum message length in bytes.
 const LONGEST: usize = 1 << 20;
 
 /// Which compiler and flags make which cipher slow or wrong
@@ -126,13 +126,13 @@ pub struct CompilersArgs {
     /// Exit status 125 if a cell that was to be judged cannot be built or tried; needs --max-regression
     #[arg(long)]
     bisect: bool,
-    /// What makes a cell slow or fast: CC/LEVEL/SUBJECT/VARIANT beside its neighbours
+    /// What makes a cell slow or fast: CC/LEVEL/SUBJECT/VARIANT, compared with its neighbours
     #[arg(long, value_name = "CELL", conflicts_with_all = ["baseline", "reproduce"])]
     explain: Option<String>,
     /// Write a directory for a compiler's bug tracker: --out names it
     #[arg(long, value_name = "CELL", conflicts_with = "baseline")]
     reproduce: Option<String>,
-    /// Of --explain and --reproduce: the cell it is compared with [default: the fastest neighbour]
+    /// For --explain and --reproduce: the cell to compare with [default: the fastest neighbour]
     #[arg(long, value_name = "CELL")]
     against: Option<String>,
     /// Build everything again
@@ -152,7 +152,7 @@ impl Question for CompilersArgs {
     }
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
-        // Without a limit every commit would be good, however slow.
+        // Without a limit every commit would be good, however slow it is.
         if self.bisect && self.max_regression.is_none() {
             return Err(Error::input(
                 "--bisect: nothing decides between good and bad: add --baseline CC or RECORD.json, and --max-regression PCT",
@@ -229,7 +229,8 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
     })
 }
 
-/// A file of the user's that no compiler has a figure for: a function that it does not define, or a wrong convention.
+/// A file of the user's for which no compiler has a result, because it does not define the function or the convention
+/// is wrong.
 fn untimed_file<'a>(subjects: &'a [Arc<Subject>], rows: &[Row]) -> Option<&'a str> {
     let own = subjects
         .iter()

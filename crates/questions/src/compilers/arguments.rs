@@ -1,4 +1,4 @@
-//! The arguments that compile a source of a subject.
+//! The arguments with which a subject's source is compiled.
 
 use kiln_kbuild::recipe;
 
@@ -7,7 +7,7 @@ use super::subject::{Flags, Source};
 use super::toolchain::Toolchain;
 use super::variant::Variant;
 
-/// What distributions switch on by themselves, of programs.
+/// Options that distributions enable by default for programs.
 const PROGRAM: [&str; 4] = [
     "-fno-stack-protector",
     "-fno-stack-clash-protection",
@@ -16,7 +16,7 @@ const PROGRAM: [&str; 4] = [
 ];
 
 impl Source {
-    /// The arguments that compile it, but for its own name and the output's.
+    /// The arguments for compiling the source, except its own name and the output's.
     pub(super) fn arguments(
         &self,
         cc: &Toolchain,
@@ -29,7 +29,7 @@ impl Source {
         let assembly = self.path.extension().is_some_and(|e| e == "S");
         match &self.flags {
             Flags::Kernel { dir } => {
-                // A kernel is not position-independent; debugging information is not looked at.
+                // A kernel is not position-independent, and debugging information is not used.
                 let other = ["-O2", "-fPIE", "-g", "-nostdinc"];
                 let common: Vec<&str> = recipe::COMMON
                     .iter()
@@ -42,7 +42,7 @@ impl Source {
                     None if cc.knows(recipe::GENERAL[0]) => {
                         all.extend(recipe::GENERAL.iter().map(owned));
                     }
-                    // Compilers of before 2017.
+                    // Compilers from before 2017.
                     None => all.extend(cc.known(&["-mno-sse", "-mno-mmx", "-mno-80387"])),
                 }
                 if let Some(headers) = &cc.headers {
@@ -81,7 +81,7 @@ impl Source {
     }
 }
 
-/// Those of a tree's flags that this compiler knows; names of directories and macros are everybody's.
+/// The flags of a tree that this compiler accepts. Options for directories and macros are universal.
 fn accepted(cc: &Toolchain, flags: &[String]) -> Vec<String> {
     let of_code = |f: &str| f.starts_with("-f") || f.starts_with("-m");
     let asked: Vec<&String> = flags.iter().filter(|f| of_code(f)).collect();

@@ -1,4 +1,4 @@
-//! What cells are judged against: another compiler in the same run, or a record of an earlier one.
+//! The baseline of builds: another compiler in the same run, or a record of an earlier run.
 
 use std::fs;
 use std::path::Path;
@@ -13,27 +13,25 @@ use super::cell::Status;
 use super::row::Row;
 use super::toolchain::Toolchain;
 
-/// Differences of this size are not worth a word between builds timed side by side…
+/// Relative differences up to this size are not reported between builds timed side by side.
 const FLOOR: f64 = 0.005;
-/// …and between two runs, in which caches and pages lie elsewhere.
+/// The same between two runs, whose memory placement differs.
 const FLOOR_OF_RECORDS: f64 = 0.02;
 
-/// What cells are judged against.
 #[derive(Clone, Debug)]
 pub(super) enum Baseline {
-    /// A compiler, whose cells are timed beside the others.
+    /// A compiler, whose builds are timed next to the others.
     Compiler(Arc<Toolchain>),
     /// Rows of an earlier run.
     Record {
-        /// The file.
+        /// The file's name.
         name: String,
-        /// Its rows.
         rows: Vec<Row>,
     },
 }
 
 impl Baseline {
-    /// A file is a record, anything else a compiler.
+    /// Opens a baseline: a file is a record, anything else is a compiler.
     pub(super) fn find(name: &str) -> Result<Baseline, Error> {
         match name.ends_with(".json") {
             true => Baseline::read(Path::new(name)),
@@ -41,7 +39,6 @@ impl Baseline {
         }
     }
 
-    /// Reads a record.
     pub(super) fn read(path: &Path) -> Result<Baseline, Error> {
         let shown = path.display();
         let fault = |why: String| {
@@ -69,7 +66,7 @@ impl Baseline {
         })
     }
 
-    /// What people call it.
+    /// Its name for people.
     pub(super) fn name(&self) -> &str {
         match self {
             Baseline::Compiler(cc) => &cc.name,
@@ -78,7 +75,8 @@ impl Baseline {
     }
 }
 
-/// The row of a record that this one is to be judged by: of the same compiler, or of the only one it has.
+/// The row of a record against which this row is judged: from the same compiler, or from the only compiler in the
+/// record.
 pub(super) fn of_record<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
     let mut same = rows.iter().filter(|r| r.place() == row.place());
     let all: Vec<&Row> = same.by_ref().collect();
@@ -88,17 +86,17 @@ pub(super) fn of_record<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
     }
 }
 
-/// What a cell takes over what its baseline takes.
+/// The cost of a build divided by that of its baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratios {
     /// In core cycles.
     pub cycles: Ratio,
-    /// In nanoseconds; nothing if one of the two has no times.
+    /// In nanoseconds; `None` if either side has no times.
     pub time: Option<Ratio>,
 }
 
 impl Ratios {
-    /// From rounds timed side by side, `comparisons` of them judged together.
+    /// From rounds timed side by side, of which `comparisons` are judged together.
     pub(super) fn from_series(
         own: &Series,
         baseline: &Series,
@@ -110,7 +108,7 @@ impl Ratios {
         })
     }
 
-    /// From two rows: their intervals say where a rerun's figure falls, so that the extremes enclose the ratio of two
+    /// From two rows. Their intervals predict the result of a rerun, so that the extremes enclose the ratio of two
     /// reruns.
     pub(super) fn from_rows(row: &Row, old: &Row) -> Option<Ratios> {
         let cycles = |r: &Row| Some((r.cycles_per_byte?, r.ci_low?, r.ci_high?));
@@ -121,7 +119,7 @@ impl Ratios {
         })
     }
 
-    /// Those of a judged row.
+    /// The ratios in a judged row.
     fn in_row(row: &Row) -> Option<Ratios> {
         let ratio = |(ratio, low, high)| Ratio {
             ratio,
@@ -137,7 +135,7 @@ impl Ratios {
     }
 }
 
-/// The quotient of two figures, each with the ends of its interval.
+/// The quotient of two results, each with the ends of its interval.
 fn quotient(a: (f64, f64, f64), b: (f64, f64, f64)) -> Ratio {
     Ratio {
         ratio: a.0 / b.0,
@@ -147,7 +145,7 @@ fn quotient(a: (f64, f64, f64), b: (f64, f64, f64)) -> Ratio {
     }
 }
 
-/// Puts the ratios into their row, and the verdict.
+/// Writes the ratios and the verdict into their row.
 pub(super) fn judge(row: &mut Row, by: &str, ratios: Option<Ratios>, of_record: bool) {
     row.baseline = Some(by.to_string());
     let Some(r) = ratios else { return };
@@ -161,19 +159,19 @@ pub(super) fn judge(row: &mut Row, by: &str, ratios: Option<Ratios>, of_record: 
     row.verdict = Some(verdict_by_known(&r.cycles, r.time.as_ref(), floor));
 }
 
-/// What is worse than allowed, or may be.
+/// Rows that are, or may be, worse than allowed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Regressions {
-    /// Rows slower by more than allowed, beyond the noise, by cycles and by time.
+    /// Rows that are slower than allowed beyond the noise, both by cycles and by time.
     pub slower: Vec<usize>,
-    /// Rows without a figure where the baseline has one.
+    /// Rows without a result although the baseline has one.
     pub lost: Vec<usize>,
-    /// Rows that cannot be judged: they are slower by more than allowed in only one of cycles and time.
+    /// Rows that cannot be judged, because only one of cycles and time is slower than allowed.
     pub unjudged: Vec<usize>,
 }
 
-/// Rows that are worse than their baseline by more than so many per cent. `had` says of a row whether the baseline has
-/// a figure.
+/// Finds rows that are worse than their baseline by more than `percent`. `had` returns whether the baseline of a row
+/// has a result.
 pub(super) fn regressions(rows: &[Row], percent: f64, had: &dyn Fn(&Row) -> bool) -> Regressions {
     let mut found = Regressions::default();
     for (i, row) in rows.iter().enumerate() {
@@ -235,7 +233,7 @@ mod tests {
             ..none.clone()
         };
         let new = |cycles: f64, clock: f64| row("a", "default", Some(cycles)).at_clock(clock);
-        // Wide vectors: nine tenths of the cycles, at three quarters of the clock. And the reverse.
+        // Wide vectors: 90 % of the cycles at 75 % of the clock; and the reverse.
         assert_eq!(
             judged(new(9.0, 1.33), &old),
             (Verdict::Disagree, unjudged.clone())
@@ -244,18 +242,18 @@ mod tests {
             judged(new(11.0, 0.75), &old),
             (Verdict::Disagree, unjudged.clone())
         );
-        // One unit alone is beyond.
+        // Only one unit exceeds the limit.
         assert_eq!(
             judged(new(11.0, 1.0 / 1.1), &old),
             (Verdict::Disagree, unjudged.clone())
         );
         assert_eq!(judged(new(10.0, 1.1), &old), (Verdict::Disagree, unjudged));
-        // Fewer cycles in the same time: whatever that is, it is not slower.
+        // Fewer cycles in the same time: in any case not slower.
         assert_eq!(
             judged(new(9.0, 1.0 / 0.9), &old),
             (Verdict::Disagree, none.clone())
         );
-        // A clock that moved by less than the gate allows stops no gate.
+        // A clock change smaller than the limit does not prevent a verdict.
         assert_eq!(
             judged(new(10.0, 1.04), &old),
             (Verdict::Disagree, none.clone())
@@ -267,7 +265,7 @@ mod tests {
         );
         assert_eq!(judged(new(9.0, 1.0), &old), (Verdict::Faster, none.clone()));
         assert_eq!(judged(new(10.0, 1.0), &old), (Verdict::Same, none));
-        // A record without times: cycles alone.
+        // A record without times is judged by cycles alone.
         let before = old.clone().without_time();
         assert_eq!(judged(new(11.0, 0.75), &before), (Verdict::Slower, slower));
     }

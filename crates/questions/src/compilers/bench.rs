@@ -1,8 +1,9 @@
-//! Cells timed in rounds: in each round every cell once, in an order drawn from the seed, the reference among them.
+//! Times builds in rounds. In each round every build is timed once, in an order drawn from the seed, with the
+//! reference among them.
 //!
-//! Each time as a new copy of its executable. On the reference machine one file of 60 KB of code took 110 cycles a byte
-//! for as long as it lay in the pages it had come to lie in, and each of twenty copies of it 24. What the pages of one
-//! file do is no compiler's doing, and the best of several is free of it.
+//! Each time, a new copy of the executable runs. On the reference machine, one file with 60 KB of code took 110 cycles
+//! per byte while it stayed in the same memory pages, but each of twenty copies took 24. The compiler does not
+//! determine the effect of a file's pages, and the best of several copies is free of it.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -15,37 +16,36 @@ use kiln_measure::{Round, Series, SplitMix64};
 
 use super::cell::Status;
 
-/// What a cell is tried for before it is timed.
+/// Milliseconds of a build's trial run.
 const TRIAL_MS: u64 = 2;
-/// SIGALRM: the harness has lost its patience.
+/// SIGALRM: the harness ran out of time.
 const ALARM: i32 = 14;
-/// A round's figure is the sample below which one in so many lies.
+/// A round's result is the sample with one in this many below it.
 const LOWER: usize = 10;
-/// Cells between two runs of the reference.
+/// Builds between two runs of the reference.
 const REFERENCE_EVERY: usize = 12;
 
-/// Messages and how long they are run.
+/// How many rounds to time, and for how long.
 #[derive(Clone, Debug)]
 pub(super) struct Effort {
-    /// Rounds.
     pub rounds: usize,
-    /// Time of a cell in a round.
+    /// Time of a build in a round.
     pub round_ms: u64,
 }
 
-/// Messages of one cell's subject.
+/// Messages for one build.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Messages {
-    /// What they follow from.
+    /// The seed from which the messages follow.
     pub seed: u64,
-    /// Bytes of one.
+    /// Length of a message in bytes.
     pub len: usize,
-    /// How many.
+    /// Number of messages.
     pub count: usize,
 }
 
 impl Messages {
-    /// As many as stay in the first cache, at least a few and at most some hundred.
+    /// As many messages as fit into the first-level cache, but at least a few and at most some hundred.
     pub(super) fn new(seed: u64, len: usize) -> Messages {
         Messages {
             seed,
@@ -55,24 +55,24 @@ impl Messages {
     }
 }
 
-/// What a run of a cell told.
+/// The output of one run of a build.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Told {
-    /// The digest of its results.
+    /// Digest of the results.
     pub answer: Option<u64>,
-    /// Messages of a sample.
+    /// Messages per sample.
     pub iterations: u64,
-    /// Samples thrown away.
+    /// Samples discarded.
     pub rejected: u64,
-    /// Core cycles per message, one for each sample.
+    /// Core cycles per message, one value per sample.
     pub samples: Vec<f64>,
     /// TSC ticks per message in the same samples.
     pub ticks: Vec<f64>,
-    /// The first line it complained in.
+    /// The first line that the run wrote to stderr.
     pub complaint: Option<String>,
 }
 
-/// Runs a cell once.
+/// Runs a build once.
 pub(super) fn once(
     executable: &Path,
     messages: Messages,
@@ -83,7 +83,7 @@ pub(super) fn once(
     let numbers = [seed, len as u64, count as u64, ms, iterations];
     let output = Command::new(executable)
         .args(numbers.map(|n| n.to_string()))
-        // A report is one line, and leaks of the harness are nobody's.
+        // Reports should have one line, and leaks of the harness do not matter.
         .env("ASAN_OPTIONS", "detect_leaks=0")
         .env("UBSAN_OPTIONS", "print_stacktrace=0")
         .output()
@@ -128,21 +128,19 @@ fn read(text: &str) -> Told {
     told
 }
 
-/// An executable that is timed.
+/// An executable to be timed.
 pub(super) struct Entry<'a> {
-    /// What it is called.
     pub name: String,
-    /// The file.
     pub executable: &'a Path,
-    /// What it is given.
+    /// The messages that it processes.
     pub messages: Messages,
-    /// Entries with the same number are timed one after the other.
+    /// Entries with the same group number are timed one after the other.
     pub group: usize,
 }
 
-/// Where copies are put, and when to stop.
+/// Directory for copies, and the stop flag.
 pub(super) struct Place<'a> {
-    /// A directory of nobody else's.
+    /// A directory that only this process uses.
     pub scratch: &'a Path,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
@@ -151,7 +149,7 @@ pub(super) struct Place<'a> {
 impl Place<'_> {
     fn once(&self, entry: &Entry, ms: u64, iterations: u64) -> Result<Told, (Status, String)> {
         let copy = self.scratch.join("cell");
-        // A file of its own each time: written over, the old one would keep its pages.
+        // Remove the old file first: if it were overwritten, it would keep its pages.
         let _ = fs::remove_file(&copy);
         let executable = match fs::copy(entry.executable, &copy) {
             Ok(_) => &copy,
@@ -161,20 +159,20 @@ impl Place<'_> {
     }
 }
 
-/// What came of one.
+/// The results of one entry.
 #[derive(Clone, Debug)]
 pub(super) struct Timed {
     /// Core cycles and nanoseconds per message.
     pub series: Series,
-    /// The digest of its results.
+    /// Digest of the results.
     pub answer: Option<u64>,
-    /// What it complained of: sanitizers do.
+    /// A complaint on stderr, such as a sanitizer's report.
     pub complaint: Option<String>,
-    /// Why there is no figure.
+    /// Why there is no result.
     pub fault: Option<(Status, String)>,
 }
 
-/// Times all of them, and the reference throughout; the reference's series comes second.
+/// Times all entries, and the reference throughout; the reference's series is the second result.
 pub(super) fn time(
     entries: &[Entry],
     reference: Option<&Entry>,
@@ -223,7 +221,7 @@ fn begin(timed: &mut [Timed]) {
     }
 }
 
-/// Groups in any order, and in each its entries in any order.
+/// Groups in random order, and the entries of each group in random order.
 fn order(entries: &[Entry], rng: &mut SplitMix64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..entries.len()).collect();
     rng.shuffle(&mut order);
@@ -234,7 +232,7 @@ fn order(entries: &[Entry], rng: &mut SplitMix64) -> Vec<usize> {
     order
 }
 
-/// A first, short run: whether it works, what it answers, how many messages make a sample.
+/// A first, short run, which shows whether the build works, what it answers, and how many messages make a sample.
 fn trial(entry: &Entry, place: &Place) -> Timed {
     let mut timed = Timed {
         series: Series {
@@ -276,17 +274,17 @@ fn turn(entry: &Entry, timed: &mut Timed, ms: u64, place: &Place) {
             add_turn(timed.series.rounds_ns.last_mut(), ns.collect());
             add_turn(timed.series.rounds.last_mut(), told.samples);
         }
-        // Ctrl-C ends the cell as well.
+        // Ctrl-C also ended the build's process.
         Err(_) if place.stop.load(Ordering::Relaxed) => {}
         Err(fault) => timed.fault = Some(fault),
     }
 }
 
-/// Adds the samples of one turn to a round. The reference has several turns in a round.
+/// Adds the samples of one turn to a round. The reference has several turns per round.
 fn add_turn(round: Option<&mut Round>, mut samples: Vec<f64>) {
     let Some(round) = round else { return };
     samples.sort_unstable_by(f64::total_cmp);
-    // Not the least: of so many samples that is the one whose chains were disturbed most.
+    // Not the minimum: among so many samples, it is the one whose chains were disturbed most.
     let figure = samples.get(samples.len() / LOWER).copied();
     round.best = match (round.best, figure) {
         (Some(a), Some(b)) => Some(a.min(b)),

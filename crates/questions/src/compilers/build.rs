@@ -1,4 +1,4 @@
-//! Cells into executables, on all cores.
+//! Compiles builds into executables, on all cores.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,37 +22,36 @@ use super::variant::Variant;
 
 /// Name of the executable in its directory.
 const EXECUTABLE: &str = "cell";
-/// What is told of it, beside it.
+/// Name of the file with facts about the build, in the same directory.
 const FACTS: &str = "facts.json";
 
-/// A cell's executable and what it has told so far.
+/// A build's executable and the known facts about it.
 #[derive(Clone, Debug)]
 pub(super) struct Built {
-    /// The executable.
+    /// Path of the executable.
     pub executable: PathBuf,
     /// The objects under test.
     pub objects: Vec<PathBuf>,
-    /// What is told of it.
     pub facts: Facts,
 }
 
-/// What a build tells.
+/// Facts about a build.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Facts {
-    /// Bytes of code of the objects under test.
+    /// Size of the code in the objects under test, in bytes.
     pub text_bytes: Option<u64>,
-    /// Stack of the function that takes most; none if the compiler does not tell.
+    /// Maximum stack usage of a function in bytes; `None` if the compiler does not report it.
     pub stack_bytes: Option<u64>,
-    /// Time it took to compile and link.
+    /// Milliseconds for compiling and linking.
     pub build_ms: f64,
 }
 
-/// Why a cell has no executable.
+/// Why there is no executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
     /// `absent` or `failed`.
     pub status: Status,
-    /// In a line.
+    /// The reason in one line.
     pub reason: String,
 }
 
@@ -76,17 +75,17 @@ fn absent(reason: impl Into<String>) -> Refused {
     }
 }
 
-/// What all cells are built with.
+/// What all builds share.
 pub(super) struct Builder<'a> {
     store: &'a Store,
-    /// Compiles what is not under test.
+    /// Compiler for the files that are not under test.
     helper: Arc<Toolchain>,
-    /// Whether what is there already is built again.
+    /// Whether to build again what exists already.
     pub anew: bool,
 }
 
 impl<'a> Builder<'a> {
-    /// With a compiler for what is not under test: the machine's own, else the first there is.
+    /// Chooses a compiler for the files that are not under test: the machine's own, otherwise the first of `others`.
     pub(super) fn new(store: &'a Store, others: &[Arc<Toolchain>]) -> Result<Builder<'a>, Error> {
         let own = ["cc", "gcc", "clang"]
             .iter()
@@ -101,20 +100,20 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// The compiler of what is not under test.
+    /// The compiler of the files that are not under test.
     pub(super) fn helper(&self) -> &Arc<Toolchain> {
         &self.helper
     }
 
-    /// Builds them all, in any order; what came of each, in theirs. Those that were not tried when `stop` was set are
-    /// refused.
+    /// Builds all of them in any order; the results are in the order of the cells. Those not tried when `stop` was set
+    /// are refused.
     pub(super) fn build_all(
         &self,
         cells: &[Cell],
         stop: &AtomicBool,
         progress: &(dyn Fn(usize, &str) + Sync),
     ) -> Vec<Result<Built, Refused>> {
-        // Once for all cells of a subject, before they ask for it at a time.
+        // Once per subject, before several builds request it at the same time.
         let mut prepared: Vec<(*const Subject, Abi)> = Vec::new();
         for cell in cells {
             let key = (Arc::as_ptr(&cell.subject), cell.abi);
@@ -148,7 +147,7 @@ impl<'a> Builder<'a> {
             .collect()
     }
 
-    /// Builds one, or finds it built.
+    /// Builds one cell, or finds it in the cache.
     pub(super) fn cell(&self, cell: &Cell) -> Result<Built, Refused> {
         let (cc, subject) = (&cell.cc, &cell.subject);
         if cell.abi == Abi::Bits32 {
@@ -216,7 +215,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// A function that only its own file can call is made one that the harness can, unless it is not there.
+    /// Makes a static function callable from the harness. Fails if the function does not exist.
     fn called(&self, subject: &Subject, objects: &[PathBuf]) -> Result<(), Refused> {
         let of_kernel = |s: &Source| matches!(s.flags, Flags::Kernel { .. });
         if subject.sources.iter().all(of_kernel) {
@@ -253,8 +252,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// What a tree's object names and nothing here has, as functions that trap: a subject does not register itself, nor
-    /// print.
+    /// Defines the symbols that a tree's object needs and that are missing here as functions that trap: a subject does
+    /// not register itself or print.
     fn unmet(
         &self,
         subject: &Subject,
@@ -269,7 +268,7 @@ impl<'a> Builder<'a> {
         let mut names: Vec<String> = Vec::new();
         let tree = objects.iter().chain(&subject.objects);
         for name in tree.flat_map(|o| object::undefined(o)) {
-            // A compiler's run time and libc's functions are linked in.
+            // The compiler's runtime and libc's functions are linked in.
             let linked = name.starts_with("__ubsan_")
                 || name.starts_with("__asan_")
                 || ["mem", "str", "bcmp"].iter().any(|p| name.starts_with(p));
@@ -291,7 +290,7 @@ impl<'a> Builder<'a> {
         Ok(Some(object))
     }
 
-    /// What a source says, of files that may include anything: what is left when the preprocessor is done.
+    /// The content of a source file that may include others: the output of the preprocessor.
     fn content(
         &self,
         cc: &Toolchain,
@@ -299,13 +298,13 @@ impl<'a> Builder<'a> {
         line: &[String],
     ) -> Result<Vec<u8>, Refused> {
         if matches!(source.flags, Flags::Kernel { .. }) {
-            // In a directory named by its content.
+            // Its directory is named after its content.
             return Ok(Vec::new());
         }
         preprocess(cc, source, line)
     }
 
-    /// The harness, the convention and what else a subject needs, compiled by the helper.
+    /// Compiles the harness, the convention and the other files that a subject needs, with the helper.
     pub(super) fn support(&self, subject: &Subject, abi: Abi) -> Result<Vec<PathBuf>, Refused> {
         let c = &subject.convention;
         let (opt, variant) = (
@@ -330,7 +329,7 @@ impl<'a> Builder<'a> {
                 cc.args(["-O2", "-fno-pie", "-fno-stack-protector"])
                     .args(abi.flags());
                 if adapter {
-                    // Chaining through vector registers would stall on what the cipher stored in words.
+                    // With vector registers, chaining would stall on data that the cipher stored as words.
                     cc.arg("-mgeneral-regs-only");
                     cc.args(c.defines.iter().map(|d| format!("-D{d}")));
                     let kernel = subject.sources.iter().find_map(|s| match &s.flags {
@@ -366,7 +365,7 @@ impl<'a> Builder<'a> {
         Ok(objects)
     }
 
-    /// Whether there can be a 32-bit cell.
+    /// Checks whether a 32-bit build is possible.
     fn narrow(&self, cell: &Cell) -> Result<(), Refused> {
         if !cell.subject.narrow {
             let name = &cell.subject.name;
@@ -398,7 +397,7 @@ pub(super) fn harness_files(subject: &Subject) -> Vec<&'static str> {
     files
 }
 
-/// Compiles a source; of `kernel/` with its implicit calls renamed.
+/// Compiles a source; for `kernel/`, renames its implicit calls.
 pub(super) fn compile(
     cc: &Toolchain,
     source: &Source,
@@ -418,7 +417,7 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// The source as the compiler proper sees it.
+/// The preprocessed source.
 pub(super) fn preprocess(
     cc: &Toolchain,
     source: &Source,
@@ -453,7 +452,7 @@ fn link(
     output(&mut command).map(|_| ())
 }
 
-/// What it printed, or its first complaint.
+/// The command's output, or its first error line.
 fn output(command: &mut Command) -> Result<Vec<u8>, Refused> {
     for variable in recipe::IGNORED_ENV {
         command.env_remove(variable);

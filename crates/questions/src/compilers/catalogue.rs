@@ -1,4 +1,4 @@
-//! Subjects by their names.
+//! Finds subjects by name.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::store::Store;
 use super::subject::Subject;
 use super::tree::Tree;
 
-/// The subject of this name, or a file of a tree's or of the user's, whose headers are in these directories.
+/// The subject of this name, or a file of a tree or of the user's; `include` lists the directories of its headers.
 pub(super) fn find_subject(
     name: &str,
     tree: Option<&Tree>,

@@ -1,4 +1,4 @@
-//! One subject by one compiler at one level in one variant, and what became of it.
+//! A cell: one subject, one compiler, one level, one variant, and its status.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::subject::Subject;
 use super::toolchain::Toolchain;
 use super::variant::Variant;
 
-/// A level of optimisation, as compilers call it without the dash.
+/// An optimisation level in the compilers' notation, without the dash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Opt(String);
 
@@ -18,7 +18,7 @@ impl Opt {
     /// Levels that a compiler may have.
     pub(super) const NAMES: [&'static str; 8] = ["O0", "O1", "O2", "O3", "Os", "Og", "Oz", "Ofast"];
 
-    /// Of its name, with or without the dash.
+    /// Parses a level with or without the dash.
     pub(super) fn parse(name: &str) -> Result<Opt, Error> {
         let word = name.trim().trim_start_matches('-');
         match Opt::NAMES.contains(&word) {
@@ -30,33 +30,32 @@ impl Opt {
         }
     }
 
-    /// Without the dash.
+    /// The level without the dash.
     pub(super) fn name(&self) -> &str {
         &self.0
     }
 
-    /// As an argument.
+    /// The level as a compiler argument.
     pub(super) fn flag(&self) -> String {
         format!("-{}", self.0)
     }
 }
 
-/// Width of the machine that code is made for.
+/// Width of the target architecture.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 pub(super) enum Abi {
-    /// x86-64.
     #[default]
     #[serde(rename = "64")]
     Bits64,
-    /// i386, by `-m32`.
+    /// i386, selected by `-m32`.
     #[serde(rename = "32")]
     Bits32,
 }
 
 impl Abi {
-    /// Of `64` or `32`.
+    /// Parses `64` or `32`.
     pub(super) fn parse(name: &str) -> Result<Abi, Error> {
         match name.trim() {
             "64" => Ok(Abi::Bits64),
@@ -67,7 +66,7 @@ impl Abi {
         }
     }
 
-    /// In bits.
+    /// The width in bits.
     pub(super) fn name(self) -> &'static str {
         match self {
             Abi::Bits64 => "64",
@@ -75,7 +74,7 @@ impl Abi {
         }
     }
 
-    /// What makes a compiler make it.
+    /// The compiler flags that select this width.
     pub(super) fn flags(self) -> &'static [&'static str] {
         match self {
             Abi::Bits64 => &[],
@@ -84,22 +83,22 @@ impl Abi {
     }
 }
 
-/// What became of a cell.
+/// The result of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
-    /// Built, right, timed.
+    /// It was built, gave the right answer and was timed.
     #[default]
     Ok,
-    /// The compiler has nothing of the kind, or the subject is not for it.
+    /// The compiler lacks a feature, or the subject does not support it.
     Absent,
-    /// Does not build.
+    /// It does not build.
     Failed,
-    /// Gives another answer than it must.
+    /// It gives a wrong answer.
     Wrong,
-    /// Ends by a signal or with a fault.
+    /// It ended by a signal or with an error.
     Crashed,
-    /// Does not end.
+    /// It did not end.
     Hung,
 }
 
@@ -119,15 +118,12 @@ impl fmt::Display for Status {
 /// One cell of the matrix.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
-    /// Who compiles.
+    /// The compiler.
     pub cc: Arc<Toolchain>,
-    /// What.
     pub subject: Arc<Subject>,
-    /// How much it is to optimise.
+    /// The optimisation level.
     pub opt: Opt,
-    /// In which way.
     pub variant: Variant,
-    /// For which width.
     pub abi: Abi,
 }
 

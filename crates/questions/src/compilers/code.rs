@@ -1,4 +1,4 @@
-//! The hot stretch of a cell, read from its machine code.
+//! Reads the hottest code of a build from its machine code.
 
 use std::fs;
 use std::path::Path;
@@ -8,33 +8,33 @@ use iced_x86::{
 };
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 
-/// What a stretch of code does, counted statically.
+/// Static counts of a stretch of code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Code {
-    /// The function it is in.
+    /// The function that contains it.
     pub function: String,
-    /// Whether it is a loop; else the whole function.
+    /// Whether it is a loop rather than the whole function.
     pub is_loop: bool,
-    /// Instructions.
+    /// Number of instructions.
     pub instructions: usize,
-    /// Loads with a computed address that is not the stack's: of tables, as a rule.
+    /// Loads with a computed address that is not on the stack; usually table lookups.
     pub indexed_loads: usize,
-    /// Registers put on the stack.
+    /// Stores of registers to the stack.
     pub spills: usize,
     /// Loads from the stack.
     pub reloads: usize,
-    /// Conditional jumps.
+    /// Number of conditional jumps.
     pub branches: usize,
-    /// Calls.
+    /// Number of calls.
     pub calls: usize,
-    /// The run time's functions that are called, with how often each is.
+    /// Functions of the runtime that are called, with the number of calls of each.
     pub called: Vec<(String, usize)>,
-    /// Its text.
+    /// Its disassembly.
     pub text: Vec<String>,
 }
 
-/// The hot stretch of the function in an object: its largest innermost loop, else all of it. Without the function, of
-/// the largest there is.
+/// The hottest code of this function in an object: its largest innermost loop, otherwise the whole function. If the
+/// object lacks the function, its largest one is used.
 pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
     let bytes = fs::read(object).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
@@ -61,7 +61,7 @@ pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
         count(i, &mut code);
         let mut line = String::new();
         formatter.format(i, &mut line);
-        // What an instruction refers to is known to the linker only.
+        // The operand of this instruction is only known to the linker.
         let inside = |at: u64| (i.ip()..i.next_ip()).contains(&at);
         for (_, relocation) in section.relocations().filter(|(at, _)| inside(*at)) {
             let RelocationTarget::Symbol(target) = relocation.target() else {
@@ -83,7 +83,7 @@ pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
     Some(code)
 }
 
-/// The largest loop without a loop in it that has a tenth of the function, as first and last instruction.
+/// First and last instruction of the largest innermost loop that makes up at least a tenth of the function.
 fn hot(all: &[Instruction]) -> (usize, usize, bool) {
     let back = all.iter().enumerate().filter_map(|(at, i)| {
         let jump = matches!(
@@ -92,7 +92,7 @@ fn hot(all: &[Instruction]) -> (usize, usize, bool) {
         );
         let to = i.near_branch_target();
         let to = all.iter().position(|t| jump && t.ip() == to)?;
-        // What is out of line jumps back: no loop goes round by a plain jump from behind a return.
+        // Out-of-line code jumps back unconditionally from behind a return; that is not a loop.
         let body = all.get(to..at)?;
         let left = body.iter().any(|i| i.flow_control() == FlowControl::Return);
         (!left).then_some((to, at))

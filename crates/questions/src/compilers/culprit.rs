@@ -1,22 +1,21 @@
-//! The flag between two levels that makes the difference, found by halving where the compiler lists its flags.
+//! Finds the flag that makes the difference between two levels, by bisection, if the compiler lists its flags.
 
 use super::toolchain::Toolchain;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Culprit {
-    /// This flag alone, put to the slow level, brings the fast one's figure.
+    /// This flag alone, added to the slow level, gives the fast level's result.
     Alone(String),
-    /// This one does it with those before it.
+    /// This flag does so together with those before it.
     With(String, Vec<String>),
-    /// All of them together do not: it is the level itself, or a parameter.
+    /// All of these flags together do not: the cause is the level itself, or a parameter.
     Level(usize),
     /// The compiler does not list its flags.
     Unlisted,
 }
 
-/// Flags that turn what a level switches on or off beyond another into what it is there: put to `from`, they leave of
-/// it what `to` has.
+/// Flags that change the switches of level `from` to those of level `to`.
 pub(super) fn switches(cc: &Toolchain, from: &str, to: &str) -> Vec<String> {
     let (from, to) = (listed(cc, from), listed(cc, to));
     let mut flags = Vec::new();
@@ -31,7 +30,7 @@ pub(super) fn switches(cc: &Toolchain, from: &str, to: &str) -> Vec<String> {
     flags
 }
 
-/// Switches of a level, each with whether it is on.
+/// Switches of a level, and whether each is on.
 fn listed(cc: &Toolchain, level: &str) -> Vec<(String, bool)> {
     let output = cc
         .command()
@@ -54,8 +53,8 @@ fn parse(text: &str) -> Vec<(String, bool)> {
     lines.collect()
 }
 
-/// Looks for the switch at which `good` begins to hold, `good` being asked of sets of them, in order. Each question is
-/// a build and a measurement, and there are about as many as the number of switches has binary digits.
+/// Finds the switch at which `good` begins to hold, by calling `good` with prefixes of the list. Each call costs a
+/// build and a measurement; the number of calls is about the number of binary digits of the number of switches.
 pub(super) fn search<E>(
     switches: &[String],
     good: &mut dyn FnMut(&[String]) -> Result<bool, E>,
@@ -66,7 +65,7 @@ pub(super) fn search<E>(
     if !good(switches)? {
         return Ok(Culprit::Level(switches.len()));
     }
-    // The first `low` do not do it, the first `high` do.
+    // Invariant: the first `low` switches are not enough, the first `high` are.
     let (mut low, mut high) = (0, switches.len());
     while high - low > 1 {
         let middle = (low + high) / 2;

@@ -1,4 +1,4 @@
-//! A cell beside its neighbours: other levels, the plain build, the flag that makes the difference.
+//! Compares a build with similar ones: other levels, the plain build, and the flag that makes the difference.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -18,45 +18,45 @@ use super::toolchain::Toolchain;
 use super::tree::Tree;
 use super::variant::Variant;
 
-/// Levels a cell is compared with.
+/// Levels that a build is compared with.
 const LEVELS: [&str; 4] = ["O1", "O2", "O3", "Os"];
-/// Below this ratio two cells are alike, and there is nothing to look for.
+/// Two builds below this ratio count as equal, and no cause is searched for.
 const ALIKE: f64 = 1.02;
-/// Rounds of a question, and how long each is.
+/// Rounds of one measurement, and the time of each.
 const EFFORT: Effort = Effort {
     rounds: 8,
     round_ms: 12,
 };
 
-/// A cell with its figure and its code.
+/// A cell with its result and its code.
 pub(super) struct Seen {
-    /// The cell.
     pub cell: Cell,
-    /// Where it is.
+    /// Its executable and facts.
     pub built: Built,
-    /// Core cycles a byte.
+    /// Core cycles per byte.
     pub cycles_per_byte: f64,
-    /// Its hot stretch.
+    /// Its hottest code.
     pub code: Option<Code>,
 }
 
-/// What is told of a cell.
+/// The explanation of a cell.
 pub(super) struct Explained {
-    /// The cell asked for.
+    /// The requested cell.
     pub own: Seen,
-    /// What it is compared with: the cell given, the fastest other level, or the plain build of the same.
+    /// The cell that it is compared with: the one given, the fastest other level, or the plain build of the same
+    /// level.
     pub other: Seen,
-    /// The others that were looked at.
+    /// The other cells that were measured.
     pub more: Vec<Seen>,
-    /// The flag that makes the difference; none if the two are not one compiler's levels.
+    /// The flag that makes the difference; `None` unless the two are levels of the same compiler.
     pub culprit: Option<Culprit>,
-    /// With that flag, cycles a byte of the slower one.
+    /// Cycles per byte of the slower cell with that flag.
     pub cured: Option<f64>,
 }
 
 impl Cell {
-    /// Of `CC/LEVEL/SUBJECT/VARIANT`, with `/32` behind it for that width. A compiler or a subject may be a path: level
-    /// is the first word that is one.
+    /// Parses `CC/LEVEL/SUBJECT/VARIANT`, optionally followed by `/32`. A compiler or a subject may be a path: the
+    /// level is the first word that is a level.
     pub(super) fn parse(
         text: &str,
         tree: Option<&Tree>,
@@ -100,7 +100,7 @@ impl Cell {
 }
 
 impl Seen {
-    /// As a row of the matrix.
+    /// The cell as a row of the matrix.
     pub(super) fn row(&self, len: usize) -> Row {
         let mut row = Row::new(&self.cell, len, &self.built.facts);
         row.cycles_per_byte = Some(self.cycles_per_byte);
@@ -108,7 +108,7 @@ impl Seen {
     }
 }
 
-/// Measures cells beside each other; one that cannot be built or run is left out, and why is told for the first.
+/// Measures cells side by side. A cell that cannot be built or run is left out; for the first one, this is an error.
 struct Lens<'a> {
     store: &'a Store,
     builder: Builder<'a>,
@@ -161,7 +161,7 @@ impl Lens<'_> {
                 cell,
             });
         }
-        // Without the first there is nothing to explain.
+        // Without the first cell there is nothing to explain.
         if seen
             .first()
             .is_none_or(|s| s.cell.to_string() != cells[0].to_string())
@@ -188,7 +188,7 @@ impl Lens<'_> {
     }
 }
 
-/// Explains a cell by another one, or by the best of its neighbours.
+/// Explains a cell by comparing it with another one, or with the best of its neighbours.
 pub(super) fn explain(
     own: &Cell,
     against: Option<&Cell>,
@@ -215,7 +215,7 @@ pub(super) fn explain(
     let first = seen.remove(0);
     let other = choose(&first, &seen).ok_or_else(|| {
         Error::input(format!(
-            "'{own}': nothing beside it can be built and timed: name a cell with --against"
+            "'{own}': no neighbour of it can be built and timed: name a cell with --against"
         ))
     })?;
     let other = seen.remove(other);
@@ -247,7 +247,7 @@ fn neighbours(own: &Cell) -> Vec<Cell> {
     cells
 }
 
-/// A level that is faster, the fastest; else the plain build if that is; else the level that is slowest.
+/// The fastest of the faster levels; otherwise the plain build if it is faster; otherwise the slowest level.
 fn choose(own: &Seen, others: &[Seen]) -> Option<usize> {
     let ratio = |i: &usize| own.cycles_per_byte / others[*i].cycles_per_byte;
     let by_ratio = |a: &usize, b: &usize| ratio(a).total_cmp(&ratio(b));
@@ -262,7 +262,8 @@ fn choose(own: &Seen, others: &[Seen]) -> Option<usize> {
         .or_else(|| (!others.is_empty()).then_some(0))
 }
 
-/// Where both are one compiler's and differ in level: the switches that lead from the slower to the faster.
+/// If both are builds of the same compiler with different levels: searches the switches that lead from the slower to
+/// the faster.
 fn look_for_culprit(
     lens: &Lens,
     done: &mut Explained,
@@ -283,7 +284,7 @@ fn look_for_culprit(
         return Ok(());
     }
     let switches = culprit::switches(&slow.cell.cc, &slow.cell.opt.flag(), &fast.cell.opt.flag());
-    // Three quarters of the way.
+    // Three quarters of the difference.
     let enough = fast.cycles_per_byte + (slow.cycles_per_byte - fast.cycles_per_byte) / 4.0;
     let with = |set: &[String]| Cell {
         variant: slow.cell.variant.with(set),

@@ -1,4 +1,4 @@
-//! `kiln compilers --explain` and `--reproduce`: one cell.
+//! `kiln compilers --explain` and `--reproduce`, which examine a single cell.
 
 use std::path::PathBuf;
 
@@ -10,21 +10,21 @@ use super::row::Row;
 use super::tree::Tree;
 use super::{explain_view, reproduce};
 
-/// What is asked of a cell.
+/// The request about a cell.
 pub(super) struct CellQuestion<'a> {
     /// `CC/LEVEL/SUBJECT/VARIANT`.
     pub cell: &'a str,
-    /// The cell beside it; chosen if there is none.
+    /// The cell to compare with; if `None`, it is chosen.
     pub against: Option<&'a str>,
-    /// Whether a directory is to be written.
+    /// Whether to write a directory for a bug tracker.
     pub reproduce: bool,
-    /// Bytes of a message.
+    /// Message length in bytes.
     pub len: usize,
     /// Directories of headers.
     pub include: &'a [PathBuf],
 }
 
-/// Runs it as a part of the command `Q`.
+/// Runs the request as part of the command `Q`.
 pub(super) fn run<Q: Question>(
     question: &CellQuestion,
     tree: Option<&Tree>,

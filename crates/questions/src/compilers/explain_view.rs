@@ -1,4 +1,4 @@
-//! A cell beside its neighbours.
+//! The text about a cell and its neighbours.
 
 use kiln_question::table::{align, figure, paragraph, plain, text, WIDTH};
 
@@ -6,10 +6,10 @@ use super::code::Code;
 use super::culprit::Culprit;
 use super::explain::{Explained, Seen};
 
-/// Lines of the hot stretch that are shown of each.
+/// Number of lines shown of each hot stretch of code.
 const LINES: usize = 24;
 
-/// The figures of all, the flag, and the two hot stretches.
+/// The results of all cells, the flag, and the two hot stretches of code.
 pub(super) fn format_tables(found: &Explained) -> String {
     let mut table = plain();
     table.set_header([
@@ -66,7 +66,7 @@ fn verdict(found: &Explained) -> String {
     said.extend(found.culprit.as_ref().map(|culprit| match culprit {
         Culprit::Alone(flag) => format!(
             "One flag makes the difference: {flag}, put to the slower level alone, brings it to {}.",
-            found.cured.map_or("the other's figure".to_string(), figure)
+            found.cured.map_or("the other's result".to_string(), figure)
         ),
         Culprit::With(flag, others) => format!(
             "{flag} makes the difference, but only with others before it: {}.",

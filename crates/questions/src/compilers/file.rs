@@ -1,4 +1,4 @@
-//! Subjects that are files of the user's.
+//! Subjects that are source files of the user's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use kiln_question::Error;
 
 use super::subject::{Convention, Flags, Judge, Source, Subject};
 
-/// Conventions that a file can name (`docs/COMPILERS.md`).
+/// Calling conventions that can be given for a file (`docs/COMPILERS.md`).
 const CONVENTIONS: [&str; 7] = [
     "block",
     "cipher",
@@ -17,10 +17,10 @@ const CONVENTIONS: [&str; 7] = [
     "transform",
     "openssl",
 ];
-/// Words by which a file says itself how it is called.
+/// Marker by which a file declares its own calling convention.
 const DECLARED: &str = "kiln-subject:";
 
-/// Of `FILE`, `FILE:FUNCTION:CONVENTION` or `FILE:FUNCTION+SETKEY:block`.
+/// Parses `FILE`, `FILE:FUNCTION:CONVENTION` or `FILE:FUNCTION+SETKEY:block`.
 pub(super) fn subject(text: &str, include: &[PathBuf]) -> Result<Subject, Error> {
     let mut words = text.splitn(3, ':');
     let file = words.next().unwrap_or_default();
@@ -83,7 +83,7 @@ pub(super) fn subject(text: &str, include: &[PathBuf]) -> Result<Subject, Error>
     })
 }
 
-/// A convention with the names of its functions.
+/// The convention of this name for these functions.
 pub(super) fn find_convention(name: &str, function: &str, file: &str) -> Result<Convention, Error> {
     let is_name =
         |n: &str| !n.is_empty() && n.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -148,7 +148,7 @@ pub(super) fn find_convention(name: &str, function: &str, file: &str) -> Result<
     })
 }
 
-/// What a file says of itself: convention and function. AES with OpenSSL's functions need not.
+/// The convention and function that a file declares. AES with OpenSSL's function names needs no declaration.
 fn declared(code: &str) -> Option<(String, String)> {
     let line = code
         .lines()

@@ -1,4 +1,4 @@
-//! What compilers make of a cipher, in sentences.
+//! Headlines about how compilers affect a cipher's speed.
 
 use kiln_question::survey::words::{figure, has, number, word};
 use kiln_question::survey::{Estimate, Row, Runs, Topic};
@@ -11,11 +11,11 @@ pub(super) static TOPIC: Topic = Topic {
     source: Some("gcc bug 83651, Bergmann, 2018; Threadripper"),
 };
 
-/// Cycles per byte of the best and the worst cell at -O2 in the report.
+/// Cycles per byte of the best and the worst build at -O2 in the published report.
 const CELLS: (f64, f64) = (13.5, 124.7);
 /// Cycles per byte at -O2 without further flags: gcc 7.2 over gcc 7.1, on a Threadripper.
 const NEWER_GCC: f64 = 16.8 / 13.5;
-/// Less than this is gone with the next change of the code's placement (docs/COMPILERS.md).
+/// A smaller ratio disappears with the next change of code placement (docs/COMPILERS.md).
 const FLOOR: f64 = 1.02;
 
 /// A cell at -O2, the level of the published table.
@@ -37,7 +37,7 @@ impl Cell<'_> {
     }
 }
 
-/// A field of one cell in one process: what it takes per byte, in cycles or in nanoseconds.
+/// The cost per byte of one build in one process: a field in cycles or in nanoseconds.
 fn cost(rows: &[&Value], cc: &str, variant: &str, field: &str) -> Option<f64> {
     let wanted = [
         ("opt", "O2"),
@@ -52,7 +52,7 @@ fn cost(rows: &[&Value], cc: &str, variant: &str, field: &str) -> Option<f64> {
 const CYCLES: &str = "cycles_per_byte";
 const TIME: &str = "ns_per_byte";
 
-/// The cells at -O2, fastest first; only those of `variant` if one is named.
+/// The builds at -O2, fastest first; only those of `variant` if one is given.
 fn cells_at_o2<'a>(runs: &Runs<'a>, variant: Option<&str>) -> Vec<Cell<'a>> {
     let rows = runs.first().iter().copied();
     let mut cells: Vec<Cell> = rows
@@ -72,7 +72,7 @@ fn cells_at_o2<'a>(runs: &Runs<'a>, variant: Option<&str>) -> Vec<Cell<'a>> {
     cells
 }
 
-/// The slowest cell over the fastest, process by process.
+/// The slowest build divided by the fastest, process by process.
 fn spread(runs: &Runs, fastest: &Cell, slowest: &Cell, field: &str) -> Option<Estimate> {
     runs.estimate(|rows| {
         let of = |cell: &Cell| cost(rows, cell.cc, cell.variant, field);
@@ -80,18 +80,18 @@ fn spread(runs: &Runs, fastest: &Cell, slowest: &Cell, field: &str) -> Option<Es
     })
 }
 
-/// Whether the slowest is a culprit and not just the largest of many equal numbers.
+/// Whether the slowest build is an outlier, and not just the largest of many equal results.
 #[derive(Clone, Debug, PartialEq)]
 enum Apart {
     Yes,
     No,
-    /// By cycles or by time, but not by both. The ratio of times.
+    /// Only one of cycles and time shows it. Contains the ratio of times.
     Disagree(Estimate),
-    /// Measured once.
+    /// Measured in a single process.
     CannotTell,
 }
 
-/// Judges by cycles and, where there are times, by time.
+/// Judges by cycles and, if available, by time.
 fn judge(runs: &Runs, fastest: &Cell, slowest: &Cell, cycles: &Estimate) -> Apart {
     let Some(apart) = is_apart(&fastest.cycles, &slowest.cycles, cycles) else {
         return Apart::CannotTell;
@@ -108,13 +108,13 @@ fn judge(runs: &Runs, fastest: &Cell, slowest: &Cell, cycles: &Estimate) -> Apar
     }
 }
 
-/// Whether no rerun of the slowest is expected to be as fast as one of the fastest. The extremes of a few dozen equal cells do
-/// not pass this.
+/// Whether no rerun of the slowest build is expected to be as fast as one of the fastest. The extremes of a few dozen
+/// equal builds do not fulfil this.
 fn is_apart(fastest: &Estimate, slowest: &Estimate, ratio: &Estimate) -> Option<bool> {
     Some(slowest.low? > fastest.high? && ratio.low? > FLOOR)
 }
 
-/// All -O2 builds, with and without sanitizers.
+/// Headline about all -O2 builds, with and without sanitizers.
 pub(super) fn cells(runs: &Runs) -> Option<Row> {
     let cells = cells_at_o2(runs, None);
     let [fastest, .., slowest] = cells.as_slice() else {
@@ -152,7 +152,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &ratio, "times", text))
 }
 
-/// Builds without further flags, where there are several compilers.
+/// Headline about builds without further flags, if there are several compilers.
 pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     let cells = cells_at_o2(runs, Some("default"));
     let [fastest, .., slowest] = cells.as_slice() else {
@@ -195,7 +195,7 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &ratio, "times", text))
 }
 
-/// Where reruns of these cells are expected.
+/// The range in which reruns of these builds are expected.
 fn range(cells: &[Cell]) -> String {
     let lows = cells.iter().filter_map(|c| c.cycles.low);
     let highs = cells.iter().filter_map(|c| c.cycles.high);
@@ -213,12 +213,12 @@ mod tests {
     use kiln_question::survey::PROCESSES;
     use serde_json::json;
 
-    /// Five processes that differ by a tenth of a per cent.
+    /// Answers of processes that differ by a tenth of a per cent.
     fn answers(cells: &[(&str, &str, &str, &str, f64)], processes: usize) -> Vec<Answer> {
         answers_at(cells, processes, &|_| 0.25)
     }
 
-    /// The same where a cell has so many nanoseconds per cycle.
+    /// The same, with a given number of nanoseconds per cycle for each build.
     fn answers_at(
         cells: &[(&str, &str, &str, &str, f64)],
         processes: usize,
@@ -304,7 +304,7 @@ mod tests {
             "{all:?}"
         );
         assert!(!all[1].contains("slower"), "{all:?}");
-        // Control: at one clock.
+        // Control: all at the same clock.
         let all = said(0.25);
         assert!(all[0].starts_with("The slowest"), "{all:?}");
         assert!(all[1].contains("slower than code from gcc-12"), "{all:?}");

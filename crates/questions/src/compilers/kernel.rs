@@ -1,4 +1,4 @@
-//! The subjects of `kernel/ciphers`: its own AES, and every implementation by its driver's name.
+//! The subjects of `kernel/ciphers`: Kiln's own AES, and every implementation by its driver name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,21 +12,21 @@ use kiln_tree::hash;
 use super::store::{fault, Store};
 use super::subject::{Convention, Flags, Judge, Source, Subject};
 
-/// The sources, by their names under `kernel/`.
+/// The sources, with their paths under `kernel/`.
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
 /// The table-based AES, block by block.
 pub(super) const GENERIC: &str = "aes-generic";
-/// The same in assembly, which is the reference of all timing.
+/// The same cipher in assembly, the reference for all timing.
 pub(super) const ASSEMBLY: &str = "aes-asm";
 
-/// Where the sources lie, and the archive of all objects.
+/// The directory of the sources, and the archive of all objects.
 pub(super) struct Kernel {
     dir: PathBuf,
 }
 
 impl Kernel {
-    /// Writes them to the cache.
+    /// Writes the sources to the cache.
     pub(super) fn open(store: &Store) -> Result<Kernel, Error> {
         let parts = SOURCES
             .iter()
@@ -47,7 +47,7 @@ impl Kernel {
         Ok(Kernel { dir })
     }
 
-    /// What has this name; none if it is nothing of `kernel/ciphers`.
+    /// The subject of this name; `None` if it is not in `kernel/ciphers`.
     pub(super) fn subject(&self, name: &str) -> Option<Result<Subject, Error>> {
         let of_aes = |function: &str, file: &str| Subject {
             name: name.to_string(),
@@ -84,7 +84,7 @@ impl Kernel {
         }
     }
 
-    /// Names of all subjects, those that this CPU cannot run left out.
+    /// Names of all subjects that this CPU can run.
     pub(super) fn names(&self) -> Vec<String> {
         let drivers = Impl::all().into_iter().filter(|i| i.tier().usable());
         let drivers = drivers.filter(|i| !files(*i).is_empty());
@@ -150,8 +150,9 @@ impl Kernel {
     }
 }
 
-/// The files that an implementation is compiled from: those for its tier in its folder and in the folders whose headers
-/// that includes. None if its folder has no file for any tier: then it only calls functions of other ciphers.
+/// The files that an implementation is compiled from: those for its tier, in its own folder and in the folders whose
+/// headers that includes. Empty if its folder has no file for any tier, because it then only calls functions of other
+/// ciphers.
 fn files(imp: Impl) -> Vec<String> {
     let Some(own) = imp.folder() else {
         return Vec::new();
@@ -191,14 +192,14 @@ fn is_for(imp: Impl, file: &str) -> bool {
     }
 }
 
-/// `modes` of `ciphers/modes/aesni.c`.
+/// Returns `modes` for `ciphers/modes/aesni.c`.
 fn folder_of(file: &str) -> Option<&str> {
     let (folder, _) = file.strip_prefix("ciphers/")?.split_once('/')?;
     Some(folder)
 }
 
-/// The folders that the sources of `folder` include headers from, themselves or through one of them. Not `simd`, which
-/// has no code of its own.
+/// The folders from which the sources of `folder` include headers, directly or indirectly. Without `simd`, which has
+/// no code of its own.
 fn included_folders(folder: &str) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
     let mut unread = vec![folder];
@@ -218,7 +219,7 @@ fn included_folders(folder: &str) -> Vec<&'static str> {
     found
 }
 
-/// The longest key, unless it may be as long as one likes.
+/// Length of the longest key, unless keys may have any length.
 pub(super) fn key_bytes(imp: Impl) -> usize {
     const USUAL: usize = 32;
     let sizes = imp.key_sizes();
@@ -236,7 +237,7 @@ pub(super) fn key_bytes(imp: Impl) -> usize {
     }
 }
 
-/// An implementation of the algorithm that may answer for `but`: another one, of the lowest tier there is.
+/// Another implementation of the algorithm than `but`, of the lowest tier, which provides the right answers.
 pub(super) fn judge_of(alg: &str, but: &str) -> Option<Impl> {
     let mut usable: Vec<Impl> = Impl::find_all(alg)
         .into_iter()
@@ -259,7 +260,7 @@ mod tests {
                 n => assert!(n <= 4, "{}: {:?}", imp.driver(), files(imp)),
             }
         }
-        // HMACs and the AEAD of ChaCha20 and Poly1305 call the functions of others.
+        // HMACs and the AEAD of ChaCha20 and Poly1305 call functions of other ciphers.
         for driver in &without {
             let of_others = driver.starts_with("hmac-") || driver.starts_with("rfc7539-");
             assert!(of_others, "{driver} has no file");

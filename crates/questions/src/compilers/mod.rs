@@ -1,4 +1,4 @@
-//! Which compiler, at which flags, ruins which cipher.
+//! Finds which compiler, with which flags, makes which cipher slow or wrong.
 //!
 //! | file | its noun |
 //! |---|---|
@@ -10,19 +10,19 @@
 //! | `kernel.rs` | the subjects of `kernel/ciphers` |
 //! | `file.rs` | subjects that are files of the user's |
 //! | `tree.rs` | subjects that are files of a kernel tree |
-//! | `cell.rs` | one subject by one compiler at one level in one variant, and what became of it |
-//! | `arguments.rs` | what a source is compiled with |
-//! | `build.rs` | cells into executables, on all cores |
+//! | `cell.rs` | one subject, one compiler, one level, one variant, and the result |
+//! | `arguments.rs` | the arguments for compiling a source |
+//! | `build.rs` | builds executables, on all cores |
 //! | `store.rs` | where executables are kept, by content |
-//! | `object.rs` | what an object file tells: bytes of code, stack |
-//! | `answer.rs` | what a cell must answer |
-//! | `bench.rs` | cells timed in rounds, beside a reference |
-//! | `baseline.rs` | what cells are judged against |
+//! | `object.rs` | facts from an object file: bytes of code, stack |
+//! | `answer.rs` | the right answers |
+//! | `bench.rs` | times cells in rounds, together with a reference |
+//! | `baseline.rs` | the baseline of cells |
 //! | `row.rs` | rows |
 //! | `run.rs` | from a plan to rows |
 //! | `code.rs` | the hot loop of a cell, read from its machine code |
 //! | `culprit.rs` | the flag between two levels that makes the difference |
-//! | `explain.rs`, `explain_run.rs`, `explain_view.rs` | a cell beside its neighbour (`--explain`) |
+//! | `explain.rs`, `explain_run.rs`, `explain_view.rs` | a cell compared with its neighbours (`--explain`) |
 //! | `reproduce.rs` | a directory for a compiler's bug tracker |
 //! | `view.rs` | the tables for people |
 //! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |

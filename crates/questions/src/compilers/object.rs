@@ -1,11 +1,11 @@
-//! What an object file and the compiler's notes beside it tell.
+//! Reads facts from an object file and from the compiler's stack usage file.
 
 use std::fs;
 use std::path::Path;
 
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
 
-/// Bytes of code in an object.
+/// Size of the code in an object, in bytes.
 pub(super) fn text_bytes(object: &Path) -> Option<u64> {
     let bytes = fs::read(object).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
@@ -13,32 +13,32 @@ pub(super) fn text_bytes(object: &Path) -> Option<u64> {
     Some(text.map(|s| s.size()).sum())
 }
 
-/// Bytes of stack of the function that takes most, from what `-fstack-usage` wrote; none if it wrote nothing.
+/// Maximum stack usage of a function in bytes, from the file that `-fstack-usage` writes; `None` without one.
 pub(super) fn stack_bytes(notes: &Path) -> Option<u64> {
     let text = fs::read_to_string(notes).ok()?;
     text.lines().filter_map(usage).max()
 }
 
-/// `FILE:LINE:COLUMN:FUNCTION<tab>BYTES<tab>KIND`.
+/// Parses `FILE:LINE:COLUMN:FUNCTION<tab>BYTES<tab>KIND`.
 fn usage(line: &str) -> Option<u64> {
     line.split('\t').nth(1)?.trim().parse().ok()
 }
 
-/// Whether the object defines a function of this name, for others or for itself alone.
+/// Whether the object defines a function of this name, global or static.
 pub(super) fn defines(object: &Path, function: &str) -> bool {
     symbols(object, |s| s.is_definition())
         .iter()
         .any(|name| name == function)
 }
 
-/// Whether others can call it.
+/// Whether the object defines a global function of this name.
 pub(super) fn exports(object: &Path, function: &str) -> bool {
     symbols(object, |s| s.is_definition() && s.is_global())
         .iter()
         .any(|name| name == function)
 }
 
-/// What others have to define for it.
+/// Symbols that the object needs from elsewhere.
 pub(super) fn undefined(object: &Path) -> Vec<String> {
     symbols(object, |s| s.is_undefined())
 }

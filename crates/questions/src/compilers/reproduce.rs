@@ -1,4 +1,4 @@
-//! A directory for a compiler's bug tracker: it needs two compilers and a shell, and nothing of Kiln.
+//! Writes a directory for a compiler's bug tracker, which needs two compilers and a shell but not Kiln.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,10 +17,10 @@ use super::subject::{Flags, Source, HARNESS};
 use super::toolchain::Toolchain;
 use super::variant::Variant;
 
-/// Flags that say where things are or what is defined: of no use once the preprocessor is done.
+/// Preprocessor flags, which have no effect on preprocessed files.
 const OF_PREPROCESSING: [&str; 4] = ["-I", "-D", "-U", "-fmacro-prefix-map"];
 
-/// Writes it.
+/// Writes the directory.
 pub(super) fn write(
     dir: &Path,
     found: &Explained,
@@ -41,7 +41,7 @@ pub(super) fn write(
     let put = |name: &str, text: &[u8]| replace::write(&dir.join(name), text);
     for (name, text) in HARNESS {
         let wanted = harness_files(&cell.subject).contains(&name) || name == "harness.h";
-        // The adapter of kernel/'s tables includes its headers, and goes preprocessed.
+        // The adapter for kernel/'s tables includes its headers, and is therefore written preprocessed.
         if wanted && name != "kiln.c" {
             put(name, text.as_bytes())?;
         }
@@ -122,7 +122,7 @@ fn preprocessed(cc: &Toolchain, cell: &Cell, source: &Source) -> Result<Vec<u8>,
     preprocess(cc, source, &line(cc, cell, source)?).map_err(of)
 }
 
-/// The adapter of `kernel/`'s tables, preprocessed.
+/// The adapter for `kernel/`'s tables, preprocessed.
 fn adapter(cell: &Cell) -> Result<Vec<u8>, Error> {
     let Some(Flags::Kernel { dir }) = cell.subject.sources.first().map(|s| &s.flags) else {
         return Err(Error::input("no headers for the adapter"));
@@ -167,7 +167,7 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Flags of a build that still mean something.
+    /// The flags of a build that still have an effect.
     fn flags(seen: &Seen) -> String {
         let cell = &seen.cell;
         let all = line(&cell.cc, cell, &cell.subject.sources[0]).unwrap_or_default();
@@ -210,12 +210,12 @@ impl Facts<'_> {
         let name = |seen: &Seen| {
             let words = program(seen);
             match words.rsplit('/').next() {
-                // What is on everybody's PATH is named without ours.
+                // Programs in /usr/bin are named without their directory.
                 Some(name) if words.starts_with("/usr/bin/") => name.to_string(),
                 _ => words,
             }
         };
-        // Half of the difference is what a reduced file must keep.
+        // A reduced file must preserve half of the difference.
         let keep = 1.0 + (self.ratio - 1.0) / 2.0;
         format!(
             "# What build.sh, run.sh and interesting.sh share. Set CC_BAD, CC_GOOD or HARNESS_CC to use others.\n\

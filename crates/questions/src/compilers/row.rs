@@ -8,7 +8,7 @@ use kiln_measure::Verdict;
 use super::build::Facts;
 use super::cell::{Abi, Cell, Status};
 
-/// A cell is marked if it takes so many times what the best of its row takes.
+/// A row is marked if its cost exceeds the best of its line in the table by this factor.
 pub(super) const OUTLIER: f64 = 1.5;
 
 /// One subject, built by one compiler, at one optimization level, as one kind of build.
@@ -147,7 +147,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Of a cell, without figures.
+    /// A row for a cell, without results.
     pub(super) fn new(cell: &Cell, len: usize, facts: &Facts) -> Row {
         Row {
             cc: cell.cc.name.clone(),
@@ -166,13 +166,13 @@ impl Row {
         }
     }
 
-    /// What two rows have in common that can be compared: all but the compiler.
+    /// The properties that comparable rows share: all except the compiler.
     pub(super) fn place(&self) -> (&str, &str, &str, Abi, usize) {
         (&self.subject, &self.opt, &self.variant, self.abi, self.len)
     }
 }
 
-/// Marks what is far off the best of its row, in cycles and, where there are times, in time.
+/// Marks rows far from the best of their line, in cycles and, if available, in time.
 pub(super) fn mark(rows: &mut [Row]) {
     let ratios = |figure: fn(&Row) -> Option<f64>| -> Vec<Option<f64>> {
         let to_best = |row: &Row| {
@@ -189,7 +189,7 @@ pub(super) fn mark(rows: &mut [Row]) {
     }
 }
 
-/// A line of the table.
+/// The properties that rows in one line of the table share.
 fn line(row: &Row) -> (&str, &str, Abi, &str) {
     (&row.cc, &row.opt, row.abi, &row.subject)
 }
@@ -198,11 +198,11 @@ fn line(row: &Row) -> (&str, &str, Abi, &str) {
 pub(crate) mod tests {
     use super::*;
 
-    /// The clock at which the rows of tests are measured unless they say otherwise.
+    /// The default clock of the rows in tests.
     const GHZ: f64 = 4.0;
 
     impl Row {
-        /// The same cycles, measured while the clock was `slower` times slower.
+        /// The same cycles, measured at a clock that was `slower` times slower.
         pub(crate) fn at_clock(self, slower: f64) -> Row {
             let times = |ns: Option<f64>| ns.map(|ns| ns * slower);
             Row {
@@ -213,7 +213,7 @@ pub(crate) mod tests {
             }
         }
 
-        /// The row as it is in a record made before times were kept.
+        /// The row as in a record from before times were kept.
         pub(crate) fn without_time(self) -> Row {
             Row {
                 ns_per_byte: None,

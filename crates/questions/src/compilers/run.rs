@@ -1,4 +1,4 @@
-//! From a plan to rows: build all cells, time them, judge them.
+//! From a plan to rows: builds all cells, times them, judges them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,55 +20,51 @@ use super::subject::{Judge, Subject};
 use super::toolchain::Toolchain;
 use super::variant::Variant;
 
-/// The variant without further flags.
+/// Name of the variant without further flags.
 const DEFAULT: &str = "default";
-/// Rounds where nothing is judged.
+/// Number of rounds if nothing is judged.
 const ROUNDS: usize = 12;
-/// Time of a cell in all rounds: of few cells, of many; with --quick of all cells together, and of one at most.
+/// Time of a cell over all rounds: with few cells, with many; with --quick, of all cells together, and the maximum for
+/// one.
 const FEW_MS: u64 = 1_500;
 const MANY_MS: u64 = 800;
 const MANY: usize = 48;
 const QUICK_MS: u64 = 9_000;
 const QUICK_CELL_MS: u64 = 500;
-/// What starting a cell takes.
+/// Time to start a cell's process.
 const START_MS: u64 = 3;
 
-/// What is wanted.
+/// The request.
 pub(super) struct Plan<'a> {
-    /// Compilers.
     pub ccs: Vec<Arc<Toolchain>>,
-    /// Levels.
     pub opts: Vec<Opt>,
-    /// Kinds of build.
     pub variants: Vec<Variant>,
-    /// Widths.
     pub abis: Vec<Abi>,
-    /// What is compiled.
     pub subjects: Vec<Arc<Subject>>,
-    /// Bytes of a message.
+    /// Message length in bytes.
     pub len: usize,
-    /// From which messages and orders follow.
+    /// Messages and orders follow from it.
     pub seed: u64,
-    /// At most some 20 s.
+    /// Whether to take at most about 20 s.
     pub quick: bool,
-    /// Time for all cells, in place of the usual.
+    /// Time for all cells, instead of the default.
     pub within: Option<Duration>,
-    /// Whether what is in the cache is built again.
+    /// Whether to rebuild cells that are in the cache.
     pub anew: bool,
-    /// What is judged by.
+    /// What the cells are compared with.
     pub baseline: Option<Baseline>,
-    /// Per cent that is too slow.
+    /// Maximum slowdown in per cent.
     pub max_regression: Option<f64>,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called when all is built and nothing else is to run any more.
+    /// Called when all cells are built, before any is timed.
     pub settle: &'a dyn Fn(),
-    /// What is being done, and how much of all is.
+    /// Called with the completed fraction and the current activity.
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
 }
 
 impl Plan<'_> {
-    /// Whether the baseline is a compiler that is asked for itself: its variants are judged, too.
+    /// Whether the baseline is a compiler that was also requested itself; then its variants are judged too.
     fn tests_baseline(&self) -> bool {
         match &self.baseline {
             Some(Baseline::Compiler(cc)) => self.ccs.iter().any(|c| c.identity() == cc.identity()),
@@ -76,7 +72,7 @@ impl Plan<'_> {
         }
     }
 
-    /// All cells, a compiler's together; those of a baseline among them.
+    /// All cells, grouped by compiler, including those of a baseline.
     fn cells(&self) -> Vec<Cell> {
         let mut ccs = self.ccs.clone();
         if let Some(Baseline::Compiler(cc)) = &self.baseline {
@@ -109,7 +105,7 @@ impl Plan<'_> {
         cells
     }
 
-    /// The cell of the same run that each cell is judged against.
+    /// For each cell, the index of the cell in the same run against which it is judged.
     fn partners(&self, cells: &[Cell]) -> Vec<Option<usize>> {
         let Some(Baseline::Compiler(cc)) = &self.baseline else {
             return vec![None; cells.len()];
@@ -140,7 +136,7 @@ impl Plan<'_> {
     }
 }
 
-/// What tells a cell from others.
+/// The properties that distinguish a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Site<'a> {
     cc: u64,
@@ -162,8 +158,8 @@ impl<'a> Site<'a> {
     }
 }
 
-/// What the `i`-th cell is judged against: of another compiler, the baseline's cell of the same variant; of the baseline
-/// itself, if it is under test, its default build at the same level.
+/// Index of the cell against which the `i`-th cell is judged: for another compiler, the baseline's cell of the same
+/// variant; for the baseline itself, if it is under test, its default build at the same level.
 fn partner(sites: &[Site], i: usize, baseline: u64, tests_baseline: bool) -> Option<usize> {
     let wanted = match sites[i] {
         own if own.cc != baseline => Site {
@@ -179,8 +175,9 @@ fn partner(sites: &[Site], i: usize, baseline: u64, tests_baseline: bool) -> Opt
     sites.iter().position(|site| *site == wanted)
 }
 
-/// Builds, times and judges: a row for each cell, and one for the reference. The outcome has failed if a compiler
-/// miscompiles or a cell is slower than allowed. Also whether a cell that was to be judged has no figure.
+/// Builds, times and judges; returns a row for each cell, and one for the reference. The outcome has failed if a
+/// compiler miscompiles or a cell is slower than allowed. The flag returned is set if a cell to be judged has no
+/// result.
 pub(super) fn run(plan: &Plan) -> Result<(Outcome<Row>, bool), Error> {
     let store = Store::open()?;
     let mut builder = Builder::new(&store, &plan.ccs)?;
@@ -259,7 +256,7 @@ pub(super) fn run(plan: &Plan) -> Result<(Outcome<Row>, bool), Error> {
     Ok((outcome, untried))
 }
 
-/// The assembly, which no compiler under test has a part in.
+/// The cell of the assembly, which none of the compilers under test has built.
 fn reference(builder: &Builder, kernel: &Kernel) -> Result<(Cell, Built), Refused> {
     let subject = match kernel.subject(ASSEMBLY) {
         Some(subject) => subject?,
@@ -275,7 +272,7 @@ fn reference(builder: &Builder, kernel: &Kernel) -> Result<(Cell, Built), Refuse
     builder.cell(&cell).map(|built| (cell, built))
 }
 
-/// Cells that are compared with each other: all compilers of one place.
+/// Group number of cells that are compared with each other: those that differ only in the compiler.
 fn group(cells: &[Cell], i: usize) -> usize {
     let own = &cells[i];
     cells
@@ -289,7 +286,8 @@ fn group(cells: &[Cell], i: usize) -> usize {
         .unwrap_or(i)
 }
 
-/// The right answer for each subject; where the cells have to agree, that of most, or of the first.
+/// The right answer for each subject. If builds can only be compared with each other, it is the answer of the
+/// majority, or the first.
 fn answers(
     plan: &Plan,
     cells: &[Cell],
@@ -360,7 +358,7 @@ fn figures(row: &mut Row, timed: &Timed, len: usize) {
     row.ns_high = time.map(|t| t.high / bytes);
 }
 
-/// The row of the assembly: always there, whatever was asked for.
+/// The row of the assembly, which every run has.
 fn row_of_assembly(plan: &Plan, cell: &Cell, built: &Built, timed: &Timed) -> Option<Row> {
     let plain = plan.len.div_ceil(16) * 16;
     let mut row = row(plan, cell, &Ok(built.clone()), None);
@@ -380,7 +378,7 @@ fn row_of_assembly(plan: &Plan, cell: &Cell, built: &Built, timed: &Timed) -> Op
     row.cycles_per_byte.is_some().then_some(row)
 }
 
-/// Sets each row against its partner's, and returns which partners have a figure. `by` is the baseline's name.
+/// Compares each row with its partner's, and returns which partners have a result. `by` is the baseline's name.
 fn judge_by_partners(
     rows: &mut [Row],
     partners: &[Option<usize>],
@@ -394,7 +392,7 @@ fn judge_by_partners(
             continue;
         };
         let own = rows[partner].cc == rows[i].cc && rows[partner].variant != rows[i].variant;
-        // A variant that a compiler does not have is neither slower nor lost.
+        // A variant that a compiler lacks counts neither as slower nor as lost.
         if own && rows[i].status == Status::Absent {
             continue;
         }
@@ -459,7 +457,7 @@ fn judge(
         let found = baseline::regressions(&rows, percent, &|r| index(r).is_some_and(|i| had[i]));
         tell_regressions(&rows, &found, percent, &mut outcome.notes);
         let worse = !found.slower.is_empty() || !found.lost.is_empty();
-        // A commit of which nothing is known to be slower, but something may be, is neither good nor bad.
+        // If no row is known to be slower but some may be, the commit is neither good nor bad.
         untried |= !worse && !found.unjudged.is_empty();
         outcome.failed |= worse || !found.unjudged.is_empty();
     }
@@ -467,7 +465,7 @@ fn judge(
     (outcome, untried)
 }
 
-/// A note for each row that does not pass the gate.
+/// Adds a note for each row that fails the limit.
 fn tell_regressions(rows: &[Row], found: &Regressions, percent: f64, notes: &mut Vec<String>) {
     let name = |r: &Row| format!("{} -{} {} {}", r.cc, r.opt, r.variant, r.subject);
     let number = |x: Option<f64>| x.unwrap_or(f64::NAN);
@@ -501,7 +499,7 @@ fn tell_regressions(rows: &[Row], found: &Regressions, percent: f64, notes: &mut
     }
 }
 
-/// Notes on verdicts: how many there are of each, and which were made without times.
+/// Adds notes on verdicts: how many there are of each, and which were made without times.
 fn verdict_notes(by: &Baseline, rows: &[Row], notes: &mut Vec<String>) {
     let judged = |r: &&Row| r.verdict.is_some();
     if !rows.iter().any(|r| judged(&r)) {
@@ -558,14 +556,14 @@ fn notes(plan: &Plan, rows: &[Row], effort: &Effort) -> Vec<String> {
     }
     if plan.subjects.iter().any(|s| s.judge == Judge::Majority) {
         notes.push(
-            "nothing here knows the right answers of a file of yours: cells that differ from most are called wrong"
+            "the right answers of a file of yours are unknown: cells that differ from most are called wrong"
                 .to_string(),
         );
     }
     if let Some(by) = &plan.baseline {
         verdict_notes(by, rows, &mut notes);
     }
-    // Each reason once.
+    // Each reason is noted once.
     let mut said: Vec<(&str, usize)> = Vec::new();
     for row in rows.iter().filter(|r| r.status != Status::Wrong) {
         let Some(why) = row.reason.as_deref() else {
@@ -589,7 +587,7 @@ mod tests {
     use super::*;
     use kiln_measure::{Round, Series};
 
-    /// A cell that took about so many cycles in each of its rounds, each of which took so many nanoseconds.
+    /// The results of a cell that took about this many cycles, at this many nanoseconds each, in every round.
     fn timed_at(cycles: f64, ns: f64) -> Timed {
         let rounds = |figure: f64| {
             let round = |i: usize| {
@@ -618,7 +616,7 @@ mod tests {
         timed_at(cycles, 0.25)
     }
 
-    /// A plan with a gate of 5 % and nothing to build.
+    /// A plan with a limit of 5 % and nothing to build.
     fn gated<'a>(baseline: Baseline, stop: &'a AtomicBool) -> Plan<'a> {
         Plan {
             ccs: Vec::new(),
@@ -639,8 +637,8 @@ mod tests {
         }
     }
 
-    /// The verdict on a cell of a compiler, and its gate: whether it fails, whether a bisection skips the commit, and the
-    /// notes.
+    /// The verdict on a compiler's cell and the effect of the limit: whether it fails, whether a bisection skips the
+    /// commit, and the notes.
     fn gate(new: Row, old: Row) -> (Verdict, bool, bool, Vec<String>) {
         let stop = AtomicBool::new(false);
         let record = Baseline::Record {
@@ -675,7 +673,7 @@ mod tests {
             );
             assert!(has(&notes, "0 slower, 1 disagree, 0 without"), "{notes:?}");
         }
-        // Controls: both slower, both faster, and a record without times, which is said.
+        // Controls: both units slower, both faster, and a record without times, which a note mentions.
         let (verdict, failed, untried, notes) = gate(new(11.0, 1.0), old());
         assert_eq!((verdict, failed, untried), (Verdict::Slower, true, false));
         assert!(has(&notes, "REGRESSION") && !has(&notes, "UNJUDGED"));
@@ -708,8 +706,8 @@ mod tests {
         assert_eq!(verdict(timed_at(10.0, 0.25)), Verdict::Same);
     }
 
-    /// Made-up cells of compilers a, the baseline, and b, with their cycles; those slower by more than 5 % than what they are
-    /// judged against.
+    /// Judges made-up cells of compilers a (the baseline) and b with these cycles; returns those slower than their
+    /// partners by more than 5 %.
     fn slower(cells: &[(&str, &str, f64)], tests_baseline: bool) -> Vec<(String, String)> {
         let opt = Opt::parse("O2").unwrap();
         let sites: Vec<Site> = cells
@@ -751,9 +749,9 @@ mod tests {
         ];
         let a_slow = ("a -O0".to_string(), "a default".to_string());
         assert_eq!(slower(&planted, true), [a_slow]);
-        // A compiler that is there only as the baseline is not under test.
+        // A compiler that is only the baseline is not under test.
         assert_eq!(slower(&planted, false), []);
-        // Controls: a variant that costs nothing, and another compiler that is slower.
+        // Controls: a variant without extra cost, and another compiler that is slower.
         let mut equal = planted;
         (equal[1].2, equal[3].2) = (10.0, 10.0);
         assert_eq!(slower(&equal, true), []);
@@ -771,7 +769,7 @@ mod tests {
         let timed = [(0, timed(10.0))].into();
         let had = judge_by_partners(&mut rows, &[None, Some(0)], &timed, "a", 1);
         assert_eq!((had[1], rows[1].baseline.as_deref()), (false, None));
-        // Control: one that crashes is.
+        // Control: a crashed build is lost.
         rows[1].status = Status::Crashed;
         let had = judge_by_partners(&mut rows, &[None, Some(0)], &timed, "a", 1);
         assert_eq!(baseline::regressions(&rows, 5.0, &|_| had[1]).lost, [1]);

@@ -1,4 +1,4 @@
-//! Where executables are kept: in the user's cache, by what they are made of.
+//! The cache of executables, in the user's cache directory, indexed by content.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 use kiln_question::Error;
 use tempfile::TempDir;
 
-/// A directory of the user's cache.
 #[derive(Debug)]
 pub(super) struct Store {
     root: PathBuf,
 }
 
 impl Store {
-    /// Makes it.
+    /// Creates the directory.
     pub(super) fn open() -> Result<Store, Error> {
         let root = kiln_tree::root().map_err(|e| Error::lacks(e.to_string()))?;
         let root = root.join("kiln/compilers");
@@ -21,8 +20,8 @@ impl Store {
         Ok(Store { root })
     }
 
-    /// The directory of what has this key; filled by `make` if it is not there. Two that fill it at a time do no harm:
-    /// both make the same.
+    /// The directory for this key, filled by `make` if it does not exist. Two processes may fill it at the same time,
+    /// since both make the same content.
     pub(super) fn entry<E: From<Error>>(
         &self,
         key: u64,
@@ -46,7 +45,7 @@ impl Store {
     }
 }
 
-/// Something about a file of the cache.
+/// The error for a file of the cache.
 pub(super) fn fault(path: &Path, e: &std::io::Error) -> Error {
     Error::lacks(format!(
         "{}: {e}: free some space, or set XDG_CACHE_HOME to a directory you may write to",

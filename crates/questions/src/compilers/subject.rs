@@ -1,8 +1,8 @@
-//! What is compiled, and how it is called.
+//! Subjects: the code that is compiled, and how it is called.
 
 use std::path::PathBuf;
 
-/// The harness, and the file of each convention.
+/// The harness, and the files of the conventions.
 pub(super) const HARNESS: [(&str, &str); 10] = [
     ("harness.h", include_str!("harness/harness.h")),
     ("harness.c", include_str!("harness/harness.c")),
@@ -16,91 +16,84 @@ pub(super) const HARNESS: [(&str, &str); 10] = [
     ("transform.c", include_str!("harness/transform.c")),
 ];
 
-/// How a subject is called: a file of the harness, and the macros that it is compiled with.
+/// A calling convention: a file of the harness, and the macros with which it is compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Convention {
-    /// `block`, `digest`…
+    /// Its name: `block`, `digest` and so on.
     pub name: &'static str,
-    /// The file.
+    /// Its file in the harness.
     pub file: &'static str,
-    /// `SUBJECT_…`.
+    /// Macros `SUBJECT_…`.
     pub defines: Vec<String>,
-    /// The function that is timed.
+    /// Name of the function that is timed.
     pub function: String,
-    /// Bytes of a key and of an IV that the harness draws.
+    /// Length of the key that the harness generates, in bytes.
     pub key: usize,
-    /// As above.
+    /// Length of the IV, likewise.
     pub iv: usize,
 }
 
-/// What a source is compiled with, beside level, width and variant.
+/// How a source is compiled, besides level, width and variant.
 #[derive(Clone, Debug)]
 pub(super) enum Flags {
-    /// The recipe of `kernel/`.
+    /// With the recipe of `kernel/`.
     Kernel {
-        /// `kernel/`.
+        /// Path of `kernel/`.
         dir: PathBuf,
     },
-    /// Those of an ordinary program.
+    /// Like an ordinary program.
     Program {
         /// Directories of headers.
         include: Vec<PathBuf>,
     },
-    /// Those of a kernel tree's build.
+    /// With the flags of a kernel tree's build.
     Tree {
-        /// All but the object's own.
+        /// Flags of all objects.
         common: Vec<String>,
-        /// The object's own.
+        /// Flags of this object only.
         own: Vec<String>,
-        /// Where it is compiled.
+        /// Working directory.
         dir: PathBuf,
     },
 }
 
-/// A file under test.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    /// The file.
     pub path: PathBuf,
-    /// What it is compiled with.
     pub flags: Flags,
 }
 
-/// What has the right answers.
+/// The source of right answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judge {
     /// Another implementation of this algorithm, in this process.
     Algorithm {
-        /// The algorithm.
         alg: &'static str,
-        /// The implementation under test, which is not asked.
+        /// The implementation under test, which is not used.
         but: &'static str,
     },
-    /// Most cells.
+    /// The answer that most builds give.
     Majority,
 }
 
-/// What is compiled.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
-    /// What the user calls it.
+    /// Its name for the user.
     pub name: String,
-    /// What it computes.
+    /// The algorithm that it computes.
     pub alg: String,
-    /// Bits of its key.
+    /// Key size in bits.
     pub key_bits: Option<u32>,
     /// The files under test.
     pub sources: Vec<Source>,
-    /// How it is called.
     pub convention: Convention,
-    /// Files it needs that are not under test.
+    /// Files that it needs but that are not under test.
     pub support: Vec<Source>,
-    /// Objects and archives it needs, of x86-64.
+    /// x86-64 objects and archives that it needs.
     pub objects: Vec<PathBuf>,
-    /// What has the right answers.
     pub judge: Judge,
     /// Whether it can be built for 32 bits.
     pub narrow: bool,
-    /// Whether no compiler has a part in it.
+    /// Whether it is assembly, which does not depend on the compiler.
     pub assembly: bool,
 }

@@ -15,7 +15,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// The compilers.
+/// Measures what compilers make of a cipher.
 pub(super) static COMPILERS: Part = Part {
     name: "compilers",
     what: "compilers",
@@ -33,7 +33,7 @@ pub(super) static COMPILERS: Part = Part {
     ..Part::USUAL
 };
 
-/// What compilers take: finding one, building a cell (on two cores), timing it; and the harness.
+/// Seconds to find a compiler, build a cell (on two cores) and time it, and for the harness.
 const FIND_S: f64 = 0.25;
 const BUILD_S: f64 = 0.35;
 const CELL_S: f64 = 0.25;
@@ -55,17 +55,18 @@ fn left_out(slot: &Slot) -> Option<String> {
     (n < all).then(|| format!("{} of {all} compilers, for lack of time", all - n))
 }
 
-/// Compilers, levels and variants that there is time for.
+/// Numbers of compilers, levels and variants that fit into the available time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Matrix {
-    /// Of the compilers there are.
+    /// Number of compilers.
     compilers: usize,
-    /// Of [`LEVELS`].
+    /// Number of [`LEVELS`].
     levels: usize,
 }
 
 impl Matrix {
-    /// For `processes` of `seconds` each. More compilers first: the question is which of them; then more levels.
+    /// The matrix for `processes` with `seconds` each. Adds compilers first, because the question is which of them
+    /// matters, then levels.
     fn within(seconds: f64, processes: usize, compilers: usize) -> Matrix {
         let fits = |m: &Matrix| m.seconds(processes) <= seconds * processes as f64;
         let mut matrix = Matrix {
@@ -99,7 +100,8 @@ impl Matrix {
         self.compilers * self.levels * VARIANTS
     }
 
-    /// What all processes spend before they measure. The first finds nothing in the cache of builds; the others find all.
+    /// Time that all processes spend before they measure. The first finds the build cache empty; the others find
+    /// everything in it.
     fn untimed(self, processes: usize) -> f64 {
         BUILD_S * self.cells() as f64
             + processes as f64 * (HARNESS_S + FIND_S * self.compilers as f64)
@@ -129,7 +131,7 @@ impl Matrix {
     }
 }
 
-/// The newest of each family, then the oldest of each, and so on inwards: what is far apart differs most.
+/// The newest of each family, then the oldest of each, and so on inwards, because distant versions differ most.
 fn spread(names: &[String], count: usize) -> Vec<String> {
     let family = |n: &str| n.split(['-', ' ']).next().unwrap_or_default().to_string();
     let mut families: Vec<(String, Vec<String>)> = Vec::new();
@@ -140,7 +142,7 @@ fn spread(names: &[String], count: usize) -> Vec<String> {
             None => families.push((own, vec![name.clone()])),
         }
     }
-    // gcc is what kernels are built with.
+    // Kernels are usually built with gcc.
     families.sort_by_key(|f| f.0 != "gcc");
     let mut order = Vec::new();
     for turn in 0..names.len() {
@@ -193,7 +195,7 @@ mod tests {
             last = matrix.cells();
         }
         assert_eq!(last, 5 * 4 * VARIANTS);
-        // With one compiler time goes to levels.
+        // With one compiler, the time goes to levels.
         assert_eq!(Matrix::within(30.0, 1, 1).levels, 4);
     }
 }

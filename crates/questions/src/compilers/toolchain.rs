@@ -1,4 +1,4 @@
-//! A C compiler on this machine, and the flags it knows.
+//! A C compiler on this machine, and the flags that it accepts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::env;
@@ -12,17 +12,16 @@ use kiln_kbuild::{recipe, which};
 use kiln_question::Error;
 use kiln_tree::hash;
 
-/// A driver no longer than this is a script, and its text is looked at.
+/// A driver up to this size may be a script, whose text is checked.
 const SCRIPT: u64 = 1 << 16;
 
-/// A C compiler.
 #[derive(Debug)]
 pub struct Toolchain {
-    /// What the user calls it: `gcc-12`, `zig cc`, a path.
+    /// Its name for the user: `gcc-12`, `zig cc`, a path.
     pub(super) name: String,
     /// First line of `--version`.
     pub(super) version: String,
-    /// Directory of its own headers; none if it does not tell.
+    /// Directory of its own headers; `None` if it does not report one.
     pub(super) headers: Option<PathBuf>,
     program: PathBuf,
     words: Vec<String>,
@@ -31,10 +30,10 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// The compiler of this name or path; words behind a blank are its first arguments (`zig cc`).
+    /// The compiler of this name or path; words after a blank are its first arguments (`zig cc`).
     ///
     /// # Errors
-    /// It is not there (3), or does not answer as a compiler does (2).
+    /// The compiler is missing (status 3), or does not behave like one (status 2).
     pub(super) fn find(name: &str) -> Result<Toolchain, Error> {
         let mut words: Vec<String> = match Path::new(name).is_file() {
             true => vec![name.to_string()],
@@ -47,9 +46,9 @@ impl Toolchain {
         }
         let program = which(&words.remove(0))
             .ok_or_else(|| Error::lacks(not_found(name, &Toolchain::names())))?;
-        // Its wheel is started by Python: `python -m ziglang cc`.
+        // zig's Python package is started by `python -m ziglang cc`.
         if program.file_stem().is_some_and(|p| p == "zig") || words.iter().any(|w| w == "ziglang") {
-            // Else it makes code for this very machine, with vectors whatever is said of them.
+            // Otherwise it generates code for this very machine, with vectors despite flags that disable them.
             words.push("-mcpu=baseline".to_string());
         }
         let ask = |argument: &str| -> Option<String> {
@@ -81,13 +80,13 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// Names on PATH: gcc and clang with a version, `zig cc`, and those without a version that are none of these. None of
-    /// them is run.
+    /// Names on PATH: gcc and clang with a version, `zig cc`, and names without a version that are a different
+    /// compiler. None of them is run.
     pub fn names() -> Vec<String> {
         let names = compilers_on_path();
         let mut found: Vec<String> = Vec::new();
         let mut programs = Vec::new();
-        // Those with a version first: `gcc` is one of them as a rule.
+        // Versioned names first, because `gcc` is usually one of these.
         let (plain, versioned): (Vec<_>, Vec<_>) = names.into_iter().partition(|(k, _)| k.1 == 0);
         for (key, name) in versioned.into_iter().chain(plain) {
             match which(&name).and_then(|p| fs::canonicalize(p).ok()) {
@@ -102,7 +101,7 @@ impl Toolchain {
         found
     }
 
-    /// All on PATH that work. What does not is not offered; who names it is told why.
+    /// All working compilers on PATH. Others are not offered; a user who names one gets the reason.
     pub(super) fn all() -> Result<Vec<Toolchain>, Error> {
         let names = Toolchain::names().into_iter();
         let found: Vec<Toolchain> = names.filter_map(|n| Toolchain::find(&n).ok()).collect();
@@ -115,26 +114,26 @@ impl Toolchain {
         }
     }
 
-    /// A command of it without arguments, the environment's flags left out.
+    /// A command for the compiler without arguments, and without flags from the environment.
     pub(super) fn command(&self) -> Command {
         let mut command = plain(&self.program);
         command.args(&self.words);
         command
     }
 
-    /// Its program with the words before all arguments.
+    /// Its program and first arguments.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = vec![self.program.display().to_string()];
         words.extend(self.words.iter().cloned());
         words
     }
 
-    /// The same as long as the compiler is.
+    /// A value that is constant as long as the compiler does not change.
     pub(super) fn identity(&self) -> u64 {
         self.identity
     }
 
-    /// Whether it takes the flag without a word against it.
+    /// Whether it accepts the flag without a warning.
     pub(super) fn knows(&self, flag: &str) -> bool {
         if let Some(known) = self.known.lock().expect("no thread panics").get(flag) {
             return *known;
@@ -144,14 +143,14 @@ impl Toolchain {
         known
     }
 
-    /// Those of the flags that it knows.
+    /// The flags that it accepts.
     pub(super) fn known<S: AsRef<str>>(&self, flags: &[S]) -> Vec<String> {
         let words: Vec<String> = flags.iter().map(|f| f.as_ref().to_string()).collect();
         let unknown = {
             let known = self.known.lock().expect("no thread panics");
             words.iter().any(|f| !known.contains_key(f))
         };
-        // As a rule it knows all, and one question does.
+        // Usually it accepts all of them, and a single run is enough.
         if unknown && self.compiles(&strictly(&words)) {
             words.iter().for_each(|f| self.remember(f, true));
         }
@@ -163,7 +162,7 @@ impl Toolchain {
         map.insert(flag.to_string(), known);
     }
 
-    /// Whether it turns an empty file into assembly: `true` accepts any arguments and writes nothing.
+    /// Whether it turns an empty file into assembly; `true`, for example, accepts any arguments and writes nothing.
     fn writes_assembly(&self) -> bool {
         self.assemble(&[])
             .is_some_and(|assembly| assembly.contains("\t."))
@@ -173,8 +172,8 @@ impl Toolchain {
         self.assemble(flags).is_some()
     }
 
-    /// The assembly of an empty file, written in a directory of its own: some flags make compilers write further files
-    /// where they are started, and zig takes `-o -` for the name of a file.
+    /// The assembly of an empty file, written in a new directory: with some flags compilers write further files to the
+    /// current directory, and zig takes `-o -` for a file name.
     fn assemble(&self, flags: &[String]) -> Option<String> {
         let dir = kiln_tree::make_scratch(&env::temp_dir(), "kiln-cc-").ok()?;
         let mut command = self.command();
@@ -184,12 +183,12 @@ impl Toolchain {
         done.then(|| fs::read_to_string(dir.path().join("out.s")).unwrap_or_default())
     }
 
-    /// The directory in which it finds `stddef.h`, as its preprocessor names it. Not all answer -print-file-name with
-    /// headers of their own: zig names those of gcc.
+    /// The directory in which its preprocessor finds `stddef.h`. The answer to -print-file-name cannot be relied on:
+    /// zig names the headers of gcc.
     fn find_headers(&self) -> Option<PathBuf> {
         let mut command = self.command();
         command.args(["-E", "-x", "c", "-include", "stddef.h", "/dev/null"]);
-        // The directory where it is started is searched first: one that nobody else can put a file into.
+        // The current directory is searched first, so use one into which no other user can put a file.
         let output = command.current_dir("/").output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let quoted = text
@@ -201,8 +200,8 @@ impl Toolchain {
         Some(dir.to_owned())
     }
 
-    /// What says that it is another one now: its driver and the compiler proper behind it, which is what changes when
-    /// somebody builds gcc again.
+    /// Values that change with the compiler: its driver and the compiler proper behind it, which changes when somebody
+    /// rebuilds gcc.
     fn identify(&self) -> u64 {
         let mut parts: Vec<Vec<u8>> =
             vec![self.words().join(" ").into(), self.version.clone().into()];
@@ -229,7 +228,7 @@ impl Toolchain {
     }
 }
 
-/// So that what a compiler only warns of is a fault; flags of linking, which clang finds unused here, are none.
+/// Turns warnings into errors, except for link flags, which clang reports as unused here.
 fn strictly(flags: &[String]) -> Vec<String> {
     let mut all = vec![
         "-Werror".to_string(),
@@ -239,13 +238,13 @@ fn strictly(flags: &[String]) -> Vec<String> {
     all
 }
 
-/// That no compiler has this name, and what to do.
+/// The error for an unknown compiler name, with a remedy.
 fn not_found(name: &str, found: &[String]) -> String {
     let missing = format!("no compiler '{name}' here");
     if found.is_empty() {
         return format!("{missing}: {}", provide_any());
     }
-    // Packages are called like their programs, but a distribution has few versions.
+    // Packages are named like their programs, but a distribution has few versions.
     let package = match family(name) {
         Some((family, version)) if version > 0 => {
             format!("apt-get install {family}-{version} if your distribution has it, or ")
@@ -269,7 +268,7 @@ fn plain(program: &Path) -> Command {
     command
 }
 
-/// The names on PATH that C compilers have, by family and version.
+/// Names of C compilers on PATH, by family and version.
 pub(crate) fn compilers_on_path() -> BTreeMap<(String, u32), String> {
     let mut names = BTreeMap::new();
     let path = env::var_os("PATH").unwrap_or_default();
@@ -284,7 +283,7 @@ pub(crate) fn compilers_on_path() -> BTreeMap<(String, u32), String> {
     names
 }
 
-/// Family and version of a name that a C compiler may have.
+/// Family and version in a compiler's name.
 fn family(name: &str) -> Option<(String, u32)> {
     let (family, version) = match name.split_once('-') {
         Some((family, version)) => (family, version.parse().ok().filter(|v| *v > 0)?),
@@ -353,7 +352,7 @@ mod tests {
         assert!(not_found("gcc-99", &[]).ends_with("apt-get install gcc, or name one with --cc"));
     }
 
-    /// As `zig cc` does, this one takes `-o -` for the name of a file, and names the headers of another compiler.
+    /// Like `zig cc`, this compiler takes `-o -` for a file name and reports the headers of another compiler.
     #[test]
     fn a_compiler_without_a_standard_output_is_found_and_leaves_no_file() {
         let Ok(gcc) = Toolchain::find("gcc") else {
@@ -370,7 +369,7 @@ mod tests {
         fs::write(&program, script).unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&program, executable).unwrap();
-        // The control: it is such a compiler.
+        // Control: it is such a compiler.
         let mut asked = Command::new(&program);
         asked.args(["-x", "c", "-S", "-o", "-", "/dev/null"]);
         let output = asked.current_dir(dir.path()).output().unwrap();
@@ -383,7 +382,7 @@ mod tests {
         assert_eq!(headers(&cc), headers(&gcc));
         assert!(cc.knows("-fno-tree-pre") && !cc.knows("-fno-such-flag"));
 
-        // A program may behave by the name it is called by.
+        // A program may depend on the name by which it is called.
         let link = dir.path().join("other");
         std::os::unix::fs::symlink(&program, &link).unwrap();
         let linked = Toolchain::find(link.to_str().unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! Subjects that are files of a kernel tree, compiled as the tree's own build compiles them but for compiler and level.
+//! Subjects that are files of a kernel tree, compiled with the flags of the tree's own build, except compiler and
+//! level.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,7 +11,7 @@ use super::file;
 use super::object;
 use super::subject::{Convention, Flags, Judge, Source, Subject};
 
-/// Files whose functions are known: the file, the function, the one that takes the key.
+/// Files with known functions: the file, the cipher function, the key function.
 const KNOWN: [(&str, &str, &str); 2] = [
     (
         "crypto/aes_generic.c",
@@ -20,22 +21,22 @@ const KNOWN: [(&str, &str, &str); 2] = [
     ("lib/crypto/aes.c", "aes_encrypt", "aes_expandkey"),
 ];
 
-/// Directories of objects that a subject may call: what has no state and registers nothing.
+/// Directories of objects that a subject may call: these have no state and register nothing.
 const LEAVES: [&str; 2] = ["lib/crypto", "lib"];
 
 /// A kernel tree that has been built.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
-    /// Its sources.
+    /// Directory of its sources.
     pub source: PathBuf,
-    /// Its objects and what compiled them.
+    /// Directory of its objects and the commands that compiled them.
     pub build: PathBuf,
     /// Such as `linux-6.12.1`.
     pub name: String,
 }
 
 impl Tree {
-    /// What a file of the tree is; none if it has no such file.
+    /// The subject for a file of the tree; `None` if the tree has no such file.
     pub(super) fn subject(&self, text: &str) -> Option<Result<Subject, Error>> {
         let path = text.split(':').next().unwrap_or_default();
         let there = !path.is_empty() && self.source.join(path).is_file();
@@ -88,7 +89,7 @@ impl Tree {
         })
     }
 
-    /// The flags of each object beside this file's, by the stem of its name.
+    /// The flags of each object in this file's directory, by the stem of its name.
     fn commands(&self, path: &str) -> Result<HashMap<String, Vec<String>>, Error> {
         let parent = Path::new(path).parent().unwrap_or(Path::new(""));
         let dir = self.build.join(parent);
@@ -112,7 +113,7 @@ impl Tree {
         }
     }
 
-    /// Objects of the tree's library that this one calls, directly or through others.
+    /// Objects of the tree's library that this one calls, directly or indirectly.
     fn needs(&self, own: &Path) -> Vec<PathBuf> {
         let mut leaves: Vec<PathBuf> = Vec::new();
         for dir in LEAVES {
@@ -139,7 +140,7 @@ fn stem(path: &str) -> &str {
     name.strip_suffix(".c").unwrap_or(name)
 }
 
-/// Flags that change code and stand in this object's command only: what the tree's makefile says of it alone.
+/// Flags that affect code and are only in this object's command, because the tree's makefile sets them for it alone.
 fn own_flags(path: &str, commands: &HashMap<String, Vec<String>>) -> Vec<String> {
     let line = &commands[stem(path)];
     let elsewhere = |flag: &String| {
@@ -155,8 +156,8 @@ fn own_flags(path: &str, commands: &HashMap<String, Vec<String>>) -> Vec<String>
         .collect()
 }
 
-/// Of a saved command the flags that another compiler and another level can take: no warnings, no level, no names of
-/// files that are written.
+/// The flags of a saved command that another compiler and another level can use: no warnings, no level, no names of
+/// output files.
 fn flags(command: &str) -> Option<Vec<String>> {
     let (_, line) = command.split_once(":=")?;
     let line = line.split(" ; ").next().unwrap_or(line);
@@ -178,7 +179,7 @@ fn flags(command: &str) -> Option<Vec<String>> {
     Some(flags)
 }
 
-/// Words of a line as a shell parts them, by blanks and quotes.
+/// Splits a line into words like a shell, by blanks and quotes.
 fn unquoted(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut quote, mut begun) = (String::new(), None, false);

@@ -1,4 +1,4 @@
-//! A kind of build: what is added to the flags of a level.
+//! A kind of build: the flags added to those of a level.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use kiln_question::Error;
 
 use super::toolchain::Toolchain;
 
-/// `-ftree-pre` and `-ftree-sra` switched off: the patch of gcc's bug 83651.
+/// Disables `-ftree-pre` and `-ftree-sra`, like the patch for gcc's bug 83651.
 const PATCHED: [&str; 2] = ["-fno-tree-pre", "-fno-tree-sra"];
 
-/// The checks of Linux 4.15 with `UBSAN`, `UBSAN_NULL` and `UBSAN_ALIGNMENT`: what a kernel of the bug's time was built with.
+/// The checks of Linux 4.15 with `UBSAN`, `UBSAN_NULL` and `UBSAN_ALIGNMENT`, as kernels had at the time of the bug.
 const UBSAN: [&str; 12] = [
     "-fsanitize=shift",
     "-fsanitize=integer-divide-by-zero",
@@ -25,11 +25,12 @@ const UBSAN: [&str; 12] = [
     "-fsanitize=alignment",
 ];
 
-/// The checks that `CONFIG_UBSAN` alone brings in Linux 6.12: bounds by the way the compiler has, shifts, bool, enum.
+/// The checks that `CONFIG_UBSAN` alone enables in Linux 6.12: shifts, bool and enum; bounds are added in the form
+/// that the compiler supports.
 const UBSAN_TREE: [&str; 3] = ["-fsanitize=shift", "-fsanitize=bool", "-fsanitize=enum"];
 const BOUNDS_TREE: [&str; 2] = ["-fsanitize=bounds-strict", "-fsanitize=array-bounds"];
 
-/// The names that a variant's parts may have.
+/// Names of the parts of a variant.
 pub(super) const NAMES: [&str; 6] = [
     "default",
     "patched",
@@ -39,16 +40,15 @@ pub(super) const NAMES: [&str; 6] = [
     "no-object-flags",
 ];
 
-/// A part of a variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Patched,
     Ubsan,
     UbsanTree,
     Asan,
-    /// Without the flags that a tree has for this object alone.
+    /// Removes the flags that a tree has for this object alone.
     NoObjectFlags,
-    /// The user's.
+    /// Flags from the user.
     Flags(Vec<String>),
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Variant {
 }
 
 impl Variant {
-    /// Of its name: one of [`NAMES`], or several with `+` between them.
+    /// Parses a name: one of [`NAMES`], or several joined by `+`.
     pub(super) fn parse(name: &str) -> Result<Variant, Error> {
         let mut parts = Vec::new();
         for word in name.split('+') {
@@ -91,7 +91,7 @@ impl Variant {
         })
     }
 
-    /// Of flags of the user's, parted by blanks.
+    /// Makes a variant of the user's flags, separated by blanks.
     pub(super) fn parse_flags(flags: &str) -> Variant {
         Variant {
             name: flags.trim().to_string(),
@@ -108,17 +108,16 @@ impl Variant {
         more
     }
 
-    /// Its name.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether an object's own flags are left out.
+    /// Whether an object's own flags are removed.
     pub(super) fn drops_object_flags(&self) -> bool {
         self.parts.contains(&Part::NoObjectFlags)
     }
 
-    /// The flags of a compilation, or why this compiler has none.
+    /// The flags for compiling, or the reason why this compiler does not support the variant.
     pub(super) fn flags(&self, cc: &Toolchain) -> Result<Vec<String>, String> {
         let mut flags = Vec::new();
         for part in &self.parts {
@@ -145,7 +144,7 @@ impl Variant {
         Ok(flags)
     }
 
-    /// Those that linking needs as well: what brings a run time along.
+    /// The flags that linking also needs, because they add a runtime library.
     pub(super) fn link_flags(flags: &[String]) -> Vec<String> {
         let brings = |f: &&String| f.starts_with("-fsanitize") || f.starts_with("-flto");
         flags.iter().filter(brings).cloned().collect()

@@ -1,4 +1,4 @@
-//! The tables of `compilers`: compilers down, kinds of build across; and what is judged.
+//! The tables of `compilers`: one line per compiler, one column per kind of build, and the verdicts.
 
 use kiln_measure::Verdict;
 use kiln_question::table::{align, figure, plain, text};
@@ -6,10 +6,10 @@ use kiln_question::table::{align, figure, plain, text};
 use super::cell::{Abi, Status};
 use super::row::Row;
 
-/// Judged rows told when there are many.
+/// Number of judged rows that are shown if there are many.
 const MOST: usize = 30;
 
-/// A table for each subject and width, and then what differs from the baseline.
+/// A table for each subject and width, followed by the differences from the baseline.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::new();
     let mut seen: Vec<(&str, Abi)> = Vec::new();
@@ -23,7 +23,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     out + &verdicts(rows)
 }
 
-/// The matrix that a row is in.
+/// The table that contains a row.
 fn matrix(rows: &[Row], of: &Row) -> String {
     let own = |r: &&Row| r.cc != "-" && r.subject == of.subject && r.abi == of.abi;
     let mut variants: Vec<&str> = Vec::new();
@@ -69,7 +69,7 @@ fn matrix(rows: &[Row], of: &Row) -> String {
     )
 }
 
-/// A figure, marked if it is far off; or what became of the cell.
+/// A result, marked if it is far from the best, or the status of the cell.
 fn shown(row: &Row) -> String {
     match (row.status, row.cycles_per_byte) {
         (Status::Ok, Some(x)) => format!("{}{}", figure(x), if row.outlier { " !" } else { "  " }),
@@ -79,7 +79,7 @@ fn shown(row: &Row) -> String {
     }
 }
 
-/// What is not the same as the baseline's, worst first.
+/// Rows that differ from the baseline, worst first.
 fn verdicts(rows: &[Row]) -> String {
     let mut judged: Vec<(&Row, f64)> = rows
         .iter()

@@ -5,8 +5,8 @@
  *	int SUBJECT_SETKEY(void *ctx, const uint8_t *key, unsigned int len);
  *	void SUBJECT_FUNCTION(void *ctx, uint8_t *out, const uint8_t *in);
  *
- * A context of the kernel's ciphers is a struct crypto_tfm with theirs behind it: what it has
- * before theirs they do not look at, and one piece of memory serves for both.
+ * The context of a kernel cipher is a struct crypto_tfm followed by the cipher's own context.
+ * Ciphers do not read the struct itself, so a single buffer serves for both.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * One cell: answers and times of one subject, built by one compiler at one set of flags.
+ * One cell: answers and times of one subject, built by one compiler with one set of flags.
  *
  *	cell SEED LENGTH MESSAGES MILLISECONDS [ITERATIONS]
  *
@@ -9,9 +9,9 @@
  * message, one line per sample ("sample"). Nothing here is compiled by the compiler under test.
  *
  * Core cycles without a performance counter: a chain of dependent multiplications takes 3
- * cycles a link on every x86 core of the last 15 years. Three chains stand on each side of a
- * sample; where the sides disagree by more than 1 % the clock has moved, and the sample is
- * thrown away. Ticks are time: code that makes the core lower its clock takes more of them, but
+ * cycles per link on every x86 core of the last 15 years. Three chains are on each side of a
+ * sample; if the sides disagree by more than 1 % the clock has moved, and the sample is
+ * discarded. Ticks are time: code that makes the core lower its clock takes more of them, but
  * not more cycles.
  */
 #include <stdio.h>
@@ -23,11 +23,11 @@
 #include "harness.h"
 
 enum {
-	LINKS = 12288,		/* about 9 us: a TSC that moves in steps is read to 0.1 % */
+	LINKS = 12288,		/* about 9 us: even a TSC that advances in steps is read to 0.1 % */
 	CHAINS = 3,
 	SAMPLE_US = 100,
 	MOST_SAMPLES = 100000,
-	PATIENCE = 20,		/* seconds; what a compiler got wrong may never end */
+	PATIENCE = 20,		/* seconds; miscompiled code may never end */
 };
 
 static const double LINK_CYCLES = 3.0, AGREE = 1.01;
@@ -92,7 +92,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The mean of the lower nine tenths: the upper one is left to interrupts. */
+/* The mean of the lower nine tenths; the upper tenth may contain interrupts. */
 static void find_read_cost(void)
 {
 	enum { READS = 2000, USED = READS / 10 * 9 };
@@ -111,7 +111,7 @@ static void find_read_cost(void)
 	read_cost = sum / USED;
 }
 
-/* Ticks of the shortest of three chains: disturbance only lengthens. */
+/* Ticks of the shortest of three chains, since disturbances only lengthen a chain. */
 static double chain(void)
 {
 	uint64_t best = UINT64_MAX;
@@ -168,7 +168,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* As many as last about SAMPLE_US. */
+/* As many iterations as last about SAMPLE_US. */
 static uint64_t choose_iterations(void)
 {
 	uint64_t n, begin, ns;
@@ -252,7 +252,7 @@ int main(int argc, char **argv)
 	if (!count || count > 4096 || length > 1 << 24)
 		die("too long, or too many");
 
-	/* A line of the cache between buffers, so that they do not all begin alike. */
+	/* A cache line between buffers, so that they do not all begin at the same page offset. */
 	room = (length + 127) / 64 * 64;
 	if (posix_memalign((void **)&memory, 4096, 2 * room * count))
 		die("no memory");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What the harness of a cell knows of its subject. Each convention (block.c, digest.c, ...) is
+ * What the harness needs to know about its subject. Each convention (block.c, digest.c, ...) is
  * one file that defines cell_subject(); SUBJECT_* are given on its command line.
  */
 #ifndef KILN_CELL_HARNESS_H
@@ -12,9 +12,9 @@
 enum { LARGEST_KEY = 2048, LARGEST_IV = 32, LARGEST_TAG = 64 };
 
 struct subject {
-	size_t key, iv, tag;	/* bytes; 0: there is none */
+	size_t key, iv, tag;	/* bytes; 0 if there is no tag */
 	int writes;		/* whether @dst is written */
-	/* 0, or the key is refused. NULL without a key. */
+	/* Returns 0 unless the key is refused. NULL for algorithms without a key. */
 	int (*setkey)(const uint8_t *key, size_t len);
 	void (*run)(uint8_t *dst, const uint8_t *src, size_t len, const uint8_t *iv, uint8_t *tag);
 };

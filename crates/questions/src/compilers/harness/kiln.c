@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * An implementation of kernel/ciphers, by the table of its directory (kiln/cipher.h): a key of
- * SUBJECT_KEY bytes, encryption, 16 bytes of associated data. Freestanding, as that header is.
+ * An implementation of kernel/ciphers, found in the table of its directory (kiln/cipher.h): a key of
+ * SUBJECT_KEY bytes, encryption, 16 bytes of associated data. Freestanding, like that header.
  */
 #include <kiln/cipher.h>
 
@@ -12,7 +12,7 @@ extern const struct kiln_impls SUBJECT_IMPLS;
 static u8 cell_context[KILN_MAX_CTX] __aligned(64);
 static const struct kiln_impl *impl;
 
-/* The associated data of every message; RFC 4106 wants 16 bytes or 20. */
+/* The associated data of every message; RFC 4106 requires 16 or 20 bytes. */
 static const u8 aad[16] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
 
 static bool same(const char *a, const char *b)
@@ -32,7 +32,7 @@ static void cell_run(u8 *dst, const u8 *src, size_t len, const u8 *iv, u8 *tag)
 	u8 work[KILN_MAX_IV] __aligned(16);
 	u32 i;
 
-	/* The function leaves another IV than it found. */
+	/* The function modifies the IV. */
 	for (i = 0; i < impl->ivsize; i++)
 		work[i] = iv[i];
 	switch (impl->kind) {
@@ -40,7 +40,7 @@ static void cell_run(u8 *dst, const u8 *src, size_t len, const u8 *iv, u8 *tag)
 		impl->cipher.encrypt(cell_context, dst, src, len, work);
 		break;
 	case KILN_AEAD:
-		/* CCM has the size of its counter there (NIST SP 800-38C, A.2.1). */
+		/* In CCM, this byte holds the size of the counter (NIST SP 800-38C, A.2.1). */
 		if (same(impl->alg, "ccm(aes)"))
 			work[0] = 3;
 		impl->aead.seal(cell_context, dst, src, len, aad, sizeof(aad), work, tag,
@@ -51,7 +51,7 @@ static void cell_run(u8 *dst, const u8 *src, size_t len, const u8 *iv, u8 *tag)
 	}
 }
 
-/* As in harness.h. */
+/* Same layout as in harness.h. */
 struct kiln_subject {
 	size_t key, iv, tag;
 	int writes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* What kernel/ takes from kernel/lib/string.c: the memcpy family is a libc's here. */
+/* Functions that kernel/ takes from kernel/lib/string.c; here the memcpy family is libc's. */
 #include <string.h>
 
 void *kiln_memcpy(void *dst, const void *src, size_t n);

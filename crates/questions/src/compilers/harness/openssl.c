@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * AES with the calling convention of OpenSSL's low-level functions, as OpenSSL and LibreSSL
- * have them, driven through CBC:
+ * AES with the calling convention of OpenSSL's low-level functions, which both OpenSSL and LibreSSL
+ * use, driven through CBC:
  *
  *	int AES_set_encrypt_key(const unsigned char *key, int bits, AES_KEY *key);
  *	void AES_encrypt(const unsigned char *in, unsigned char *out, const AES_KEY *key);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Bytes to as many bytes, whatever it does with them:
+ * Transforms a message into one of the same length:
  *
- *	void SUBJECT_FUNCTION(uint8_t *dst, const uint8_t *src, size_t len);
+ * \tvoid SUBJECT_FUNCTION(uint8_t *dst, const uint8_t *src, size_t len);
  */
 #include "harness.h"
 
