@@ -43,7 +43,7 @@ impl Question for SelfCheckArgs {
     }
 }
 
-/// The checks, and the sentence that they come down to.
+/// The checks, and the sentence that sums them up.
 fn view(trust: &Trust) -> String {
     let mut table = plain();
     for row in &trust.rows {

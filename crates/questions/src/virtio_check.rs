@@ -90,7 +90,7 @@ impl Question for VirtioCheckArgs {
             notes,
             ..Outcome::default()
         })?;
-        // Not all checks of an interrupted run were made, and the last may have failed for that.
+        // An interrupted run did not make all checks, and the last one may have failed because of the interruption.
         Ok(match session.stopped() {
             true => Exit::Interrupted,
             false => Exit::from_run(failed, false),
@@ -105,7 +105,7 @@ fn note(row: &Row) -> Option<String> {
     }
 }
 
-/// What is offered.
+/// Describes what the device offers.
 fn head(offer: &Offer) -> [String; 3] {
     let c = &offer.config;
     [

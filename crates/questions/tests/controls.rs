@@ -1,4 +1,4 @@
-//! Tests of the tests: implementations that are wrong in one way each, and how each is caught.
+//! Tests of the tests: implementations that are each wrong in one respect, and how each is detected.
 
 use std::ffi::{c_void, CStr};
 use std::ops::Range;
@@ -59,10 +59,10 @@ type Open = unsafe extern "C" fn(
 
 const XTS: &str = "xts(aes)";
 
-/// Encrypt or decrypt as the scalar code does.
+/// Encrypts or decrypts with the scalar code.
 ///
 /// # Safety
-/// As the function.
+/// As for the function that it calls.
 unsafe fn right(
     entry: Entry,
     ctx: *const c_void,
@@ -79,12 +79,12 @@ unsafe fn right(
     }
 }
 
-/// Offenders that do the right thing, and something more.
+/// Deliberate offenders that compute the right result and do something wrong in addition.
 macro_rules! offenders {
     ($($name:ident: |$dst:ident, $src:ident, $len:ident, $iv:ident| $then:block)*) => {$(
         unsafe extern "C" fn $name(ctx: *const c_void, $dst: *mut u8, $src: *mut u8, $len: usize, $iv: *mut u8) {
-            // SAFETY: as the function it stands for; what it does beside is wrong on purpose, and in memory of
-            // the bench or where a fault is what is asked for.
+            // SAFETY: as the function it stands for; the additional access is wrong on purpose, and in memory of the
+            // bench or where a fault is intended.
             unsafe {
                 right(Entry::Encrypt, ctx, $dst, $src, $len, $iv);
                 $then
@@ -100,8 +100,8 @@ offenders! {
     flip_at_77: |dst, src, len, iv| { if len == 77 { *dst ^= 1 } }
     change_iv: |dst, src, len, iv| { *iv.add(15) ^= 1 }
     change_source: |dst, src, len, iv| { if src != dst { *src ^= 1 } }
-    // Where there is room behind the destination, poison catches it. (Where there is none, the guard page does:
-    // below.) The address tells the two apart.
+    // If there is room after the destination, poison detects the write; otherwise the guard page does (see below). The
+    // address distinguishes the two cases.
     write_past: |dst, src, len, iv| { if (dst as usize + len) % 4096 != 0 { *dst.add(len) = 0 } }
     write_before: |dst, src, len, iv| { if dst as usize % 4096 != 0 { *dst.sub(1) = 0 } }
     direction: |dst, src, len, iv| { std::arch::asm!("std") }
@@ -123,7 +123,7 @@ fn the_right_one_passes() {
     assert_eq!((tally.cases, tally.failed), (4_000, 0), "{tally:#?}");
 }
 
-/// One bit of the output, at one length, in one direction.
+/// One bit of the output is wrong, at one length, in one direction.
 #[test]
 fn a_flipped_bit_at_a_rare_length_is_caught_and_replayed() {
     let bad = || offender(c"flip", flip);
@@ -146,7 +146,7 @@ fn a_flipped_bit_at_a_rare_length_is_caught_and_replayed() {
     }
 }
 
-/// In the suite of lengths it takes no luck at all.
+/// The suite of lengths finds it deterministically.
 #[test]
 fn a_flipped_bit_at_one_length_is_caught_by_the_lengths() {
     let tally = check(offender(c"flip", flip_at_77), Suite::Lengths, 0..u64::MAX);
@@ -157,7 +157,7 @@ fn a_flipped_bit_at_one_length_is_caught_by_the_lengths() {
 #[test]
 fn a_changed_iv_is_caught() {
     let tally = check(offender(c"iv", change_iv), Suite::Vectors, 0..u64::MAX);
-    // Of two directions one is the offender's.
+    // The fault is in one of two directions.
     assert_eq!(2 * tally.failed, tally.cases);
     let what = &tally.failures[0].what;
     assert!(what.contains("IV afterwards: byte 15"), "{what}");
@@ -212,7 +212,7 @@ mod keys {
         unsafe { std::mem::transmute(function.address()) }
     }
 
-    /// Takes what is too short, as if it ended in zeros.
+    /// Accepts a key that is too short, as if it ended in zeros.
     unsafe extern "C" fn lax(ctx: *mut u8, key: *const u8, len: usize) -> i32 {
         let mut padded = [0; 16];
         // SAFETY: as the function it stands for.
@@ -225,7 +225,7 @@ mod keys {
         }
     }
 
-    /// Refuses, but not before it has written.
+    /// Rejects a key, but only after writing.
     unsafe extern "C" fn eager(ctx: *mut u8, key: *const u8, len: usize) -> i32 {
         // SAFETY: as above.
         unsafe {
@@ -325,7 +325,7 @@ mod tags {
         }
     }
 
-    /// Compares all of the tag but its last byte.
+    /// Compares the whole tag except its last byte.
     #[allow(clippy::too_many_arguments)]
     unsafe extern "C" fn all_but_the_last(
         ctx: *const c_void,
@@ -346,7 +346,7 @@ mod tags {
         }
     }
 
-    /// Refuses, but leaves what it decrypted.
+    /// Rejects the tag, but leaves the decrypted text.
     #[allow(clippy::too_many_arguments)]
     unsafe extern "C" fn unwiped(
         ctx: *const c_void,
@@ -403,7 +403,7 @@ mod tags {
 
 const OFFENDER: &str = "KILN_TEST_OFFENDER";
 
-/// Run the offender of this name in a process of its own.
+/// Runs the offender of this name in a child process.
 fn in_a_child(name: &str) -> Output {
     Command::new(std::env::current_exe().unwrap())
         .args([
@@ -418,7 +418,7 @@ fn in_a_child(name: &str) -> Output {
         .unwrap()
 }
 
-/// Not a test: what `in_a_child` runs.
+/// Not a test of its own: the child of `in_a_child`.
 #[test]
 #[ignore = "a helper of the tests below, which start it"]
 fn child() {
@@ -434,7 +434,7 @@ fn child() {
     println!("survived: {} of {} failed", tally.failed, tally.cases);
 }
 
-/// Exit status 1 and one line that replays it: that case alone ends in the same way.
+/// Expects exit status 1 and one line with a replay command, which alone ends in the same way.
 fn dies_of(name: &str, why: &str) {
     let out = in_a_child(name);
     let err = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -465,7 +465,7 @@ fn a_byte_read_before_the_source_is_caught_by_the_guard_page() {
     );
 }
 
-/// It leaves the poison as it was: the guard page alone catches it.
+/// The written byte equals the poison, so only the guard page detects it.
 #[test]
 fn a_byte_written_past_the_destination_is_caught_by_the_guard_page() {
     dies_of(
@@ -484,7 +484,7 @@ fn an_invalid_instruction_is_a_failing_case() {
     dies_of("ud2", "SIGILL at address 0x");
 }
 
-/// Outside a call under test a fault is what it always was.
+/// Outside a call under test, a fault is not intercepted.
 #[test]
 fn a_fault_elsewhere_is_not_swallowed() {
     use std::os::unix::process::ExitStatusExt;
@@ -496,7 +496,7 @@ fn a_fault_elsewhere_is_not_swallowed() {
     assert_eq!(out.status.signal(), Some(11), "{out:?}");
 }
 
-/// Not a test: what `a_fault_elsewhere_is_not_swallowed` runs.
+/// Not a test of its own: the child of `a_fault_elsewhere_is_not_swallowed`.
 #[test]
 #[ignore = "a helper of the test above, which starts it"]
 fn child_elsewhere() {

@@ -1,5 +1,5 @@
-//! Every suite under every mask of tiers, then in contexts. The mask is the whole process's, so these tests have one
-//! of their own.
+//! Runs every suite under every mask of tiers, then in contexts. The mask applies to the whole process, so these tests
+//! have a separate binary.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
@@ -34,7 +34,7 @@ fn usable_tiers() -> Vec<Tier> {
     Tier::ALL.into_iter().filter(|t| t.usable()).collect()
 }
 
-/// Implementation `imp` has nothing to be tested in some suites.
+/// Whether a suite has anything to test in implementation `imp`.
 fn has(imp: Impl, suite: Suite) -> bool {
     match suite {
         Suite::Keys | Suite::Wiped => imp.is_keyed(),
@@ -86,7 +86,7 @@ fn every_mask_and_every_policy() {
             assert_eq!(count(suite), times, "{imp:?} {suite}");
         }
         for suite in Suite::of_policies() {
-            // One for each context.
+            // One row for each context.
             assert_eq!(count(suite), 4 * masks_with.min(1), "{imp:?} {suite}");
         }
     }
@@ -94,7 +94,7 @@ fn every_mask_and_every_policy() {
     assert_eq!(selected, masks.len() * Impl::algorithms().len());
 }
 
-/// A tier that is masked from outside is not run, and its implementations are rows that say so.
+/// A masked tier is not run, and its implementations have rows that say so.
 #[test]
 fn what_cannot_run_is_a_skipped_row() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,7 +125,7 @@ fn what_cannot_run_is_a_skipped_row() {
     assert!(rows.iter().all(|r| r.failed == 0), "{rows:#?}");
 }
 
-/// A case that is replayed is the case it was.
+/// A replayed case is the same as the original one.
 #[test]
 fn replays_are_one_case_each() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +144,7 @@ fn replays_are_one_case_each() {
     assert_eq!(rows_told, rows.len());
     for row in rows.iter().filter(|r| r.alg != "all") {
         let of_contexts = row.suite.contains(':');
-        // Case 5 is called from one of the four.
+        // Case 5 is called in one of the four contexts.
         let want = u64::from(!of_contexts || row.context == "bh-off");
         match row.suite.as_str() {
             "wiped" => panic!("it has two cases: {row:?}"),

@@ -1,5 +1,5 @@
-//! A cipher is added to a copy of the tree as a folder, `tests/toy`, with no edit outside it: it is built, listed, tested
-//! and timed.
+//! A cipher is added to a copy of the tree as a folder, `tests/toy`, without any other edit. It is built, listed,
+//! tested and timed.
 
 mod common;
 mod repository;
@@ -29,7 +29,7 @@ fn text(name: &str) -> String {
     fs::read_to_string(toy().join(name)).unwrap()
 }
 
-/// `kernel/` with this cipher and no other, which builds in seconds.
+/// `kernel/` with only this cipher, which builds in seconds.
 #[test]
 fn a_folder_makes_a_cipher_of_kernel() {
     let dir = tempfile::tempdir().unwrap();
@@ -120,12 +120,12 @@ fn nanoseconds(imp: Impl) -> f64 {
     took
 }
 
-/// The whole program, built from a copy of the tree that has the folder: minutes, or seconds when nothing has changed
-/// since the last time. `cargo test --release -p kiln-questions --test new_cipher -- --ignored`
+/// The whole program, built from a copy of the tree that has the folder: this takes minutes, or seconds if nothing has
+/// changed since the last time. `cargo test --release -p kiln-questions --test new_cipher -- --ignored`
 #[test]
 #[ignore = "builds the whole program once more"]
 fn a_folder_makes_a_cipher_of_the_program() {
-    // Kept, so that the next time less is built.
+    // Kept, so that the next run builds less.
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new-cipher");
     let tree = home.join("tree");
     let _ = fs::remove_dir_all(tree.join("kernel"));

@@ -1,6 +1,6 @@
-//! A question is added to a copy of the repository: its folder, `tests/parity`, and one line. The program is built, and
-//! has the command, its help, completions, manual page and records. A field is added to its rows, and everything that
-//! shows rows has it.
+//! A question is added to a copy of the repository: its folder, `tests/parity`, and one line. The built program has
+//! the command, its help, completions, manual page and records. A field is then added to its rows, and everything that
+//! shows rows includes it.
 
 mod repository;
 
@@ -12,10 +12,10 @@ use repository::{copy_repository, put};
 use serde_json::Value;
 
 const LIST: &str = "crates/questions/src/lib.rs";
-/// The last line of the list, and the one that is added.
+/// The last line of the list, and the line that is added.
 const LAST: &str = "    self_check: SelfCheck(SelfCheckArgs);\n";
 const LINE: &str = "    parity: Parity(ParityArgs);\n";
-/// A field of the new rows, and one that is added behind it; the same where rows are made.
+/// A field of the new rows, and one that is added after it; likewise where rows are made.
 const FIELD: &str = "    even: bool,\n";
 const NEW_FIELD: &str = r#"
     /// Half the number.
@@ -29,7 +29,7 @@ fn home() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("new-question")
 }
 
-/// In the copy, whose target directory is kept: the next time less is built.
+/// Runs cargo in the copy, whose target directory is kept so that the next run builds less.
 fn cargo(arguments: &[&str]) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
@@ -40,7 +40,7 @@ fn cargo(arguments: &[&str]) -> Command {
     cargo
 }
 
-/// What it prints, if it succeeds.
+/// The command's output; panics unless it succeeds.
 fn output(command: &mut Command) -> String {
     let run = command.output().unwrap();
     let said = String::from_utf8_lossy(&run.stderr);
@@ -52,7 +52,7 @@ fn kiln(arguments: &[&str]) -> String {
     output(Command::new(home().join("target/debug/kiln")).args(arguments))
 }
 
-/// Builds the whole program once more: a minute, or seconds if nothing has changed since the last time.
+/// Builds the whole program again, which takes a minute, or seconds if nothing has changed since the last time.
 #[test]
 fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
     let tree = home().join("tree");
@@ -78,7 +78,7 @@ fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
     assert_eq!(record["type"], "parity");
     assert_eq!(record["rows"][1]["even"], true);
 
-    // The control: the documents of the repository do not have it before they are written anew.
+    // Control: the repository's documents lack the field until they are regenerated.
     let described = |what: &str| {
         let read = |name| fs::read_to_string(tree.join(name)).unwrap();
         let schema: Value = serde_json::from_str(&read("docs/schema.json")).unwrap();
@@ -114,7 +114,7 @@ fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
         file.to_str().unwrap().to_string()
     };
     let (a, b) = (side("a.json", "4"), side("b.json", "4"));
-    // The page, an export, and what is compared have it as well.
+    // The page, an export and the comparison include it too.
     assert!(kiln(&["report", &a, "--format", "csv"]).contains("half"));
     let compared: Value = serde_json::from_str(&kiln(&["compare", &a, &b, "--json"])).unwrap();
     assert_eq!(compared["rows"][0]["unit"], "half", "{compared}");

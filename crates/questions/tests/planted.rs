@@ -1,4 +1,4 @@
-//! Five mistakes are planted in the sources of `kernel/`, which are built anew: each is found by a suite, in the
+//! Five mistakes are planted in the sources of `kernel/`, which are rebuilt. Each is found by a suite, in the
 //! implementations that have it and in no other.
 
 mod common;
@@ -15,9 +15,9 @@ use kiln_kernel::crypto::Api;
 use kiln_questions::test::run::{self, Job};
 use kiln_questions::test::{Family, Suite, Tally};
 
-/// A file, what is there, and what is put in its place.
+/// A file, the original text, and its replacement.
 const PLANTS: [(&str, &str, &str); 6] = [
-    // What is carried into the upper half is lost, in the long loop of one tier.
+    // The carry into the upper half is lost in the long loop of one tier.
     (
         "ciphers/polyval/polyval_sums.h",
         "\t\tacc = reduce(&g);\n",
@@ -29,25 +29,25 @@ const PLANTS: [(&str, &str, &str); 6] = [
         "#define POLYVAL(name)",
         "#define PLANTED\n#define POLYVAL(name)",
     ),
-    // A register of the caller's is used and not put back.
+    // A callee-saved register is modified and not restored.
     (
         "ciphers/crc/crct10dif_aesni.c",
         "\tu64 hi = 0, lo;\n",
         "\tu64 hi = 0, lo;\n\n\t__asm__ volatile(\"xorl %%r15d, %%r15d\" : : : \"cc\");\n",
     ),
-    // The last byte of a tag is not looked at.
+    // The last byte of a tag is not compared.
     (
         "ciphers/gcm/gcm.c",
         "!secrets_differ(want, tag, tagsize)",
         "!secrets_differ(want, tag, tagsize - 1)",
     ),
-    // A lane that takes the place of one that has ended keeps that one's chain.
+    // A lane that replaces a finished one keeps that lane's chaining value.
     (
         "ciphers/modes/cbc_many.h",
         "\tstore1(l->chain[to], load1(l->chain[from]));\n",
         "",
     ),
-    // Of a block that straddles two pieces of a request the last byte is lost.
+    // The last byte of a block that straddles two pieces of a request is lost.
     (
         "crypto/walk.c",
         "\t\tcopy(walk->buffer, &walk->out, &walk->out_offset, n, true);\n",
@@ -56,7 +56,7 @@ const PLANTS: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// Kernel's sources with the plants, as a library.
+/// The kernel's sources with the mistakes, built as a library.
 fn planted(dir: &Path) -> PathBuf {
     let kernel = dir.join("kernel");
     copy(&root().join("kernel"), &kernel);
@@ -72,7 +72,7 @@ fn planted(dir: &Path) -> PathBuf {
     build_library(dir)
 }
 
-/// How each of the usable ones did.
+/// The results of each usable implementation.
 fn tallies(
     (impls, api): (&[Impl], &'static Api),
     alg: &str,
@@ -108,7 +108,7 @@ fn five_planted_mistakes_are_found() {
     let planted = (&impls[..], api);
     assert_eq!(impls.len(), Impl::all().len());
 
-    // What nothing was planted in passes: another build is as good as the one linked in.
+    // Implementations without a mistake pass, so another build is as good as the one linked in.
     for (alg, suite) in [("sha512", Suite::Random), ("ccm(aes)", Suite::Forgeries)] {
         let tallies = tallies(planted, alg, suite, 0..40);
         assert_eq!(names_of_failures(&tallies), [""; 0], "{tallies:#?}");
@@ -141,7 +141,7 @@ fn five_planted_mistakes_are_found() {
     {
         for suite in [Suite::Vectors, Suite::Random] {
             let tallies = tallies(planted, "crct10dif", suite, 0..2000);
-            // Another tier may hash its ends with the same function.
+            // Another tier may use the same function for the ends of messages.
             let found = names_of_failures(&tallies);
             assert!(found.contains(&"crct10dif-pclmul-aesni"), "{found:?}");
             assert!(!found.contains(&"crct10dif-generic"), "{found:?}");
@@ -182,7 +182,7 @@ fn five_planted_mistakes_are_found() {
         }
     }
 
-    // Functions and whole requests are right; what is divided is not.
+    // Single functions and undivided requests are right; divided requests are not.
     for (alg, least) in [
         ("ctr(aes)", "ctr-aes-generic"),
         ("gcm(aes)", "gcm-aes-generic"),

@@ -1,4 +1,4 @@
-//! Random comparisons of every usable implementation with the plainest one.
+//! Compares every usable implementation with the simplest one on random inputs.
 
 use std::sync::atomic::AtomicBool;
 use std::thread::available_parallelism;

@@ -1,5 +1,5 @@
-//! A tier is one row of `kernel/tiers.def`: in a copy of the repository a tier is added there, and an implementation
-//! that uses it. Nothing else is edited, and the tier is built, listed, tested and timed.
+//! A tier is one row of `kernel/tiers.def`: in a copy of the repository, a tier and an implementation that uses it are
+//! added, and nothing else is edited. The tier is built, listed, tested and timed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use kiln_kernel::Tier;
 use kiln_questions::test::{masks, Plan, Suite};
 use kiln_questions::{list, speed};
 
-/// A feature that no tier has, and a tier before others, whose numbers change.
+/// A feature that no tier uses, and a tier inserted before others, whose numbers change.
 const TIER: &str = r#"
 FEATURE(MOVBE, LEAF_1, ECX, BIT(22), "MOVBE", "-mmovbe", MOVBE)
 TIER(AVX2_MOVBE, 256, ALL_OF(AVX2) | HAS(MOVBE))
@@ -33,7 +33,7 @@ kiln_crypt_t xts_encrypt_avx2_movbe, xts_decrypt_avx2_movbe;
 kiln_crypt_t xts_encrypt_piece_avx2_movbe, xts_decrypt_piece_avx2_movbe;
 void xts_first_tweak_avx2_movbe(const void *ctx, u8 *iv);
 ";
-/// It is never chosen, so that nothing about the choice has to be written down.
+/// It is never chosen, so that the expected choices stay the same.
 const ROW: &str = "IMPL(\"avx2-movbe\", avx2_movbe, AVX2_MOVBE, 1, true),\n\t";
 
 #[test]
@@ -50,22 +50,22 @@ fn a_tier_is_added_in_one_file() {
     files.insert(implementation, IMPLEMENTATION.into());
     write(&files, &copy);
 
-    // The control: with the table as it was, the same file does not compile.
+    // Control: with the original table, the same file does not compile.
     let xts = copy.join(xts);
     assert!(compiles(&copy.join("kernel"), &xts), "with the tier");
     assert!(!compiles(&here.join("kernel"), &xts), "without the tier");
 
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(&copy).args(["test", "--offline"]);
-    // All of the workspace, so that other crates have the features that the run of all tests gave them.
+    // The whole workspace, so that other crates are built with the same features as in the run of all tests.
     cargo.args(["--workspace", "--test", "trial"]);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
-    // Other crates are there already, built for this test itself.
+    // Other crates have already been built there for this test itself.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     cargo.env("CARGO_TARGET_DIR", target);
-    // Quickly built rather than quick.
+    // Prefer a fast build to fast code.
     for member in fs::read_dir(copy.join("crates")).unwrap() {
         let manifest = fs::read_to_string(member.unwrap().path().join("Cargo.toml")).unwrap();
         let name = manifest.split('"').nth(1).unwrap();
@@ -87,14 +87,14 @@ fn a_tier_is_added_in_one_file() {
     assert!(said.contains("1 passed"), "{said}");
 }
 
-/// What is needed to build, by names relative to the repository.
+/// The files needed for a build, by their paths in the repository.
 fn repository(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for place in [
         "Cargo.toml",
         "Cargo.lock",
         "crates",
-        // It is built into kiln-record.
+        // Compiled into kiln-record.
         "docs/schema.json",
         "kernel",
         "linux",
@@ -120,7 +120,7 @@ fn insert(files: &mut BTreeMap<PathBuf, Vec<u8>>, name: &str, what: &str, before
     *file = format!("{head}{what}{before}{tail}").into_bytes();
 }
 
-/// What an earlier copy has already is left alone: cargo would build it again.
+/// Files that an earlier copy already has stay untouched, so that cargo does not rebuild them.
 fn write(files: &BTreeMap<PathBuf, Vec<u8>>, to: &Path) {
     for (name, bytes) in files {
         let path = to.join(name);
@@ -135,7 +135,7 @@ fn write(files: &BTreeMap<PathBuf, Vec<u8>>, to: &Path) {
         }
     };
     walk(to, &mut remove_others).unwrap();
-    // Cargo takes each directory there for a crate, also one of which no file is left.
+    // Cargo treats each directory there as a crate, even an empty one.
     for member in fs::read_dir(to.join("crates")).unwrap() {
         let path = member.unwrap().path();
         if !path.join("Cargo.toml").is_file() {

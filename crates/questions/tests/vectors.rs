@@ -1,4 +1,4 @@
-//! Known answers: that a wrong one would be noticed, in every algorithm.
+//! Known answers: a wrong one is detected in every algorithm.
 
 use std::sync::atomic::AtomicBool;
 
@@ -30,7 +30,7 @@ fn known_answers_hold() {
     }
 }
 
-/// A wrong byte anywhere in a vector is noticed: the check compares all of it.
+/// A wrong byte anywhere in a vector is detected, because the check compares all of it.
 #[test]
 fn a_wrong_vector_is_noticed() {
     let mut bench = Bench::new().unwrap();

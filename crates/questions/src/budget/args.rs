@@ -158,7 +158,7 @@ impl BudgetArgs {
     }
 }
 
-/// Before anything is measured for it.
+/// Checks that the file can be written, before anything is measured for it.
 fn may_write(path: &Path) -> Result<(), Error> {
     let there = path.exists();
     let opened = OpenOptions::new().append(true).create(true).open(path);
@@ -243,7 +243,7 @@ impl Question for BudgetArgs {
     }
 }
 
-/// All sections by strategy, then those of each implementation.
+/// All sections by strategy, then the sections of each implementation.
 fn pictures(rows: &[Row], lengths: &[Lengths], target_us: f64) -> Vec<Picture> {
     let band = |lengths: &Lengths| Band {
         name: lengths.mode.to_string(),

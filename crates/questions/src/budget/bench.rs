@@ -8,18 +8,19 @@ use kiln_kernel::messages::{Lens, Messages};
 use kiln_measure::SplitMix64;
 use kiln_question::{Algorithm, Error};
 
-/// Bytes of associated data: what ESP has, with the IV behind them.
+/// Bytes of associated data: as in ESP, followed by the IV.
 const ASSOC: usize = 16;
-/// The longest key of an algorithm that takes any length.
+/// Key length for algorithms that accept any length.
 const LONGEST_KEY: usize = 64;
-/// A message and its answer lie in so many pairs of places in turn. Where they lie moves what a pass over 1 MiB takes by
-/// several per cent, and not by the same for all ways: one place would pass for a property of the way.
+/// A message and its answer are placed in this many pairs of locations in turn. Their addresses change the time of a
+/// pass over 1 MiB by several per cent, and differently for each chunking strategy; with a single location, this would
+/// be mistaken for a property of the strategy.
 const PLACES: u64 = 8;
-/// They begin within so many bytes, at a cache line.
+/// Locations begin within this many bytes, at a cache line.
 const SPREAD: usize = 64 << 10;
 const LINE: usize = 64;
 
-/// An implementation that is asked for long messages.
+/// An implementation that processes long messages.
 pub(super) struct Bench {
     imp: Impl,
     op: Op,
@@ -34,7 +35,7 @@ pub(super) struct Bench {
     right: bool,
 }
 
-/// Bytes that begin anywhere in a room that is [`SPREAD`] larger.
+/// Bytes that can begin anywhere in a buffer that is [`SPREAD`] larger.
 struct Placed {
     room: Vec<u8>,
     at: usize,
@@ -83,7 +84,7 @@ fn open(imp: Impl, key: &[u8]) -> Result<Driver, Error> {
 }
 
 impl Bench {
-    /// With a random message of `len` bytes, whose answer generic code knows.
+    /// Makes a random message of `len` bytes, whose right answer comes from generic code.
     pub(super) fn new(imp: Impl, op: Op, len: usize, seed: u64) -> Result<Bench, Error> {
         let mut rng = SplitMix64(seed);
         let key = key_of(imp, &mut rng);
@@ -93,7 +94,7 @@ impl Bench {
         let mut ivs = vec![0; imp.iv_size()];
         rng.fill(&mut ivs);
         if imp.alg() == "ccm(aes)" {
-            // Its IVs begin with the width of the length.
+            // The IVs of this mode begin with the width of the length field.
             ivs[0] = 3;
         }
         let mut bench = Bench {
@@ -115,7 +116,7 @@ impl Bench {
         let own = std::mem::replace(&mut bench.driver, open(judge, &key)?);
         bench.ask()?;
         if op == Op::Decrypt && imp.kind() != Kind::Hash {
-            // What came out goes in, behind the associated data that nobody writes.
+            // The input for decryption is the output of encryption; associated data is not part of the output.
             let mut sealed = bench.dst.bytes().to_vec();
             sealed[..lens.assoc].copy_from_slice(&bench.message[..lens.assoc]);
             bench.op = op;
@@ -130,7 +131,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// The message and room for its answer somewhere else.
+    /// Moves the message and the buffer for its answer to another location.
     fn place(&mut self) {
         let mut somewhere = || self.places.next_u64() as usize % SPREAD / LINE * LINE;
         let (from, to) = (somewhere(), somewhere());
@@ -153,7 +154,7 @@ impl Bench {
             .map_err(|e| fault(imp, "a request fails", e))
     }
 
-    /// Run it, under the way in force.
+    /// Runs it with the chunking strategy in force.
     pub(super) fn run(&mut self, cpu: &mut Cpu, run: &Run) -> Result<Parts, Error> {
         let (imp, unwritten) = (self.imp, self.lens.assoc);
         let each = Run {

@@ -1,22 +1,22 @@
-//! The constants as a C header, each with its derivation.
+//! Writes the constants as a C header, each with its derivation.
 
 use std::fmt::Write;
 
 use kiln_kernel::cipher::{Impl, Op};
 
-/// What the constants are of.
+/// The conditions under which the constants were measured.
 pub(super) struct Facts<'a> {
     /// The CPU's name.
     pub model: &'a str,
-    /// TSC ticks a second.
+    /// TSC ticks per second.
     pub tsc_hz: f64,
-    /// Core cycles a second.
+    /// Core cycles per second.
     pub core_hz: f64,
     /// How long a section may last.
     pub target_us: f64,
 }
 
-/// `xts-aes-vaes-avx512` as part of a C name.
+/// Converts a driver name such as `xts-aes-vaes-avx512` to a part of a C name.
 fn constant(driver: &str) -> String {
     let upper = |c: char| match c {
         c if c.is_ascii_alphanumeric() => c.to_ascii_uppercase(),
@@ -25,7 +25,7 @@ fn constant(driver: &str) -> String {
     driver.chars().map(upper).collect()
 }
 
-/// No text of a machine ends a comment.
+/// Removes what would end a C comment from text that comes from the machine.
 fn harmless(text: &str) -> String {
     text.replace("*/", "* /").replace(['\n', '\\', '?'], " ")
 }
@@ -48,7 +48,7 @@ pub(super) fn text(impls: &[Impl], facts: &Facts<'_>) -> String {
         let (Some(encrypt), Some(decrypt)) = (of[0], of[1]) else {
             continue;
         };
-        // The slower direction decides for both.
+        // The slower direction determines the value for both.
         let (d, bytes) = match decrypt < encrypt {
             true => (1, decrypt),
             false => (0, encrypt),

@@ -1,4 +1,4 @@
-//! What an FPU section may hold, in sentences.
+//! Headlines about how many bytes an FPU section may process.
 
 use kiln_question::survey::words::{number, thousands, word};
 use kiln_question::survey::{Estimate, Row, Runs, Topic};
@@ -13,7 +13,7 @@ pub(super) static TOPIC: Topic = Topic {
     source: Some("crypto: x86 - limit FPU preemption, Elliott, 2022; Cascade Lake"),
 };
 
-/// The three kinds of hashes in the thread of 2022, slowest first, by Kiln's algorithms.
+/// The three kinds of hashes in the mail thread of 2022, slowest first, with Kiln's algorithms.
 const CLASSES: [&[&str]; 3] = [
     &["sha1", "sha256", "sha512", "sm3"],
     &["poly1305", "polyval", "nhpoly1305", "ghash"],
@@ -22,13 +22,14 @@ const CLASSES: [&[&str]; 3] = [
 
 const KIB: f64 = 1024.0;
 
-/// An algorithm and the KiB that a field of its rows has.
+/// An algorithm, and a size in KiB from a field of its rows.
 struct Size<'a> {
     alg: &'a str,
     kib: Estimate,
 }
 
-/// The largest over the implementations of an algorithm, each at the median of its rows: what the fastest one has.
+/// The largest size over all implementations of an algorithm, each by the median of its rows; it belongs to the
+/// fastest one.
 fn largest(rows: &[&Value], alg: &str, field: &str) -> Option<f64> {
     let of_alg: Vec<&&Value> = rows.iter().filter(|r| word(r, "alg") == alg).collect();
     let median = |imp: &str| {
@@ -41,7 +42,7 @@ fn largest(rows: &[&Value], alg: &str, field: &str) -> Option<f64> {
     sizes.reduce(f64::max).map(|bytes| bytes / KIB)
 }
 
-/// The algorithms of a class that were measured, the smallest size first.
+/// The measured algorithms of a class, the smallest size first.
 fn sizes<'a>(runs: &Runs<'_>, algs: &[&'a str], field: &str) -> Vec<Size<'a>> {
     let size = |alg: &'a str| {
         let kib = runs.estimate(|rows| largest(rows, alg, field))?;
@@ -52,7 +53,7 @@ fn sizes<'a>(runs: &Runs<'_>, algs: &[&'a str], field: &str) -> Vec<Size<'a>> {
     sizes
 }
 
-/// KiB with three digits.
+/// A size in KiB with three significant digits.
 fn kib(x: f64) -> String {
     match x {
         x if x < 99.95 => format!("{x:.1}"),
@@ -60,9 +61,9 @@ fn kib(x: f64) -> String {
     }
 }
 
-/// The smallest and the largest size of each class, and the smallest of all.
+/// The smallest and largest size of each class as text, and the smallest of all as an estimate.
 fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
-    // A message that ended before the target did shows no more than its own length.
+    // If a whole message takes less than the target, the size is only known to be at least the message's length.
     let len = runs.all().find_map(|r| number(r, "len"))? / KIB;
     let say = |size: &Size| match size.kib.value {
         v if v >= len => format!("all of a {} KiB message of {}", kib(len), size.alg),
@@ -78,7 +79,7 @@ fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
         classes.push(match sizes.as_slice() {
             [] => continue,
             [one] => say(one),
-            // Then all others are held, too.
+            // Then this is also true of all others.
             [first, rest @ ..] if first.kib.value >= len => {
                 let rest = rest.iter().map(|size| format!(" and {}", size.alg));
                 say(first) + &rest.collect::<String>()
@@ -105,7 +106,7 @@ fn once(estimate: &Estimate) -> &'static str {
     }
 }
 
-/// What the target holds, as measured.
+/// The measured number of bytes that can be processed within the target.
 pub(super) fn held(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "holds_bytes")?;
     let text = format!(
@@ -117,7 +118,7 @@ pub(super) fn held(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &smallest, "KiB", text))
 }
 
-/// What Kiln would allow, with its margin.
+/// The number of bytes that Kiln would allow, with its margin.
 pub(super) fn budgets(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "budget_bytes")?;
     let text = format!(
@@ -128,8 +129,8 @@ pub(super) fn budgets(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &smallest, "KiB", text))
 }
 
-/// Whether an implementation kept the target under a way of cutting: none if the processes disagree, or if most of them
-/// cannot tell.
+/// Whether an implementation kept the target under a chunking strategy; `None` if the processes disagree, or if most
+/// of them have no verdict.
 fn verdict(runs: &Runs, imp: &str, mode: &str) -> Option<bool> {
     let of = |r: &&Value| word(r, "impl") == imp && word(r, "mode") == mode;
     let asked: Vec<Option<bool>> = runs
@@ -146,7 +147,7 @@ fn verdict(runs: &Runs, imp: &str, mode: &str) -> Option<bool> {
     (told.len() * 2 > asked.len() && told.iter().all(|v| *v == first)).then_some(first)
 }
 
-/// Implementations by verdict.
+/// Numbers of implementations by verdict.
 #[derive(Default)]
 struct Count<'a> {
     kept: usize,
@@ -167,7 +168,7 @@ impl<'a> Count<'a> {
         count
     }
 
-    /// The implementations that missed the target, and those without a verdict.
+    /// The implementations that missed the target, and those without a verdict, in words.
     fn exceptions(&self) -> String {
         let mut parts = Vec::new();
         if !self.missed.is_empty() {
@@ -183,7 +184,7 @@ impl<'a> Count<'a> {
     }
 }
 
-/// Posted limits against a section timer, over the same implementations: those that a limit was posted for.
+/// Posted byte limits compared with a section timer, over the implementations for which a limit was posted.
 pub(super) fn posted(runs: &Runs) -> Option<Row> {
     let topic = &TOPIC;
     let mut imps: Vec<&str> = Vec::new();
@@ -227,8 +228,8 @@ mod tests {
     use kiln_question::survey::PROCESSES;
     use serde_json::json;
 
-    /// Algorithm, implementation, KiB held, KiB of the budget, per cent of long sections: fixed (none: no limit posted)
-    /// and clocked.
+    /// Algorithm, implementation, KiB within the target, KiB of the budget, and per cent of long sections under
+    /// `fixed` (`None` if no limit was posted) and under `clocked`.
     type Given = (&'static str, &'static str, f64, f64, Option<f64>, f64);
 
     const USUAL: [Given; 7] = [
@@ -252,7 +253,7 @@ mod tests {
         let mut rows = Vec::new();
         for &(alg, imp, holds, budget, fixed, clocked) in given {
             let row = |mode: &str, long: f64| {
-                // What takes a tenth longer than it may even without disturbance misses.
+                // A section that takes a tenth longer than allowed even without disturbance misses the target.
                 let over = if long > 50.0 { 1.5 } else { 0.9 };
                 let step = (mode == "clocked").then_some(4096);
                 json!({"bytes": 1024.0 * holds * scale * over, "step_bytes": step, "alg": alg, "impl": imp, "mode": mode, "target_us": 30.0, "len": 1 << 20,
@@ -291,7 +292,7 @@ mod tests {
             "{all:?}"
         );
         assert!(!all[0].contains("2022") && !all[0].contains("published"));
-        // A machine half as fast has another sentence, and no budget's number is in the first.
+        // A machine half as fast gives another sentence, and the first sentence contains no number of the budget.
         let slow: Vec<Answer> = (0..PROCESSES).map(|_| process(&USUAL, 0.5, 0.5)).collect();
         let slow = told(&slow);
         assert!(slow[0].contains("8.5 KiB (8.5 to 8.5) of sm3"), "{slow:?}");
@@ -354,7 +355,7 @@ mod tests {
         );
         let text = &told(&five(&USUAL, 40.0))[2];
         assert!(text.contains("(cannot tell for polyval-aesni)"), "{text}");
-        // Bytes that would have kept the target undisturbed.
+        // The number of bytes would have kept the target without disturbance.
         let mut disturbed = USUAL;
         disturbed[3].4 = Some(40.0);
         let text = &told(&five(&disturbed, 0.5))[2];

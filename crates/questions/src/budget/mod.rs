@@ -1,14 +1,14 @@
-//! How many bytes one FPU section may hold: what fits a latency target here, how long sections really last by each
-//! way of cutting, what that costs, and whom it keeps waiting.
+//! How many bytes one FPU section may process: what fits into a latency target on this machine, how long sections
+//! really last under each chunking strategy, what chunking costs, and how long other work is delayed.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
-//! | `plan.rs` | what is asked for, and whether it is valid |
+//! | `plan.rs` | the request, and its validation |
 //! | `bench.rs` | one implementation with its messages, on an emulated CPU |
-//! | `run.rs` | every implementation under every way |
-//! | `row.rs` | what came of it |
-//! | `header.rs` | the constants, for those who must have constants |
+//! | `run.rs` | runs every implementation under every strategy |
+//! | `row.rs` | the rows |
+//! | `header.rs` | the constants as a C header |
 //! | `view.rs` | the tables for people |
 //! | `tree/` | sections of the functions that a kernel tree's library exports |
 //! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |

@@ -1,4 +1,4 @@
-//! What is asked for, and whether it can be had.
+//! The request, and whether it is valid.
 
 use std::str::FromStr;
 
@@ -7,22 +7,22 @@ use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::Tier;
 use kiln_question::{unknown, Algorithm, Error};
 
-/// Longest target: a tick of the slowest kernel there is.
+/// Longest target: one tick of a kernel with the slowest timer.
 const LONGEST_US: f64 = 10_000.0;
-/// More interrupts are mostly the host's signals.
+/// Upper limit of the interrupt rate; more would mostly measure the host's signals.
 const BUSIEST: f64 = 10_000.0;
 
 /// Where an operation finds its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Data {
-    /// Where the last operation left them: 1 MiB in and 1 MiB out.
+    /// In the cache where the last operation left it: 1 MiB of input and 1 MiB of output.
     Warm,
-    /// In memory, no line of them in any cache.
+    /// In memory, with no line in any cache.
     Cold,
 }
 
 impl Data {
-    /// As rows and flags have it.
+    /// Its name in rows and flags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Data::Warm => "warm",
@@ -43,34 +43,33 @@ impl FromStr for Data {
     }
 }
 
-/// What to run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// Implementations that open sections.
     pub impls: Vec<Impl>,
-    /// En- or decrypt; hashes are asked once.
+    /// Operations: encrypt or decrypt. A hash has only one.
     pub ops: Vec<Op>,
-    /// Ways of cutting.
+    /// Chunking strategies.
     pub ways: Vec<Way>,
-    /// How long a section may last, microseconds.
+    /// How long a section may last, in microseconds.
     pub targets_us: Vec<f64>,
-    /// Where data are.
+    /// Where the data is before an operation.
     pub data: Vec<Data>,
-    /// Interrupts a second.
+    /// Interrupts per second.
     pub irq_rate: f64,
-    /// Of one row.
+    /// Seconds per row.
     pub seconds: f64,
-    /// Bytes of a message.
+    /// Message length in bytes.
     pub len: usize,
     /// Every random choice follows from it.
     pub seed: u64,
 }
 
 impl Plan {
-    /// All algorithms, or those named; with `quick` the best implementation of each.
+    /// Plans all algorithms, or those named; with `quick`, only the best implementation of each.
     ///
     /// # Errors
-    /// A name that is not there; nothing that opens a section.
+    /// An unknown name; no implementation that opens a section.
     pub(super) fn new(names: &[String], seed: u64, quick: bool) -> Result<Plan, Error> {
         let algs = match names {
             [] => Algorithm::all(),
@@ -110,15 +109,15 @@ impl Plan {
         })
     }
 
-    /// Whether it can be run, once everything has been measured.
+    /// Checks whether the plan can be run, after all implementations were calibrated.
     ///
     /// # Errors
-    /// A target that no section can hold, a rate or a time out of range.
+    /// A target too short for any section, or a rate or time out of range.
     pub(super) fn check(&self, tsc_hz: f64) -> Result<(), Error> {
         let rate = self.irq_rate;
         if !(0.0..=BUSIEST).contains(&rate) {
             return Err(Error::input(format!(
-                "--irq-rate {rate}: interrupts a second are from 0 to {BUSIEST}"
+                "--irq-rate {rate}: interrupts per second are from 0 to {BUSIEST}"
             )));
         }
         if !(0.001..=60.0).contains(&self.seconds) {
@@ -139,7 +138,7 @@ impl Plan {
                 .map(|&i| (smallest_us(i, tsc_hz), i.driver()))
                 .max_by(|a, b| a.0.total_cmp(&b.0));
             if let Some((least, driver)) = slowest.filter(|s| us < s.0) {
-                // Upwards, so that what is named will do.
+                // Rounded up, so that the suggested number is accepted.
                 let least = (least * 100.0).ceil() / 100.0;
                 return Err(Error::input(format!(
                     "--target-us {us}: one block of {driver} takes longer: the smallest possible is {least:.2}"
@@ -156,14 +155,13 @@ impl Plan {
         Ok(())
     }
 
-    /// The ways an implementation can be cut: `fixed` only if a limit was posted for it.
+    /// The strategies that apply to an implementation: `fixed` only if a limit was posted for it.
     pub(super) fn ways_of(&self, imp: Impl) -> Vec<Way> {
         let posted = imp.budget().posted.is_some();
         let ways = self.ways.iter().copied();
         ways.filter(|&w| w != Way::Fixed || posted).collect()
     }
 
-    /// The operations of an implementation.
     pub(super) fn ops_of(&self, imp: Impl) -> &[Op] {
         match imp.kind() {
             Kind::Hash => &self.ops[..1],
@@ -172,7 +170,7 @@ impl Plan {
     }
 }
 
-/// Microseconds that a section of one granule takes, with the margin that budgets keep.
+/// Microseconds that a section of one granule takes, including the margin of budgets.
 fn smallest_us(imp: Impl, tsc_hz: f64) -> f64 {
     let known = imp.budget();
     let of = |d: usize| {
@@ -182,10 +180,10 @@ fn smallest_us(imp: Impl, tsc_hz: f64) -> f64 {
     of(0).max(of(1)) / tsc_hz * 1e6
 }
 
-/// Ways by name; all if there is none.
+/// Chunking strategies by name; all of them if no name is given.
 ///
 /// # Errors
-/// A name that is not there.
+/// An unknown name.
 pub(super) fn parse_ways(names: &[String]) -> Result<Vec<Way>, Error> {
     let known: Vec<&str> = Way::ALL.iter().map(|w| w.name()).collect();
     let mut ways = Vec::new();
@@ -218,7 +216,7 @@ mod tests {
 
     #[test]
     fn only_code_with_a_posted_limit_is_cut_by_it() {
-        // Without it a driver that was not registered yet would have no limit, either.
+        // Without calibration, a driver that is not registered yet would have no limit either.
         kiln_kernel::budget::calibrate();
         let mut plan = Plan::new(&[], 1, false).unwrap();
         let all = Way::ALL.len();

@@ -187,12 +187,13 @@ impl Row {
     }
 }
 
-/// The same by the shares of long sections and null sections, per cent: counted, not read from a histogram's buckets. `over`
-/// is for sections of so many bytes: these bytes over those that the target holds undisturbed.
+/// The verdict from the percentages of long sections and long null sections, which are counted rather than read from a
+/// histogram's buckets. `over` applies to sections with a fixed number of bytes: it is this number divided by the
+/// number that fits into the target undisturbed.
 ///
-/// None if the sections missed the target and the machine may be the cause: null sections missed it as well, or the bytes
-/// would have kept it undisturbed (a lower clock and a busy SMT sibling leave null sections alone). A timer has no such
-/// excuse: it is there to notice.
+/// `None` if the sections missed the target and the machine may be the cause: null sections missed it as well, or the
+/// bytes would have kept it undisturbed (a lower clock and a busy SMT sibling leave null sections alone). A section
+/// timer has no such excuse, since its purpose is to notice the time.
 pub(super) fn keeps_target(long_pct: f64, null_long_pct: f64, over: Option<f64>) -> Option<bool> {
     const MISSED_PCT: f64 = 5.0;
     const LONG: f64 = 1.1;
@@ -202,18 +203,18 @@ pub(super) fn keeps_target(long_pct: f64, null_long_pct: f64, over: Option<f64>)
     (null_long_pct <= MISSED_PCT && over.is_none_or(|x| x > LONG)).then_some(false)
 }
 
-/// Section lengths of a row, for the picture: microseconds and how many.
+/// Section lengths of a row for the picture.
 #[derive(Clone, Debug)]
 pub(super) struct Lengths {
-    /// The way's name.
+    /// Name of the chunking strategy.
     pub mode: &'static str,
-    /// Upper end of each bucket in microseconds, and how many.
+    /// Upper bound of each bucket in microseconds, and its count.
     pub buckets: Vec<(f64, u64)>,
 }
 
 impl Lengths {
-    /// Eighths of octaves, from and to, with the time that sections of such lengths take together: few long sections are
-    /// not lost among many short ones.
+    /// Buckets of an eighth of an octave: lower bound, upper bound, and the total time of the sections in the bucket.
+    /// This way, a few long sections are not lost among many short ones.
     pub(super) fn by_time(&self) -> Vec<(f64, f64, f64)> {
         const BARS: f64 = 8.0;
         let mut bars: BTreeMap<i32, f64> = BTreeMap::new();
@@ -232,13 +233,13 @@ pub(super) fn us(h: &Histogram, q: f64, tsc_hz: f64) -> Option<f64> {
     h.quantile(q).map(|ticks| ticks as f64 / tsc_hz * 1e6)
 }
 
-/// Per cent; none of nothing.
+/// A percentage; `None` of nothing.
 pub(super) fn pct(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| 100.0 * part as f64 / of as f64)
 }
 
-/// Bytes of `ticks` at the rate of an undisturbed message of `len` bytes, which is the 10th percentile of what they took: the
-/// machine makes some of them longer and none shorter. At most one message.
+/// Bytes processed in `ticks` at the rate of an undisturbed message of `len` bytes, at most one message. The rate is
+/// taken from the 10th percentile of the times of messages, because disturbances only make them longer.
 pub(super) fn holds(messages: &[u64], len: usize, ticks: u64) -> Option<u64> {
     let mut took = messages.to_vec();
     took.sort_unstable();
@@ -246,7 +247,7 @@ pub(super) fn holds(messages: &[u64], len: usize, ticks: u64) -> Option<u64> {
     Some((len as u64 * ticks / undisturbed.max(1)).min(len as u64))
 }
 
-/// Per cent lost by `judged` against `free`, pair by pair: the median and its 95 % interval.
+/// Loss of `judged` compared with `free` in per cent, pair by pair: the median and its 95 % interval.
 pub(super) fn loss(judged: &[u64], free: &[u64]) -> Option<(f64, f64, f64)> {
     let pairs = judged.iter().zip(free);
     let pairs = pairs.filter(|(&a, &b)| a > 0 && b > 0);
@@ -270,16 +271,17 @@ mod tests {
         assert!((0.9..1.1).contains(&median), "{median}");
         assert!(low <= median && median <= high);
         assert_eq!(loss(&[1; 5], &[1; 5]), None);
-        // A way that is faster loses less than nothing.
+        // A faster strategy has a negative loss.
         assert!(loss(&[99; 9], &[110; 9]).unwrap().0 < 0.0);
     }
 
     #[test]
     fn a_target_holds_what_undisturbed_messages_give_and_no_more_than_was_run() {
-        // 1 MiB in 600 µs of a TSC of 1 GHz: 30 µs hold a twentieth, whatever most of the messages met.
+        // 1 MiB takes 600 µs of a TSC with 1 GHz: a twentieth fits into 30 µs, however much most messages were
+        // disturbed.
         let took = [9_000_000, 600_000, 9_000_000, 1_200_000];
         assert_eq!(holds(&took, 1 << 20, 30_000), Some((1 << 20) / 20));
-        // One of many that is too short to be true is not believed.
+        // A single implausibly short time among many is ignored.
         let mut many = [300_000; 40];
         many[7] = 1_000;
         assert_eq!(holds(&many, 1 << 20, 30_000), Some((1 << 20) / 10));
@@ -294,7 +296,7 @@ mod tests {
         assert_eq!(keeps_target(5.1, 0.1, Some(1.09)), None);
         assert_eq!(keeps_target(5.1, 5.1, Some(2.0)), None);
         assert_eq!(keeps_target(0.0, 60.0, Some(2.0)), Some(true));
-        // A timer.
+        // A section timer.
         assert_eq!(keeps_target(5.1, 0.1, None), Some(false));
     }
 

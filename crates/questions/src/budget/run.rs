@@ -1,4 +1,4 @@
-//! Every implementation under every way.
+//! Runs every implementation under every chunking strategy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,16 +15,16 @@ use super::bench::Bench;
 use super::plan::{Data, Plan};
 use super::row::{holds, loss, pct, us, Lengths, Row};
 
-/// A section is long from here on, by the target.
+/// A section is long if it exceeds this multiple of the target.
 const LONG: f64 = 1.1;
-/// Operations of a row at least: pairs enough for an interval.
+/// Minimum number of operations per row, to have enough pairs for an interval.
 const OPS: u64 = 8;
-/// Multiplications by which the length of one is found.
+/// Number of multiplications by which the length of one is measured.
 const CHAIN: u64 = 10_000;
-/// Their sections are meant to last no longer than the target.
+/// Strategies whose sections should not exceed the target.
 const MEANT: [Way; 3] = [Way::Fixed, Way::Calibrated, Way::Clocked];
 
-/// One row's place in the whole.
+/// The position of one row among all.
 struct Cell {
     imp: Impl,
     op: Op,
@@ -33,11 +33,11 @@ struct Cell {
     way: Way,
 }
 
-/// Rows by implementation, operation, data, target and way; and section lengths by way, of the first target. `calibrated`
-/// is what measuring at start took.
+/// Returns rows by implementation, operation, data, target and strategy; and section lengths by strategy for the first
+/// target. `calibrated` is the time that calibration at start took.
 ///
 /// # Errors
-/// A host that gives no emulated CPU or no timer.
+/// The host provides no emulated CPU or no timer.
 pub(super) fn run(
     plan: &Plan,
     calibrated: Calibrated,
@@ -96,7 +96,7 @@ fn measure_all(
         }
         for &op in plan.ops_of(imp) {
             let mut bench = Bench::new(imp, op, plan.len, plan.seed)?;
-            // As the governor's notifier would: budgets follow the clock.
+            // Budgets follow the clock, as a kernel's notifier for frequency changes would ensure.
             if budget::calibrate_again().is_some() {
                 let changed = "the clock speed changed while this ran: budgets were measured anew";
                 if !outcome.notes.iter().any(|n| n == changed) {
@@ -174,7 +174,7 @@ impl Cell {
             cold: self.data == Data::Cold,
             alone: true,
         };
-        // Code, tables and steps find their places.
+        // Warm up code, tables and section steps.
         bench.run(cpu, &run)?;
         (run.ticks, run.min_ops, run.alone) = (ticks(plan.seconds * 1e6), OPS, false);
         let _timer = (plan.irq_rate > 0.0)
@@ -254,7 +254,7 @@ fn worst(rows: &[&Row], value: impl Fn(&Row) -> Option<f64>) -> Option<(f64, &'s
         .max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// How many rows of a way kept the target, and how they were disturbed.
+/// A sentence about a strategy: how many rows kept the target, and how they were disturbed.
 fn summarize(rows: &[Row], way: Way) -> Option<String> {
     let rows: Vec<&Row> = rows.iter().filter(|r| r.mode == way.name()).collect();
     let verdicts = rows.iter().map(|r| r.keeps_target());

@@ -19,7 +19,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Section lengths.
+/// Measures section lengths.
 pub(super) static BUDGET: Part = Part {
     name: "budget",
     what: "section lengths",
@@ -30,13 +30,13 @@ pub(super) static BUDGET: Part = Part {
     ..Part::USUAL
 };
 
-/// All implementations of the hashes that byte limits were posted for: with less time one algorithm of each kind, with more
-/// time further ways of cutting.
+/// All implementations of the hashes for which byte limits were posted. With less time, one algorithm of each kind;
+/// with more time, further chunking strategies.
 fn budget_args(slot: &Slot) -> Vec<String> {
     let few = ["sha256", "sm3", "poly1305", "polyval", "crc32c"];
     let more = ["sha1", "sha512", "ghash", "nhpoly1305", "crct10dif"];
-    // Rows on a CPU that has every tier, and what they take however short a row is: messages of the slowest, and the
-    // generic code's answers.
+    // Number of rows on a CPU with all tiers, and the minimum time per row, which covers messages of the slowest
+    // implementation and the generic code's answers.
     let (algs, ways, rows, least) = match slot.seconds {
         s if s < 1.7 => (few.to_vec(), "fixed,clocked", 20.0, 0.3),
         s if s < 12.0 => ([few, more].concat(), "fixed,clocked", 37.0, 0.5),

@@ -4,7 +4,7 @@ use kiln_question::table::{align, figure, paragraph, plain, text};
 
 use super::row::Row;
 
-/// A paragraph for each implementation, operation, kind of data and target; a line for each way.
+/// A paragraph for each implementation, operation, kind of data and target, with one line per strategy.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::from(
         "Microseconds: lengths of sections under interrupts (p50 to max), of sections of\n\
@@ -26,7 +26,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
 
 fn heading(rows: &[Row]) -> String {
     let row = &rows[0];
-    // Each row has measured it; the middle one is the least disturbed.
+    // Each row has measured this number; the median is the least disturbed.
     let mut holds: Vec<u64> = rows.iter().filter_map(|r| r.holds_bytes).collect();
     holds.sort_unstable();
     let holds = match holds.get(holds.len() / 2) {
@@ -84,7 +84,7 @@ fn ways(rows: &[Row]) -> String {
     text(&table)
 }
 
-/// Microseconds, with no more digits than a bucket's width lets mean something.
+/// Microseconds, with no more digits than the width of a bucket justifies.
 fn time(us: Option<f64>) -> String {
     match us {
         None => "-".to_string(),
@@ -100,7 +100,7 @@ fn kib(bytes: u64) -> String {
     }
 }
 
-/// Whole numbers that take little room.
+/// A whole number in a short notation.
 fn short(n: f64) -> String {
     match n {
         n if n < 9.95 && n.fract() > 0.04 => format!("{n:.1}"),

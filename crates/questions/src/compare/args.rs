@@ -23,9 +23,9 @@ use super::turns::{turns, Turn};
 use super::view;
 use crate::speed::{self, SpeedArgs};
 
-/// Turns of each of two trees: nine or more leave room for one that was disturbed.
+/// Turns of each of two trees; nine or more allow for a disturbed one.
 const TURNS: usize = 10;
-/// What all turns may take, with --quick and without.
+/// Total time of all turns, with --quick and without.
 const QUICK_MS: u64 = 14_000;
 const USUAL_MS: u64 = 600_000;
 
@@ -79,29 +79,29 @@ pub struct CompareArgs {
     /// Exit status 125 if a side cannot be built, tried or judged
     #[arg(long)]
     bisect: bool,
-    /// Of trees: algorithms [default: all]
+    /// For trees: algorithms [default: all]
     #[arg(long = "alg", value_delimiter = ';', value_name = "ALG;…")]
     algs: Vec<String>,
-    /// Of trees: implementations, by driver names or symbols [default: all]
+    /// For trees: implementations, by driver names or symbols [default: all]
     #[arg(long = "impl", value_name = "NAME,…")]
     impls: Option<String>,
-    /// Of trees: operations
+    /// For trees: operations
     #[arg(long, value_name = "OP,…")]
     op: Option<String>,
-    /// Of trees: lengths in bytes
+    /// For trees: lengths in bytes
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
-    /// Of trees: bits of the cipher's key
+    /// For trees: size of the cipher's key in bits
     #[arg(long, value_name = "N,…")]
     key_bits: Option<String>,
-    /// Of trees: primitive, api or library
+    /// For trees: primitive, api or library
     #[arg(long, value_name = "LEVEL")]
     level: Option<String>,
     #[command(flatten)]
     build: TreeBuildArgs,
 }
 
-/// What the comparison is printed for.
+/// The purpose for which the comparison is printed.
 #[derive(Clone, Copy)]
 enum Format {
     CommitMessage,
@@ -124,7 +124,7 @@ impl FromStr for Format {
     }
 }
 
-/// Why there is nothing to compare.
+/// Why nothing can be compared.
 enum Stop {
     Fault(Error),
     Exit(Exit),
@@ -207,7 +207,8 @@ impl Question for CompareArgs {
     }
 }
 
-/// A git revision is a tree. So is a directory without records; if it holds no kernel tree, the error says why.
+/// Whether the path is a tree: a git revision, or a directory without records. If the directory is not a kernel tree,
+/// the error says why.
 fn is_tree(path: &Path) -> bool {
     if !path.exists() {
         return is_revision(path);
@@ -218,7 +219,7 @@ fn is_tree(path: &Path) -> bool {
             || !fs::read_dir(path).is_ok_and(|mut all| all.any(|e| e.is_ok_and(record))))
 }
 
-/// A record, or all that a bundle, a report or a directory holds of one side.
+/// One record, or all records that a bundle, a report or a directory contains for one side.
 fn record(path: &Path) -> Result<Side, Error> {
     let name = path.display().to_string();
     let found = kiln_report::Side::read(path).map_err(|e| Error::input(e.to_string()))?;
@@ -248,7 +249,7 @@ fn sides(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<Strin
     }
 }
 
-/// A tree beside a record: measured once, as `speed` does.
+/// A tree compared with a record: measured once, as `speed` does.
 fn one_tree(
     args: &CompareArgs,
     dir: &Path,
@@ -266,24 +267,25 @@ fn one_tree(
     )?;
     let mut side = Side::from_speed(&name(dir, &hosted), &measured.rows);
     (side.title, side.build) = about;
-    // The record beside it may be from another machine.
+    // The record on the other side may be from another machine.
     let facts = read_facts();
     let record = session.record::<SpeedArgs, speed::Row>(&facts, &[], &[]);
     let mut record: Value = serde_json::from_str(&record.to_json()).expect("what was just written");
-    // The arguments are those of compare.
+    // The arguments would be those of `compare`.
     record["args"] = Value::Null;
     side.measured_under(&record);
     Ok((side, measured.notes))
 }
 
 fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<String>), Stop> {
-    // The first is built before the second is looked for, so that a revision begins as a copy of the other's build.
+    // The first tree is built before the second is resolved, so that a revision can start from a copy of the first
+    // build.
     let tree = Tree::resolve(args, &args.a)?;
     let (of_a, dir) = (tree.about(args), tree.what.0.dir.clone());
     let a = tree.build(args, session)?;
     let tree = Tree::resolve(args, &args.b)?;
     let of_b = tree.about(args);
-    // A tree beside itself is a control; it is built once.
+    // A tree compared with itself is a control; it is built only once.
     let b = match tree.what.0.dir == dir {
         true => None,
         false => Some(tree.build(args, session)?),
@@ -310,7 +312,7 @@ fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<S
         let more = ["--peers", "none", "--turn-ms", &turn].map(OsString::from);
         match measure(hosted, args, dir, session, &more) {
             Ok(measured) => {
-                // Each turn has the same to say.
+                // Every turn would give the same notes.
                 if round == 0 {
                     notes.extend(
                         measured
@@ -354,7 +356,7 @@ fn name(dir: &Path, hosted: &Hosted) -> String {
     format!("{} ({})", dir.display(), hosted.title)
 }
 
-/// A tree that is to be built.
+/// A tree to be built.
 struct Tree<'a> {
     name: &'a Path,
     what: (Source, Compiler, Config),
@@ -366,7 +368,8 @@ impl Tree<'_> {
         Ok(Tree { name, what })
     }
 
-    /// What a commit message calls it, and what it is built by. Git takes a second to look for edits in a work tree.
+    /// Its name in a commit message, and its compiler and configuration. Git takes a second to look for changes in a
+    /// work tree.
     fn about(&self, args: &CompareArgs) -> (String, String) {
         let (source, compiler, config) = &self.what;
         if args.format.is_none() {
@@ -385,7 +388,7 @@ impl Tree<'_> {
         let hosted = Hosted::build(self.what, session)?;
         let hosted = hosted.ok_or(Stop::Exit(Exit::Interrupted))?;
         match hosted.failures.first() {
-            // What does not build is not to be called slow, nor fast.
+            // An object that does not build must not be reported as slow or fast.
             Some(why) if args.bisect => {
                 Err(Error::input(format!("{}: {why}", self.name.display())).into())
             }
@@ -394,7 +397,7 @@ impl Tree<'_> {
     }
 }
 
-/// One child that measures the tree.
+/// Runs a child that measures the tree.
 fn measure(
     hosted: &Hosted,
     args: &CompareArgs,

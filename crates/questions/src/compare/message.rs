@@ -1,4 +1,4 @@
-//! A comparison as a paragraph of a commit message: at most 72 columns, indented by four.
+//! Formats a comparison as a paragraph of a commit message: at most 72 columns, indented by four.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use super::side::{Side, Subject};
 const WIDTH: usize = 72;
 const INDENT: &str = "    ";
 
-/// Columns of the names of implementations, at most; a longer name has a line of its own.
+/// Maximum width of an implementation's name in columns; a longer name has a line of its own.
 const NAME: usize = 25;
 
-/// What was measured where, then a line per row in the order of algorithms, implementations and lengths.
+/// Says what was measured and where, then one line per row, ordered by algorithm, implementation and length.
 pub(super) fn message(a: &Side, b: &Side, rows: &[Row], tally: &Tally, cpu: &str) -> String {
     let mut lines = head(a, b, rows, cpu);
     let mut rows: Vec<&Row> = rows.iter().collect();
@@ -39,7 +39,7 @@ pub(super) fn message(a: &Side, b: &Side, rows: &[Row], tally: &Tally, cpu: &str
         (tally.only_b, "after only"),
         (
             tally.unjudged,
-            "without an interval or a figure on both sides",
+            "without an interval or a result on both sides",
         ),
     ];
     let missing = missing.iter().filter(|(n, _)| *n > 0);
@@ -75,7 +75,7 @@ fn head(a: &Side, b: &Side, rows: &[Row], cpu: &str) -> Vec<String> {
     lines
 }
 
-/// The processor's name without its trademarks and with single blanks.
+/// The processor's name without trademark signs and repeated blanks.
 fn plain(cpu: &str) -> String {
     let text = cpu.replace("(R)", "").replace("(TM)", "");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -90,7 +90,7 @@ fn unit(row: &Row) -> String {
     format!("{name}, {better} is better")
 }
 
-/// What rows of one block have in common.
+/// The properties that rows of one block share.
 #[derive(Clone, PartialEq)]
 struct Heading {
     title: String,
@@ -162,7 +162,7 @@ fn line(row: &Row, repeated: bool) -> Vec<String> {
     lines
 }
 
-/// The change in per cent and the verdict. A change that was not found has no number.
+/// The change in per cent and the verdict. If no change was found, there is no number.
 fn judge(row: &Row) -> (String, &'static str) {
     let word = match row.verdict {
         Some(Verdict::Faster) => "faster",
@@ -171,13 +171,13 @@ fn judge(row: &Row) -> (String, &'static str) {
         Some(Verdict::Disagree) => return ("unclear".to_string(), ""),
         None => return ("-".to_string(), ""),
     };
-    // Ratios are of costs: a rate changes by the inverse.
+    // Ratios are of costs; a rate changes by the inverse.
     let percent = |ratio: f64| match row.less {
         true => (ratio - 1.0) * 100.0,
         false => (1.0 / ratio - 1.0) * 100.0,
     };
     let [ratio, low, high] = [row.ratio, row.ci_low, row.ci_high].map(|r| r.unwrap_or(f64::NAN));
-    // As many digits as the interval has.
+    // As many digits as the width of the interval justifies.
     let decimals = match (percent(high) - percent(low)).abs() < 1.0 {
         true => 1,
         false => 0,
@@ -185,7 +185,7 @@ fn judge(row: &Row) -> (String, &'static str) {
     (format!("{:+.decimals$}%", percent(ratio)), word)
 }
 
-/// Rows of an implementation stay together.
+/// Sort key that keeps rows of an implementation together.
 fn order(row: &Row) -> (Option<&Subject>, &str) {
     (row.subject.as_ref(), &row.key)
 }

@@ -1,4 +1,4 @@
-//! What changed between two records, or between two things measured in turn, beyond the noise.
+//! Changes beyond the noise between two records, or between two sides measured in turn.
 //!
 //! | file | its noun |
 //! |---|---|

@@ -66,21 +66,21 @@ pub(super) struct Row {
     /// Whether less of `unit` is better.
     #[serde(skip)]
     pub less: bool,
-    /// What the row is of, if it is of an implementation and a length.
+    /// The implementation and length that the row is about, if any.
     #[serde(skip)]
     pub subject: Option<Subject>,
 }
 
-/// What lets B pass.
+/// Conditions under which B passes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gate {
-    /// B fails if it is slower by more per cent than this, beyond the noise.
+    /// B fails if it is slower by more than this percentage, beyond the noise.
     pub max_regression: Option<f64>,
-    /// Rows that cannot be judged fail as well unless this is set.
+    /// Rows that cannot be judged also make B fail, unless this is set.
     pub allow_unjudged: bool,
 }
 
-/// How many rows of each outcome there are; every figure of either side is in one of these numbers.
+/// Number of rows by outcome; every result of either side is counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// B is faster beyond the noise.
@@ -91,19 +91,19 @@ pub(super) struct Tally {
     pub slower: usize,
     /// Cycles and time differ beyond the noise of both.
     pub disagree: usize,
-    /// In both, but without an interval, without a figure on one side, in different units, or with a key that several rows
-    /// have.
+    /// Rows on both sides without an interval, without a result on one side, in different units, or with a key that
+    /// several rows share.
     pub unjudged: usize,
-    /// In A only.
+    /// Rows only in A.
     pub only_a: usize,
-    /// In B only.
+    /// Rows only in B.
     pub only_b: usize,
-    /// Without a figure on either side, such as what a compiler does not offer: nothing was lost.
+    /// Rows without a result on either side, such as something that a compiler does not support; nothing was lost.
     pub without: usize,
 }
 
 impl Tally {
-    /// Rows that no gate can judge.
+    /// Number of rows that cannot be judged.
     pub(super) fn unjudgeable(&self) -> usize {
         self.unjudged + self.only_a + self.only_b
     }
@@ -137,32 +137,32 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Comparison {
-    /// Worst first.
+    /// The rows, worst first.
     pub rows: Vec<Row>,
-    /// What a reader of the rows must know.
+    /// Remarks that a reader of the rows needs.
     pub notes: Vec<String>,
-    /// How many rows there are of each outcome.
+    /// Number of rows by outcome.
     pub tally: Tally,
-    /// B is slower than allowed, or has no figure where A has one.
+    /// Whether B is slower than allowed, or lacks a result that A has.
     pub regressed: bool,
-    /// The gate has rows that it cannot judge, and they are not allowed.
+    /// Whether some rows cannot be judged although the limit requires it.
     pub unjudged: bool,
 }
 
 impl Comparison {
-    /// Whether B does not pass.
+    /// Whether B fails.
     pub(super) fn failed(&self) -> bool {
         self.regressed || self.unjudged
     }
 }
 
-/// Compares what both have.
+/// Compares the results that both sides have.
 ///
 /// # Errors
-/// They have nothing in common.
+/// The sides have no result in common.
 pub(super) fn compare(a: &Side, b: &Side, gate: Gate) -> Result<Comparison, Error> {
     let mut outcome = Comparison::default();
     let (notes, tally) = (&mut outcome.notes, &mut outcome.tally);
@@ -283,7 +283,7 @@ pub(super) fn compare(a: &Side, b: &Side, gate: Gate) -> Result<Comparison, Erro
     Ok(outcome)
 }
 
-/// Notes on rows in which cycles and time disagree, and on those judged without time.
+/// Adds notes on rows in which cycles and time disagree, and on those judged without time.
 fn tell_of_time(rows: &[Row], notes: &mut Vec<String>) {
     let disagree = |r: &&Row| r.verdict == Some(Verdict::Disagree);
     let mut disagreeing = rows.iter().filter(disagree);
@@ -309,14 +309,14 @@ fn tell_of_time(rows: &[Row], notes: &mut Vec<String>) {
     }
 }
 
-/// A note for each condition that differs: a change of it is a change of the figures.
+/// Adds a note for each condition that differs, since such a difference can change the results.
 fn differing_conditions(a: &Side, b: &Side, notes: &mut Vec<String>) {
     let said = |values: &BTreeSet<String>| {
         let all: Vec<&str> = values.iter().map(String::as_str).collect();
         all.join(" | ")
     };
     for (what, in_a) in &a.conditions {
-        // Of a side that does not say, nothing is known to differ.
+        // If a side does not record a condition, no difference is known.
         let Some(in_b) = b.conditions.get(what) else {
             continue;
         };
@@ -367,7 +367,8 @@ fn row(key: &str, a: &Figure, b: &Figure) -> Row {
     row
 }
 
-/// The ratio that a row is judged by, if it has an interval; and of cycles that of time, if that has one.
+/// The ratio by which a row is judged, if it has an interval; for cycles also the ratio of times, if that has an
+/// interval.
 fn ratios(row: &Row) -> Option<(Ratio, Option<Ratio>)> {
     let ratio = |ratio: Option<f64>, low: Option<f64>, high: Option<f64>| {
         Some(Ratio {
@@ -382,8 +383,9 @@ fn ratios(row: &Row) -> Option<(Ratio, Option<Ratio>)> {
     Some((cycles, time))
 }
 
-/// The ratio of costs, B over A, with its interval: from turns taken side by side, else from both intervals. These
-/// say where a rerun's figure falls, so that their extremes enclose the ratio of two reruns.
+/// The ratio of costs, B divided by A, with its interval: from turns measured side by side if available, otherwise
+/// from both intervals. The latter predict the result of a rerun, so that their extremes enclose the ratio of two
+/// reruns.
 fn between(a: &Figure, b: &Figure) -> Option<Ratio> {
     if let Some(ratio) = compare_turns(a, b) {
         return Some(ratio);
@@ -427,7 +429,7 @@ mod tests {
         }
     }
 
-    /// The same cycles, measured at so many nanoseconds per cycle.
+    /// The same cycles, measured at this number of nanoseconds per cycle.
     fn at(figure: Figure, ns: f64) -> Figure {
         let ends = |(low, high)| (low * ns, high * ns);
         let time = Figure {
@@ -443,7 +445,7 @@ mod tests {
         }
     }
 
-    /// The gate that --max-regression sets, if it is there.
+    /// Compares with the limit of --max-regression, if given.
     fn compare(a: &Side, b: &Side, max_regression: Option<f64>) -> Comparison {
         let gate = Gate {
             max_regression,
@@ -517,7 +519,7 @@ mod tests {
         assert!(worst.ci_low.unwrap() < 1.2 && worst.ci_low.unwrap() > 1.17);
         assert!(worst.ci_high.unwrap() > 1.2 && worst.ci_high.unwrap() < 1.23);
 
-        // Controls: the same without the limit, with a generous one, and with itself.
+        // Controls: the same comparison without the limit, with a generous limit, and with itself.
         assert!(!compare(&a, &b, None).failed());
         assert!(!compare(&a, &b, Some(25.0)).failed());
         let alone = compare(&a, &a, Some(0.0));
@@ -528,14 +530,14 @@ mod tests {
     fn faster_and_slower_need_cycles_and_time() {
         let a = || at(figure(100.0, 0.002), 0.25);
         let has = |outcome: &Comparison, word: &str| outcome.notes.iter().any(|n| n.contains(word));
-        // Of B: cycles, clock; and whether a limit of 5 % can be judged.
+        // For B: cycles, nanoseconds per cycle, and whether a limit of 5 % can be judged.
         for (cycles, ns, judged) in [
             (90.0, 0.33, false),
             (110.0, 0.2, false),
             (110.0, 0.25 / 1.1, false),
             (100.0, 0.275, false),
             (100.0, 0.255, true),
-            // Fewer cycles in the same time: whatever that is, it is not slower.
+            // Fewer cycles in the same time: in any case not slower.
             (90.0, 0.25 / 0.9, true),
         ] {
             let b = at(figure(cycles, 0.002), ns);
@@ -554,7 +556,7 @@ mod tests {
                 has(&outcome, "1 because only one of cycles and time is slower"),
                 !judged
             );
-            // Control: at the clock of A both units agree, whatever the verdict.
+            // Control: at A's clock both units agree, whatever the verdict.
             let agreed = with(&at(figure(cycles, 0.002), 0.25));
             let want = match cycles {
                 90.0 => Verdict::Faster,
@@ -576,7 +578,7 @@ mod tests {
         let outcome = compare(&a, &b, Some(5.0));
         assert_eq!(outcome.rows[0].verdict, Some(Verdict::Same));
         assert!(outcome.unjudged && !outcome.regressed);
-        // Control: a limit that it does not exceed.
+        // Control: a limit that B does not exceed.
         assert!(!compare(&a, &b, Some(15.0)).failed());
     }
 
@@ -593,7 +595,7 @@ mod tests {
             assert!(matches!(verdict, Verdict::Faster | Verdict::Slower));
             assert!(outcome.notes[0].starts_with("judged by cycles alone: 1, such as k"));
         }
-        // A rate is one of time already.
+        // A rate already refers to time.
         let rate = Figure {
             unit: "mb_per_s",
             ..figure(100.0, 0.002)
@@ -623,7 +625,8 @@ mod tests {
 
     #[test]
     fn turns_find_what_drift_would_hide() {
-        // The machine drifts by a third while both are measured; each turn of B is 3 % slower than A's beside it.
+        // The machine drifts by a third while both are measured; each turn of B is 3 % slower than the turn of A next
+        // to it.
         let mut rng = SplitMix64(3);
         let mut noise = || 1.0 + (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64 * 0.004;
         let drift = |i: usize| 100.0 * (1.0 + 0.04 * i as f64);
@@ -656,7 +659,7 @@ mod tests {
         );
         assert_eq!(none.rows[0].verdict, Some(Verdict::Same));
         assert!(!none.failed());
-        // Control: without the turns the wide intervals hide it.
+        // Control: without the turns, the wide intervals hide the difference.
         let wide = |f: &Figure| Figure {
             turns: Vec::new(),
             ..f.clone()
@@ -762,7 +765,7 @@ mod tests {
                 side("b", &[("k", of(worse))]),
             );
             assert!(compare(&a, &b, Some(4.0)).failed(), "less: {less}");
-            // Controls: a limit that is not reached, and the other direction.
+            // Controls: a limit that is not reached, and the opposite direction.
             assert!(!compare(&a, &b, Some(6.0)).failed());
             let back = compare(&b, &a, Some(0.0));
             assert!(!back.failed() && back.tally.faster == 1);
@@ -816,7 +819,7 @@ mod tests {
                 gated.notes.iter().any(|n| n.contains("--allow-unjudged")),
                 "{what}"
             );
-            // Controls: without a gate, and where it is allowed.
+            // Controls: without a limit, and if unjudged rows are allowed.
             assert!(!compare(&a, &b, None).failed(), "{what}");
             let gate = Gate {
                 max_regression: Some(5.0),

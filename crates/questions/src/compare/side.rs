@@ -1,4 +1,4 @@
-//! The figures of one side, by key.
+//! The results of one side, by key.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -9,28 +9,28 @@ use serde_json::Value;
 
 use crate::speed;
 
-/// One figure.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Figure {
-    /// The field it is from.
+    /// The field that contains the result.
     pub unit: &'static str,
     /// Whether less is better.
     pub less: bool,
-    /// Not a number if it could not be measured.
+    /// NaN if it could not be measured.
     pub value: f64,
     /// Its interval, if the row has one.
     pub interval: Option<(f64, f64)>,
-    /// Whether that is of the rounds of one process, and not where the figure of a rerun falls.
+    /// Whether the interval is a confidence interval over the rounds of one process, not a prediction interval for a
+    /// rerun.
     pub of_rounds: bool,
-    /// Figures of single turns, each beside one of the other side's.
+    /// Results of single turns, each measured next to one of the other side.
     pub turns: Vec<f64>,
-    /// What it is of.
+    /// What was measured.
     pub subject: Option<Subject>,
-    /// Of a number of cycles: the same in nanoseconds. Records made before times were kept have none.
+    /// For cycles: the same result in nanoseconds. Records made before times were kept have none.
     pub time: Option<Box<Figure>>,
 }
 
-/// What is measured of an implementation, in the order of a list.
+/// The measured operation of an implementation, in the order of a list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Subject {
     pub alg: String,
@@ -42,7 +42,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Of a row that has all of these fields.
+    /// The subject of a row that has all of these fields.
     fn read(row: &Row) -> Option<Subject> {
         let text = |name: &str| Some(row.get(name)?.as_str()?.to_string());
         let number = |name: &str| row.get(name)?.as_u64();
@@ -60,25 +60,25 @@ impl Subject {
     }
 }
 
-/// Figures by key, and under which conditions they were measured.
+/// Results by key, and the conditions under which they were measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Side {
-    /// What people call it.
+    /// Name of the side for people.
     pub name: String,
-    /// What a commit message calls it.
+    /// Name of the side in a commit message.
     pub title: String,
-    /// What built it; empty if that is not known.
+    /// Compiler and configuration; empty if unknown.
     pub build: String,
-    /// Each key once.
+    /// The results with a unique key.
     pub figures: BTreeMap<String, Figure>,
-    /// Figures whose key another row has already: which of them to compare cannot be known.
+    /// Number of results whose key another row already has, so that it is not clear which to compare.
     pub ambiguous: usize,
-    /// What should be the same on both sides: what it is, and its values here.
+    /// Conditions that should be equal on both sides, with the values on this side.
     pub conditions: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Side {
-    /// The rows of records, all of one side.
+    /// Makes a side of the rows of its records.
     pub(super) fn from_records(name: &str, records: &[Value]) -> Result<Side, Error> {
         let mut side = Side::from_rows(name, &typed_rows(records));
         if side.figures.is_empty() {
@@ -99,7 +99,7 @@ impl Side {
         Ok(side)
     }
 
-    /// The rows of a run of `speed`.
+    /// Makes a side of the rows of a run of `speed`.
     pub(super) fn from_speed(name: &str, rows: &[speed::Row]) -> Side {
         let values: Vec<Value> = rows
             .iter()
@@ -112,7 +112,8 @@ impl Side {
     }
 
     fn from_rows(name: &str, rows: &[TypedRow]) -> Side {
-        // Versions of trees and libraries are what is compared, unless a record holds several of one family.
+        // Compare versions of trees and libraries with each other, unless a record contains several versions of one
+        // family.
         let mut seen = HashSet::new();
         let plain = rows.iter().all(|(of, row)| seen.insert(of.key(row, true)));
         let mut side = Side {
@@ -126,7 +127,7 @@ impl Side {
                     Entry::Vacant(place) => {
                         place.insert(figure);
                     }
-                    // The same row in two records is one.
+                    // The same row in two records counts once.
                     Entry::Occupied(place) if *place.get() == figure => {}
                     Entry::Occupied(_) => side.ambiguous += 1,
                 }
@@ -135,8 +136,8 @@ impl Side {
         side
     }
 
-    /// Takes over the conditions of a record: the machine, the program and the arguments. Seeds differ on purpose, and where
-    /// output goes changes no figure.
+    /// Adds the conditions of a record: machine, program and arguments. Seeds differ on purpose, and output options do
+    /// not affect results.
     pub(super) fn measured_under(&mut self, record: &Value) {
         let text = |v: &Value| match v {
             Value::String(text) => text.clone(),
@@ -156,7 +157,7 @@ impl Side {
         };
         let build = ["kiln", "commit"].map(|field| text(&record[field]));
         let command = text(&record["command"]);
-        // A survey's arguments decide those of its parts, which are compared themselves.
+        // A survey's arguments determine those of its parts, whose records are compared themselves.
         let arguments = (command != "survey").then(|| arguments(record)).flatten();
         for (what, value) in [
             ("CPU".to_string(), cpu),
@@ -178,7 +179,7 @@ impl Side {
     }
 }
 
-/// What a record's command was asked to measure; nothing if the record does not have it.
+/// The measuring arguments of a record's command; `None` if the record has no arguments.
 fn arguments(record: &Value) -> Option<String> {
     let mut kept = Vec::new();
     let mut words = record["args"].as_array()?.iter().filter_map(Value::as_str);
@@ -195,7 +196,7 @@ fn arguments(record: &Value) -> Option<String> {
     Some(kept.join(" "))
 }
 
-/// A row with its type.
+/// A row and its type.
 type TypedRow<'a> = (&'static RowType, &'a Row);
 
 /// The rows of records, each with its record's type.
@@ -212,8 +213,9 @@ fn compared(of: &RowType) -> impl Iterator<Item = &Field> {
     of.fields.iter().filter(|field| field.better.is_some())
 }
 
-/// The figures of a row. The type's first compared field that is always there has the row's key, and is a figure even if it
-/// is null, since losing a result is a difference. The others have their names in the key, and count if they are not null.
+/// The results of a row. The first compared field of the type that is always present uses the row's key, and counts
+/// even if it is null, since losing a result is a difference. The others add their names to the key, and count only if
+/// they are not null.
 fn figures(of: &'static RowType, row: &Row, key: &str) -> Vec<(String, Figure)> {
     let mut found = Vec::new();
     let first = compared(of).find(|field| field.always);
@@ -226,7 +228,7 @@ fn figures(of: &'static RowType, row: &Row, key: &str) -> Vec<(String, Figure)> 
     }
     if let Some(field) = first.filter(|field| row.contains_key(&field.name)) {
         let figure = figure(of, row, field);
-        // A row of another result has only that.
+        // A row with a different result has only that one.
         if !figure.value.is_nan() || found.is_empty() {
             found.push((key.to_string(), figure));
         }
@@ -240,13 +242,13 @@ fn figure(of: &'static RowType, row: &Row, field: &'static Field) -> Figure {
     let ends = field.interval.as_ref();
     let interval = ends.and_then(|(low, high)| number(low).zip(number(high)));
     let time = field.time.as_ref().and_then(|name| of.field(name));
-    // Time is a cost, and so is what is measured in cycles.
+    // Time is a cost, and so are cycles.
     let less = field.better != Some(Better::More);
     Figure {
         unit: &field.name,
         less,
         value,
-        // An interval that does not contain the value is that of something else.
+        // An interval that does not contain the value belongs to another result.
         interval: interval.filter(|(low, high)| (*low..=*high).contains(&value)),
         of_rounds: !less,
         turns: Vec::new(),
@@ -300,7 +302,7 @@ mod tests {
             (time.unit, time.value, time.interval),
             ("ns_per_op", 10.0, Some((9.0, 11.0)))
         );
-        // Records before times were kept, and rows without a figure.
+        // Records from before times were kept, and rows without a result.
         assert_eq!(row(json!({})).time, None);
         assert_eq!(row(json!({"ns_per_op": null})).time, None);
         let compiled = json!([{"cc": "c", "cycles_per_byte": 4.0, "ns_per_byte": 1.0}]);
@@ -370,7 +372,7 @@ mod tests {
         );
         assert_eq!(of("poll, cipher"), ("pairs_per_s", Some((4.0, 6.0))));
         assert!(side.figures["poll, akcipher"].value.is_nan());
-        // Six of five rows: no packets are lost where a control has none.
+        // Five rows have six results: a control that loses no packets has no result for that.
         assert_eq!(side.figures.len(), 6);
     }
 

@@ -1,20 +1,18 @@
-//! Two sides measured in alternation, so that what drifts falls on both.
+//! Measures two sides in alternation, so that drift affects both.
 
 use kiln_question::Error;
 
 use super::side::{Figure, Side};
 
-/// Whose turn it is.
+/// The side to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// The first side's.
     A,
-    /// The second's.
     B,
 }
 
-/// Measures both sides `rounds` times, A first in even rounds and B in odd ones: what changes steadily favours
-/// neither. A figure's value is the best of its turns, its interval theirs.
+/// Measures both sides `rounds` times, A first in even rounds and B first in odd ones, so that steady drift favours
+/// neither. The value of a result is the best of its turns; its interval follows from all of them.
 pub(super) fn turns(
     rounds: usize,
     stop: &dyn Fn() -> bool,
@@ -37,7 +35,7 @@ pub(super) fn turns(
             }
         }
     }
-    // An interrupted round has one turn only.
+    // An interrupted round has a turn of only one side.
     let complete = a.len().min(b.len());
     a.truncate(complete);
     b.truncate(complete);
@@ -73,7 +71,7 @@ fn add_turn(figure: &mut Figure, turn: Option<&Figure>) {
         true => value < figure.value,
         false => value > figure.value,
     };
-    // A wrong answer in one turn is a wrong answer.
+    // A wrong answer in one turn invalidates the result.
     if better || value.is_nan() {
         figure.value = value;
     }

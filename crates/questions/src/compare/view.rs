@@ -4,10 +4,10 @@ use kiln_question::table::{align, figure, plain, text};
 
 use super::row::Row;
 
-/// Rows shown when there are many: the worst, as many as a screen holds.
+/// Number of rows shown if there are many: the worst ones, as many as fit on a screen.
 const MOST: usize = 40;
 
-/// Worst first; `all` leaves none out.
+/// The table, worst rows first. `all` shows every row.
 pub(super) fn rows(rows: &[Row], all: bool) -> String {
     let mut table = plain();
     // Rates have no second unit.

@@ -133,7 +133,7 @@ impl Question for CryptArgs {
 }
 
 impl CryptArgs {
-    /// Refuses two outputs on stdout, and binary data on a terminal.
+    /// Rejects two outputs on stdout, and binary data on a terminal.
     fn check_flags(&self, session: &Session) -> Result<(), Error> {
         match &self.out_file {
             None if session.global.json => Err(Error::input(
@@ -160,7 +160,7 @@ fn read(input: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Error> {
     Ok(data)
 }
 
-/// A key in hex, or in a file as hex or as raw bytes.
+/// Reads a key given in hex, or a file that contains it as hex or as raw bytes.
 fn read_key(text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     let Some(path) = text.strip_prefix('@') else {
         return hex("--key", text);
@@ -178,7 +178,7 @@ fn read_key(text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     }
 }
 
-/// The fault does not repeat what was given: it may be a key.
+/// The error message does not repeat the value, which may be a key.
 fn hex(flag: &str, text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     let digit = |i: usize, b: u8| {
         (b as char).to_digit(16).map(|d| d as u8).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! One message through one implementation.
+//! Processes one message with one implementation.
 
 use kiln_kernel::cipher::{Context, Impl, Kind, Op};
 use kiln_question::algorithm::usable_impl;
@@ -9,21 +9,20 @@ use zeroize::Zeroizing;
 
 /// What to do with a message.
 pub(crate) struct Plan<'a> {
-    /// Algorithm.
     pub alg: Algorithm,
-    /// Driver name; the one of highest priority that can run here.
+    /// Driver name; by default the usable implementation with the highest priority.
     pub imp: Option<&'a str>,
-    /// En- or decrypt; hashes take the first for what they do.
+    /// Encrypt or decrypt; a hash uses the first for digesting.
     pub op: Op,
-    /// The whole key, of XTS two AES keys; none for an algorithm without.
+    /// The whole key (for XTS, two AES keys); `None` for an algorithm without key.
     pub key: Option<&'a [u8]>,
-    /// IV; none for an algorithm without.
+    /// `None` for an algorithm without IV.
     pub iv: Option<&'a [u8]>,
     /// Associated data of an AEAD.
     pub aad: &'a [u8],
-    /// The tag that an AEAD is to open; the end of the data if there is none here.
+    /// The tag that an AEAD checks; if `None`, the end of the data.
     pub tag: Option<&'a [u8]>,
-    /// Lengths of the pieces the message lies in, in turn and from the start again; empty means one piece.
+    /// Lengths of the message's pieces, used in turn and from the start again; empty for a single piece.
     pub divide: &'a [usize],
 }
 
@@ -56,7 +55,7 @@ pub(super) struct Row {
     pub pieces: usize,
 }
 
-/// All that `plan` needs, found and checked before any data is read.
+/// Everything that `plan` needs, checked before any data is read.
 pub(crate) struct Cipher<'a> {
     imp: Impl,
     key: Context,
@@ -87,10 +86,10 @@ impl<'a> Cipher<'a> {
         self.imp.driver()
     }
 
-    /// What comes of the message that lies in `pieces`: the text, of an AEAD with its tag behind, of a hash the digest.
+    /// Processes the message in `pieces`. Returns the text (for an AEAD, followed by its tag) or a hash's digest.
     ///
     /// # Errors
-    /// Of an AEAD whose tag is wrong, a failure; nothing of the text is told.
+    /// A wrong tag of an AEAD is a failure; none of the text is returned.
     pub(crate) fn crypt(&self, pieces: &[Vec<u8>]) -> Result<Zeroizing<Vec<u8>>, Error> {
         let whole = Zeroizing::new(pieces.concat());
         let alg = self.plan.alg;
@@ -131,7 +130,7 @@ impl<'a> Cipher<'a> {
             Err(e) => return Err(Error::Failed(format!("{}: {e}", self.imp.driver()))),
         };
         if hash || aead && !open {
-            // In memory of its size: what grows leaves text behind.
+            // Allocated with its final size, because a growing vector leaves text behind in memory.
             let mut all = Zeroizing::new(Vec::with_capacity(result.len() + tag.len()));
             all.extend_from_slice(&result);
             all.extend_from_slice(&tag);
@@ -152,7 +151,7 @@ impl<'a> Cipher<'a> {
         if len % alg.block() != 0 {
             return fault(format!("takes whole blocks of {} bytes", alg.block()));
         }
-        // The length must fit the bytes that the IV has left for it.
+        // The message length must fit into the bytes of the length field that the IV leaves.
         let of_length = self
             .plan
             .iv
@@ -166,7 +165,7 @@ impl<'a> Cipher<'a> {
         Ok(())
     }
 
-    /// Cuts data as the plan says, each piece in memory of its own.
+    /// Divides data as planned, with each piece in a separate buffer.
     pub(crate) fn cut(&self, mut data: &[u8]) -> Vec<Vec<u8>> {
         let mut pieces = Vec::new();
         let mut lengths = self.plan.divide.iter().copied().cycle();
@@ -246,7 +245,7 @@ fn check_iv(plan: &Plan, imp: Impl) -> Result<(), Error> {
             iv.len(),
             2 * size
         ))),
-        // RFC 3610: the first byte says how many bytes the length has, less one.
+        // RFC 3610: the first byte gives the size of the length field, minus one.
         Some(iv) if is_ccm(alg) && !(1..=7).contains(&iv[0]) => Err(Error::input(format!(
             "--iv: first byte {:02x}: {alg} takes 01 to 07, the bytes of its counter less one",
             iv[0]
@@ -387,14 +386,14 @@ mod tests {
         assert_eq!(nothing[..4], [0xe3, 0xb0, 0xc4, 0x42]);
     }
 
-    /// Each algorithm undoes what it did, or gives a digest.
+    /// Each algorithm decrypts what it encrypted, or gives a digest.
     #[test]
     fn every_algorithm_has_its_turn() {
         for alg in Algorithm::all() {
             let imp = alg.any();
             let key: Option<Vec<u8>> = imp.key_sizes().last().map(|&n| vec![0x42; n]);
             let mut key = key;
-            // XTS's halves may not be equal everywhere.
+            // XTS rejects keys with equal halves.
             key.iter_mut().for_each(|k| k[0] = 1);
             let iv = Some(vec![3; imp.iv_size()]).filter(|iv| !iv.is_empty());
             let plan = of(alg.name(), key.as_deref(), iv.as_deref());

@@ -1,4 +1,4 @@
-//! One message through one implementation.
+//! Processes one message with one implementation.
 //!
 //! | file | contents |
 //! |---|---|

@@ -94,7 +94,7 @@ impl Question for CtrlqArgs {
         vec![RowType::at::<Row>(60)]
     }
 
-    /// Driver and device have threads of their own: none is confined to a core.
+    /// Driver and device have their own threads, which are not confined to one core.
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         let plan = self.plan(session)?;
         session.answer::<Self, _>(

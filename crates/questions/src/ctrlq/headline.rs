@@ -1,4 +1,4 @@
-//! How a control queue should wait, in plain language.
+//! Headlines about how a control queue should wait.
 
 use kiln_question::survey::words::{figure, has, number, thousands};
 use kiln_question::survey::{Against, Estimate, Row, Runs, Topic};
@@ -13,10 +13,10 @@ pub(super) static TOPIC: Topic = Topic {
     source: Some("Linux 977231e8d4, Pi, 2022; Platinum 8260"),
 };
 
-/// Workers of the published measurement.
+/// Number of workers in the published measurement.
 const WORKERS: f64 = 8.0;
 
-/// A device: the value of `ctrl`, what it does, and whether it is the published one.
+/// A device: the value of `ctrl`, its description, and whether it is the published one.
 const DEVICES: [(&str, &str, bool); 2] = [
     (
         "thread",
@@ -30,8 +30,8 @@ const DEVICES: [(&str, &str, bool); 2] = [
     ),
 ];
 
-/// Sessions as published, which are of RSA. The published device hands each request to another thread; one that serves requests
-/// on the queue's own thread is a second answer.
+/// Headlines about the published sessions, which use RSA. The published device passes each request to another thread;
+/// a device that serves requests on the queue's own thread gives a second answer.
 pub(super) fn waiting(runs: &Runs) -> Vec<Option<Row>> {
     let cores = |field: &str| -> Option<f64> {
         let all = runs.all().filter(|r| is_asked_for(r));
@@ -51,7 +51,7 @@ fn is_asked_for(row: &Value) -> bool {
     modes && has(row, &[("session", "akcipher")]) && number(row, "workers") == Some(WORKERS)
 }
 
-/// A field of one method with one device, in every process.
+/// A field of one waiting method with one device, over all processes.
 fn estimate(runs: &Runs, mode: &str, ctrl: &str, field: &str) -> Option<Estimate> {
     let wanted = [("mode", mode), ("ctrl", ctrl)];
     runs.estimate(|rows| {
@@ -60,7 +60,7 @@ fn estimate(runs: &Runs, mode: &str, ctrl: &str, field: &str) -> Option<Estimate
     })
 }
 
-/// Both rates with one device.
+/// Both rates with one device, in words.
 fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
     let said = |x: f64| match x < 1e3 {
         true => thousands(x),
@@ -77,7 +77,7 @@ fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
     ))
 }
 
-/// Threads that take turns on too few cores measure the scheduler: there is no ratio, and nothing to compare it with.
+/// Threads that take turns on too few cores measure the scheduler, so there is neither a ratio nor a comparison.
 fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
     let said: Vec<String> = DEVICES
         .iter()
@@ -139,14 +139,15 @@ mod tests {
     use kiln_question::survey::Answer;
     use serde_json::json;
 
-    /// A row whose rate and ratio are those of process `k` of five, a few per cent apart.
+    /// A row whose rate and ratio are those of process `k` of five, which differ by a few per cent.
     fn row(mode: &str, ctrl: &str, rate: f64, ratio: f64, p999: f64, k: usize) -> Value {
         let by = [1.0, 0.98, 1.02, 0.99, 1.01][k];
         json!({"mode": mode, "ctrl": ctrl, "session": "akcipher", "workers": 8, "cores": 16, "cores_needed": 11,
                "ops_per_s": 2.0 * rate * by, "pairs_per_s": rate * by, "ops_ratio_to_wait": ratio * by, "lat_us_p999": p999})
     }
 
-    /// The sentences about a device with a second thread and one without, polling `ratio` times as fast as waiting.
+    /// The sentences about a device with a second thread and one without, if polling is `ratio` times as fast as
+    /// waiting.
     fn told(processes: usize, ratio: f64, change: impl Fn(&mut Value)) -> Vec<Row> {
         let answer = |k| {
             let mut rows = [
@@ -252,7 +253,7 @@ mod tests {
             );
             assert_eq!((rows[0].value, rows[0].baseline), (None, None));
         }
-        // One core less than needed is too few; as many as needed are enough.
+        // With one core less than needed there is no answer; with exactly as many there is.
         assert!(text(&told(5, 1.0, |r| r["cores"] = json!(10))[0]).starts_with("Cannot"));
         assert!(text(&told(5, 1.0, |r| r["cores"] = json!(11))[0]).contains("published"));
     }
@@ -273,7 +274,7 @@ mod tests {
             );
         }
         assert_eq!(told(5, 1.0, |r| r["mode"] = json!("async")), []);
-        // Other sessions are another question, and a record of fewer than six rounds has no rate.
+        // Other session types are ignored, and a record with fewer than six rounds has no rate.
         assert_eq!(told(5, 1.0, |r| r["session"] = json!("cipher")), []);
         assert_eq!(told(5, 1.0, |r| r["pairs_per_s"] = Value::Null), []);
         let few_cores = |r: &mut Value| {

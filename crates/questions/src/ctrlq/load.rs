@@ -1,4 +1,4 @@
-//! Workers that create and close sessions for a while.
+//! Workers that create and close sessions for some time.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use kiln_driver::{Batch, Control, Error, Histogram, Request};
 
-/// What was measured in the time that counts.
+/// Times of operations within the measured period.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    /// Creates and closes.
+    /// Creations and closings.
     pub(super) all: Histogram,
-    /// Closes.
+    /// Closings only.
     pub(super) closes: Histogram,
 }
 
-/// When it begins to count, and when it is over.
+/// Determines when counting begins and ends.
 pub(super) struct Clock {
     counting: AtomicBool,
     over: AtomicBool,
@@ -30,7 +30,7 @@ impl Clock {
         }
     }
 
-    /// Everything is warm by now.
+    /// Begins counting, after the warm-up.
     pub(super) fn begin(&self) {
         self.counting.store(true, Ordering::Relaxed);
     }
@@ -50,8 +50,8 @@ impl Clock {
 }
 
 impl Tally {
-    /// Counts an operation if it `began` in the time that counts. It may end later: otherwise the slowest operations of
-    /// every round, which are those in flight at its end, would be missing.
+    /// Counts an operation if it `began` in the measured period, even if it ends later. Otherwise the slowest
+    /// operations of every round, which are those in flight at its end, would be missing.
     fn note(&mut self, began: bool, time: Duration, close: bool) {
         if !began {
             return;
@@ -69,7 +69,7 @@ impl Tally {
     }
 }
 
-/// Threads that each create a session, close it and begin again; `meanwhile` ends it by the clock.
+/// Runs threads that each create a session, close it and start again; `meanwhile` ends the run by setting the clock.
 pub(super) fn threads(
     control: &Control,
     request: &Request,
@@ -107,11 +107,11 @@ fn time_request(control: &Control, request: &Request, clock: &Clock) -> Result<T
     Ok(tally)
 }
 
-/// What the functions that are called share.
+/// State shared by the callbacks.
 struct Chains {
     request: Request,
     clock: Arc<Clock>,
-    /// Only the interrupt's thread takes it.
+    /// Only the interrupt's thread locks it.
     tally: Mutex<Tally>,
     fault: Mutex<Option<Error>>,
     running: AtomicUsize,
@@ -138,7 +138,7 @@ impl Chains {
     }
 }
 
-/// `depth` chains of requests, each a create and a close in turn, all driven by the interrupt.
+/// Runs `depth` chains of requests, each alternating between creating and closing; all are driven by the interrupt.
 pub(super) fn chains(
     control: &Control,
     request: &Request,
@@ -170,7 +170,7 @@ pub(super) fn chains(
     Ok(tally)
 }
 
-/// One session, and then the next.
+/// Creates one session, and then the next.
 fn link(chains: &Arc<Chains>, batch: &mut Batch) {
     if chains.clock.is_over() {
         chains.end(None);

@@ -3,12 +3,12 @@
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
-//! | `plan.rs` | what is asked for |
+//! | `plan.rs` | the request |
 //! | `load.rs` | workers that create and close sessions |
-//! | `run.rs` | every way of waiting with every device |
-//! | `row.rs` | what came of it |
+//! | `run.rs` | runs every waiting method with every device |
+//! | `row.rs` | the rows |
 //! | `view.rs` | the tables for people |
-//! | `paper.rs` | what the paper found |
+//! | `paper.rs` | results of the paper |
 //! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |
 
 mod args;

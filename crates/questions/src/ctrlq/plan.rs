@@ -1,4 +1,4 @@
-//! What is asked for.
+//! The request, and its validation.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,33 +9,33 @@ use kiln_question::{unknown, Error};
 use kiln_virtio::wire::session::{Akcipher, Cipher};
 use kiln_virtio::wire::{algo, Create};
 
-/// Workers beyond this are threads that the host shuffles.
+/// Maximum number of workers; more threads would mainly be moved around by the host.
 const MOST_WORKERS: usize = 256;
-/// Rounds of a row by default, enough that one disturbed round is outside the interval, and with `--quick`.
+/// Default number of rounds, enough that one disturbed round is outside the interval; and the number with `--quick`.
 const ROUNDS: usize = 9;
 const QUICK_ROUNDS: usize = 6;
-/// The fewest rounds that have a 95 % interval (`kiln_measure::ratio_of_rounds`), and a bound against slips.
+/// The fewest rounds that give a 95 % interval (`kiln_measure::ratio_of_rounds`), and an upper limit against typing
+/// errors.
 const LEAST_ROUNDS: usize = 6;
 const MOST_ROUNDS: usize = 1000;
-/// Bytes of an RSA modulus: 2048 bits.
+/// Size of an RSA modulus in bytes: 2048 bits.
 const MODULUS: usize = 256;
 
-/// How the control queue is waited for.
+/// How the driver waits for the control queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The used ring is watched with the lock held.
+    /// The driver polls the used ring with the lock held.
     Poll,
     /// The thread sleeps until its request is completed.
     Wait,
-    /// A function is called; many requests are in flight.
+    /// A callback is called on completion; many requests are in flight.
     Async,
 }
 
 impl Way {
-    /// All of them.
     pub(super) const ALL: [Way; 3] = [Way::Poll, Way::Wait, Way::Async];
 
-    /// As rows and flags have it.
+    /// Its name in rows and flags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Way::Poll => "poll",
@@ -45,7 +45,7 @@ impl Way {
     }
 }
 
-/// What kind of session comes and goes.
+/// The kind of session that is created and closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// AES-128-CBC.
@@ -55,10 +55,9 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Both.
     pub(super) const ALL: [Kind; 2] = [Kind::Cipher, Kind::Akcipher];
 
-    /// As rows and flags have it.
+    /// Its name in rows and flags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Cipher => "cipher",
@@ -66,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// One of this kind, its key from the seed.
+    /// A request that creates a session of this kind, with a key from the seed.
     pub(super) fn request(self, seed: u64) -> Request {
         let mut random = SplitMix64(seed);
         match self {
@@ -83,7 +82,7 @@ impl Kind {
             Kind::Akcipher => {
                 let mut modulus = [0; MODULUS];
                 random.fill(&mut modulus);
-                // Of its full length, and odd.
+                // Set the highest bit, for full length, and the lowest, since a modulus is odd.
                 modulus[0] |= 0x80;
                 modulus[MODULUS - 1] |= 1;
                 let key = public_key(&modulus);
@@ -99,7 +98,7 @@ impl Kind {
     }
 }
 
-/// `RSAPublicKey` in DER (RFC 8017, appendix A.1.1), the exponent 65537.
+/// `RSAPublicKey` in DER (RFC 8017, appendix A.1.1) with exponent 65537.
 fn public_key(modulus: &[u8; MODULUS]) -> Vec<u8> {
     // The leading zero keeps the number positive.
     let mut numbers = vec![0x02, 0x82, 1, 1, 0];
@@ -111,16 +110,14 @@ fn public_key(modulus: &[u8; MODULUS]) -> Vec<u8> {
     key
 }
 
-/// What to run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Ways of waiting.
+    /// Waiting methods.
     pub ways: Vec<Way>,
-    /// Numbers of threads; `async` has one, whatever they are.
+    /// Numbers of threads; `async` always uses one.
     pub workers: Vec<usize>,
     /// Whether the device serves control requests on the queue's thread, or on another.
     pub ctrls: Vec<&'static str>,
-    /// Kinds of sessions.
     pub kinds: Vec<Kind>,
     /// Requests in flight under `async`.
     pub depth: usize,
@@ -128,18 +125,18 @@ pub(super) struct Plan {
     pub seconds: f64,
     /// Rounds, in each of which every row is measured once.
     pub rounds: usize,
-    /// A device that is there already; else one is started.
+    /// Socket of a running device; if `None`, devices are started.
     pub socket: Option<PathBuf>,
-    /// Microseconds that a device that is started looks on before it sleeps; its own default if none.
+    /// Microseconds for which a started device keeps polling before it sleeps; `None` for its default.
     pub poll_us: Option<u64>,
-    /// Attempts of a poller on the lock before it yields its core; none: the driver's default.
+    /// Attempts of a poller on the lock before it yields its core; `None` for the driver's default.
     pub spins: Option<u32>,
     /// Every random choice follows from it.
     pub seed: u64,
 }
 
 impl Plan {
-    /// The paper's question, and the one behind it.
+    /// The default plan: the paper's comparison, extended by the other methods and kinds.
     pub(super) fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             ways: Way::ALL.to_vec(),
@@ -156,7 +153,7 @@ impl Plan {
         }
     }
 
-    /// Whether it can be run.
+    /// Checks whether the plan can be run.
     ///
     /// # Errors
     /// A number out of range.
@@ -197,10 +194,10 @@ impl FromStr for Way {
     }
 }
 
-/// Ways by name; all if there is none.
+/// Waiting methods by name; all of them if no name is given.
 ///
 /// # Errors
-/// A name that is not there.
+/// An unknown name.
 pub(super) fn parse_modes(names: &[String]) -> Result<Vec<Way>, Error> {
     match names {
         [] => Ok(Way::ALL.to_vec()),
@@ -208,10 +205,10 @@ pub(super) fn parse_modes(names: &[String]) -> Result<Vec<Way>, Error> {
     }
 }
 
-/// Kinds of sessions by name; both if there is none.
+/// Kinds of sessions by name; both if no name is given.
 ///
 /// # Errors
-/// A name that is not there.
+/// An unknown name.
 pub(super) fn parse_kinds(names: &[String]) -> Result<Vec<Kind>, Error> {
     let known = Kind::ALL.map(Kind::name);
     let one = |name: &String| {
@@ -224,10 +221,10 @@ pub(super) fn parse_kinds(names: &[String]) -> Result<Vec<Kind>, Error> {
     }
 }
 
-/// The device's ways of serving control requests by name; both if there is none.
+/// How the device serves control requests, by name; both variants if no name is given.
 ///
 /// # Errors
-/// A name that is not there.
+/// An unknown name.
 pub(super) fn parse_ctrls(names: &[String]) -> Result<Vec<&'static str>, Error> {
     const KNOWN: [&str; 2] = ["inline", "thread"];
     let one = |name: &String| {

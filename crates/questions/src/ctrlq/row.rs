@@ -1,13 +1,14 @@
-//! What came of one way of waiting.
+//! The results of one waiting method.
 
 use kiln_driver::Histogram;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-/// Powers of two, in microseconds, to which times are counted: up to 1, 2, 4 ... 16384.
+/// Number of histogram bounds: powers of two in microseconds, 1, 2, 4 ... 16384.
 const BOUNDS: usize = 15;
 
-/// How many took longer than half of each power of two, and not longer than it; and how many took longer than all.
+/// A histogram: for each power of two, the number of times above half of it and up to it; and the number of longer
+/// times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Octaves {
     prefix: &'static str,
@@ -29,7 +30,7 @@ impl Octaves {
 }
 
 impl Serialize for Octaves {
-    /// Flat: `PREFIX_1`, `PREFIX_2` and so on.
+    /// Serialized as flat fields `PREFIX_1`, `PREFIX_2` and so on.
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
         let mut map = s.serialize_map(Some(BOUNDS + 1))?;

@@ -1,4 +1,4 @@
-//! Every way of waiting with every device, in rounds.
+//! Runs every waiting method with every device, in rounds.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,15 +17,15 @@ use super::plan::{Kind, Plan, Way};
 use super::row::{us, Octaves, Row};
 use crate::device::{cpu_time, Device};
 
-/// Share of a round's time that passes before it counts, and its least, in seconds.
+/// Warm-up before a round counts: as a share of its time, and the minimum in seconds.
 const WARM: f64 = 0.1;
 const LEAST_WARM: f64 = 0.005;
-/// Between two looks at Ctrl-C.
+/// Interval at which the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(20);
-/// No device takes so long to answer.
+/// Longer than any device takes to answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// One row's place in the whole.
+/// The position of one row among all.
 #[derive(Clone, Copy)]
 struct Cell {
     ctrl: Option<&'static str>,
@@ -34,12 +34,12 @@ struct Cell {
     workers: usize,
 }
 
-/// One round of a cell.
+/// Measurements of one round of a cell.
 struct Sample {
     tally: Tally,
     holds: Histogram,
     elapsed: Duration,
-    /// CPU time of the driver's process and of the device's.
+    /// CPU times of the driver's process and of the device's process.
     cpu: [Option<Duration>; 2],
     kicks: u64,
     interrupts: u64,
@@ -50,15 +50,15 @@ struct Sample {
 #[derive(Default)]
 struct Sum {
     samples: Vec<Sample>,
-    /// The device has no such sessions.
+    /// Whether the device lacks this kind of session.
     absent: bool,
 }
 
-/// Runs it: every cell once per round, so that what changes on the machine meanwhile falls on all of them, and the cells
-/// that are compared with each other one directly after the other.
+/// Runs every cell once per round, so that changes of the machine affect all of them alike. Cells that are compared
+/// with each other are measured directly one after the other.
 ///
 /// # Errors
-/// No device, or one that refuses sessions or offers none of those asked for.
+/// There is no device, or it refuses sessions or offers none of the requested kinds.
 pub(super) fn run(
     plan: &Plan,
     stop: &AtomicBool,
@@ -88,9 +88,9 @@ pub(super) fn run(
                 &format!("round {} of {}, {name}", round + 1, plan.rounds),
             );
             match cell.measure(plan, &mut devices, stop) {
-                // Its last round was cut short: it is not one.
+                // Discard the last round, which was cut short.
                 Ok(Some(_)) | Err(_) if stop.load(Ordering::Relaxed) => {
-                    // A terminal's Ctrl-C ends the device as well, hence the errors.
+                    // A terminal's Ctrl-C ends the device as well, which causes these errors.
                     outcome.interrupted = true;
                     break 'rounds;
                 }
@@ -144,8 +144,8 @@ fn cells(plan: &Plan) -> Vec<Cell> {
     cells
 }
 
-/// The order in which the cells of a round are measured: the methods with the same device, sessions and workers in
-/// sequence (poll, wait, poll, wait, …), since their ratio is what is asked for.
+/// The order of the cells within a round: the methods with the same device, sessions and workers in sequence (poll,
+/// wait, poll, wait, …), since their ratio is the main result.
 fn side_by_side(cells: &[Cell]) -> Vec<usize> {
     let question = |c: &Cell| (c.ctrl, c.kind.name(), c.workers);
     let mut order: Vec<usize> = (0..cells.len()).collect();
@@ -158,14 +158,14 @@ fn side_by_side(cells: &[Cell]) -> Vec<usize> {
 }
 
 impl Cell {
-    /// None if the device has no such sessions.
+    /// Measures one round of the cell; `None` if the device lacks this kind of session.
     fn measure(
         &self,
         plan: &Plan,
         devices: &mut HashMap<&'static str, Device>,
         stop: &AtomicBool,
     ) -> Result<Option<Sample>, Error> {
-        // One device serves all rounds: each has a connection, rings and memory of its own.
+        // One device serves all rounds; each round has its own connection, rings and memory.
         let device = match (&plan.socket, self.ctrl) {
             (None, Some(ctrl)) => {
                 if !devices.contains_key(ctrl) {
@@ -265,7 +265,7 @@ impl Cell {
         })
     }
 
-    /// Threads that have work at the same time. A device that was there already has one at least.
+    /// Number of threads that have work at the same time. A device that was already running has at least one.
     fn cores_needed(&self) -> usize {
         let device = match self.ctrl {
             Some("thread") => 2,
@@ -274,7 +274,7 @@ impl Cell {
         match self.way {
             Way::Poll => self.workers + device,
             Way::Wait => self.workers + 1 + device,
-            // The interrupt's thread submits what comes next; the worker only began it.
+            // The interrupt's thread submits further requests; the worker only started them.
             Way::Async => 1 + device,
         }
     }
@@ -351,7 +351,7 @@ impl Cell {
     }
 }
 
-/// Sleeps, but not through Ctrl-C.
+/// Sleeps until the time is over or Ctrl-C is pressed.
 fn pause(seconds: f64, stop: &AtomicBool) {
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     while !stop.load(Ordering::Relaxed) {
@@ -363,7 +363,7 @@ fn pause(seconds: f64, stop: &AtomicBool) {
     }
 }
 
-/// Sets every row against `wait`, round by round: both were measured within the same second.
+/// Compares every row with `wait`, round by round; both were measured within the same second.
 fn compare(rows: &mut [Row]) {
     let waits: Vec<Row> = rows.iter().filter(|r| r.mode == "wait").cloned().collect();
     for row in rows.iter_mut() {
@@ -430,7 +430,7 @@ mod tests {
         }
     }
 
-    /// A row of one sample per rate; each sample took a second.
+    /// A row with one sample per rate; each sample took a second.
     fn row(way: Way, workers: usize, rates: &[u64]) -> Row {
         let sample = |&pairs: &u64| {
             let mut tally = Tally::default();
@@ -488,7 +488,7 @@ mod tests {
             (Some(35.0), Some(10.0), Some(60.0))
         );
         assert_eq!(row.rounds_pairs_per_s, [30.0, 10.0, 20.0, 60.0, 40.0, 50.0]);
-        // Single operations, all rounds together.
+        // Operations are summed over all rounds.
         assert_eq!((row.ops, row.ops_per_s, row.seconds), (420, 70.0, 6.0));
         assert_eq!((row.kicks, row.interrupts), (12, 6));
         assert_eq!((row.driver_cpu_pct, row.cpu_pct), (Some(50.0), None));
@@ -496,7 +496,7 @@ mod tests {
 
     #[test]
     fn the_ratio_is_of_the_same_round_and_fewer_than_six_have_none() {
-        // The machine gets slower from round to round; in each, polling gets half as much.
+        // The machine slows down from round to round; in each round polling is half as fast.
         let rates = [100, 80, 60, 40, 20, 10];
         let half = rates.map(|r| r / 2);
         let mut rows = [row(Way::Poll, 8, &half), row(Way::Wait, 8, &rates)];

@@ -14,7 +14,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// The control queue.
+/// Measures the control queue.
 pub(super) static CTRLQ: Part = Part {
     name: "ctrlq",
     what: "the control queue",
@@ -25,19 +25,19 @@ pub(super) static CTRLQ: Part = Part {
     ..Part::USUAL
 };
 
-/// Rounds, and what starting the devices and a round take.
+/// Number of rounds, and the time to start the devices and a round.
 const ROUNDS: f64 = 6.0;
 const DEVICES_S: f64 = 0.1;
 const CONNECT_S: f64 = 0.01;
 
-/// Sessions and workers as published, by both devices, in as many rounds as give an interval; with more time one worker and
-/// functions that are called.
+/// Sessions and workers as published, with both devices, in enough rounds for an interval. With more time also a
+/// single worker and `async`.
 fn ctrlq_args(slot: &Slot) -> Vec<String> {
     let (modes, workers, rows) = match slot.seconds {
         s if s < 9.0 => ("wait,poll", "8", 4.0),
         _ => ("wait,poll,async", "1,8", 10.0),
     };
-    // Two devices are started, and before each round a tenth of its time passes, or 5 ms.
+    // Two devices are started, and each round is preceded by a tenth of its time, at least 5 ms.
     let row = (((slot.seconds - Part::START_S - DEVICES_S) / rows - ROUNDS * CONNECT_S) / 1.1)
         .clamp(0.1, 10.0);
     let row = format!("{row:.2}");

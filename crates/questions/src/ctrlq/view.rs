@@ -7,10 +7,10 @@ use kiln_question::table::{align, paragraph, plain, text};
 use super::paper;
 use super::row::Row;
 
-/// Stars of the longest bar.
+/// Stars in the longest bar.
 const STARS: usize = 16;
 
-/// A paragraph for each device and kind of session, then histograms.
+/// A paragraph for each device and kind of session, followed by histograms.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::from(
         "Sessions created and closed, in pairs per second: median of the rounds and its\n\
@@ -30,7 +30,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
             ways(group)
         );
     }
-    // The paper's: closes of akcipher sessions, by the device that hands requests on.
+    // As in the paper: closings of akcipher sessions by the device that uses a second thread.
     let most = |ctrl| {
         let of = rows
             .iter()
@@ -98,7 +98,7 @@ fn ways(rows: &[Row]) -> String {
     text(&table)
 }
 
-/// Five columns.
+/// Formats a number in at most five columns.
 fn short(figure: Option<f64>) -> String {
     match figure {
         None => "-".to_string(),
@@ -110,10 +110,10 @@ fn short(figure: Option<f64>) -> String {
     }
 }
 
-/// In the form of bcc, the paper's beside.
+/// Histograms in the style of bcc, with the paper's for comparison.
 fn histograms(poll: &Row, wait: Option<&Row>) -> String {
     let mut columns = vec![(format!("poll {}", poll.workers), poll.closes_bcc.clone())];
-    // What the scheduler of too few cores does is not to be compared with it.
+    // With too few cores the scheduler determines the result, which must not be compared with the paper's.
     let enough = poll.cores_needed.max(wait.map_or(0, |w| w.cores_needed)) <= poll.cores;
     if enough {
         columns.insert(0, ("paper, poll".to_string(), paper::CLOSES.to_vec()));

@@ -57,7 +57,8 @@ impl Question for LinuxArgs {
     }
 }
 
-/// The error of a build or a boot has the end of a log behind its first line: prints that to stderr and keeps the line.
+/// An error of a build or a boot contains the end of a log after its first line. Prints that to stderr and keeps the
+/// line.
 fn without_log(e: Error) -> Error {
     let split = |text: String| {
         let (line, log) = text.split_once('\n').unwrap_or((&text, ""));

@@ -33,7 +33,7 @@ See also:
 pub(super) struct BootArgs {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Kill it after so many seconds
+    /// Kill it after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
     limit: f64,
     /// Memory of the booted system
@@ -50,7 +50,7 @@ pub(super) struct BootArgs {
     program: Vec<String>,
 }
 
-/// Such as 256M; anything else would go on the kernel's command line as it is.
+/// Accepts a size such as 256M; the text is passed to the kernel's command line unchanged.
 fn memory(text: &str) -> Result<String, String> {
     let digits = text.trim_end_matches(['K', 'M', 'G']);
     let well = text.len() <= digits.len() + 1 && digits.parse::<u32>().is_ok_and(|n| n > 0);
@@ -106,7 +106,7 @@ impl Question for BootArgs {
             stop: &session.stop,
         }
         .run(&mut |line| {
-            // Who no longer listens sees the exit status.
+            // If stdout is closed, the exit status is still returned.
             let _ = match line {
                 Line::Out(text) => writeln!(out, "{text}"),
                 Line::Err(text) => writeln!(io::stderr(), "{text}"),
@@ -131,7 +131,7 @@ impl Question for BootArgs {
         }
         Ok(match (ended, outcome.exit) {
             (Some(End::Exit(status)), _) => exit(status),
-            // As a shell has it.
+            // Like a shell.
             (Some(End::Signal(signal)), _) => exit(128 + signal),
             (None, Some(0)) if number == 0 => Exit::Done,
             _ => {

@@ -13,7 +13,7 @@ use kiln_record::Facts;
 use super::fidelity_view;
 use super::qemu_args::QemuArgs;
 
-/// Where records are, from the top of a checkout.
+/// Directory of records in a checkout.
 const RECORDS: &str = "linux/records";
 
 /// The emulated CPU compared with a real kernel's ring 0, question by question

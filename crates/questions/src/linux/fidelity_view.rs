@@ -4,7 +4,7 @@ use kiln_linux::fidelity::nested;
 use kiln_linux::fidelity::row::Row;
 use kiln_question::table::{align, figure, paragraph, plain, text};
 
-/// Answers with what differs under them, then costs, then the counts.
+/// The answers with their differences, then the costs, then the counts.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return String::new();
@@ -73,7 +73,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     )
 }
 
-/// Scripts are long.
+/// Shortens long scripts.
 fn shortened(asked: &str) -> String {
     const MOST: usize = 34;
     match asked.char_indices().nth(MOST) {
@@ -82,7 +82,7 @@ fn shortened(asked: &str) -> String {
     }
 }
 
-/// A row a line.
+/// One line per row.
 pub(super) fn nested(rows: &[nested::Row]) -> String {
     let mut table = plain();
     table.add_row([

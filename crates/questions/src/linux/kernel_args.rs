@@ -8,7 +8,7 @@ use kiln_linux::{module, source, uml};
 use kiln_question::{Error, Progress, Session};
 use kiln_tree::Source;
 
-/// Which kernel, and by what it is built.
+/// The kernel, and its compiler.
 #[derive(Args, Clone, Debug)]
 pub(super) struct KernelArgs {
     /// A Linux source tree or a git revision of one [default: the newest of Debian's packages linux-source-*]
@@ -37,7 +37,7 @@ impl KernelArgs {
         Ok((source::find(self.tree.as_deref(), progress)?, compiler))
     }
 
-    /// Builds what is not up to date of user mode Linux.
+    /// Builds the parts of user mode Linux that are not up to date.
     pub(super) fn build(
         &self,
         session: &Session,
@@ -54,7 +54,7 @@ impl KernelArgs {
     }
 }
 
-/// Kiln's module against it.
+/// Builds Kiln's module for this kernel.
 pub(super) fn build_module(
     built: &uml::Built,
     session: &Session,

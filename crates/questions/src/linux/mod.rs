@@ -1,4 +1,4 @@
-//! `kiln linux`: the same in real Linux. One file per subcommand.
+//! `kiln linux`: Kiln's ciphers in real Linux. One file per subcommand.
 //!
 //! | file | contents |
 //! |---|---|

@@ -31,7 +31,7 @@ See also:
 pub(super) struct NestedArgs {
     #[command(flatten)]
     qemu: QemuArgs,
-    /// Of each mode
+    /// Seconds per mode
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=120))]
     seconds: u32,
 }

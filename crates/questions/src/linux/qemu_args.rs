@@ -12,7 +12,7 @@ use kiln_question::{Error, Progress, Session};
 
 use super::seconds::seconds;
 
-/// Which kernel, and by what it runs.
+/// The kernel, and how QEMU runs it.
 #[derive(Args, Clone, Debug)]
 pub(super) struct QemuArgs {
     /// A stock kernel of Debian's of this version: installed, or downloaded by apt-get into the cache
@@ -24,13 +24,13 @@ pub(super) struct QemuArgs {
     /// Its headers, or the tree that it was built in
     #[arg(long, value_name = "DIR", requires = "kernel")]
     headers: Option<PathBuf>,
-    /// By hardware virtualisation or QEMU's translator, which gives answers but no costs
+    /// Hardware virtualisation, or QEMU's translator, which gives answers but no costs
     #[arg(long, value_enum, default_value = "auto")]
     accel: AccelArg,
     /// The compiler of the module [default: KILN_CC, or cc, gcc, clang]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
-    /// Kill the boot after so many seconds
+    /// Kill the boot after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
     limit: f64,
 }
@@ -42,7 +42,7 @@ enum AccelArg {
     Tcg,
 }
 
-/// Such as 6.12; it goes into a search of apt's.
+/// Accepts a version such as 6.12; it becomes part of an apt search pattern.
 pub(super) fn version(text: &str) -> Result<String, String> {
     let numbers: Vec<&str> = text.split('.').collect();
     let number = |n: &&str| !n.is_empty() && n.len() < 6 && n.bytes().all(|b| b.is_ascii_digit());
@@ -53,7 +53,7 @@ pub(super) fn version(text: &str) -> Result<String, String> {
 }
 
 impl QemuArgs {
-    /// The kernel and the compiler.
+    /// Finds the kernel and the compiler.
     pub(super) fn find(&self, progress: &Progress) -> Result<(Kernel, Compiler), Error> {
         qemu::check()?;
         let compiler = match &self.cc {
@@ -68,7 +68,7 @@ impl QemuArgs {
         Ok((kernel, compiler))
     }
 
-    /// How it is asked.
+    /// The plan for asking this kernel.
     pub(super) fn plan<'a>(
         &self,
         kernel: &'a Kernel,

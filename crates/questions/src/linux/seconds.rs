@@ -1,6 +1,6 @@
-//! A time on the command line.
+//! Durations on the command line.
 
-/// A number above 0.
+/// Parses a positive number of seconds.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(n) if n > 0.0 && n <= 1e6 => Ok(n),

@@ -50,7 +50,7 @@ pub(super) struct SelftestArgs {
     /// Without a boot: in a child, on the emulated CPU
     #[arg(long, conflicts_with = "limit")]
     hosted: bool,
-    /// Kill the boot after so many seconds
+    /// Kill the boot after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 170.0, value_parser = seconds)]
     limit: f64,
 }
@@ -123,7 +123,7 @@ fn without_boot(
     Ok(outcome)
 }
 
-/// With or without the prefix it has in Linux.
+/// Finds an implementation, with or without the prefix that its name has in Linux.
 fn known(name: &str) -> Result<&str, Error> {
     let name = name
         .strip_prefix(kiln_linux::module::PREFIX)

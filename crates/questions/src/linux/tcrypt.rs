@@ -13,7 +13,7 @@ use super::kernel_args::{build_module, KernelArgs};
 use super::seconds::seconds;
 use super::view;
 
-/// With --quick a measurement ends after so long, with the rows there are.
+/// With --quick a measurement ends after this time, with the rows so far.
 const QUICK: Duration = Duration::from_secs(18);
 
 /// Linux's own benchmark of its own ciphers, or of Kiln's
@@ -41,7 +41,7 @@ pub(super) struct TcryptArgs {
     /// One of tcrypt's own numbers, with all that Linux has
     #[arg(long, value_name = "N", conflicts_with = "algs", value_parser = clap::value_parser!(u32).range(200..))]
     mode: Option<u32>,
-    /// Seconds a row
+    /// Seconds per row
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3600))]
     sec: u32,
     /// What is measured: 'linux' for the kernel's own, 'best' for Kiln's best here, or implementations of Kiln's
@@ -55,12 +55,12 @@ pub(super) struct TcryptArgs {
     /// tcrypt's own lines, as dmesg shows them
     #[arg(long, conflicts_with = "json")]
     raw: bool,
-    /// Kill a boot after so many seconds
+    /// Kill a boot after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1800.0, value_parser = seconds)]
     limit: f64,
 }
 
-/// One boot.
+/// The measurements of one boot.
 struct Turn {
     request: Request,
     driver: Option<String>,
@@ -93,7 +93,7 @@ impl Question for TcryptArgs {
             };
             let found = tcrypt::run(&plan, &mut |line| {
                 if self.raw {
-                    // Who no longer listens sees the exit status.
+                    // If stdout is closed, the exit status is still returned.
                     let _ = writeln!(out, "{line}");
                 }
             })?;
@@ -179,9 +179,9 @@ fn turns(args: &TcryptArgs) -> Result<Vec<Turn>, Error> {
     Ok(turns)
 }
 
-/// Kiln's implementation of this name, if it is one of what this algorithm is made of.
+/// Kiln's implementation of this name, if it belongs to this algorithm.
 fn driver(alg: &str, name: &str) -> Result<Option<&'static str>, Error> {
-    // Linux's template gives it another form.
+    // Linux's template expects the core algorithm under another name.
     let core = match alg {
         "rfc4309(ccm(aes))" => "ccm(aes)",
         "rfc7539esp(chacha20,poly1305)" => "rfc7539(chacha20,poly1305)",

@@ -4,7 +4,7 @@ use kiln_linux::selftest;
 use kiln_question::table::{align, paragraph, plain, text};
 use kiln_tree::tcrypt;
 
-/// What did not pass and why, then the counts.
+/// The drivers that did not pass, with reasons, then the counts.
 pub(super) fn selftest(rows: &[selftest::Row]) -> String {
     let mut table = plain();
     for row in rows {
@@ -30,7 +30,7 @@ pub(super) fn selftest(rows: &[selftest::Row]) -> String {
     )
 }
 
-/// A row a line.
+/// One line per row.
 pub(super) fn tcrypt(rows: &[tcrypt::Row]) -> String {
     let mut table = plain();
     table.add_row(["driver", "op", "key", "bytes", "update", "MB/s"]);

@@ -52,19 +52,19 @@ pub(super) struct VirtioArgs {
     /// Which of Debian's kernels that is
     #[arg(long, value_name = "VERSION", default_value = "6.12", requires = "qemu", value_parser = qemu_args::version)]
     debian: String,
-    /// By hardware virtualisation rather than QEMU's translator
+    /// Use hardware virtualisation instead of QEMU's translator
     #[arg(long, requires = "qemu")]
     kvm: bool,
     /// Threads in the guest
     #[arg(long, value_name = "LIST", default_value = "1,8", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: Vec<u32>,
-    /// Of each measurement
+    /// Seconds per measurement
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
     /// Bytes of a message: a multiple of 16, at most 65536
     #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = len)]
     len: u32,
-    /// Kill the boot after so many seconds
+    /// Kill the boot after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 170.0, value_parser = seconds)]
     limit: f64,
 }

@@ -3,7 +3,7 @@
 use kiln_linux::virtio::Row;
 use kiln_question::table::{align, figure, paragraph, plain, text};
 
-/// Self-tests, then traffic.
+/// Self-tests first, then traffic.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return String::new();

@@ -1,4 +1,4 @@
-//! What is here: tiers, implementations, CPU features, libraries, compilers, limits.
+//! Lists what is available on this machine: tiers, implementations, CPU features, libraries, compilers, limits.
 //!
 //! | file | contents |
 //! |---|---|

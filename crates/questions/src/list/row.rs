@@ -1,4 +1,5 @@
-//! What is here: tiers, implementations, CPU features, peers, compilers, and what the hardware could do at most.
+//! Rows about what is available: tiers, implementations, CPU features, libraries, compilers, and the limits of the
+//! hardware.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -106,7 +107,8 @@ impl Row {
     }
 }
 
-/// Everything, the implementations measured (some 30 ms) and the limits (0.2 s). A TSC tick is so many core cycles.
+/// All rows, including measured implementations (about 30 ms) and limits (0.2 s). `cycles_per_tick` is the number of
+/// core cycles per TSC tick.
 pub(super) fn run(seed: u64, cycles_per_tick: f64, stop: &AtomicBool) -> Vec<Row> {
     let mut rows = Vec::new();
     rows.extend(tiers());
@@ -127,8 +129,8 @@ pub fn tiers() -> Vec<Row> {
         .collect()
 }
 
-/// Every implementation, in order of priority. Chosen of an algorithm is the fastest, if they were measured, and the
-/// last usable one if not.
+/// Every implementation, in order of priority. For each algorithm, the fastest one is chosen if they were measured,
+/// otherwise the usable one with the highest priority.
 pub fn impls() -> Vec<Row> {
     let mut rows = Vec::new();
     for alg in Algorithm::all() {
@@ -167,7 +169,7 @@ pub fn impls() -> Vec<Row> {
     rows
 }
 
-/// The same with what was measured.
+/// Adds the measured values to the rows.
 fn measured(rows: Vec<Row>, cycles_per_tick: f64) -> Vec<Row> {
     let known: BTreeMap<&str, Impl> = Impl::all().into_iter().map(|i| (i.driver(), i)).collect();
     let add = |row: Row| {
@@ -187,7 +189,7 @@ fn measured(rows: Vec<Row>, cycles_per_tick: f64) -> Vec<Row> {
     rows.into_iter().map(add).collect()
 }
 
-/// CPU features that ciphers are written for.
+/// CPU features that ciphers can use.
 pub(super) fn features() -> Vec<Row> {
     macro_rules! features {
         ($($name:tt)*) => { [$(($name, is_x86_feature_detected!($name))),*] };
@@ -221,7 +223,7 @@ pub(super) fn peers() -> Vec<Row> {
         .collect()
 }
 
-/// C compilers on PATH: cc, gcc, clang, and these with a version behind.
+/// C compilers on PATH: cc, gcc, clang, and these names with a version suffix.
 pub(super) fn compilers() -> Vec<Row> {
     let mut found = compilers_on_path();
     found.retain(|(family, _), _| family != "zig");
@@ -247,7 +249,7 @@ pub(super) fn compilers() -> Vec<Row> {
     rows
 }
 
-/// The limits as rows.
+/// Converts the limits to rows.
 pub(super) fn limits(limits: &Limits) -> Vec<Row> {
     limits
         .all

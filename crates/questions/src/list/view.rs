@@ -4,7 +4,7 @@ use kiln_question::table::{align, figure, paragraph, plain, text};
 
 use super::row::Row;
 
-/// Everything, a paragraph for each kind.
+/// The whole list, with a paragraph for each kind.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let of = |kind: &'static str| rows.iter().filter(move |r| r.kind == kind);
     let mut out = String::new();
@@ -26,7 +26,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     out
 }
 
-/// A line for each algorithm.
+/// One line per algorithm.
 fn impls<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     let rows: Vec<&Row> = rows.collect();
     let mut algs: Vec<&str> = Vec::new();
@@ -55,7 +55,7 @@ fn impls<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
                     Some(false) => "!",
                     _ => "",
                 };
-                // Messages that are encrypted side by side.
+                // Number of messages that are encrypted in parallel.
                 let lanes = row.lanes.map_or(String::new(), |n| format!("(x{n})"));
                 let cycles = row.cycles_per_byte;
                 let cycles = cycles.map_or(String::new(), |c| format!("={}", figure(c)));
@@ -67,7 +67,7 @@ fn impls<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     algs.iter().map(line).collect()
 }
 
-/// What all names begin with, up to a dash.
+/// The common prefix of all names, up to a dash.
 fn common<'a>(names: &[&'a str]) -> &'a str {
     let Some((first, rest)) = names.split_first() else {
         return "";

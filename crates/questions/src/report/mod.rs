@@ -91,7 +91,7 @@ impl Question for ReportArgs {
     }
 }
 
-/// Where the page goes.
+/// The path of the page.
 fn place(out: Option<&Path>) -> Result<PathBuf, Error> {
     let path = match out {
         None => PathBuf::from(page::NAME),

@@ -1,4 +1,4 @@
-//! The page that a survey leaves.
+//! Writes the page of a survey.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -8,22 +8,22 @@ use kiln_question::{replace, Error, Session};
 use kiln_report::{Options, Side};
 use serde_json::Value;
 
-/// What it is called where nobody says.
+/// Default file name.
 pub const NAME: &str = "kiln-report.html";
-/// And in the directory of records.
+/// File name in the directory of records.
 pub(super) const NAME_OUT: &str = "report.html";
-/// By this a page of Kiln's is known, near its beginning.
+/// Text near the beginning of a file that identifies a page of Kiln.
 const MARK: &str = "name=\"generator\" content=\"kiln";
 const NEAR: u64 = 4096;
 
-/// Where it goes.
+/// The path of the page.
 pub struct Page(PathBuf);
 
 impl Page {
-    /// Looks where it may go, before anything is measured for it.
+    /// Checks that the page can be written, before anything is measured for it.
     ///
     /// # Errors
-    /// There is a file that Kiln did not make.
+    /// The path is a file that Kiln did not write.
     pub fn place(named: Option<&Path>, session: &Session) -> Result<Page, Error> {
         let path = match (named, &session.global.out) {
             (Some(path), _) => path.to_owned(),
@@ -39,10 +39,10 @@ impl Page {
         }
     }
 
-    /// Writes it; the line that says so.
+    /// Writes the page and returns a line that says so.
     ///
     /// # Errors
-    /// Nobody may write there, or there is nothing to show.
+    /// The path cannot be written, or there is nothing to show.
     pub fn write(&self, bundle: &Value) -> Result<String, Error> {
         let fault = |e: kiln_report::Error| Error::input(e.to_string());
         let side = Side::parse("this machine", &bundle.to_string()).map_err(fault)?;
@@ -56,11 +56,11 @@ impl Page {
     }
 }
 
-/// Whether there is something that is not to be written over.
+/// Whether the path is a file that must not be overwritten.
 pub fn foreign(path: &Path) -> bool {
     let mut text = Vec::new();
     match File::open(path) {
-        // What is no file, such as a pipe, keeps nothing.
+        // Only regular files have content to keep, unlike pipes.
         Ok(file) if fs::metadata(path).is_ok_and(|m| m.is_file()) => {
             let _ = file.take(NEAR).read_to_end(&mut text);
             !text.is_empty() && !String::from_utf8_lossy(&text).contains(MARK)

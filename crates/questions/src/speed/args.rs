@@ -120,7 +120,7 @@ pub struct SpeedArgs {
     /// Limit of the measuring time in seconds; less gives wider intervals [default: depends on the number of rows]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// One of the turns of 'kiln compare', for so many milliseconds
+    /// One of the turns of 'kiln compare', with its length in milliseconds
     #[arg(long, hide = true, value_name = "MS")]
     turn_ms: Option<u64>,
     /// Print one line per row instead of the table
@@ -131,7 +131,7 @@ pub struct SpeedArgs {
 }
 
 impl SpeedArgs {
-    /// For people. What a tree has are many ways to each algorithm, by name.
+    /// The tables for people. A tree has many implementations of each algorithm, which are listed by name.
     fn tables(&self, rows: &[Row], tty: bool) -> String {
         let named = !self.algs.is_empty() || !self.impls.is_empty() || self.tree.is_some();
         if self.kunit {
@@ -196,7 +196,7 @@ impl SpeedArgs {
             ..Plan::new(session.seed)
         };
         match self.tree {
-            // What a tree has is known when it runs.
+            // A tree's implementations are only known when it runs.
             Some(_) => Ok(plan),
             None => plan.checked(),
         }
@@ -249,7 +249,7 @@ impl Question for SpeedArgs {
     }
 }
 
-/// The parent's part: builds the tree as each configuration says, has a child measure it, prints.
+/// Runs in the parent: builds the tree in each configuration, lets a child measure it, and prints the results.
 fn ask_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let mut title = String::new();
@@ -263,7 +263,7 @@ fn ask_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Err
             Ok(measured) => measured,
             Err(exit) => return Ok(exit),
         };
-        // Kiln's own and the libraries' are the same beside each.
+        // Rows of Kiln and of the libraries are the same in each child, so keep only the first set.
         let first = sum.rows.is_empty();
         let more = measured.rows.into_iter();
         sum.rows
@@ -287,7 +287,7 @@ fn ask_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Err
     Ok(exit)
 }
 
-/// The child's part: all are measured beside each other, where the tree is.
+/// Runs in the child: measures all candidates in the process that hosts the tree.
 fn in_child(plan: Plan, order: &Order, session: &Session) -> Result<Exit, Error> {
     session.settle().answer::<SpeedArgs, _>(
         |_, progress| {

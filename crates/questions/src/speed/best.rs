@@ -1,4 +1,4 @@
-//! Kiln's best against the best of all others, row by row and altogether.
+//! Kiln's best compared with the best of all others, for each row and overall.
 
 use kiln_kernel::Tier;
 use kiln_measure::verdict::FLOOR;
@@ -11,18 +11,15 @@ use super::row::Row;
 use crate::peer::release;
 use crate::timing::{Candidate, Level, KILN};
 
-/// Ratios of cycles and of time with the verdict that both support.
+/// Ratios of cycles and of time with their common verdict.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Compared {
-    /// Of cycles.
     pub cycles: Ratio,
-    /// Of time.
     pub time: Ratio,
-    /// Of both.
     pub verdict: Verdict,
 }
 
-/// Compares two series of one bench; nothing with too few common rounds.
+/// Compares two series of one bench; `None` with too few common rounds.
 pub(super) fn compare(a: &Series, b: &Series) -> Option<Compared> {
     let (cycles, time) = (ratio(a, b)?, ratio(&a.in_ns(), &b.in_ns())?);
     let verdict = verdict_by_both(&cycles, &time, FLOOR);
@@ -33,14 +30,14 @@ pub(super) fn compare(a: &Series, b: &Series) -> Option<Compared> {
     })
 }
 
-/// The comparisons of one length, each with the index of the row it belongs to.
+/// The comparisons at one length, each with the index of its row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Best {
-    /// With the libraries.
+    /// The comparison with the libraries.
     pub peer: Option<(usize, BestPeer)>,
-    /// With a kernel tree.
+    /// The comparison with a kernel tree.
     pub tree: Option<(usize, BestTree)>,
-    /// With a library's several messages at a time.
+    /// The comparison with a library that processes several messages at a time.
     pub many: Option<(usize, ManyRival)>,
 }
 
@@ -52,14 +49,14 @@ fn is_own(c: &Candidate) -> bool {
     c.provider == KILN
 }
 
-/// A function that does one whole message.
+/// Whether the candidate is a function that processes one whole message.
 fn is_function(c: &Candidate) -> bool {
     c.level == Level::Primitive && !c.together && c.digest.is_none()
 }
 
 /// Compares like with like: a call of Kiln's crypto API with a call of a library, a function of Kiln's with a function
-/// of a tree, several messages with several. Fastest is whatever usually takes the least time: a least figure
-/// may be one lucky round. A block function, which leaves a digest unfinished, is not compared.
+/// of a tree, and several messages with several. The fastest is the one with the shortest usual time, because a
+/// minimum may be due to one lucky round. A block function, which leaves a digest unfinished, is not compared.
 pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     let fastest = |wanted: &dyn Fn(&Candidate) -> bool| {
         let all = timed.iter().enumerate().filter(|(_, (c, _))| wanted(c));
@@ -139,28 +136,28 @@ pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     }
 }
 
-/// Messages with fewer bytes are short: what surrounds a cipher takes as long as the cipher does.
+/// Messages with fewer bytes are short: the code around the cipher takes as long as the cipher itself.
 pub(super) const SHORT: usize = 256;
 
-/// How often Kiln's is faster, equal and slower, and by how much.
+/// How often Kiln is faster, equal and slower, and by how much.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Count {
-    /// Rows in which Kiln's is faster.
+    /// Number of rows in which Kiln is faster.
     pub faster: usize,
-    /// Those in which no difference was shown, and those in which cycles and time disagree.
+    /// Number of rows in which no difference was shown, or cycles and time disagree.
     pub equal: usize,
-    /// The latter alone.
+    /// The number of these in which cycles and time disagree.
     pub disagree: usize,
-    /// Rows in which Kiln's is slower.
+    /// Number of rows in which Kiln is slower.
     pub slower: usize,
-    /// Geometric mean of how many times as fast Kiln's is, by time, with short messages.
+    /// Geometric mean of Kiln's speedup by time, for short messages.
     pub short: Option<f64>,
-    /// The same with all others.
+    /// The same for all other messages.
     pub long: Option<f64>,
 }
 
 impl Count {
-    /// From length, ratio of times and verdict of each row; nothing without rows.
+    /// Makes a count from the length, time ratio and verdict of each row; `None` without rows.
     fn new(rows: &[(usize, f64, Verdict)]) -> Option<Count> {
         let number = |wanted| rows.iter().filter(|(.., v)| *v == wanted).count();
         let disagree = number(Verdict::Disagree);
@@ -178,7 +175,7 @@ impl Count {
         })
     }
 
-    /// `faster in 56, equal in 6, slower in 0 of 62`, and what disagrees.
+    /// `faster in 56, equal in 6, slower in 0 of 62`, and the number that disagree.
     pub(super) fn sentence(&self) -> String {
         let all = self.faster + self.equal + self.slower;
         let disagree = match self.disagree {
@@ -191,7 +188,7 @@ impl Count {
         )
     }
 
-    /// The geometric means in words, each behind a semicolon.
+    /// The geometric means in words, each preceded by a semicolon.
     fn means(&self) -> String {
         let with = [
             (self.short, format!("below {SHORT} B")),
@@ -208,7 +205,7 @@ impl Count {
     }
 }
 
-/// Geometric mean of how many times as fast something is that takes these parts of another's time.
+/// Geometric mean of the speedups that belong to these ratios of times.
 fn mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
     let logs: Vec<f64> = ratios.map(|ratio| -ratio.ln()).collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
@@ -224,23 +221,23 @@ pub(super) fn pace(times: f64) -> String {
     }
 }
 
-/// Several messages at a time: where a library has that.
+/// Libraries that process several messages at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Many {
-    /// The libraries.
+    /// Names of the libraries.
     pub who: Vec<String>,
-    /// Rows in which the library is faster.
+    /// Number of rows in which the library is faster.
     pub ahead: usize,
-    /// Rows in which Kiln is.
+    /// Number of rows in which Kiln is faster.
     pub behind: usize,
-    /// Rows compared.
+    /// Number of rows compared.
     pub rows: usize,
-    /// How many times as fast the library is where it is furthest ahead.
+    /// The library's largest speedup.
     pub most: f64,
 }
 
 impl Many {
-    /// As a note has it.
+    /// The text of a note.
     pub(super) fn sentence(&self) -> String {
         let most = match self.ahead {
             0 => String::new(),
@@ -256,22 +253,22 @@ impl Many {
     }
 }
 
-/// How Kiln's best does against the best of the others, over rows that were compared.
+/// How Kiln's best compares with the best of the others, over all compared rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Summary {
-    /// Trees, and Kiln's functions against theirs.
+    /// The trees, and the comparison of Kiln's functions with theirs.
     pub tree: Option<(Vec<String>, Count)>,
-    /// Libraries, and a call of Kiln's crypto API against one of the fastest.
+    /// The libraries, and the comparison of a call of Kiln's crypto API with a call of the fastest.
     pub peer: Option<(Vec<String>, Count)>,
-    /// Geometric mean over the rows in which Kiln's is 512-bit code: how many times as fast its 256-bit code is as the
-    /// fastest library, from [`SHORT`] on.
+    /// Geometric mean over rows in which Kiln uses 512-bit code: the speedup of its 256-bit code over the fastest
+    /// library, for lengths from [`SHORT`] on.
     pub ymm: Option<f64>,
-    /// Libraries that work on several messages at a time.
+    /// Libraries that process several messages at a time.
     pub many: Option<Many>,
 }
 
 impl Summary {
-    /// Of these rows.
+    /// Summarizes these rows.
     pub(super) fn new(rows: &[Row]) -> Summary {
         let who = |wanted: &dyn Fn(&Row) -> bool| {
             let mut all: Vec<String> = Vec::new();
@@ -313,7 +310,7 @@ impl Summary {
         }
     }
 
-    /// As notes have it, the kernel's own first.
+    /// The sentences for notes, the one about kernel trees first.
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut all = Vec::new();
         if let Some((who, count)) = &self.tree {
@@ -341,7 +338,7 @@ impl Summary {
     }
 }
 
-/// The rows in which Kiln's is slower than a tree's or a library's, the slowest first, a line each.
+/// The rows in which Kiln is slower than a tree or a library, one line each, the slowest first.
 pub(super) fn slower(rows: &[Row]) -> Vec<String> {
     let mut all: Vec<(f64, String)> = Vec::new();
     for row in rows {
@@ -515,7 +512,7 @@ mod tests {
             "several messages at a time: ipsec-mb 1.3.0 (release series of 2022) ahead in 1 of 3 rows, up to 12.0 times as \
              fast; Kiln in 1"
         );
-        // A library that is nowhere ahead is not said to be.
+        // A library that is never ahead is not reported as being ahead.
         let none = Summary::new(&[many(0.5, Verdict::Faster)]).sentences();
         assert!(
             none[0].contains("ahead in 0 of 1 rows; Kiln in 1"),

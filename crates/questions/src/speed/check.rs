@@ -1,4 +1,4 @@
-//! Every function that a tree's library exports, checked and not timed: for `kiln test --tree`.
+//! Checks every function that a tree's library exports, without timing it; for `kiln test --tree`.
 
 use kiln_question::lens::Lens;
 use kiln_question::Error;
@@ -10,14 +10,14 @@ use super::run::works;
 use super::set::Table;
 use crate::timing::{check, Layout, Level, Op, Own, Source, Tree};
 
-/// Around the ends of blocks, and of what functions take at a time.
+/// Lengths around the ends of blocks and of the chunks that functions process.
 const LENS: [usize; 33] = [
     0, 1, 4, 7, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 111, 112, 127, 128, 129, 255, 256, 257,
     511, 512, 513, 1023, 1024, 1025, 2048, 4095, 4096, 4097, 8192,
 ];
 
-/// The child's part: checks all functions at all lengths they take, with keys of every size, and reports each to the
-/// parent.
+/// Runs in the child: checks all functions at all lengths that they accept, with keys of every size, and reports each
+/// to the parent.
 pub(crate) fn check_library(order: &Order) -> Result<(), Error> {
     let mut tree = Tree::boot(order, &[])?;
     let mut all: Vec<Checked> = Vec::new();

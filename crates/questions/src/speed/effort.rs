@@ -1,21 +1,21 @@
-//! How long each figure may take.
+//! How long each result may take to measure.
 
 use std::time::{Duration, Instant};
 
 use kiln_measure::Plan;
 
-/// More lengths than this are a sweep: little time for each.
+/// With more lengths than this, it is a sweep, with little time for each.
 pub(super) const SWEEP: usize = 64;
-/// More figures than this are the whole table: less time for each, so that it takes minutes and not many.
+/// With more results than this, each gets less time, so that the whole table takes only minutes.
 const WHOLE: usize = 500;
-/// What `--quick` leaves for measuring of its 20 s.
+/// The part of the 20 s of `--quick` that is available for measuring.
 const QUICK: Duration = Duration::from_secs(17);
-/// The share of a time that samples may take.
+/// The share of the time that samples may take.
 const SAMPLING: f64 = 0.75;
-/// What a sample costs beside itself: the six chains around it, in microseconds.
+/// Overhead of a sample in microseconds: the six chains around it.
 const CHAINS_US: f64 = 60.0;
 
-/// The plan for each length, of `figures` in all.
+/// The plan for each length, if there are `figures` results in all.
 pub(super) fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan {
     let plan = match (lens > SWEEP, quick) {
         (false, false) if figures > WHOLE => Plan {
@@ -43,8 +43,8 @@ pub(super) fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan 
     }
 }
 
-/// The plan of `figures` that are all to be there within `budget`, checking the answers and finding how long samples are
-/// to be included.
+/// The plan for measuring `figures` results within `budget`, including the time to check answers and to choose sample
+/// lengths.
 pub(super) fn within(figures: usize, budget: Duration, seed: u64) -> Plan {
     let us = SAMPLING * budget.as_secs_f64() * 1e6;
     Plan {
@@ -53,13 +53,14 @@ pub(super) fn within(figures: usize, budget: Duration, seed: u64) -> Plan {
     }
 }
 
-/// The plan of one turn of many, for all figures in at most about `budget`.
+/// The plan for one of many turns, for all results within about `budget`.
 pub(super) fn turn(figures: usize, budget: Duration, seed: u64) -> Plan {
     let us = budget.as_secs_f64() * 1e6;
     shrunk(Plan::quick(seed), us / figures.max(1) as f64)
 }
 
-/// At most `us` microseconds a figure: shorter samples first, then fewer rounds, but six for an interval of a ratio.
+/// Limits a plan to `us` microseconds per result: shortens samples first, then reduces rounds to no fewer than six,
+/// which the interval of a ratio needs.
 fn shrunk(mut plan: Plan, us: f64) -> Plan {
     while cost_us(&plan) > us && plan.samples > 1 {
         plan.samples /= 2;
@@ -73,7 +74,7 @@ fn shrunk(mut plan: Plan, us: f64) -> Plan {
     plan
 }
 
-/// Microseconds one figure takes.
+/// Microseconds that one result takes.
 fn cost_us(plan: &Plan) -> f64 {
     f64::from(plan.rounds * plan.samples) * (plan.sample_us * 17.0 / 16.0 + CHAINS_US)
 }

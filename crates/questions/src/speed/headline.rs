@@ -1,4 +1,4 @@
-//! How fast the ciphers are, in plain language.
+//! Headlines about the speed of the ciphers.
 
 use kiln_question::survey::words::{figure, has, number, word};
 use kiln_question::survey::{Against, Estimate, Row, Runs, Topic};
@@ -14,10 +14,10 @@ pub(super) static TOPIC: Topic = Topic {
     source: None,
 };
 
-/// A common sector size, for which throughput is quoted.
+/// A common sector size in bytes, for which throughput is quoted.
 const USUAL: f64 = 4096.0;
 
-/// The usual length, or the longest below it that there was time for.
+/// The usual length, or the longest measured one below it.
 fn usual_length(rows: &[&Value]) -> Option<f64> {
     let lens = rows.iter().filter_map(|r| number(r, "len"));
     lens.filter(|len| *len <= USUAL).reduce(f64::max)
@@ -37,7 +37,7 @@ fn fastest<'a>(rows: &[&'a Value]) -> Option<&'a Value> {
     with.min_by(|a, b| a.0.total_cmp(&b.0)).map(|f| f.1)
 }
 
-/// Throughput of one core, and how much of that time the AES unit needs.
+/// Headline about the throughput of one core, and the part of the time that the AES unit needs.
 pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     let first = fastest(runs.first())?;
     let (imp, len) = (word(first, "impl"), number(first, "len")?);
@@ -69,14 +69,14 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &mb, "mb_per_s", text))
 }
 
-/// The fields of a comparison that `speed` made.
+/// The field names of a comparison made by `speed`.
 struct Fields {
-    /// Whose the other is.
+    /// The provider of the other side.
     provider: &'static str,
-    /// Time and cycles of Kiln's over those of the other.
+    /// Ratios of time and of cycles, Kiln divided by the other.
     time: &'static str,
     cycles: &'static str,
-    /// The verdict inside one process.
+    /// The verdict of a single process.
     verdict: &'static str,
 }
 
@@ -92,7 +92,7 @@ const TREE: Fields = Fields {
     cycles: "best_tree_ratio",
     verdict: "best_tree_verdict",
 };
-/// In the library's row.
+/// The fields in the library's row.
 const MANY: Fields = Fields {
     provider: "provider",
     time: "kiln_time_ratio",
@@ -100,7 +100,7 @@ const MANY: Fields = Fields {
     verdict: "kiln_verdict",
 };
 
-/// How Kiln's does against the other.
+/// How Kiln compares with the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Faster,
@@ -109,19 +109,19 @@ enum Outcome {
     Slower,
 }
 
-/// One algorithm, operation, key and length, compared in each process.
+/// One algorithm, operation, key size and length, compared in each process.
 struct Cell<'a> {
     alg: &'a str,
     len: f64,
     time: Estimate,
     cycles: Estimate,
-    /// What the first process said by itself.
+    /// The verdict of the first process.
     alone: &'a str,
 }
 
 impl Cell<'_> {
-    /// Faster and slower are what all of both intervals say. With too few processes for an interval, the verdict is that of
-    /// the first.
+    /// Faster or slower only if both intervals lie entirely on that side. With too few processes for an interval, the
+    /// verdict of the first process.
     fn outcome(&self) -> Outcome {
         let (time, cycles) = (&self.time, &self.cycles);
         match (time.against(1.0), cycles.against(1.0)) {
@@ -139,7 +139,7 @@ impl Cell<'_> {
     }
 }
 
-/// All that were compared by these fields.
+/// All comparisons with these fields.
 fn cells<'a>(runs: &Runs<'a>, fields: &Fields) -> Vec<Cell<'a>> {
     let key = |r: &'a Value| {
         (
@@ -175,7 +175,7 @@ fn cells<'a>(runs: &Runs<'a>, fields: &Fields) -> Vec<Cell<'a>> {
     found
 }
 
-/// The others that were the fastest anywhere, with their years.
+/// The others that were fastest in any row, with their release years.
 fn names<'a>(rows: impl Iterator<Item = &'a Value>, fields: &Fields) -> String {
     let mut all: Vec<String> = Vec::new();
     for row in rows.filter(|r| number(r, fields.time).is_some()) {
@@ -204,7 +204,7 @@ fn count(cells: &[Cell]) -> String {
     )
 }
 
-/// `is 1.41 times (1.38 to 1.44) as fast` or `takes 1.25 times (1.20 to 1.30) as long`, of how many times as fast it is.
+/// A speedup in words: `is 1.41 times (1.38 to 1.44) as fast` or `takes 1.25 times (1.20 to 1.30) as long`.
 fn pace(times: &Estimate) -> String {
     match times.value >= 1.0 {
         _ if times.against(1.0) == Against::Equal => format!(
@@ -228,13 +228,13 @@ fn pace(times: &Estimate) -> String {
     }
 }
 
-/// As a sentence begins.
+/// Text with a capital letter, for the beginning of a sentence.
 fn capitalized(text: &str) -> String {
     let first = text.chars().next().map_or(0, char::len_utf8);
     text[..first].to_uppercase() + &text[first..]
 }
 
-/// Kiln's `what` against the other's at one length.
+/// Kiln's `what` compared with the other at one length, in words.
 fn versus(what: &str, cell: &Cell, other: &str) -> String {
     let times = cell.time.inverse();
     let once = match cell.time.low {
@@ -259,20 +259,20 @@ fn versus(what: &str, cell: &Cell, other: &str) -> String {
     }
 }
 
-/// The cell at the usual length.
+/// The comparison at the usual length.
 fn usual<'a, 'b>(runs: &Runs<'a>, cells: &'b [Cell<'a>]) -> Option<&'b Cell<'a>> {
     let len = usual_length(runs.first())?;
     cells.iter().find(|c| c.len == len)
 }
 
-/// The row of the first process that a comparison is in, at the usual length.
+/// The row of the first process with a comparison at the usual length.
 fn compared_row<'a>(rows: &[&'a Value], fields: &Fields) -> Option<&'a Value> {
     let len = usual_length(rows);
     let compared = |r: &&Value| number(r, fields.time).is_some() && number(r, "len") == len;
     rows.iter().copied().find(compared)
 }
 
-/// The kernel's own functions, at the usual length and at all lengths.
+/// Headline about the kernel's own functions, at the usual length and at all lengths.
 pub(super) fn against_tree(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &TREE);
     let cell = usual(runs, &cells)?;
@@ -287,7 +287,7 @@ pub(super) fn against_tree(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text))
 }
 
-/// The fastest library at the usual length, call against call.
+/// Headline about the fastest library at the usual length, comparing calls.
 pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &PEER);
     let cell = usual(runs, &cells)?;
@@ -312,7 +312,7 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text))
 }
 
-/// Geometric mean of how many times as fast Kiln's is, over lengths that are wanted, in each process.
+/// Geometric mean of Kiln's speedups over the lengths selected by `wanted`, in each process.
 fn mean(runs: &Runs, wanted: impl Fn(f64) -> bool) -> Option<Estimate> {
     runs.estimate(|rows| {
         let compared = rows
@@ -325,7 +325,7 @@ fn mean(runs: &Runs, wanted: impl Fn(f64) -> bool) -> Option<Estimate> {
     })
 }
 
-/// All ciphers and lengths against the fastest library of each.
+/// Headline about all ciphers and lengths, compared with the fastest library for each.
 pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &PEER);
     let mut algs: Vec<&str> = cells.iter().map(|c| c.alg).collect();
@@ -351,7 +351,7 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &long, "times", text))
 }
 
-/// Several messages at a time, where a library has that.
+/// Headline about several messages at a time, if a library supports that.
 pub(super) fn several_messages(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &MANY);
     let ahead: Vec<&Cell> = cells
@@ -361,7 +361,7 @@ pub(super) fn several_messages(runs: &Runs) -> Option<Row> {
     let most = ahead
         .iter()
         .max_by(|a, b| a.time.value.total_cmp(&b.time.value));
-    // How far ahead is said of a combination in which it is ahead beyond the noise of that combination.
+    // The largest lead is reported only for a combination whose lead exceeds its own noise.
     let most = most.map_or(String::new(), |cell| {
         format!(
             ", up to {} times{} as fast ({}, {} bytes)",
@@ -407,7 +407,7 @@ mod tests {
                "best_peer_time_ratio": time, "best_peer_verdict": "same", "best_peer_ymm_time_ratio": 0.9 * time})
     }
 
-    /// Five processes, each with these rows, ratios and times moved a little.
+    /// Five processes, each with these rows, whose ratios and times vary a little.
     fn five(part: &'static Part, rows: &[Value]) -> Vec<Answer> {
         let moved = |by: f64| {
             let mut rows = rows.to_vec();
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(
             told.len(),
             1,
-            "without a library none is compared: {told:?}"
+            "without a library there is no comparison: {told:?}"
         );
         assert!(
             told[0].starts_with("AES-256-XTS encrypts 5.12 GB/s (5.0"),
@@ -451,10 +451,10 @@ mod tests {
             told[0].ends_with("on one core (fast, messages of 1024 bytes); its AES rounds occupy the AES unit for 50 % of the time"),
             "{}", told[0]
         );
-        // Half as fast reads half as fast.
+        // Half the speed is reported as half the speed.
         let told = sentence(&SPEED, &[function("fast", 1024, 400.0)]);
         assert!(told[0].contains("2.56 GB/s"), "{}", told[0]);
-        // One process has no interval.
+        // A single process gives no interval.
         let once = sentences(&TOPIC, &[answer(&SPEED, json!([rows[1]]))]);
         assert!(
             once[0].starts_with("AES-256-XTS encrypts 5.12 GB/s on one core"),
@@ -495,7 +495,7 @@ mod tests {
             told.contains("0.90 times the cycles, 1.10 times the time"),
             "{told}"
         );
-        // Fewer cycles and an uncertain time prove nothing.
+        // Fewer cycles with an uncertain time prove nothing.
         let told = versus_library(0.99, 1.0);
         assert!(told.starts_with("No difference"), "{told}");
     }
@@ -610,7 +610,7 @@ mod tests {
                 && told[0].ends_with("as fast (cbc(aes), 4096 bytes)"),
             "{told:?}"
         );
-        // All equal, or all slower: nothing is said to be ahead.
+        // If all are equal or slower, none is reported as ahead.
         for time in [1.0, 0.5] {
             let told = sentence(&MORE, &[many("cbc(aes)", time), many("sha256", time)]);
             assert!(

@@ -1,37 +1,37 @@
-//! `kiln speed --kunit`: the figures of the tree's own KUnit benchmarks beside those of its library functions.
+//! `kiln speed --kunit`: results of the tree's own KUnit benchmarks next to those of its library functions.
 
 use std::time::Instant;
 
 use super::row::Row;
 use crate::timing::{Candidate, Messages};
 
-/// How often each benchmark runs while a row of a long message is measured; the highest mean is taken.
+/// Number of runs of each benchmark while a row with a long message is measured; the highest mean is used.
 const TIMES: u64 = 10;
 /// The same for a short message.
 const TIMES_SHORT: u64 = 2;
-/// From so many bytes on the cost of the call itself matters little, and the figures are compared.
+/// From this length on, the cost of the call itself matters little, and the results are compared.
 const LONG: usize = 4096;
-/// How far the figures may be apart to agree.
+/// Maximum relative difference between results that agree.
 const AGREE: f64 = 0.02;
-/// Bytes that a benchmark of a suite takes the mean over; each call counts for `CALL` bytes more than it has.
+/// Bytes over which a suite's benchmark averages; each call counts as its length plus `CALL` bytes.
 const WINDOW: usize = 10_000_000;
 const CALL: usize = 128;
 
-/// Throughput in 10^6 bytes per second, by the benchmark and by the same calls, timed as it times them.
+/// Throughput in 10^6 bytes per second: by the benchmark, and by the same calls timed in the same way.
 pub(super) struct Means {
     pub kunit: f64,
     pub same_calls: f64,
 }
 
-/// One function's part.
+/// The benchmark of one function.
 struct Turn<'c> {
     candidate: &'c Candidate<'c>,
     messages: Messages,
     best: Option<Means>,
 }
 
-/// The benchmarks that run between the samples of one length, each beside the same calls: so both see the same clock of the
-/// CPU, and the same disturbances.
+/// Benchmarks that run between the samples of one length, each next to the same calls, so that both see the same CPU
+/// clock and the same disturbances.
 pub(super) struct Turns<'c> {
     turns: Vec<Turn<'c>>,
     len: usize,
@@ -57,14 +57,14 @@ impl<'c> Turns<'c> {
         });
     }
 
-    /// After `n` of `of` samples.
+    /// Called after `n` of `of` samples.
     pub(super) fn take(&mut self, n: u64, of: u64) {
         if n * self.times < self.done * of || self.done == self.times {
             return;
         }
         self.done += 1;
         for turn in &mut self.turns {
-            // A benchmark that fails has no figure, which the row shows.
+            // A failed benchmark has no result, which the row shows.
             if let Some(means) = turn.take(self.len) {
                 turn.best = Some(match &turn.best {
                     None => means,
@@ -89,7 +89,7 @@ impl Turn<'_> {
         let (_, kunit) = figures.into_iter().find(|f| f.0 == len)?;
         let calls = (WINDOW / (len + CALL)) as u64;
         let mut run = || (self.candidate.run)(&mut self.messages, calls).ok();
-        // The benchmark, too, warms up first.
+        // The benchmark also warms up first.
         run()?;
         let start = Instant::now();
         run()?;
@@ -101,12 +101,12 @@ impl Turn<'_> {
     }
 }
 
-/// How far apart a row's two means are.
+/// Relative difference between a row's two means.
 fn difference(row: &Row) -> Option<f64> {
     Some(row.kunit_mb_per_s? / row.mean_mb_per_s? - 1.0)
 }
 
-/// How many agree, and those that do not.
+/// A note on how many rows agree, and which do not.
 pub(super) fn note(rows: &[Row]) -> Option<String> {
     let long = rows.iter().filter(|r| r.len >= LONG);
     let compared: Vec<(&Row, f64)> = long.filter_map(|r| Some((r, difference(r)?))).collect();
@@ -126,10 +126,10 @@ pub(super) fn note(rows: &[Row]) -> Option<String> {
     if !apart.is_empty() {
         note += &format!("; not {}", apart.join(", "));
     }
-    Some(note + "; a row's own figure is its best sample and thus above both")
+    Some(note + "; a row's own result is its best sample and therefore above both")
 }
 
-/// A line for each row with a figure of KUnit's, for people; nothing without.
+/// One line for each row with a result of KUnit, for people; empty if there are none.
 pub(super) fn lines(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {

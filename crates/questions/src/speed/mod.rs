@@ -1,9 +1,9 @@
-//! How many cycles an algorithm takes, by implementation, operation, key size and length.
+//! Measures how many cycles an algorithm takes, by implementation, operation, key size and length.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
-//! | `plan.rs` | what is asked for, and whether it is valid |
+//! | `plan.rs` | the request, and its validation |
 //! | `set.rs` | the candidates of one table, and their messages |
 //! | `effort.rs` | how long each is timed |
 //! | `run.rs`, `again.rs` | the run; the largest steps of a sweep, measured again |
@@ -14,7 +14,7 @@
 //! | `check.rs` | a tree's library functions checked and not timed, for `kiln test --tree` |
 //! | `kunit.rs` | the benchmarks of the tree's KUnit suites (`--kunit`) |
 //! | `tcrypt.rs` | the tree's own benchmark (`--tcrypt`) |
-//! | `via/` | ciphers by way of a virtio-crypto device (`--via`) |
+//! | `via/` | ciphers through a virtio-crypto device (`--via`) |
 //! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |
 
 mod again;

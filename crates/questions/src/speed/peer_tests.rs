@@ -1,4 +1,4 @@
-//! The peers of this machine, and such as nobody should have.
+//! Tests with the libraries of this machine, and with deliberately wrong ones.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -24,8 +24,8 @@ fn words() {
     assert!(fault(&["none", "openssl"]).contains("stands alone"));
 }
 
-/// Every peer here gives Kiln's answers, for every algorithm it has, in both directions, at lengths that end in all
-/// kinds of ways.
+/// Every library gives Kiln's answers for every algorithm that it has, in both directions, at lengths with all kinds
+/// of last blocks.
 #[test]
 fn peers_agree_with_kiln() {
     let plan = Plan {
@@ -45,7 +45,7 @@ fn peers_agree_with_kiln() {
         let of = outcome.rows.iter().filter(|r| family(&r.provider) == name);
         let algs: BTreeSet<&str> = of.map(|r| &*r.alg).collect();
         match load(name) {
-            // Graviola has what TLS needs.
+            // Graviola only has the algorithms that TLS needs.
             Ok(_) if name == "graviola" => assert!(algs.len() >= 6, "{name}: {algs:?}"),
             Ok(_) => assert!(algs.len() >= 10, "{name}: {algs:?}"),
             Err(why) => println!("SKIPPED {name}: {why}"),
@@ -54,7 +54,7 @@ fn peers_agree_with_kiln() {
     }
 }
 
-/// All key sizes that a peer has.
+/// Tests all key sizes that a library supports.
 #[test]
 fn peers_agree_with_all_keys() {
     let plan = Plan {

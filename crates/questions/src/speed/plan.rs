@@ -1,4 +1,4 @@
-//! What is asked of `speed`.
+//! The request to `speed`.
 
 use std::time::Duration;
 
@@ -9,43 +9,42 @@ use kiln_record::family;
 use crate::peer::{self, Wanted};
 use crate::timing::{Choice, Layout, Level, Op, Own, Source, Spec, KILN};
 
-/// What to measure. Empty lists mean the usual.
+/// What to measure. Empty lists stand for the defaults.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Algorithms, by the kernel's names; all.
+    /// Algorithms by the kernel's names; by default, all.
     pub algs: Vec<String>,
-    /// Driver names and symbols; all that can run here.
+    /// Driver names and symbols; by default, all that can run here.
     pub impls: Vec<String>,
-    /// Operations; the first that an algorithm has, or all if no algorithm is named.
+    /// Operations; by default, the first that an algorithm has, or all if no algorithm is named.
     pub ops: Vec<Op>,
-    /// Lengths.
     pub lens: Lens,
-    /// Bits of the key; 256, or the largest an algorithm has.
+    /// Key sizes in bits; by default 256, or the largest that an algorithm has.
     pub key_bits: Vec<u32>,
-    /// Level; of Kiln's own the functions, of a tree both.
+    /// Level; by default, primitive for Kiln's own, and all levels for a tree.
     pub level: Option<Level>,
-    /// Where requests' buffers lie.
+    /// How requests' buffers are laid out in memory.
     pub layout: Layout,
-    /// Dependent calls: each IV is the last call's result.
+    /// Whether calls depend on each other: each IV is the previous call's result.
     pub latency: bool,
-    /// Other libraries.
     pub peers: Wanted,
-    /// An implementation or a provider that all rows are compared with.
+    /// An implementation or a provider with which all rows are compared.
     pub baseline: Option<String>,
-    /// Keys, data and order of samples.
+    /// Determines keys, data and the order of samples.
     pub seed: u64,
-    /// Done in about 20 s.
+    /// Whether to finish in about 20 s.
     pub quick: bool,
-    /// Measuring is over by then, with wider intervals.
+    /// Measuring ends after this time, with wider intervals.
     pub within: Option<Duration>,
-    /// One of many turns, for at most about so long; Kiln's own and limits are not measured.
+    /// Set for one of many turns, with its approximate maximum duration; Kiln's own implementations and limits are not
+    /// measured.
     pub turn: Option<Duration>,
-    /// Whether Kiln's own are candidates.
+    /// Whether Kiln's own implementations are candidates.
     pub own: bool,
 }
 
 impl Plan {
-    /// The usual table.
+    /// The default plan.
     pub fn new(seed: u64) -> Plan {
         Plan {
             algs: Vec::new(),
@@ -66,13 +65,13 @@ impl Plan {
         }
     }
 
-    /// Looks whether all that is asked for can be had of Kiln's own.
+    /// Checks that Kiln's own implementations can fulfil the request.
     pub fn checked(self) -> Result<Plan, Error> {
         let own = self.own_source();
         self.checked_with(&[&own]).map(|(plan, _)| plan)
     }
 
-    /// What is wanted of Kiln's own. Requests have to be asked for.
+    /// The source of Kiln's own implementations for this plan. Requests are included only if asked for.
     pub(super) fn own_source(&self) -> Own {
         match self.level {
             Some(Level::Api) => Own::Requests(self.layout),
@@ -80,7 +79,7 @@ impl Plan {
         }
     }
 
-    /// Which candidates are wanted.
+    /// The selection of candidates.
     pub(super) fn choice(&self) -> Choice<'_> {
         Choice {
             impls: &self.impls,
@@ -89,7 +88,7 @@ impl Plan {
         }
     }
 
-    /// Looks whether all that is asked for can be had of these, and what algorithms that makes.
+    /// Checks that these sources can fulfil the request, and determines the algorithms.
     pub(super) fn checked_with(
         mut self,
         sources: &[&dyn Source],
@@ -113,7 +112,7 @@ impl Plan {
         Ok((self, specs))
     }
 
-    /// Only who has a crypto API takes requests, and only requests are laid out.
+    /// Requests need a crypto API, and only requests have a layout.
     fn check_level(&mut self) -> Result<(), Error> {
         if self.level == Some(Level::Library) {
             self.check_peers("library", "other libraries are not a kernel's")?;
@@ -129,7 +128,7 @@ impl Plan {
         self.check_peers("api", "libraries have functions only")
     }
 
-    /// At a level that other libraries do not have, none of them is measured.
+    /// At a level that other libraries do not support, none of them is measured.
     fn check_peers(&mut self, level: &str, why: &str) -> Result<(), Error> {
         if let (Wanted::Named(_), _) | (_, Some(_)) = (&self.peers, self.baseline_peer()) {
             return Err(Error::input(format!(
@@ -140,11 +139,11 @@ impl Plan {
         Ok(())
     }
 
-    /// The algorithms asked for, or all; those of earlier sources first.
+    /// The requested algorithms, or all; those of earlier sources first.
     fn specs(&self, sources: &[&dyn Source]) -> Result<Vec<Spec>, Error> {
         let mut all: Vec<Spec> = Vec::new();
         for spec in sources.iter().flat_map(|s| s.algorithms()) {
-            // Poly1305 has two shapes: with a key, and in a kernel with the key before each message.
+            // Poly1305 has two forms: with a key, and in a kernel with the key before each message.
             let same = |s: &&mut Spec| s.name == spec.name && s.prefix == spec.prefix;
             match all.iter_mut().find(same) {
                 Some(first) => first.more.extend(spec.more),
@@ -163,7 +162,7 @@ impl Plan {
             }
             return Ok(asked);
         }
-        // Without names: the algorithms of the implementations named.
+        // If no algorithm is named: the algorithms of the named implementations.
         let named = |spec: &Spec| {
             let of = |s: &&dyn Source| s.names(&spec.name);
             let mut names = sources.iter().flat_map(of);
@@ -200,7 +199,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Some of the algorithms named must have calls that can depend on each other.
+    /// Checks that at least one of the named algorithms supports dependent calls.
     fn check_latency(&self, specs: &[Spec]) -> Result<(), Error> {
         let chains = |spec: &Spec| spec.shape(Op::Encrypt, usize::MAX).chains();
         if !self.latency || self.algs.is_empty() || specs.iter().any(chains) {
@@ -213,7 +212,7 @@ impl Plan {
         )))
     }
 
-    /// Each algorithm named has one of the operations; without names, any algorithm.
+    /// Checks that each named algorithm has one of the operations; if none is named, that any algorithm has.
     fn check_ops(&self, specs: &[Spec]) -> Result<(), Error> {
         let lacks = |spec: &&Spec| self.ops.iter().all(|op| !spec.kind.ops().contains(op));
         let lacking = match (self.ops.is_empty(), self.algs.is_empty()) {
@@ -232,12 +231,12 @@ impl Plan {
         )))
     }
 
-    /// Whether everything there is is measured: no algorithm or implementation was named.
+    /// Whether everything is measured, because no algorithm or implementation was named.
     pub fn whole(&self) -> bool {
         self.algs.is_empty() && self.impls.is_empty()
     }
 
-    /// The operations to be measured of an algorithm.
+    /// The operations to measure for an algorithm.
     pub(super) fn ops_of(&self, spec: &Spec) -> Vec<Op> {
         let has = spec.kind.ops();
         match self.ops.is_empty() {
@@ -252,7 +251,7 @@ impl Plan {
         }
     }
 
-    /// The key sizes to be measured of an algorithm.
+    /// The key sizes to measure for an algorithm.
     pub(super) fn keys_of(&self, spec: &Spec) -> Vec<u32> {
         if self.key_bits.is_empty() || spec.key_bits == [0] {
             return vec![spec.usual_key()];
@@ -261,8 +260,8 @@ impl Plan {
         self.key_bits.iter().copied().filter(has).collect()
     }
 
-    /// What Kiln has of the algorithms named is told beforehand; of all others, those that do not take a length are
-    /// left out.
+    /// Checks the lengths in advance for Kiln's own named algorithms. Implementations of others are left out where
+    /// they do not accept a length.
     fn check_lens(&self) -> Result<(), Error> {
         let lens = &self.lens.0;
         let (Some(&first), Some(&last)) = (lens.first(), lens.last()) else {
@@ -291,13 +290,13 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether nobody asked for other lengths.
+    /// Whether the default lengths are used.
     fn usual_lens(&self) -> bool {
         self.lens == Lens::default()
     }
 
-    /// The lengths to be measured of an algorithm. Of the usual ones, those that are no whole blocks are made such, as
-    /// tcrypt does, and there are more where a function takes few lengths.
+    /// The lengths to measure for an algorithm. Default lengths that are not whole blocks are rounded to blocks, as
+    /// tcrypt does; more lengths are added if a function accepts only few.
     pub(super) fn lens_of(&self, spec: &Spec) -> Vec<usize> {
         let fit = |len: usize| match self.usual_lens() {
             true => len.next_multiple_of(spec.takes.multiple.max(1)),
@@ -363,7 +362,7 @@ impl Plan {
         Err(unknown("baseline", &name, &known))
     }
 
-    /// A baseline is measured even if it was not asked for.
+    /// Adds a baseline to the candidates even if it was not requested.
     fn take_part(&mut self, name: String) -> Result<(), Error> {
         if !self.impls.is_empty() && !self.impls.contains(&name) {
             self.impls.push(name.clone());
@@ -372,13 +371,13 @@ impl Plan {
         Ok(())
     }
 
-    /// The peer that is the baseline: it must be there.
+    /// The library that is the baseline, which must be installed.
     pub(super) fn baseline_peer(&self) -> Option<&'static str> {
         let name = family(self.baseline.as_deref()?);
         peer::NAMES.into_iter().find(|p| *p == name)
     }
 
-    /// Whether a row of this candidate is what others are compared with.
+    /// Whether this candidate's row is the baseline.
     pub(super) fn is_baseline(&self, imp: &str, provider: &str) -> bool {
         let Some(name) = self.baseline.as_deref() else {
             return false;
@@ -390,7 +389,7 @@ impl Plan {
     }
 }
 
-/// Refuses a name that nobody has, or that cannot run here.
+/// Rejects a name that no source has, or that cannot run here.
 fn check_impl(name: &str, specs: &[Spec], sources: &[&dyn Source]) -> Result<(), Error> {
     let mut known: Vec<String> = Vec::new();
     for spec in specs {
@@ -406,7 +405,7 @@ fn check_impl(name: &str, specs: &[Spec], sources: &[&dyn Source]) -> Result<(),
     Err(unknown("implementation", name, &known))
 }
 
-/// Keeps the first of each.
+/// Removes duplicates, keeping the first of each.
 fn dedup<T: PartialEq + Clone>(list: &mut Vec<T>) {
     let mut once: Vec<T> = Vec::new();
     for item in list.iter() {
@@ -508,7 +507,7 @@ mod tests {
         assert!(!plan.is_baseline("EVP_aes_256_xts", "openssl-3.0.17"));
     }
 
-    /// A source with a hash and a cipher, beside Kiln's own.
+    /// A source with a hash and a cipher, in addition to Kiln's own.
     struct Foreign;
 
     impl Source for Foreign {
@@ -557,7 +556,7 @@ mod tests {
         let own = Algorithm::all().len();
         assert_eq!((names.len(), names[own]), (own + 1, "cbc(des)"));
         let of = |name: &str| specs.iter().find(|s| s.name == name).unwrap();
-        // Kiln's own description of what both have.
+        // If both have an algorithm, Kiln's description is used.
         assert_eq!(of("xts(aes)").key_bits, [128, 192, 256]);
         assert_eq!(plan.ops_of(of("sha256")), [Op::Digest]);
         assert_eq!(plan.keys_of(of("sha256")), [0]);

@@ -1,10 +1,10 @@
-//! The fields of a row that compare it with the best of others.
+//! Fields of a row that compare it with the best of others.
 
 use kiln_measure::Verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// In the row of Kiln's fastest API call: against the fastest library's, from interleaved pairs.
+/// In the row of Kiln's fastest API call: the comparison with the fastest library's, from interleaved pairs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BestPeer {
     /// In the row of Kiln's fastest API call: name of the fastest library function. The fields `best_peer_*` compare
@@ -47,7 +47,8 @@ pub struct BestPeer {
     pub best_peer_ymm_time_ratio_high: Option<f64>,
 }
 
-/// In the row of Kiln's fastest function: against the fastest function of a kernel tree, from interleaved pairs.
+/// In the row of Kiln's fastest function: the comparison with the fastest function of a kernel tree, from interleaved
+/// pairs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BestTree {
     /// In the row of Kiln's fastest function: symbol of the kernel tree's fastest function. The fields `best_tree_*`
@@ -73,8 +74,8 @@ pub struct BestTree {
     pub best_tree_verdict: Verdict,
 }
 
-/// In the row of a library's fastest way to work on several messages at a time: Kiln's fastest against it. That is a
-/// function for several messages, too, where Kiln has one for the algorithm, else one for a single message.
+/// In the row of a library's fastest function for several messages at a time: the comparison with Kiln's fastest. That
+/// is also a function for several messages if Kiln has one for the algorithm, otherwise one for a single message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManyRival {
     /// In the row of the fastest library function that processes several messages at once: Kiln's fastest function

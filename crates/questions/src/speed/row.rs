@@ -198,7 +198,7 @@ pub struct Row {
     pub many: Option<ManyRival>,
 }
 
-/// A row's comparison with the baseline's row: cycles of this over cycles of that, from interleaved pairs.
+/// A row's comparison with the baseline's row, from interleaved pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Against {
     /// With a baseline: cycles of this row divided by cycles of the baseline, the median over rounds measured in
@@ -226,26 +226,26 @@ pub struct Against {
     pub verdict: Option<Verdict>,
 }
 
-/// More rounds than this are not recorded.
+/// Maximum number of rounds that are recorded.
 const ROUNDS: usize = 64;
 
-/// A figure with four significant digits.
+/// A number rounded to four significant digits.
 fn four_digits(x: f64) -> f64 {
     format!("{x:.3e}").parse().unwrap_or(x)
 }
 
-/// JSON has no way to write what is not a number but null.
+/// JSON represents NaN as null.
 fn null_is_nan<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(d)?.unwrap_or(f64::NAN))
 }
 
-/// May be null, but not absent: by this a row with a comparison is known.
+/// The field may be null but not absent, since its presence marks a row with a comparison.
 fn there<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {
     Option::deserialize(d)
 }
 
 impl Row {
-    /// Takes over the figures of a series, if it has any.
+    /// Sets the results from a series, if it has any.
     pub fn set(&mut self, series: &Series) {
         let ns = series.in_ns();
         let Some((cycles, time)) = series.estimate().zip(ns.estimate()) else {
@@ -264,17 +264,17 @@ impl Row {
         self.rounds_ns = rounds(&ns).collect();
     }
 
-    /// Whether it has a figure.
+    /// Whether the row has a result.
     pub fn measured(&self) -> bool {
         self.cycles_per_op.is_finite()
     }
 
-    /// Half the interval's width in per cent of the figure.
+    /// Half the interval's width, in per cent of the result.
     pub(super) fn plus_minus_pct(&self) -> f64 {
         50.0 * (self.ci_high - self.ci_low) / self.cycles_per_op
     }
 
-    /// Whether both are of one candidate doing one thing, at whatever length.
+    /// Whether both rows belong to the same candidate and operation, at any length.
     pub(super) fn same_curve(&self, other: &Row) -> bool {
         self.imp == other.imp
             && self.alg == other.alg
@@ -301,7 +301,7 @@ pub(crate) fn example(imp: &str, len: usize, cycles: f64) -> Row {
     row
 }
 
-/// Nine rounds, the fifth best 1 % above the best, at 4 GHz; the last was stopped.
+/// Nine rounds at 4 GHz, whose fifth best is 1 % above the best; the last round was stopped.
 #[cfg(test)]
 pub(crate) fn steady(cycles: f64) -> Series {
     use kiln_measure::Round;
@@ -348,7 +348,7 @@ mod tests {
         row.set(&many);
         assert_eq!((row.rounds.len(), row.rounds_ns.len()), (ROUNDS, ROUNDS));
         assert_eq!(row.rounds[3], None);
-        // Nothing measured, nothing said.
+        // A series without results leaves the row unchanged.
         let before = row.clone();
         row.set(&Series::default());
         assert_eq!(row, before);

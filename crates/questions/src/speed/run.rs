@@ -1,4 +1,4 @@
-//! The run: tables of candidates, one for each algorithm, operation and key size.
+//! Measures tables of candidates, one for each algorithm, operation and key size.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,12 +21,12 @@ use crate::timing::{
     bench, Candidate, Entry, Layout, Level, Op, Own, Reference, Source, Spec, Work,
 };
 
-/// Measures Kiln's own and its peers.
+/// Measures Kiln's own implementations and other libraries.
 pub fn run(plan: Plan, stop: &AtomicBool, progress: Report<'_>) -> Result<Outcome<Row>, Error> {
     run_with(plan, &[], stop, progress)
 }
 
-/// Measures Kiln's own, its peers and those of other sources.
+/// Measures Kiln's own implementations, other libraries and further sources.
 pub(crate) fn run_with(
     plan: Plan,
     others: &[&dyn Source],
@@ -43,7 +43,7 @@ pub(crate) fn run_with(
     let mut outcome = Outcome::default();
     let peers = Peers::load(&plan.peers, plan.baseline_peer(), &mut outcome.notes)?;
     sources.insert(usize::from(plan.own), &peers);
-    // What a library's call is compared with.
+    // The API calls with which a library's calls are compared.
     let calls = Own::Calls;
     let functions = plan.own && plan.level.is_none() && plan.turn.is_none();
     if functions && !plan.latency && peers.count() > 0 && plan.lens.0.len() <= effort::SWEEP {
@@ -82,7 +82,7 @@ pub(crate) fn run_with(
     Ok(run.finish())
 }
 
-/// The tables asked for of an algorithm.
+/// The requested tables of an algorithm.
 pub(super) fn works(plan: &Plan, spec: &Spec) -> Vec<Work> {
     let mut works = Vec::new();
     for op in plan.ops_of(spec) {
@@ -101,7 +101,7 @@ pub(super) fn works(plan: &Plan, spec: &Spec) -> Vec<Work> {
     works
 }
 
-/// About how many candidates a table will have.
+/// Estimated number of candidates in a table.
 fn candidates(plan: &Plan, sources: &[&dyn Source], work: &Work) -> usize {
     let choice = plan.choice();
     let names = sources.iter().flat_map(|s| s.names(&work.spec.name));
@@ -115,7 +115,7 @@ pub(super) struct Run<'a> {
     pub stop: &'a AtomicBool,
     pub progress: Report<'a>,
     pub outcome: Outcome<Row>,
-    /// The limits that rows are held against.
+    /// The limits with which rows are compared.
     limits: Limits,
     pub left_out: usize,
     pub done: usize,
@@ -133,7 +133,7 @@ impl Run<'_> {
             .is_some_and(|end| Instant::now() >= end)
     }
 
-    /// All lengths of one table.
+    /// Measures all lengths of one table.
     fn table(&mut self, work: Work, sources: &[&dyn Source]) -> Result<(), Error> {
         let lens = self.plan.lens_of(&work.spec);
         if self.stopped() || self.late() {
@@ -160,7 +160,7 @@ impl Run<'_> {
         let title = table.work.spec.title(table.work.key_bits);
         if !table.judged() {
             self.outcome.notes.push(format!(
-                "{title}: nobody knows the right answers: no figures"
+                "{title}: the right answers are unknown: no results"
             ));
             self.done += lens.len();
             return Ok(());
@@ -204,7 +204,7 @@ impl Run<'_> {
         }
     }
 
-    /// One length: all candidates that take it, interleaved.
+    /// Measures one length: all candidates that accept it, interleaved.
     fn group(&mut self, table: &Table, len: usize) -> Result<(), Error> {
         let all: Vec<usize> = (0..table.candidates.len()).collect();
         let what = table.work.what(len);
@@ -212,7 +212,7 @@ impl Run<'_> {
             Ok(sets) => sets,
             Err(why) => {
                 self.outcome.failed = true;
-                let note = format!("no right answers for {what}: {why}: no figures");
+                let note = format!("no right answers for {what}: {why}: no results");
                 self.outcome.notes.push(note);
                 return Ok(());
             }
@@ -267,7 +267,7 @@ impl Run<'_> {
                 Ok(_) if row.measured() => self.outcome.rows.push(row),
                 Ok(_) if !self.stopped() && !self.late() => {
                     self.outcome.notes.push(format!(
-                        "no figure for {}, {what}: every sample was disturbed",
+                        "no result for {}, {what}: every sample was disturbed",
                         candidate.name
                     ));
                     self.outcome.rows.push(row);
@@ -275,7 +275,7 @@ impl Run<'_> {
                 Ok(_) => {}
                 Err(why) => {
                     self.wrong(&what, candidate, why);
-                    // Of a peer there is nothing to be said but that.
+                    // A wrong library has a note but no row.
                     if !is_peer(candidate) {
                         self.outcome.rows.push(row);
                     }
@@ -331,7 +331,7 @@ impl Run<'_> {
         row
     }
 
-    /// Cycles of the AES rounds alone with this tier's vectors, and the serial chain of dependent calls.
+    /// Cycles of the AES rounds alone with this tier's vectors, and those of the serial chain of dependent calls.
     fn limit(&self, work: &Work, len: usize, candidate: &Candidate) -> (Option<f64>, Option<f64>) {
         let limits = &self.limits;
         let tier = candidate.tier.as_ref();
@@ -360,7 +360,7 @@ impl Run<'_> {
     pub(super) fn wrong(&mut self, what: &str, candidate: &Candidate, why: &str) {
         let Candidate { name, provider, .. } = candidate;
         let family = candidate.family();
-        // A peer that nobody asked for by name has no part in this command's success.
+        // A library that was not requested by name does not affect the command's success.
         let named = self.plan.peers.names(family) || self.plan.baseline_peer() == Some(family);
         self.outcome.failed |= !is_peer(candidate) || named;
         self.outcome.notes.push(format!(
@@ -372,7 +372,7 @@ impl Run<'_> {
         let mut outcome = self.outcome;
         outcome.interrupted = self.stop.load(Ordering::Relaxed);
         let notes = &mut outcome.notes;
-        // Encryption and decryption may have the same to say.
+        // Encryption and decryption may give the same note.
         let mut said = HashSet::new();
         notes.retain(|note| said.insert(note.clone()));
         notes.extend(best::Summary::new(&outcome.rows).sentences());
@@ -422,7 +422,7 @@ impl Run<'_> {
     }
 }
 
-/// The comparison, in the row it belongs to.
+/// The comparison, if it belongs to this row.
 fn here<T: Clone>(best: &Option<(usize, T)>, row: usize) -> Option<T> {
     let found = best.as_ref().filter(|(of, _)| *of == row);
     found.map(|(_, comparison)| comparison.clone())

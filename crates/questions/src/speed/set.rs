@@ -10,20 +10,20 @@ use crate::timing::{
     Candidate, Judge, Kind, Layout, Level, Messages, Op, Reference, Shape, Source, Work, KILN,
 };
 
-/// Everything that is compared with each other, at whatever length.
+/// All candidates that are compared with each other, at any length.
 pub(super) struct Table<'s> {
     pub work: Work,
     pub candidates: Vec<Candidate<'s>>,
-    /// Each knows the answers; candidates must agree with all.
+    /// Sources of right answers; candidates must agree with all of them.
     judges: Vec<Rc<Judge<'s>>>,
-    /// Makes the ciphertexts that an AEAD is to open.
+    /// Makes the ciphertexts for an AEAD to open.
     sealer: Option<Judge<'s>>,
     seed: u64,
     chained: bool,
     layout: Layout,
 }
 
-/// Messages of one shape, with the answers, for some of the candidates.
+/// Messages of one shape with their right answers, for some of the candidates.
 pub(super) struct Set<'s> {
     pub messages: Messages,
     pub references: Vec<Reference<'s>>,
@@ -32,7 +32,7 @@ pub(super) struct Set<'s> {
 }
 
 impl<'s> Table<'s> {
-    /// Asks all sources.
+    /// Collects the candidates and judges of all sources.
     pub(super) fn new(
         plan: &Plan,
         work: Work,
@@ -44,7 +44,7 @@ impl<'s> Table<'s> {
         let mut judges = Vec::new();
         let mut sealer = None;
         for (i, source) in sources.iter().enumerate() {
-            // In turns only others are compared; Kiln, which is first, still knows the answers.
+            // In turns only other sources are compared; Kiln, which is first, still provides the right answers.
             if i > 0 || plan.turn.is_none() {
                 candidates.extend(source.candidates(&work, choice, notes)?);
             }
@@ -53,7 +53,7 @@ impl<'s> Table<'s> {
                 sealer = source.judge(&work.with_op(Op::Encrypt))?;
             }
         }
-        // Without a library nothing is there to compare a call of Kiln's crypto API with.
+        // Without a library, there is nothing to compare a call of Kiln's crypto API with.
         let is_library = |c: &Candidate| c.provider != KILN && c.family() != "linux";
         if plan.level.is_none() && !candidates.iter().any(is_library) {
             candidates.retain(|c| c.provider != KILN || c.level == Level::Primitive);
@@ -69,12 +69,12 @@ impl<'s> Table<'s> {
         })
     }
 
-    /// Whether somebody knows the answers.
+    /// Whether there is a source of right answers.
     pub(super) fn judged(&self) -> bool {
         !self.judges.is_empty() || self.candidates.iter().all(|c| c.judge.is_some())
     }
 
-    /// Messages for those of `which` that take this length, in sets of one shape and one judge.
+    /// Messages for those of `which` that accept this length, in sets with the same shape and judge.
     pub(super) fn sets(&self, len: usize, which: &[usize]) -> Result<Vec<Set<'s>>, String> {
         let mut sets: Vec<Set> = Vec::new();
         for &i in which {
@@ -110,11 +110,11 @@ impl<'s> Table<'s> {
         Ok(sets)
     }
 
-    /// Makes random IVs and associated data such as the algorithm takes.
+    /// Adapts random IVs and associated data to what the algorithm accepts.
     fn fit(&self, messages: &mut Messages) {
         let alg = &self.work.spec.name;
         fit(alg, messages);
-        // chacha20poly1305_encrypt() of a tree's library takes the last 8 bytes of the IV only.
+        // chacha20poly1305_encrypt() of a tree's library only uses the last 8 bytes of the IV.
         let library = self.candidates.iter().any(|c| c.level == Level::Library);
         if library && alg.starts_with("rfc7539(") {
             messages.ivs_mut().for_each(|iv| iv[..4].fill(0));
@@ -159,11 +159,11 @@ fn same(a: &Option<Rc<Judge>>, b: &Option<Rc<Judge>>) -> bool {
     }
 }
 
-/// Makes random IVs and associated data such as the algorithm takes.
+/// Adapts random IVs and associated data to what the algorithm accepts.
 fn fit(alg: &str, messages: &mut Messages) {
     let alg = alg.trim_start_matches("__");
     if alg.starts_with("ccm(") {
-        // SP 800-38C: the first byte says how long the length is; the counter behind the nonce starts at 0.
+        // SP 800-38C: the first byte gives the size of the length field; the counter after the nonce starts at 0.
         for iv in messages.ivs_mut() {
             iv[0] = 3;
             iv[12..].fill(0);
@@ -173,7 +173,7 @@ fn fit(alg: &str, messages: &mut Messages) {
         .iter()
         .any(|name| alg.starts_with(name))
     {
-        // ESP: the IV is the end of the associated data, too.
+        // ESP: the end of the associated data repeats the IV.
         let prefix = messages.shape.prefix;
         for i in 0..messages.count() {
             let (iv, src) = messages.one_mut(i);
@@ -191,7 +191,7 @@ mod tests {
     use crate::timing::requests::candidate;
     use crate::timing::Spec;
 
-    /// Every driver's work in one operation, with a key of its own.
+    /// The work of every driver for one operation, with its own key.
     fn work(spec: &Spec, op: Op) -> Work {
         let key_bits = spec.usual_key();
         let mut key = vec![0; spec.key_bytes(key_bits)];
@@ -216,13 +216,13 @@ mod tests {
         }
     }
 
-    /// Calls of a candidate on a set's messages, against its judge.
+    /// Whether a candidate's calls on a set's messages agree with its judge.
     fn checked(set: &Set, candidate: &Candidate, judge: &Judge) -> bool {
         let count = set.messages.count() as u64;
         let mut right = set.messages.afresh();
         (judge.run)(&mut right, count).unwrap();
         let mut got = set.messages.afresh();
-        // Twice round, and somewhat on.
+        // Twice through all messages, and one call more.
         let ran = (candidate.run)(&mut got, 2 * count + 1);
         ran.is_ok_and(|()| got.compare(&right, count).is_ok())
     }
@@ -257,7 +257,7 @@ mod tests {
         assert!(drivers > 500, "{drivers}");
     }
 
-    /// The control: what another key makes is not taken for right.
+    /// Control: the result with another key does not count as right.
     #[test]
     fn a_driver_with_another_key_is_found() {
         for layout in [Layout::Plain, Layout::Tcrypt] {

@@ -1,15 +1,15 @@
-//! Steps: how much longer one length takes than its neighbour, where lengths are swept.
+//! Steps in a sweep: how much longer one length takes than its neighbour.
 
 use super::row::Row;
 
-/// A length and a neighbour of it that takes less.
+/// A length, and a neighbouring length that takes less time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Step {
     /// Index of the length's row.
     pub row: usize,
     /// Index of the neighbour's row.
     pub neighbour: usize,
-    /// Cycles of the one over cycles of the other, above 1.
+    /// Cycles of the length divided by cycles of the neighbour; above 1.
     pub ratio: f64,
 }
 

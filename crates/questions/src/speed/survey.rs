@@ -11,7 +11,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// AES-XTS beside libraries and the limit: the first figure.
+/// Measures AES-XTS, compared with libraries and the limit; gives the first headline.
 pub(super) static SPEED: Part = Part {
     name: "speed",
     what: "AES-XTS beside other libraries",
@@ -24,7 +24,7 @@ pub(super) static SPEED: Part = Part {
     ..Part::USUAL
 };
 
-/// Further ciphers.
+/// Measures further ciphers.
 pub(super) static MORE: Part = Part {
     name: "speed-more",
     what: "12 more ciphers",
@@ -47,7 +47,7 @@ pub(super) static MORE: Part = Part {
     ..Part::USUAL
 };
 
-/// AES-XTS of a kernel tree. Mostly the build of the tree by the first process.
+/// Measures AES-XTS of a kernel tree. Most of the time is the build of the tree in the first process.
 pub(super) static TREE: Part = Part {
     name: "speed-tree",
     what: "the kernel tree",
@@ -73,9 +73,10 @@ pub(super) static TREE: Part = Part {
     ..Part::USUAL
 };
 
-/// Lengths that all ciphers are measured at. More of them would not fit, and the longest is the one that is quoted.
+/// Lengths at which all ciphers are measured. There is no time for more of them, and the longest is the one that is
+/// quoted.
 const LENS: &str = "16,64,512,4096";
-/// Further ciphers, those first that most people use.
+/// Further ciphers, the most widely used first.
 const CIPHERS: [&str; 12] = [
     "gcm(aes)",
     "rfc7539(chacha20,poly1305)",
@@ -90,10 +91,10 @@ const CIPHERS: [&str; 12] = [
     "sm3",
     "polyval",
 ];
-/// One of them at these lengths, next to the libraries.
+/// Seconds for one of them at these lengths, together with the libraries.
 const CIPHER_S: f64 = 0.4;
 
-/// How many further ciphers there is time for.
+/// Number of further ciphers for which there is time.
 fn ciphers_within(seconds: f64) -> usize {
     (((seconds - Part::START_S) / CIPHER_S) as usize).clamp(1, CIPHERS.len())
 }
@@ -110,7 +111,7 @@ fn rows(answers: &[Answer]) -> Vec<Row> {
     let first = Runs::new(answers, &[&SPEED]);
     let both = Runs::new(answers, &[&SPEED, &MORE]);
     let more = !Runs::new(answers, &[&MORE]).is_empty();
-    // What a kernel developer compares with comes before libraries.
+    // The comparison that matters to kernel developers comes before libraries.
     let rows = [
         headline::throughput(&first),
         headline::against_tree(&Runs::new(answers, &[&TREE])),

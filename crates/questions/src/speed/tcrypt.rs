@@ -1,4 +1,4 @@
-//! `kiln speed --tcrypt`: the tree's own benchmark, its own lines.
+//! `kiln speed --tcrypt`: runs the tree's own benchmark and prints its output.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -7,7 +7,7 @@ use kiln_question::hosted::Hosted;
 use kiln_question::{Error, Exit, Outcome, Question, Session, TreeBuildArgs};
 use kiln_tree::tcrypt::{self, Request};
 
-/// Has the tree in this directory run a mode of its tcrypt.
+/// Runs a mode of tcrypt of the tree in this directory.
 pub(super) fn ask<Q: Question>(
     request: Request,
     dir: &Path,
@@ -34,7 +34,7 @@ pub(super) fn ask<Q: Question>(
         &mut |line| {
             lines += 1;
             if !json {
-                // Who no longer listens sees the exit status.
+                // If stdout is closed, the exit status is still returned.
                 let _ = writeln!(out, "{line}");
             }
         },
@@ -46,7 +46,7 @@ pub(super) fn ask<Q: Question>(
         )));
     }
     if let Some(status) = outcome.refused {
-        // It has told why on stderr.
+        // The child has already printed the reason on stderr.
         return Ok(Exit::Refused(status));
     }
     if lines == 0 {

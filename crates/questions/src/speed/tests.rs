@@ -1,4 +1,4 @@
-//! A source of another kind than Kiln's own, run from end to end.
+//! Runs `speed` from end to end with a different kind of source than Kiln's own.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::timing::{
     Candidate, Choice, Judge, Kind, Level, Messages, Op, Run, Source, Spec, Takes, Work, KILN,
 };
 
-/// A toy AEAD and a toy hash, each twice: right, and with one fault.
+/// A toy AEAD and a toy hash, each in a right version and in one with a fault.
 struct Toys;
 
-/// Ciphertext: XOR with the IV's first byte; tag: sums of associated data and plaintext, seven times over.
+/// Ciphertext: XOR with the IV's first byte; tag: sums of associated data and plaintext, repeated seven times.
 fn aead(op: Op, faulty: bool) -> Run<'static> {
     Box::new(move |m: &mut Messages, calls| {
         let (shape, count) = (m.shape, m.count() as u64);
@@ -154,7 +154,7 @@ fn try_outcome(change: impl FnOnce(&mut Plan)) -> Result<Outcome<Row>, Error> {
 fn aeads_and_hashes_are_timed_and_faulty_ones_have_no_figure() {
     let outcome = outcome(|plan| plan.algs = vec!["toy-aead".into(), "toy-hash".into()]);
     assert!(outcome.failed);
-    // 30 bytes is no multiple of 8.
+    // 30 bytes is not a multiple of 8.
     assert_eq!(outcome.rows.len(), 3 * 2 * 2, "{:?}", outcome.rows);
     for row in &outcome.rows {
         assert_eq!(row.measured(), row.imp.ends_with("good"), "{row:?}");
@@ -193,7 +193,7 @@ fn names_levels_and_latency_choose() {
     assert!(why.contains("--latency"), "{why}");
 }
 
-/// A series whose rounds take so many cycles, at so many nanoseconds per cycle.
+/// A series whose rounds take these cycles, at this number of nanoseconds per cycle.
 fn series(figures: [f64; 8], ns: f64) -> Series {
     let rounds = |unit: f64| {
         let round = |figure: &f64| Round {
@@ -238,7 +238,7 @@ fn like_is_compared_with_like() {
         (function("asm", "linux-6.12.1"), 50.0),
         (together(function("jobs", "ipsec-mb-1.3.0")), 4.0),
         (together(function("many", KILN)), 8.0),
-        // A hash's block function does less, a request to a tree is laid out beforehand.
+        // A hash's block function does less work, and a request to a tree is laid out in advance.
         (
             Candidate {
                 digest: Some(40),
@@ -281,15 +281,15 @@ fn like_is_compared_with_like() {
         (6, "many", 2.0)
     );
     assert_eq!(many.kiln_verdict, Verdict::Slower);
-    // Without a function for several messages, the one for one message is what Kiln has.
+    // Without a function for several messages, Kiln's function for a single message is used.
     timed.remove(7);
     let (_, many) = best::find_best(&timed).many.unwrap();
     assert_eq!((&*many.kiln_impl, many.kiln_time_ratio), ("own", 10.0));
-    // Without a call of the API a library is compared with nothing.
+    // Without an API call, libraries are not compared.
     timed.drain(1..3);
     let best = best::find_best(&timed);
     assert!(best.peer.is_none() && best.tree.is_some());
-    // Narrow code that is the fastest anyway has no second ratio.
+    // If code without 512-bit vectors is the fastest anyway, there is no second ratio.
     let two = [(&all[2].0, Some(&times[2])), (&all[3].0, Some(&times[3]))];
     assert_eq!(
         best::find_best(&two).peer.unwrap().1.best_peer_ymm_impl,
@@ -297,7 +297,8 @@ fn like_is_compared_with_like() {
     );
 }
 
-/// 512-bit code that takes fewer cycles and more time is not the faster one, neither of Kiln's nor against others.
+/// 512-bit code that takes fewer cycles but more time is not faster, neither among Kiln's own nor compared with
+/// others.
 #[test]
 fn time_decides_where_the_clock_is_lowered() {
     let all = [
@@ -314,14 +315,14 @@ fn time_decides_where_the_clock_is_lowered() {
     ];
     let (i, peer) = best::find_best(&timed).peer.unwrap();
     assert_eq!((i, peer.best_peer_verdict), (1, Verdict::Faster));
-    // Where there is wide code alone, its cycles and its time contradict each other.
+    // If there is only wide code, its cycles and its time contradict each other.
     let timed = [timed[0], timed[2]];
     let (_, peer) = best::find_best(&timed).peer.unwrap();
     assert_eq!(peer.best_peer_verdict, Verdict::Disagree);
     assert!(peer.best_peer_ratio < 1.0 && peer.best_peer_time_ratio > 1.0);
 }
 
-/// One lucky round makes nobody the fastest.
+/// A single lucky round does not make a candidate the fastest.
 #[test]
 fn the_best_is_what_usually_takes_least() {
     let lucky = series(

@@ -9,15 +9,16 @@ use super::effort::SWEEP;
 use super::row::Row;
 use crate::timing::{Level, KILN};
 
-/// Columns of implementations that fit beside length, limit and interval.
+/// Number of implementations that fit next to length, limit and interval.
 const COLUMNS: usize = 6;
 
-/// Columns of lengths beside an implementation's name, provider and level.
+/// Number of lengths that fit next to an implementation's name, provider and level.
 const LENGTHS: usize = 4;
-/// Characters of an implementation's name.
+/// Maximum width of an implementation's name in characters.
 const NAME: usize = 33;
 
-/// A table for each algorithm, operation, key size and mode: a row a length, a column an implementation.
+/// A table for each algorithm, operation, key size and mode, with one line per length and one column per
+/// implementation.
 pub(super) fn tables(rows: &[Row], tty: bool) -> String {
     let mut out = String::new();
     let mut rest: Vec<&Row> = rows.iter().collect();
@@ -39,9 +40,9 @@ pub(super) fn tables(rows: &[Row], tty: bool) -> String {
     out
 }
 
-/// What heads a column.
+/// The heading of a column.
 fn title(row: &Row) -> String {
-    // Two lines: names are long, figures short.
+    // On two lines, because names are long and numbers are short.
     if row.provider == KILN {
         let prefix = row.alg.replace(['(', ','], "-").replace(')', "") + "-";
         let name = row.imp.strip_prefix(&prefix).unwrap_or(&row.imp);
@@ -84,7 +85,7 @@ fn table(rows: &[&Row], tty: bool) -> String {
     if lens.len() > SWEEP {
         return out + &ends(rows, &columns, &lens);
     }
-    // A tree has many, with long names.
+    // A tree has many implementations with long names.
     let own = |r: &&&Row| r.provider == KILN;
     let calls = rows.iter().filter(own).all(|r| r.level == Level::Api);
     if calls && rows.iter().any(|r| r.level == Level::Api)
@@ -92,7 +93,7 @@ fn table(rows: &[&Row], tty: bool) -> String {
     {
         return out + &listed(rows, &columns, &lens, tty);
     }
-    // Kiln's beside each other, if not all fit.
+    // If not all fit, Kiln's are placed next to each other.
     if columns.len() > COLUMNS {
         columns.sort_by_key(|c| c.provider != KILN);
     }
@@ -112,7 +113,7 @@ fn table(rows: &[&Row], tty: bool) -> String {
     out
 }
 
-/// A line an implementation, a column a length: as many lengths beside each other as fit.
+/// One line per implementation and one column per length, with as many lengths side by side as fit.
 fn listed(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut out = String::new();
     for part in lens.chunks(LENGTHS) {
@@ -132,7 +133,7 @@ fn listed(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String 
     out
 }
 
-/// The ratio of a row to the baseline's, marked if it shows no difference.
+/// The ratio of a row to the baseline's, marked if there is no significant difference.
 fn against(row: &Row) -> String {
     let mark = match row.against.and_then(|a| a.verdict) {
         Some(Verdict::Same) => "=",
@@ -199,13 +200,13 @@ fn short(name: &str) -> String {
     format!("{head}…{tail}")
 }
 
-/// The row of this length on the curve of `column`.
+/// The row with this length that belongs to the candidate of `column`.
 fn at<'a>(rows: &[&'a Row], column: &Row, len: usize) -> Option<&'a Row> {
     let found = rows.iter().find(|r| r.len == len && r.same_curve(column));
     found.copied()
 }
 
-/// One part of a table, of at most [`COLUMNS`] implementations.
+/// A part of a table with at most [`COLUMNS`] implementations.
 fn part_of(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut table = plain();
     let mut header = vec!["bytes".to_string()];
@@ -258,7 +259,7 @@ fn ratios(rows: &[&Row], columns: &[&Row], lens: &[usize]) -> String {
     text(&table)
 }
 
-/// Of a sweep: the shortest and the longest; the notes tell of the steps between.
+/// The shortest and the longest length of a sweep; notes describe the steps between them.
 fn ends(rows: &[&Row], columns: &[&Row], lens: &[usize]) -> String {
     let (first, last) = (lens[0], lens[lens.len() - 1]);
     let mut table = plain();
@@ -284,7 +285,7 @@ fn ends(rows: &[&Row], columns: &[&Row], lens: &[usize]) -> String {
     )
 }
 
-/// One line a row, all that is in the record, blanks between.
+/// One line per row with all fields of the record, separated by blanks.
 pub(super) fn rows(rows: &[Row]) -> String {
     let mut table = plain();
     let compared = rows.iter().any(|r| r.against.is_some());
@@ -334,7 +335,7 @@ pub(super) fn rows(rows: &[Row]) -> String {
     text(&table)
 }
 
-/// With so many decimals; a dash for what could not be measured.
+/// A number with a fixed number of decimals; a dash if it could not be measured.
 fn fixed(x: f64, decimals: usize) -> String {
     match x.is_finite() {
         true => format!("{x:.decimals$}"),
@@ -433,7 +434,7 @@ pub(super) mod tests {
             heads("api") && heads("vaes-avx512") && heads("?0.900"),
             "{text}"
         );
-        // Requests alone are listed.
+        // A table that contains only requests lists implementations by line.
         assert!(tables(&[api("xts-aes-aesni", 16)], false).contains("implementation"));
     }
 

@@ -5,12 +5,13 @@ use kiln_question::table::figure;
 use super::row::Row;
 use crate::timing::{Level, KILN};
 
-/// Columns of lengths that fit beside a name in the table of all algorithms.
+/// Number of lengths that fit next to a name in the table of all algorithms.
 const MANY: usize = 8;
-/// Characters of a name there.
+/// Maximum width of a name in this table, in characters.
 const WHO: usize = 22;
 
-/// All algorithms: of each operation Kiln's chosen tier and each peer's best, a line each, a column a length.
+/// The table of all algorithms: for each operation, one line for Kiln's chosen tier and one for the best of each
+/// library, with one column per length.
 pub(super) fn compact(rows: &[Row], tty: bool) -> String {
     let mut out = String::new();
     let mut rest: Vec<&Row> = rows.iter().collect();
@@ -44,7 +45,7 @@ pub(super) fn compact(rows: &[Row], tty: bool) -> String {
     out
 }
 
-/// Kiln's line, then the others', fastest at the longest length first.
+/// Kiln's line, then those of the others, the fastest at the longest length first.
 fn lines(rows: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {
@@ -95,7 +96,7 @@ fn lines(rows: &[&Row], lens: &[usize], tty: bool) -> String {
     out
 }
 
-/// The tier of Kiln's fastest at the longest length.
+/// The tier of Kiln's fastest implementation at the longest length.
 fn fastest_tier(rows: &[&Row]) -> String {
     let longest = rows.iter().map(|r| r.len).max();
     let here = rows
@@ -143,7 +144,7 @@ mod tests {
         assert!(text.contains("\n  kiln api "), "{text}");
         assert!(text.contains("kiln vaes-avx512"), "{text}");
         assert!(text.contains("ipsec-mb-1.3.0 *"), "{text}");
-        // The best of five, at 16 B.
+        // The best of five implementations at 16 bytes.
         let kiln = text.lines().nth(2).unwrap();
         assert!(kiln.contains(" 1250 "), "{kiln}");
         assert!(compact(&rows, true).contains("\x1b[1m"));

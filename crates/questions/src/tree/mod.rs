@@ -1,4 +1,4 @@
-//! What a kernel tree holds.
+//! `kiln tree`: lists the algorithms of a kernel tree.
 //!
 //! | file | contents |
 //! |---|---|

@@ -3,7 +3,7 @@
 use kiln_question::table::{align, paragraph, plain, text};
 use kiln_tree::Row;
 
-/// Algorithms first, then the objects that there is something to say of, then the counts.
+/// Algorithms first, then the objects with remarks, then the counts.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut table = plain();
     for row in rows.iter().filter(|r| r.kind == "algorithm") {

@@ -1,4 +1,4 @@
-//! Other builds of `kernel/`, loaded beside the one that is linked in.
+//! Loads other builds of `kernel/` in addition to the one that is linked in.
 
 use std::ffi::c_void;
 use std::fs;
@@ -10,12 +10,12 @@ use kiln_kernel::cipher::Impl;
 use kiln_kernel::crypto::Api;
 use libloading::Library;
 
-/// The repository.
+/// The root of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Copies a directory with all that is under it.
+/// Copies a directory recursively.
 pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {

@@ -1,11 +1,11 @@
-//! Copies of the repository, in which tests add something.
+//! Copies of the repository to which tests add something.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Copies what git lists, new files included; `edit` gives the text of files that differ in the copy. What an earlier copy has already is left
-/// alone, for cargo's sake.
+/// Copies the files that git lists, including new ones; `edit` returns the text of files that differ in the copy.
+/// Files that an earlier copy already has stay untouched, so that cargo does not rebuild them.
 pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<String>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let listed = Command::new("git")
@@ -25,7 +25,7 @@ pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<St
         .split_terminator('\0')
     {
         let Ok(bytes) = fs::read(root.join(name)) else {
-            // Removed, which git learns with the next commit.
+            // A removed file that git still lists until the next commit.
             continue;
         };
         let text = std::str::from_utf8(&bytes).ok();
@@ -35,7 +35,7 @@ pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<St
     }
 }
 
-/// Writes a file if that changes it.
+/// Writes a file if its content changes.
 pub(crate) fn put(bytes: &[u8], to: &Path) {
     if fs::read(to).is_ok_and(|there| there == bytes) {
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* A cipher that protects nothing: each byte of a block plus that of the key. */
+/* An insecure toy cipher: adds the key to each block, byte by byte. */
 #ifndef KILN_TOY_H
 #define KILN_TOY_H
 

@@ -1,4 +1,4 @@
-//! The tree is built here and measured by a child.
+//! Builds the tree in this process; a child measures it.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::row::Row;
 use super::wanted::Wanted;
 use super::{run, view};
 
-/// Builds the tree and has a child measure it; in the child, measures.
+/// Builds the tree and lets a child measure it; in the child, measures.
 pub(in crate::budget) fn ask<Q: Question>(
     wanted: &Wanted,
     dir: &Path,

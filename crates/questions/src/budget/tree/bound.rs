@@ -1,21 +1,21 @@
-//! From which message length on the FPU sections of a function do not grow.
+//! Determines the message length from which the FPU sections of a function do not grow.
 
 use super::row::Row;
 
-/// Bounds that are looked for: powers of two from this one ...
+/// Smallest bound that is searched for; bounds are powers of two.
 const LEAST: usize = 16;
-/// ... to this one.
+/// Largest bound that is searched for.
 const MOST: usize = 64 << 10;
-/// Lengths are compared from here on: shorter messages may go another way.
+/// Lengths are compared from here on; shorter messages may take another code path.
 const FROM: usize = 8 << 10;
-/// Bytes by which the lengths differ in total, at least.
+/// Minimum difference in bytes between the shortest and the longest compared length.
 const SPAN: usize = 12 << 10;
-/// Steps at least.
+/// Minimum number of steps.
 const STEPS: usize = 4;
 
-/// The message length after which a function begins anew: the smallest step by which a longer message always has the same
-/// number of additional sections. `sections` counts those of a call. Nothing if they do not become more, or do so without such a
-/// step.
+/// The message length after which a function opens a new section: the smallest step by which a longer message always
+/// has the same number of additional sections. `sections` returns the sections of a call. `None` if the number does
+/// not increase, or increases without such a step.
 pub(super) fn find_step(sections: &mut dyn FnMut(usize) -> Option<u64>) -> Option<usize> {
     let mut step = LEAST;
     while step <= MOST {
@@ -27,7 +27,7 @@ pub(super) fn find_step(sections: &mut dyn FnMut(usize) -> Option<u64>) -> Optio
     None
 }
 
-/// `None` if the function does not take one of the lengths.
+/// `None` if the function does not accept one of the lengths.
 fn is_step(step: usize, sections: &mut dyn FnMut(usize) -> Option<u64>) -> Option<bool> {
     let first = sections(FROM)?;
     let more = sections(FROM + step)?.checked_sub(first);
@@ -45,9 +45,9 @@ fn is_step(step: usize, sections: &mut dyn FnMut(usize) -> Option<u64>) -> Optio
     Some(true)
 }
 
-/// Sections of parts of a message may end by turns, so that their number rises more often than each of them begins anew: the
-/// step is doubled as long as the longest section of a much longer message is nearly twice as long. `longest` is that of a call,
-/// in any unit.
+/// If sections for parts of a message end alternately, their number increases more often than each of them begins
+/// anew. The step is therefore doubled while the longest section of a much longer message is nearly twice as long.
+/// `longest` returns the longest section of a call, in any unit.
 pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u64>) -> usize {
     while step < MOST {
         let (Some(short), Some(long)) = (longest(step), longest(32 * step)) else {
@@ -61,9 +61,9 @@ pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u
     step
 }
 
-/// Whether the longest section grows with the message. It does if a longer message has no more sections; otherwise times
-/// tell: from the shortest message to the longest and between the longest two it grows by three quarters of the octaves of
-/// the length, at least. Nothing if there is one length only.
+/// Whether the longest section grows with the message. It does if a longer message does not have more sections.
+/// Otherwise times decide: from the shortest to the longest message, and between the longest two, the section must
+/// grow by at least three quarters of the octaves of the length. `None` if there is only one length.
 pub(super) fn grows(rows: &[Row]) -> Option<bool> {
     let [.., before, last] = rows else {
         return None;
@@ -76,8 +76,8 @@ pub(super) fn grows(rows: &[Row]) -> Option<bool> {
     Some(as_many || from(before) && from(&rows[0]))
 }
 
-/// The bound of a function, of which these are the rows in ascending order of length. `step` is that of [`find_step`], `most`
-/// the longest message that the function takes.
+/// The bound of a function whose rows these are, in ascending order of length. `step` is the result of [`find_step`],
+/// `most` the longest message that the function accepts.
 pub(super) fn find_bound(rows: &[Row], step: Option<usize>, most: usize) -> Option<u64> {
     let last = rows.last()?;
     if last.bytes >= most as u64 {
@@ -86,11 +86,11 @@ pub(super) fn find_bound(rows: &[Row], step: Option<usize>, most: usize) -> Opti
     if grows(rows) == Some(true) {
         return None;
     }
-    // Shorter messages may take another way, with longer sections.
+    // Shorter messages may take another path, with longer sections.
     let longer = rows.iter().filter(|r| r.section_us > 3.0 * last.section_us);
     let other_way = longer.map(|row| row.bytes).max();
     let step = step.map(|step| step as u64);
-    // Without a step sections end at changing places, or their number depends on the length in another way.
+    // Without a step, sections end at varying places, or their number depends on the length in another way.
     let settled = |row: &&Row| last.section_us < 1.5 * row.section_us && rows.len() > 1;
     let end = step.or_else(|| rows.iter().find(settled).map(|row| row.bytes));
     end.map(|end| other_way.map_or(end, |other| other.max(end)))
@@ -104,7 +104,7 @@ mod tests {
         find_step(&mut |len| Some(sections(len)))
     }
 
-    /// Rows of these lengths and times; the number of sections is that of pieces of this size.
+    /// Rows with these lengths and times; the number of sections follows from chunks of this size.
     fn rows(piece: u64, lengths: &[(u64, f64)]) -> Vec<Row> {
         let row = |&(bytes, section_us): &(u64, f64)| Row {
             bytes,
@@ -117,17 +117,17 @@ mod tests {
 
     #[test]
     fn the_number_of_sections_shows_where_a_function_begins_anew() {
-        // ChaCha; with Poly1305 over the same bytes; a key's section besides.
+        // ChaCha; then with Poly1305 over the same bytes, plus a section for the key.
         assert_eq!(step_of(|n| n.div_ceil(4096) as u64), Some(4096));
         assert_eq!(step_of(|n| 2 + 2 * n.div_ceil(4096) as u64), Some(4096));
-        // One for each block, and with a hash of 4 KiB each.
+        // One section per block; and with a hash, which has one per 4 KiB.
         assert_eq!(step_of(|n| n.div_ceil(16) as u64), Some(16));
         let gcm = |n: usize| n.div_ceil(16) + n.div_ceil(4096);
         assert_eq!(step_of(|n| gcm(n) as u64), Some(4096));
-        // A message in two halves.
+        // A message processed in two halves.
         assert_eq!(step_of(|n| 2 * (n / 2).div_ceil(4096) as u64), Some(8192));
         assert_eq!(step_of(|n| n.div_ceil(65536) as u64), Some(65536));
-        // Controls: as many however long the message is; a number that follows no rule.
+        // Controls: a constant number of sections; a number without a rule.
         assert_eq!(step_of(|_| 1), None);
         assert_eq!(step_of(|n| (n as f64).sqrt() as u64), None);
         assert_eq!(step_of(|n| if n > 70_000 { 1 } else { 2 }), None);
@@ -136,13 +136,13 @@ mod tests {
 
     #[test]
     fn parts_that_end_by_turns_do_not_halve_the_bound() {
-        // Two ciphers of 4 KiB each, of which one begins in the middle of the other's piece.
+        // Two ciphers with 4 KiB each, one of which begins in the middle of the other's chunk.
         let sections = |n: usize| (n.div_ceil(4096) + (n + 2048).div_ceil(4096)) as u64;
         assert_eq!(step_of(sections), Some(2048));
         let mut longest = |n: usize| Some(50 + n.min(4096) as u64);
         assert_eq!(settle(2048, &mut longest), 4096);
         assert_eq!(settle(4096, &mut longest), 4096);
-        // Controls: sections that grow on; a length that is not taken.
+        // Controls: sections that keep growing; a length that is not accepted.
         assert_eq!(settle(16, &mut |n| Some(n as u64)), MOST);
         assert_eq!(settle(16, &mut |_| None), 16);
     }
@@ -159,14 +159,14 @@ mod tests {
         assert_eq!(find_bound(&rows(one_section, &sha), None, usize::MAX), None);
         // A bounded part does not bound the others.
         assert_eq!(find_bound(&rows(16, &sha), Some(16), usize::MAX), None);
-        // As many sections for twice the bytes, although times are nearly the same.
+        // As many sections for twice the bytes, although the times are nearly equal.
         let crc = rows(one_section, &[(512, 0.06), (1024, 0.07)]);
         assert_eq!(find_bound(&crc, None, usize::MAX), None);
     }
 
     #[test]
     fn sections_that_do_not_grow_have_a_bound() {
-        // The last is disturbed, or its data are not in the cache.
+        // The last time is disturbed, or its data is not in the cache.
         for last in [1.0, 2.9, 74.0] {
             let times = [(4096, 1.0), (65536, 1.0), (1 << 20, 1.1), (10 << 20, last)];
             let chacha = rows(4096, &times);

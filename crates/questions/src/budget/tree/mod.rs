@@ -2,8 +2,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `wanted.rs` | what is asked for |
-//! | `ask.rs` | the tree is built here and measured by a child |
+//! | `wanted.rs` | the request |
+//! | `ask.rs` | builds the tree, which a child measures |
 //! | `run.rs` | the child's part: every function at every length |
 //! | `bound.rs` | the length from which on sections do not grow |
 //! | `row.rs` | what came of it |

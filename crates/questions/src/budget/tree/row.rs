@@ -1,4 +1,4 @@
-//! What came of one function at one length.
+//! The results of one function at one message length.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The child's part: every function at every length.
+//! Runs in the child: measures every function at every length.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,24 +20,24 @@ use super::row::Row;
 use super::view::size;
 use super::wanted::Wanted;
 
-/// Calls per length, and with --quick.
+/// Calls per length without and with --quick.
 const REPETITIONS: (u64, u64) = (15, 5);
-/// Milliseconds in which interrupts raise softirqs, and with --quick.
+/// Milliseconds during which interrupts raise softirqs, without and with --quick.
 const MILLIS: (u64, u64) = (200, 50);
-/// Interrupts a second. Each has its own delay, even if many come during one section.
+/// Interrupts per second. The delay of each is recorded separately, even if several occur during one section.
 const RATE: f64 = 2_000.0;
-/// Sections of a call whose lengths are kept, at most: two for each block of 16 bytes of the longest message.
+/// Maximum number of sections per call whose lengths are kept: two for each block of 16 bytes of the longest message.
 const KEPT: usize = 1 << 21;
-/// A function that opens no section up to this length opens none.
+/// A function that opens no section up to this length is taken to open none at all.
 const TRIED: usize = 64 << 10;
-/// Bytes behind a message for a tag or a digest.
+/// Bytes after a message for a tag or a digest.
 const BEHIND: usize = 256;
 const PAGE: usize = 4096;
 
-/// Rows by function and length, and notes.
+/// Measures; returns rows by function and length, and notes.
 ///
 /// # Errors
-/// The tree cannot be hosted or lacks a library; a name that it does not have.
+/// The tree cannot be hosted, lacks a library, or does not have a name.
 pub(super) fn run(
     wanted: &Wanted,
     order: &Order,
@@ -98,7 +98,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// The functions that have these names or compute algorithms of these names.
+/// The functions that have these names or compute algorithms with these names.
 fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>, Error> {
     let exported = || all.iter().filter(|f| !f.judges);
     let is = |f: &Function, name: &str| f.name == name || f.alg == name;
@@ -107,7 +107,7 @@ fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>
             let mut known: Vec<&str> = exported().flat_map(|f| [&*f.name, &*f.alg]).collect();
             known.sort_unstable();
             known.dedup();
-            // There are many: those that begin alike.
+            // If there are many names, list only those that begin alike.
             let start: String = name.chars().take(2).collect();
             let alike: Vec<&str> = known
                 .iter()
@@ -128,7 +128,7 @@ fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>
     Ok(exported().filter(wanted).collect())
 }
 
-/// The function and the shortest length at which a section is longer than the limit, for people.
+/// A sentence about the function and the shortest length at which a section exceeds the limit.
 fn longest_over(rows: &[Row], limit: Option<f64>) -> Option<String> {
     let row = rows
         .iter()
@@ -169,7 +169,7 @@ enum Unmeasured {
     Tree(kiln_tree::Error),
 }
 
-/// The rows of one function; none if it opens no section.
+/// The rows of one function; empty if it opens no section.
 fn measure(
     host: &mut Host,
     bench: &mut Bench,
@@ -178,7 +178,7 @@ fn measure(
     order: &Order,
 ) -> Result<Vec<Row>, Unmeasured> {
     let lengths = bench.lengths(&wanted.lengths);
-    // Tables and code find their places, and it shows whether there are sections at all.
+    // Warm up tables and code, and find out whether the function opens sections at all.
     let mut opens = false;
     for len in [bench.taken(TRIED), bench.taken(TRIED / 16)]
         .into_iter()
@@ -223,7 +223,7 @@ fn add_delays(row: &mut Row, mut ticks: Vec<u64>, tsc_hz: f64) {
     row.delay_us_max = ticks.last().copied().map(us);
 }
 
-/// One call.
+/// Measurements of one call.
 struct Called {
     took: Duration,
     sections: u64,
@@ -236,12 +236,12 @@ struct Called {
 struct Bench<'a> {
     function: &'a Function,
     keyed: Keyed,
-    /// What makes messages that the function accepts: the function that encrypts, if this one decrypts and checks a tag.
+    /// The function that makes acceptable messages if this one decrypts and checks a tag.
     encrypts: Option<Keyed>,
     iv: Vec<u8>,
     src: Pages,
     dst: Pages,
-    /// The length for which `src` has a tag.
+    /// The length for which `src` contains a tag.
     sealed: Option<usize>,
 }
 
@@ -257,7 +257,7 @@ impl<'a> Bench<'a> {
         let mut iv = vec![0; function.iv];
         random.fill(&mut iv);
         if function.alg.starts_with("ccm(") {
-            // Bytes of the length, less one.
+            // Size of the length field in bytes, minus one.
             iv[0] = 3;
         }
         let decrypts = function.kind == Kind::Aead && function.op == "decrypt";
@@ -279,21 +279,21 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// The longest length that the function takes, up to this one.
+    /// The longest length up to `len` that the function accepts.
     fn taken(&self, len: usize) -> usize {
         let f = self.function;
         let len = len.clamp(f.least, f.most);
         (len - len % f.multiple).max(f.least)
     }
 
-    /// These lengths as the function takes them.
+    /// These lengths, adjusted to what the function accepts.
     fn lengths(&self, wanted: &[usize]) -> Vec<usize> {
         let mut lengths: Vec<usize> = wanted.iter().map(|&len| self.taken(len)).collect();
         lengths.dedup();
         lengths
     }
 
-    /// Makes room, and a message of this length that the function accepts.
+    /// Allocates buffers and makes a message of this length that the function accepts.
     fn prepare(&mut self, len: usize) -> Result<(), Refused> {
         let f = self.function;
         let room = f.prefix + len + BEHIND;
@@ -310,7 +310,7 @@ impl<'a> Bench<'a> {
                 1,
                 false,
             )?;
-            // The prefix stays as it is.
+            // The prefix stays unchanged.
             let made = f.prefix..f.prefix + len + f.tag;
             self.src[made.clone()].copy_from_slice(&self.dst[made]);
             self.sealed = Some(len);
@@ -318,7 +318,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Before several calls with this length: the sections of other calls are forgotten, also those that made the message.
+    /// Prepares several calls with this length, and discards the recorded sections of other calls, including those
+    /// that made the message.
     fn start(&mut self, host: &mut Host, len: usize) -> Result<(), Refused> {
         self.prepare(len)?;
         host.cpu.forget_sections();
@@ -335,7 +336,7 @@ impl<'a> Bench<'a> {
         self.keyed.run(&mut messages, 1, false)
     }
 
-    /// One call, undisturbed by interrupts of the emulated CPU.
+    /// Makes one call, undisturbed by interrupts of the emulated CPU.
     fn call(&mut self, host: &mut Host, len: usize) -> Result<Called, Refused> {
         self.prepare(len)?;
         host.cpu.reset_stats();
@@ -351,13 +352,13 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// The sections of a call; none if the function does not take this length.
+    /// Number of sections of a call; `None` if the function does not accept this length.
     fn count(&mut self, host: &mut Host, len: usize) -> Option<u64> {
         let called = (self.taken(len) == len).then(|| self.call(host, len))?;
         called.ok().map(|called| called.sections)
     }
 
-    /// The longest section, each being the shortest of some calls, in TSC ticks.
+    /// The longest section in TSC ticks, where each section is the shortest of several calls.
     fn longest(&mut self, host: &mut Host, len: usize) -> Option<u64> {
         self.start(host, len).ok()?;
         for _ in 0..REPETITIONS.1 {
@@ -366,7 +367,7 @@ impl<'a> Bench<'a> {
         host.cpu.least_sections().iter().max().copied()
     }
 
-    /// Delays of softirqs during calls.
+    /// Measures delays of softirqs during calls.
     fn delays(
         &mut self,
         host: &mut Host,
@@ -398,14 +399,14 @@ impl<'a> Bench<'a> {
             rounds: called.iter().map(round).collect(),
             ..Series::default()
         };
-        // How far apart the calls are is how far a rerun may be.
+        // The spread of the calls estimates how far a rerun may deviate.
         let reach = series.estimate().map_or(0.0, |e| e.high - e.best);
         let section_us = us(longest);
         let fastest = called
             .iter()
             .map(|c| c.took.as_secs_f64() * 1e6)
             .fold(f64::INFINITY, f64::min);
-        // Interrupts do not change the number; it is the same for all.
+        // Interrupts do not change the number of sections; it is the same for all calls.
         let sections = called.iter().map(|c| c.sections).min().unwrap_or(0);
         Row {
             function: self.function.name.clone(),
@@ -433,7 +434,7 @@ fn highest_tier() -> &'static str {
     usable.next_back().map_or("generic", Tier::name)
 }
 
-/// Bytes that begin at a page: some functions want disks, which are aligned.
+/// A buffer that begins at a page, because some functions require alignment to disk sectors.
 struct Pages {
     bytes: Vec<u8>,
     start: usize,

@@ -4,13 +4,13 @@ use kiln_question::table::{align, figure, plain, text};
 
 use super::row::Row;
 
-/// A line for each function, a column for each length.
+/// One line per function, one column per length.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut lengths: Vec<u64> = rows.iter().map(|r| r.bytes).collect();
     lengths.sort_unstable();
     lengths.dedup();
     let functions = || rows.chunk_by(is_same);
-    // Lengths to which few functions are limited have no column.
+    // A length that is only the maximum of few functions has no column.
     let many = |n: u64| rows.iter().filter(|r| r.bytes == n).count();
     let most = lengths.iter().map(|&n| many(n)).max().unwrap_or(0);
     let columns: Vec<u64> = lengths
@@ -77,7 +77,7 @@ fn is_same(a: &Row, b: &Row) -> bool {
     (&a.function, &a.alg, &a.op) == (&b.function, &b.alg, &b.op)
 }
 
-/// The function's name, and the algorithm where others have the same name.
+/// The function's name, with the algorithm if others have the same name.
 fn label(row: &Row, rows: &[Row]) -> String {
     let alike = |r: &&Row| r.function == row.function && r.alg != row.alg;
     match rows.iter().find(alike) {
@@ -86,7 +86,7 @@ fn label(row: &Row, rows: &[Row]) -> String {
     }
 }
 
-/// Bytes, in the largest unit that gives a whole number.
+/// A size in bytes, in the largest unit that gives a whole number.
 pub(super) fn size(bytes: u64) -> String {
     match bytes {
         n if n > 0 && n % (1 << 20) == 0 => format!("{} MiB", n >> 20),

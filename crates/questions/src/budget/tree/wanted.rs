@@ -1,4 +1,4 @@
-//! What is asked for.
+//! The request.
 
 use kiln_question::lens::{Lens, LONGEST};
 use kiln_question::Error;
@@ -6,15 +6,14 @@ use kiln_question::Error;
 /// Default lengths of messages.
 const LENGTHS: [usize; 4] = [4 << 10, 64 << 10, 1 << 20, 10 << 20];
 
-/// What is asked for.
 pub(in crate::budget) struct Wanted {
-    /// Functions or algorithms by name; all if none.
+    /// Functions or algorithms by name; if empty, all.
     pub names: Vec<String>,
-    /// Lengths of messages, ascending.
+    /// Message lengths, ascending.
     pub lengths: Vec<usize>,
-    /// The gate: no section may be longer.
+    /// The maximum section length, for the exit status.
     pub max_section_us: Option<f64>,
-    /// Fewer repetitions.
+    /// Whether to use fewer repetitions.
     pub quick: bool,
 }
 
@@ -22,7 +21,7 @@ impl Wanted {
     /// Checks lengths and limit.
     ///
     /// # Errors
-    /// A length that is not measured; a limit that is not a time.
+    /// A length that cannot be measured; a limit that is not a valid time.
     pub(in crate::budget) fn new(
         names: &[String],
         lengths: Option<&str>,

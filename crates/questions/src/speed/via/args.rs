@@ -9,7 +9,7 @@ use kiln_question::{Error, Exit, Question, Session};
 use super::plan::Plan;
 use super::{run, view};
 
-/// Through what a message goes.
+/// The path of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Via {
     /// A virtio-crypto device in another process.
@@ -34,13 +34,13 @@ pub(crate) struct ViaArgs {
 }
 
 impl ViaArgs {
-    /// Whether it was asked for.
+    /// Whether `--via` was given.
     pub(crate) fn given(&self) -> bool {
         self.via.is_some()
     }
 }
 
-/// Asks for these ciphers, sizes of keys and lengths. Threads of their own have the queues: none is confined to a core.
+/// Measures these ciphers, key sizes and lengths. Queues have their own threads, which are not confined to one core.
 pub(crate) fn ask<Q: Question>(
     args: &ViaArgs,
     algs: &[String],

@@ -1,11 +1,11 @@
-//! Ciphers by way of a virtio-crypto device in another process, against the same in this one.
+//! Ciphers through a virtio-crypto device in another process, compared with the same ciphers in this process.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the flags |
-//! | `plan.rs` | what is asked for |
+//! | `plan.rs` | the request |
 //! | `run.rs` | threads, each with a data queue |
-//! | `row.rs` | what came of it |
+//! | `row.rs` | the rows |
 //! | `view.rs` | the table for people |
 
 mod args;

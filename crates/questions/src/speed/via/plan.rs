@@ -1,11 +1,11 @@
-//! What is asked for.
+//! The request, and its validation.
 
 use std::path::PathBuf;
 
 use kiln_question::{unknown, Error};
 use kiln_virtio::wire::algo;
 
-/// Ciphers that both sides have, and how many AES keys each takes.
+/// Ciphers that both sides support, and the number of AES keys that each takes.
 const CIPHERS: [(&str, u32, usize); 4] = [
     ("xts(aes)", algo::cipher::AES_XTS, 2),
     ("cbc(aes)", algo::cipher::AES_CBC, 1),
@@ -23,7 +23,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Bytes of the IV.
+    /// Length of the IV in bytes.
     pub(super) fn iv_len(self) -> usize {
         if self.algo == algo::cipher::AES_ECB {
             0
@@ -33,29 +33,28 @@ impl Subject {
     }
 }
 
-/// What to run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// Ciphers, by the kernel's names.
     pub algs: Vec<String>,
-    /// Bits of the AES key.
+    /// Size of the AES key in bits.
     pub key_bits: Vec<u32>,
-    /// Bytes of a message.
+    /// Message length in bytes.
     pub lens: Vec<usize>,
-    /// Data queues, each with a thread.
+    /// Numbers of data queues, each of which has a thread.
     pub queues: Vec<usize>,
-    /// Messages in flight on each.
+    /// Numbers of messages in flight on each queue.
     pub depths: Vec<usize>,
-    /// Of each row.
+    /// Seconds per row.
     pub seconds: f64,
-    /// A device that is there already; else one is started.
+    /// Socket of a running device; if `None`, one is started.
     pub socket: Option<PathBuf>,
-    /// Keys and data.
+    /// Determines keys and data.
     pub seed: u64,
 }
 
 impl Plan {
-    /// AES-256-XTS.
+    /// The default plan: AES-256-XTS.
     pub(super) fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             algs: vec!["xts(aes)".into()],
@@ -72,7 +71,7 @@ impl Plan {
     /// The ciphers.
     ///
     /// # Errors
-    /// A name, a size or a number that cannot be had.
+    /// An unknown name, or a size or number that is not supported.
     pub(super) fn subjects(&self) -> Result<Vec<Subject>, Error> {
         if let Some(n) = self.queues.iter().find(|&&n| n == 0 || n > 16) {
             return Err(Error::input(format!(

@@ -1,4 +1,4 @@
-//! What came of it.
+//! The results of one row.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Threads, each with a data queue of its own.
+//! Runs threads, each of which has its own data queue.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,17 +18,17 @@ use crate::peer::Wanted;
 use crate::speed;
 use crate::timing::Op;
 
-/// Of a row's time, before it counts.
+/// Warm-up before a row counts, as a share of its time.
 const WARM: f64 = 0.1;
-/// A device that takes longer is broken.
+/// A device that takes longer is considered broken.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// A driver with a core to spare looks on so long before it sleeps.
+/// How long a driver with a spare core keeps polling before it sleeps.
 const LINGER: Duration = Duration::from_micros(20);
 
-/// Runs it.
+/// Runs the plan.
 ///
 /// # Errors
-/// A cipher that there is not; no device.
+/// An unknown cipher, or a missing device.
 pub(super) fn run(
     plan: &Plan,
     stop: &AtomicBool,
@@ -81,7 +81,7 @@ pub(super) fn run(
                         .and_then(|driver| measure_all(&driver, &shape, queues, plan.seed));
                     let (times, right) = match answered {
                         Ok(answered) => answered,
-                        // A terminal's Ctrl-C ends the device as well.
+                        // A terminal's Ctrl-C also ends the device.
                         Err(_) if stop.load(Ordering::Relaxed) => {
                             outcome.interrupted = true;
                             return Ok(outcome);
@@ -107,7 +107,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// The best of Kiln's own, called directly.
+/// Throughput of Kiln's best implementation, called directly.
 fn direct(
     plan: &Plan,
     subject: Subject,
@@ -133,7 +133,7 @@ fn direct(
     Ok(figures.filter(|f| f.is_finite()).max_by(f64::total_cmp))
 }
 
-/// One row's work.
+/// The work of one row.
 #[derive(Clone, Copy)]
 struct Shape {
     subject: Subject,
@@ -142,7 +142,7 @@ struct Shape {
     seconds: f64,
 }
 
-/// Of one queue: how many in which time, and how long each took.
+/// Results of one queue: number of messages, total time, and the time of each.
 #[derive(Default)]
 struct Times {
     ops: u64,
@@ -245,7 +245,7 @@ fn measure_all(
     Ok((times, right))
 }
 
-/// Keeps one queue full, and then decrypts what came last.
+/// Keeps one queue full, then decrypts the last messages.
 fn one(
     driver: &Driver,
     mut queue: DataQueue,
@@ -307,7 +307,7 @@ fn one(
         }
     }
     times.seconds = shape.seconds;
-    // There and back.
+    // Decrypting must give the original message.
     let back = shape.job(opening, Action::Decrypt, &iv);
     let mut right = true;
     for (tag, data) in free {
