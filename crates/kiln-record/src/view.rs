@@ -230,7 +230,9 @@ pub struct Loss {
 pub struct Cards {
     /// What was asked.
     pub question: String,
-    /// The answer.
+    /// The answer in a few words.
+    pub verdict: String,
+    /// The answer as a sentence.
     pub headline: String,
     /// Its result.
     pub value: String,
