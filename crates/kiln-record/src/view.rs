@@ -229,7 +229,9 @@ pub struct Loss {
 pub struct Cards {
     /// The field with the question.
     pub question: String,
-    /// The field with the answer.
+    /// The field with the answer in a few words.
+    pub verdict: String,
+    /// The field with the answer as a sentence.
     pub headline: String,
     /// The field with the answer's result.
     pub value: String,

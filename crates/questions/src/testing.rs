@@ -15,16 +15,34 @@ pub(crate) fn answer(part: &'static Part, rows: Value) -> Answer {
     Answer::new(part, left)
 }
 
-/// The headlines about a topic.
+/// The headlines about a topic. Each has a verdict that fits a line of the screen.
 pub(crate) fn sentences(topic: &Topic, answers: &[Answer]) -> Vec<String> {
     let rows = crate::headlines(topic, answers).into_iter();
-    rows.map(|r| r.headline.unwrap()).collect()
+    rows.map(|r| {
+        assert_fits(&r);
+        r.headline.unwrap()
+    })
+    .collect()
+}
+
+/// The verdicts about a topic.
+pub(crate) fn verdicts(topic: &Topic, answers: &[Answer]) -> Vec<String> {
+    let rows = crate::headlines(topic, answers).into_iter();
+    rows.map(|r| r.verdict.unwrap()).collect()
+}
+
+#[track_caller]
+pub(crate) fn assert_fits(row: &Row) {
+    let verdict = row.verdict.as_deref().unwrap_or_default();
+    let columns = verdict.chars().count();
+    assert!((8..=76).contains(&columns), "{columns} columns: {verdict}");
 }
 
 /// The only row about a topic.
 pub(crate) fn one(topic: &Topic, answers: &[Answer]) -> Row {
     let rows = crate::headlines(topic, answers);
     assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_fits(&rows[0]);
     rows.into_iter().next().unwrap()
 }
 

@@ -17,6 +17,7 @@ use super::runs::Estimate;
         "x-view" = {
             "cards": {
                 "question": "question",
+                "verdict": "verdict",
                 "headline": "headline",
                 "value": "value",
                 "unit": "unit",
@@ -31,7 +32,10 @@ pub struct Row {
     /// The question: `softirq-simd`, `nested-fpu`, `fpu-budget`, `compilers`, `ctrlq` or `speed`.
     #[schemars(extend("x-role" = "key"))]
     pub question: &'static str,
-    /// The answer in plain language; null if the question was skipped, for which a note gives the reason.
+    /// The answer in a few words, with its interval; null if the question was skipped.
+    #[schemars(extend("x-role" = "condition"))]
+    pub verdict: Option<String>,
+    /// The answer in plain language, with its conditions; null if the question was skipped, for which a note gives the reason.
     #[schemars(extend("x-role" = "condition"))]
     pub headline: Option<String>,
     /// The answer as a number: the median over all processes, or a count over all of them; null if this machine cannot
@@ -86,6 +90,12 @@ impl Row {
             values: estimate.values.clone(),
             ..Row::new(topic, estimate.value, unit, headline)
         }
+    }
+
+    /// The answer in a few words: what the screen shows of every row.
+    pub fn with_verdict(mut self, verdict: String) -> Row {
+        self.verdict = Some(verdict);
+        self
     }
 
     /// A row for a question that has no answer.

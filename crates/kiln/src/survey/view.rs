@@ -1,7 +1,7 @@
 //! Formats the results of a survey, block by block.
 
 use kiln_question::survey::{Row, Topic};
-use kiln_question::table::{paragraph, WIDTH};
+use kiln_question::table::{paragraph, wrap, WIDTH};
 
 use super::plan::LeftOut;
 
@@ -16,12 +16,22 @@ pub fn block(topic: &Topic, rows: &[Row], tty: bool) -> String {
     format!("{title}{}{command}\n{}", " ".repeat(gap), sentences(rows))
 }
 
-/// The headlines of a topic whose title has been printed.
+/// The verdicts on a topic, one line each. The first is the answer to the question and is followed by its sentence. The sentences of
+/// the others are on the page and in the record.
 fn sentences(rows: &[Row]) -> String {
-    let headlines = rows.iter().filter_map(|r| r.headline.as_deref());
-    headlines
-        .map(|h| paragraph(&format!("  {h}.")) + "\n")
-        .collect()
+    let mut text = String::new();
+    for (n, row) in rows.iter().enumerate() {
+        if let Some(verdict) = &row.verdict {
+            text.push_str(&paragraph(&format!("  {verdict}")));
+            text.push('\n');
+        }
+        if let Some(headline) = row.headline.as_ref().filter(|_| n == 0) {
+            for line in wrap(&format!("  {headline}."), WIDTH - 2).lines() {
+                text.push_str(&format!("  {line}\n"));
+            }
+        }
+    }
+    text
 }
 
 /// What was left out, and the commands that would add it.
@@ -60,7 +70,8 @@ mod tests {
                 .repeat(3)
                 .trim()
                 .to_string(),
-        )];
+        )
+        .with_verdict("3.00 times (2.90 to 3.10)".to_string())];
         for topic in topics() {
             let text = block(topic, &rows, false);
             let first = text.lines().next().unwrap();
@@ -70,6 +81,10 @@ mod tests {
             assert!(block(topic, &rows, true).starts_with("\x1b[1m"));
         }
         assert_eq!(sentences(&[Row::none(topics()[0])]), "");
+        // Only the verdict of the second row.
+        let twice = sentences(&[rows[0].clone(), rows[0].clone()]);
+        assert_eq!(twice.matches("3.00 times").count(), 2);
+        assert_eq!(twice.matches("a sentence that").count(), 3, "{twice}");
     }
 
     #[test]

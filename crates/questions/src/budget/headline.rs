@@ -106,16 +106,32 @@ fn once(estimate: &Estimate) -> &'static str {
     }
 }
 
+/// The smallest size in a few words, with the algorithm that has it.
+fn brief(runs: &Runs, field: &str, smallest: &Estimate) -> String {
+    let algs = CLASSES.concat();
+    let all = sizes(runs, &algs, field);
+    let alg = all.first().map_or("", |size| size.alg);
+    format!(
+        "{} KiB{} of {alg}",
+        kib(smallest.value),
+        smallest.interval(kib)
+    )
+}
+
 /// The measured number of bytes that can be processed within the target.
 pub(super) fn held(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "holds_bytes")?;
     let text = format!(
-        "On this CPU one section of {:.0} µs processes {ranges} (messages of 1,024 KiB, warm caches, the fastest implementation of \
-         each{})",
+        "One section of {:.0} µs processes {ranges} (1,024 KiB messages, warm caches, the fastest implementation of each{})",
         target(runs)?,
         once(&smallest)
     );
-    Some(Row::estimate(&TOPIC, &smallest, "KiB", text))
+    let verdict = format!(
+        "{:.0} µs hold at least {}",
+        target(runs)?,
+        brief(runs, "holds_bytes", &smallest)
+    );
+    Some(Row::estimate(&TOPIC, &smallest, "KiB", text).with_verdict(verdict))
 }
 
 /// The number of bytes that Kiln would allow, with its margin.
@@ -126,7 +142,11 @@ pub(super) fn budgets(runs: &Runs) -> Option<Row> {
         target(runs)?,
         once(&smallest)
     );
-    Some(Row::estimate(&TOPIC, &smallest, "KiB", text))
+    let verdict = format!(
+        "Kiln's budget, with a margin: at least {}",
+        brief(runs, "budget_bytes", &smallest)
+    );
+    Some(Row::estimate(&TOPIC, &smallest, "KiB", text).with_verdict(verdict))
 }
 
 /// Whether an implementation kept the target under a chunking strategy; `None` if the processes disagree, or if most
@@ -213,9 +233,13 @@ pub(super) fn posted(runs: &Runs) -> Option<Row> {
         timed.exceptions()
     );
     let value = fixed.kept as f64;
+    let verdict = format!(
+        "In time: {} of {of} with the limits posted in 2022, {} of {of} with a timer",
+        fixed.kept, timed.kept
+    );
     Some(Row {
         source: topic.source,
-        ..Row::new(topic, value, "implementations", text)
+        ..Row::new(topic, value, "implementations", text).with_verdict(verdict)
     })
 }
 
@@ -223,7 +247,7 @@ pub(super) fn posted(runs: &Runs) -> Option<Row> {
 mod tests {
     use super::super::survey::BUDGET;
     use super::*;
-    use crate::testing::{answer, sentences};
+    use crate::testing::{answer, sentences, verdicts};
     use kiln_question::survey::Answer;
     use kiln_question::survey::PROCESSES;
     use serde_json::json;
@@ -282,8 +306,8 @@ mod tests {
         assert_eq!(all.len(), 3, "{all:?}");
         assert_eq!(
             all[0],
-            "On this CPU one section of 30 µs processes 17.0 KiB (16.2 to 17.8) of sm3 to 55.0 KiB (52.4 to 57.7) of sha1; 256 KiB (244 to 269) of \
-             ghash to 260 KiB (248 to 273) of polyval; all of a 1,024 KiB message of crc32c and crct10dif (messages of 1,024 KiB, warm \
+            "One section of 30 µs processes 17.0 KiB (16.2 to 17.8) of sm3 to 55.0 KiB (52.4 to 57.7) of sha1; 256 KiB (244 to 269) of \
+             ghash to 260 KiB (248 to 273) of polyval; all of a 1,024 KiB message of crc32c and crct10dif (1,024 KiB messages, warm \
              caches, the fastest implementation of each)"
         );
         assert!(
@@ -292,6 +316,14 @@ mod tests {
             "{all:?}"
         );
         assert!(!all[0].contains("2022") && !all[0].contains("published"));
+        assert_eq!(
+            verdicts(&TOPIC, &five(&USUAL, 0.5)),
+            [
+                "30 µs hold at least 17.0 KiB (16.2 to 17.8) of sm3",
+                "Kiln's budget, with a margin: at least 11.0 KiB (11.0 to 11.0) of sm3",
+                "In time: 3 of 4 with the limits posted in 2022, 4 of 4 with a timer"
+            ]
+        );
         // A machine half as fast gives another sentence, and the first sentence contains no number of the budget.
         let slow: Vec<Answer> = (0..PROCESSES).map(|_| process(&USUAL, 0.5, 0.5)).collect();
         let slow = told(&slow);

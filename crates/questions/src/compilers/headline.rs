@@ -149,7 +149,20 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
         ),
         Apart::CannotTell => format!("Measured once: the slowest -O2 build of AES-256-CBC (C code), {named}"),
     };
-    Some(Row::estimate(&TOPIC, &ratio, "times", text))
+    let verdict = match judge(runs, fastest, slowest, &ratio) {
+        Apart::Yes | Apart::CannotTell => format!(
+            "AES-CBC in C: {} takes {} times the cycles of {}",
+            slowest.name(),
+            figure(ratio.value),
+            fastest.name()
+        ),
+        Apart::No => format!(
+            "AES-CBC in C: {} builds within 2 % of each other",
+            cells.len()
+        ),
+        Apart::Disagree(_) => "AES-CBC in C: cycles and time disagree".to_string(),
+    };
+    Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
 
 /// Headline about builds without further flags, if there are several compilers.
@@ -192,7 +205,25 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
             percent(ratio.value)
         ),
     };
-    Some(Row::estimate(&TOPIC, &ratio, "times", text))
+    let verdict = match judge(runs, fastest, slowest, &ratio) {
+        Apart::Yes => format!(
+            "Plain -O2: {} is {} % slower than {}",
+            slowest.name(),
+            percent(ratio.value),
+            fastest.name()
+        ),
+        Apart::No => format!(
+            "Plain -O2: {} compilers within 2 % of each other",
+            cells.len()
+        ),
+        Apart::Disagree(_) => "Plain -O2: cycles and time disagree".to_string(),
+        Apart::CannotTell => format!(
+            "Plain -O2: {} compilers within {} %, measured once",
+            cells.len(),
+            percent(ratio.value)
+        ),
+    };
+    Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
 
 /// The range in which reruns of these builds are expected.
@@ -208,7 +239,7 @@ fn range(cells: &[Cell]) -> String {
 mod tests {
     use super::super::survey::COMPILERS;
     use super::*;
-    use crate::testing::{answer, sentences};
+    use crate::testing::{answer, sentences, verdicts};
     use kiln_question::survey::Answer;
     use kiln_question::survey::PROCESSES;
     use serde_json::json;
@@ -260,6 +291,13 @@ mod tests {
             "{all:?}"
         );
         assert!(all[1].contains("code from clang-14 is 24.9 % ("), "{all:?}");
+        assert_eq!(
+            verdicts(&TOPIC, &answers(&SPREAD, PROCESSES)),
+            [
+                "AES-CBC in C: gcc-12 ubsan takes 5.00 times the cycles of gcc-12",
+                "Plain -O2: clang-14 is 24.9 % slower than gcc-12"
+            ]
+        );
     }
 
     #[test]

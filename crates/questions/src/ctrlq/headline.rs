@@ -90,6 +90,7 @@ fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
     );
     (!said.is_empty()).then(|| Row {
         headline: Some(text),
+        verdict: Some(format!("Cannot tell on {there} cores: {needed} are needed")),
         ..Row::none(&TOPIC)
     })
 }
@@ -110,6 +111,20 @@ fn decided(runs: &Runs, (ctrl, device, published): (&str, &str, bool)) -> Option
             )
         }
     };
+    let on = if published {
+        "a second thread"
+    } else {
+        "one thread"
+    };
+    let brief = format!(
+        "Device on {on}: {}, polling {times} the pairs",
+        match ratio.against(1.0) {
+            Against::Above => "polling wins",
+            Against::Below => "waiting wins",
+            Against::Equal => "no difference",
+            Against::CannotTell => "measured once",
+        }
+    );
     let tail = |mode| {
         let tail = estimate(runs, mode, ctrl, "lat_us_p999")?;
         Some(figure(tail.value / 1e3))
@@ -121,14 +136,15 @@ fn decided(runs: &Runs, (ctrl, device, published): (&str, &str, bool)) -> Option
         tail("poll")?
     );
     if !published {
-        return Some(Row::estimate(topic, &ratio, "times", text));
+        return Some(Row::estimate(topic, &ratio, "times", text).with_verdict(brief));
     }
     let baseline = paper::POLL_PAIRS_PER_S[1].1 / paper::WAIT_PAIRS_PER_S;
     text += &format!(
         "; published {} times (40 K and 200 K; Pi, 2022, Platinum 8260)",
         figure(baseline)
     );
-    Some(Row::estimate(topic, &ratio, "times", text).beside(topic, baseline))
+    let row = Row::estimate(topic, &ratio, "times", text).with_verdict(brief);
+    Some(row.beside(topic, baseline))
 }
 
 #[cfg(test)]

@@ -95,6 +95,15 @@ impl Knee {
         }
     }
 
+    /// The rate in a few words.
+    fn brief(&self) -> String {
+        match self {
+            Knee::Above(rate) => format!("above {}", packets(*rate)),
+            Knee::Below(rate) => format!("below {}", packets(*rate)),
+            Knee::At(e) => packets(e.value),
+        }
+    }
+
     /// The range in which the knee is.
     fn ends(&self) -> Option<(f64, f64)> {
         match self {
@@ -127,7 +136,12 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         number(conditions, "scheduler_cpus")?,
         if number(conditions, "scheduler_cpus") == Some(1.0) { "" } else { "s" },
     );
-    Some(match &legacy {
+    let brief = format!(
+        "IPsec packets/s without loss: cryptd {}, softirqs off {}",
+        legacy.brief(),
+        direct.brief()
+    );
+    let row = match &legacy {
         Knee::At(e) => Row::estimate(&NESTED_FPU, e, "packets/s", text),
         Knee::Above(rate) => {
             Row::new(&NESTED_FPU, *rate, "packets/s", text).within(Some(*rate), None)
@@ -135,7 +149,8 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         Knee::Below(rate) => {
             Row::new(&NESTED_FPU, *rate, "packets/s", text).within(None, Some(*rate))
         }
-    })
+    };
+    Some(row.with_verdict(brief))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Headlines about the speed of the ciphers.
 
-use kiln_question::survey::words::{figure, has, number, word};
+use kiln_question::survey::words::{figure, has, library, number, word};
 use kiln_question::survey::{Against, Estimate, Row, Runs, Topic};
 use serde_json::Value;
 
@@ -66,7 +66,12 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
         figure(mb.value / 1e3),
         mb.interval(|x| figure(x / 1e3)),
     );
-    Some(Row::estimate(&TOPIC, &mb, "mb_per_s", text))
+    let verdict = format!(
+        "AES-256-XTS: {} GB/s{} on one core",
+        figure(mb.value / 1e3),
+        mb.interval(|x| figure(x / 1e3))
+    );
+    Some(Row::estimate(&TOPIC, &mb, "mb_per_s", text).with_verdict(verdict))
 }
 
 /// The field names of a comparison made by `speed`.
@@ -187,9 +192,13 @@ fn names<'a>(rows: impl Iterator<Item = &'a Value>, fields: &Fields) -> String {
     all.join(", ")
 }
 
+fn number_of(cells: &[Cell], outcome: Outcome) -> usize {
+    cells.iter().filter(|c| c.outcome() == outcome).count()
+}
+
 /// `faster in 56, equal in 6, slower in 0 of 62`.
 fn count(cells: &[Cell]) -> String {
-    let number = |wanted| cells.iter().filter(|c| c.outcome() == wanted).count();
+    let number = |wanted| number_of(cells, wanted);
     let disagree = number(Outcome::Disagree);
     let contradicted = match disagree {
         0 => String::new(),
@@ -259,6 +268,18 @@ fn versus(what: &str, cell: &Cell, other: &str) -> String {
     }
 }
 
+/// The comparison in a few words: `AES-256-XTS call: 1.11 times (1.08 to 1.14) as fast as libgcrypt 1.10.1`.
+fn brief(what: &str, cell: &Cell, other: &str) -> String {
+    let times = cell.time.inverse();
+    let shown = format!("{} times{}", figure(times.value), times.interval(figure));
+    match (cell.outcome(), cell.time.low) {
+        (_, None) => format!("{what}, measured once: {shown} as fast as {other}"),
+        (Outcome::Faster | Outcome::Slower, _) => format!("{what}: {shown} as fast as {other}"),
+        (Outcome::Equal, _) => format!("{what}: no difference from {other}, {shown}"),
+        (Outcome::Disagree, _) => format!("{what}: cycles and time disagree about {other}"),
+    }
+}
+
 /// The comparison at the usual length.
 fn usual<'a, 'b>(runs: &Runs<'a>, cells: &'b [Cell<'a>]) -> Option<&'b Cell<'a>> {
     let len = usual_length(runs.first())?;
@@ -284,7 +305,8 @@ pub(super) fn against_tree(runs: &Runs) -> Option<Row> {
         cell.len,
         count(&cells)
     );
-    Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text))
+    let verdict = brief("XTS function", cell, &library(word(row, TREE.provider)));
+    Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict))
 }
 
 /// Headline about the fastest library at the usual length, comparing calls.
@@ -309,7 +331,9 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
         versus("an AES-256-XTS call of Kiln's crypto API", cell, &other),
         cell.len
     );
-    Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text))
+    let verdict = compared_row(runs.first(), &PEER)
+        .map(|row| brief("XTS call", cell, &library(word(row, PEER.provider))))?;
+    Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict))
 }
 
 /// Geometric mean of Kiln's speedups over the lengths selected by `wanted`, in each process.
@@ -348,7 +372,13 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
         pace(&long),
         names(runs.all(), &PEER),
     );
-    Some(Row::estimate(&TOPIC, &long, "times", text))
+    let verdict = format!(
+        "Calls: faster than the best library in {}, equal in {}, slower in {}",
+        number_of(&cells, Outcome::Faster),
+        number_of(&cells, Outcome::Equal) + number_of(&cells, Outcome::Disagree),
+        number_of(&cells, Outcome::Slower)
+    );
+    Some(Row::estimate(&TOPIC, &long, "times", text).with_verdict(verdict))
 }
 
 /// Headline about several messages at a time, if a library supports that.
@@ -380,7 +410,13 @@ pub(super) fn several_messages(runs: &Runs) -> Option<Row> {
         ahead.len(),
         cells.len()
     );
-    Some(Row::new(&TOPIC, ahead.len() as f64, "combinations", text))
+    let verdict = format!(
+        "Several messages at a time: a library is ahead in {} of {}",
+        ahead.len(),
+        cells.len()
+    );
+    let row = Row::new(&TOPIC, ahead.len() as f64, "combinations", text);
+    Some(row.with_verdict(verdict))
 }
 
 #[cfg(test)]
