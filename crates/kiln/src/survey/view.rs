@@ -16,8 +16,8 @@ pub fn block(topic: &Topic, rows: &[Row], tty: bool) -> String {
     format!("{title}{}{command}\n{}", " ".repeat(gap), sentences(rows))
 }
 
-/// The verdicts on a topic, one line each. The first is the answer to the question and is followed by its sentence. The sentences of
-/// the others are on the page and in the record.
+/// The verdicts on a topic, one line each. The first is the answer to the question and is followed by its sentence.
+/// The sentences of the others are on the page and in the record.
 fn sentences(rows: &[Row]) -> String {
     let mut text = String::new();
     for (n, row) in rows.iter().enumerate() {
