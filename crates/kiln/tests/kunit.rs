@@ -175,7 +175,7 @@ fn an_edit_takes_effect_without_a_run_of_the_whole_build() {
     let tree = Edited::at(&tree, &at);
     let (code, header) = ("lib/crypto/sha256.c", "lib/crypto/x86/sha256.h");
     let run = || kiln_keeping(&["test", "--tree", tree.path(), "--suite", "sha256", "--json"]);
-    // Expects this status, and whether the tree was built again.
+    // Expects this status, and whether the kernel's own build ran.
     let expect = |status: i32, built: bool, what: &str| {
         let done = run();
         assert_eq!(done.status, status, "{what}: {}", done.stderr);
