@@ -34,7 +34,9 @@ fn answered(doc: &Value, asked: &[&str]) {
         assert!(!of.is_empty(), "{question}: {doc}");
         for row in of {
             let headline = row["headline"].as_str().unwrap_or_default();
-            let has_value = !headline.is_empty() && !headline.starts_with("Cannot tell");
+            let verdict = row["verdict"].as_str().unwrap_or_default();
+            let has_value = !headline.is_empty() && !verdict.starts_with("Cannot tell on");
+            assert_eq!(headline.is_empty(), verdict.is_empty(), "{row}");
             assert_eq!(row["value"].is_number(), has_value, "{row}");
             let told =
                 row["headline"].is_string() || notes.contains(&format!("{question}: left out: "));

@@ -1,4 +1,4 @@
-//! The section clock counts every section, and knows those that the host stretched.
+//! The section timer counts every section, and knows those that the host stretched.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -84,8 +84,8 @@ fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
         .filter_map(|(ctrl, device, _)| Some(format!("{} with {device}", rates(runs, ctrl)?)))
         .collect();
     let text = format!(
-        "Cannot tell on {there} cores: eight workers, the interrupt thread and the device's threads need {needed}, so the host's \
-         scheduler determines these rates. Pairs of create and close of RSA sessions: {}",
+        "Eight workers, the interrupt thread and the device's threads need {needed} cores; on {there} the host's scheduler \
+         determines these rates. Pairs of create and close of RSA sessions: {}",
         said.join("; ")
     );
     (!said.is_empty()).then(|| Row {
@@ -254,7 +254,8 @@ mod tests {
             let rows = told(5, ratio, |r| r["cores"] = json!(2));
             assert_eq!(rows.len(), 1);
             let said = text(&rows[0]);
-            assert!(said.starts_with("Cannot tell on 2 cores"), "{said}");
+            let verdict = rows[0].verdict.as_deref();
+            assert_eq!(verdict, Some("Cannot tell on 2 cores: 11 are needed"));
             assert!(
                 said.contains("need 11") && said.contains("scheduler"),
                 "{said}"
@@ -270,7 +271,7 @@ mod tests {
             assert_eq!((rows[0].value, rows[0].baseline), (None, None));
         }
         // With one core less than needed there is no answer; with exactly as many there is.
-        assert!(text(&told(5, 1.0, |r| r["cores"] = json!(10))[0]).starts_with("Cannot"));
+        assert!(text(&told(5, 1.0, |r| r["cores"] = json!(10))[0]).contains("need 11 cores; on 10"));
         assert!(text(&told(5, 1.0, |r| r["cores"] = json!(11))[0]).contains("published"));
     }
 

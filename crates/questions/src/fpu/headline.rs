@@ -106,8 +106,8 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     );
     let published = DIRECT_BH_OFF / HELPER_LEGACY;
     let text = format!(
-        "AES-XTS on an emulated CPU, called directly with bh-off sections (Linux 6.15 and later), compared with calls through the \
-         simd helper with legacy sections (up to 6.14): {}. Published: {} times at 16 bytes (Biggers, 2025, Ryzen 9 9950X)",
+        "AES-XTS called directly with bh-off sections (Linux 6.15 and later), compared with the simd helper and legacy sections (up \
+         to 6.14), on an emulated CPU: {}. Published: {} times at 16 bytes (Biggers, 2025, Ryzen 9 9950X)",
         parts.join("; "),
         figure(published)
     );

@@ -283,7 +283,7 @@ fn rows(
 fn clock_note(imp: Impl, clock: &Ratio) -> String {
     let pct = |r: f64| 100.0 * (r - 1.0);
     format!(
-        "section clock: {} at 4096 B, a section each, takes {:+.2} % ({:+.2} to {:+.2}) with it; shorter sections are \
+        "section timer: {} at 4096 B, a section each, takes {:+.2} % ({:+.2} to {:+.2}) with it; shorter sections are \
          timed in proportion to their length, and each timed one stands for those before it",
         imp.driver(),
         pct(clock.ratio),
