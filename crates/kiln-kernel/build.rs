@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The archive once more, to be carried in a program and linked with other things at run time.
+/// A second copy of the archive, which programs embed and link with other code at run time.
 const ALONE: &str = "alone.a";
 
 fn build() -> Result<(), String> {
@@ -35,7 +35,7 @@ fn build() -> Result<(), String> {
     let kernel_dir = manifest_dir.join("../../kernel");
     let kernel_dir = fs::canonicalize(&kernel_dir)
         .map_err(|e| format!("{} is missing: {e}", kernel_dir.display()))?;
-    // Cargo watches a directory with all that is under it.
+    // Cargo watches this directory and everything below it.
     println!("cargo:rerun-if-changed={}", kernel_dir.display());
     println!("cargo:rerun-if-env-changed=KILN_CC");
 
@@ -48,7 +48,7 @@ fn build() -> Result<(), String> {
     for line in built.messages.iter().flat_map(|m| m.lines()) {
         println!("cargo:warning={line}");
     }
-    // The compiler may be upgraded in place; its link's target then changes.
+    // Watch the target of the compiler's link, because an upgrade in place changes it.
     if let Ok(compiler) = fs::canonicalize(&built.compiler.path) {
         println!("cargo:rerun-if-changed={}", compiler.display());
     }

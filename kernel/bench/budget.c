@@ -109,7 +109,7 @@ static void end_part(struct kiln_budget_run *run, struct cpu *cpu, u32 part,
 			     before->sections_long_witnessed;
 }
 
-/* One operation, by the strategy in force or in one section. */
+/* One operation, with the active chunking strategy or in one section. */
 static u64 operation(struct kiln_budget_run *run, struct cpu *cpu, u32 part)
 {
 	const struct crypto_alg *alg = ((struct crypto_tfm *)run->requests->tfm)->alg;

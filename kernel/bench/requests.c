@@ -64,8 +64,8 @@ static __always_inline void wait_for(struct kiln_requests *r, struct crypto_wait
 }
 
 /*
- * What all requests of a loop have in common. It is read once: as far as a compiler knows, a
- * request could change @r.
+ * What all requests of a loop have in common. It is read once, because the compiler must assume
+ * that a request could change @r.
  */
 struct common {
 	u32 src_len, dst_len, cryptlen, assoclen;

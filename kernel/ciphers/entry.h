@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Macros that define functions of the types in kiln/cipher.h from inline functions that a cipher's
- * tiers share. What differs between tiers comes first: @name(args) calls @fn(..., args), where ...
- * is what follows @fn in the macro call.
+ * tiers share. @name(args) calls @fn(..., args), where ... stands for the macro arguments after
+ * @fn; these are what differs between tiers.
  */
 #ifndef KILN_CIPHERS_ENTRY_H
 #define KILN_CIPHERS_ENTRY_H
@@ -10,7 +10,7 @@
 #include <kiln/string.h>
 #include <kiln/types.h>
 
-/* A state of zeros. */
+/* Initialises a state to zeros. */
 #define HASH_ZERO(name, type)                                                         \
 static void name(const void *ctx __maybe_unused, void *state)                         \
 {                                                                                     \

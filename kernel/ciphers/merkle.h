@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What SHA-1, SHA-2 and SM3 have in common: big-endian words, a compression function that takes one
- * block after the other, and padding with a one bit and the length (FIPS 180-4, 5.1).
+ * The common parts of SHA-1, SHA-2 and SM3: big-endian words, a compression function that processes
+ * one block after the other, and padding with a one bit and the length (FIPS 180-4, 5.1).
  *
  * A hash is described by a constant struct md. Each of its tiers provides a function for whole
  * blocks (md_blocks_t) and one for the end of a message or for a whole message (md_end_t). The
@@ -27,14 +27,14 @@ struct md {
 
 struct md_state {
 	u64 h[8];			/* eight words of 32 or 64 bits */
-	u64 bytes;			/* of the message so far, those in buffer included */
+	u64 bytes;			/* bytes of the message so far, including those in buffer */
 	u8 buffer[MD_MAX_BLOCK];	/* the last bytes % block of them */
 };
 
 /* Bytes of struct md_state that a hash with this block size uses. */
 #define MD_STATE_SIZE(block) (offsetof(struct md_state, buffer) + (block))
 
-/* The compression function over @blocks blocks, at least one. */
+/* Runs the compression function over @blocks blocks, at least one. */
 typedef void md_blocks_t(void *h, const u8 *data, size_t blocks);
 
 /* Ends a message of @bytes: from the state @h, hashes the last @len bytes and writes the digest. */

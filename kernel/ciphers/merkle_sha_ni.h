@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SHA-1 and SHA-256 with the SHA instructions: what the two share. The including file defines:
+ * Shared code of SHA-1 and SHA-256 with the SHA instructions. The including file defines:
  *
  *	ROUNDS(i, w)	rounds 4i to 4i + 3 with the words @w
  *	SCHEDULE(w0, w1, w2, w3)	from w0, the words t - 16 ... t - 13, and those after
@@ -30,7 +30,7 @@
 } while (0)
 
 #define LOAD(i) _mm_shuffle_epi8(md_load16(data + 16 * (i)), swap)
-/* The first 16 rounds, and the words w0 to w3. */
+/* Runs the first 16 rounds and leaves their words in w0 to w3. */
 #define FIRST_SIXTEEN                                                         \
 	__m128i w0 = LOAD(0), w1 = LOAD(1), w2 = LOAD(2), w3 = LOAD(3);       \
 									      \
@@ -49,7 +49,7 @@ void hash##_end_sha_ni(const void *state, const u8 *data, size_t len, u64 bytes,
 	size_t more;                                                                  \
 										      \
 	assert_fpu_section();                                                         \
-	/* Before the rounds, so that both overlap. */                                \
+	/* Pad before the rounds, so that both overlap. */                            \
 	more = md_pad(&hash##_md, last, data + len - rest, rest, bytes);              \
 	s = words_in(state);                                                          \
 	run(&s, data, len / hash##_md.block, swap);                                   \

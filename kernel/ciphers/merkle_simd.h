@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The last blocks of a message, made in vectors: 16 bytes that are written in pieces and read
- * at once have to wait until the pieces are in the cache, and they are there only when all
- * before them is done, the blocks before included.
+ * Builds the last blocks of a message in vectors. If they were written in smaller pieces and read
+ * back immediately, the loads could not be forwarded from the stores: they would wait until the
+ * stores have reached the cache, which is only after all older instructions, including the previous
+ * blocks, have finished.
  */
 #ifndef KILN_CIPHERS_MERKLE_SIMD_H
 #define KILN_CIPHERS_MERKLE_SIMD_H
@@ -21,7 +22,7 @@ static __always_inline void md_store16(u8 *p, __m128i v)
 	_mm_store_si128((__m128i *)p, v);
 }
 
-/* The @n < 16 bytes at @p, and zeros. */
+/* Loads the @n < 16 bytes at @p, padded with zeros. */
 static __always_inline __m128i md_load_few(const u8 *p, size_t n)
 {
 	u64 lo = 0, hi = 0;
@@ -38,19 +39,19 @@ static __always_inline __m128i md_load_few(const u8 *p, size_t n)
 }
 
 /*
- * The last blocks of a message of @bytes, the last @n of which are at @rest, less than a
- * block. Returns how many blocks.
+ * Builds the last blocks of a message of @bytes bytes. The @n bytes that remain, less than a block,
+ * are at @rest. Returns the number of blocks.
  */
 static __always_inline size_t md_pad(const struct md *md, u8 last[2 * MD_MAX_BLOCK],
 				     const u8 *rest, size_t n, u64 bytes)
 {
-	/* PSHUFB patterns that move bytes down, at down + their number. */
+	/* At down + n: a PSHUFB pattern that moves bytes down by n. */
 	static const u8 down[32] __aligned(16) = {
 		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
 		0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
 		0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
 	};
-	/* The bit after n bytes, at one + 16 - n. */
+	/* At one + 16 - n: n zeros, followed by the padding bit. */
 	static const u8 one[32] __aligned(16) = { [16] = 0x80 };
 	const size_t room = md->block - md->block / 8;
 	const size_t all = n < room ? md->block : 2 * md->block;
@@ -78,7 +79,7 @@ static __always_inline size_t md_pad(const struct md *md, u8 last[2 * MD_MAX_BLO
 	return all / md->block;
 }
 
-/* Block @i of @blocks blocks at @data and then those at @last. */
+/* The address of block @i, where @blocks blocks are at @data and the others at @last. */
 static __always_inline const u8 *md_block_at(const struct md *md, const u8 *data, size_t blocks,
 					     const u8 *last, size_t i)
 {

@@ -6,7 +6,10 @@
 #ifndef KILN_CIPHERS_TIERS_H
 #define KILN_CIPHERS_TIERS_H
 
-/* The AES modes; the last argument is whether it is constant-time. Priorities are Linux 6.12's. */
+/*
+ * The AES modes; the last argument says whether the tier is constant-time. Priorities are Linux
+ * 6.12's.
+ */
 #define AES_SCALAR(F)                                                  \
 	F(generic, GENERIC, "generic", 100, false)                     \
 	F(fixed_time, GENERIC, "fixed-time", 110, true)
@@ -16,7 +19,7 @@
 	F(vaes_avx512, VAES_AVX512, "vaes-avx512", 800, true)
 #define AES_ALL(F) AES_SCALAR(F) AES_SIMD(F)
 
-/* ChaCha20, Poly1305 and NH; @sse is what drivers of the lowest SIMD tier are called. */
+/* For ChaCha20, Poly1305 and NH; @sse is the driver-name suffix of the lowest SIMD tier. */
 #define VECTOR_ALL(F, sse)                                             \
 	F(generic, GENERIC, "generic", 100)                            \
 	F(aesni, AESNI, sse, 400)                                      \

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Runs a function in another context, which is entered through a real interrupt.
- */
+/* Runs a function in another context by raising a real interrupt. */
 #include <kiln/context.h>
 #include <kiln/preempt.h>
 
@@ -11,13 +9,13 @@ struct errand {
 	enum kiln_context context;
 	void (*fn)(void *arg);
 	void *arg;
-	irq_handler_t *handler;	/* the CPU's own, while ours is installed */
+	irq_handler_t *handler;	/* the CPU's own handler, while ours is installed */
 	bool done;
 };
 
 static void errand_hardirq(struct cpu *cpu);
 
-/* Raises one interrupt for the errand. Its handler reinstalls the CPU's own at once. */
+/* Raises one interrupt for the errand. Our handler first reinstalls the CPU's own. */
 static void interrupt_for(struct cpu *cpu, struct errand *e)
 {
 	local_irq_disable();
@@ -69,7 +67,7 @@ static void errand_hardirq(struct cpu *cpu)
 	default:
 		run(e);
 	}
-	/* A real interrupt may have been merged with this one: let its handler run. */
+	/* A real interrupt may have been merged with this one, so call its handler, too. */
 	if (e->handler)
 		e->handler(cpu);
 }
@@ -103,7 +101,7 @@ bool run_in_context(enum kiln_context context, void (*fn)(void *arg), void *arg)
 		cpu->errand = &e;
 		cpu->softirq_handler[SOFTIRQ_ERRAND] = errand_softirq;
 		interrupt_for(cpu, &e);
-		/* Where softirqs are disabled the errand cannot run. */
+		/* If softirqs are disabled, the errand cannot run now. */
 		while (!*(volatile bool *)&e.done && !softirq_count())
 			do_softirq();
 		cpu->errand = NULL;

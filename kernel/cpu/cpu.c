@@ -13,7 +13,7 @@
 
 #include "cpu_internal.h"
 
-/* The offsets that assembly and inline assembly use. */
+/* Check the offsets that assembly and inline assembly use. */
 #define ASSERT_OFFSET(field, offset) \
 	_Static_assert(__builtin_offsetof(struct cpu, field) == (offset), "")
 ASSERT_OFFSET(foreign, KILN_CPU_FOREIGN);

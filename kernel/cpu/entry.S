@@ -8,9 +8,9 @@
 #include "saved.h"
 
 /*
- * Clear the stack that kernel mode has used below here, on the way back to user mode: what
- * compilers spilled there may be keys or text. Interrupts are off. %rax is 0 afterwards, %rcx
- * and %rdi are clobbered. The stack pointer is moved, as nothing below it may be written.
+ * Before returning to user mode, clear the stack below here that kernel mode has used: compilers
+ * may have spilled keys or text there. Interrupts are off. %rax is 0 afterwards, %rcx and %rdi are
+ * clobbered. The stack pointer is moved, as nothing below it may be written.
  */
 .macro clear_stack
 	sub $KILN_STACK_CLEARED, %rsp
@@ -55,7 +55,7 @@ kiln_irq_trampoline:
 	pop_clobbered
 	/* If the host single-steps, the next trap follows the interrupted instruction. */
 	iretq
-2:	/* One is pending, unless another interrupt has served it since: check again. */
+2:	/* One is pending, unless the trampoline has handled it meanwhile: check again. */
 	movl $1, %gs:KILN_CPU_IRQS_OFF
 	cmpl $0, %gs:KILN_CPU_IRQ_PENDING
 	jne 1b
@@ -63,9 +63,9 @@ kiln_irq_trampoline:
 	.size kiln_irq_trampoline, . - kiln_irq_trampoline
 
 /*
- * u64 kiln_gate(u64 (*fn)(void *arg), void *arg): calls fn in kernel mode. The user's FPU
- * state is in the registers on entry and on return. Except for its result, fn leaves nothing in
- * registers or on the stack below.
+ * u64 kiln_gate(u64 (*fn)(void *arg), void *arg): calls fn in kernel mode. The user's FPU state is
+ * in the registers on entry and on return. On return, neither registers nor the stack below hold
+ * anything that fn left, except for its result.
  */
 	.globl kiln_gate
 	.type kiln_gate, @function

@@ -6,7 +6,7 @@
 #include <kiln/cpufeature.h>
 
 struct cpuid {
-	u32 reg[4];	/* eax, ebx, ecx, edx */
+	u32 reg[4];	/* EAX, EBX, ECX, EDX */
 };
 
 enum { EAX, EBX, ECX, EDX };
@@ -33,7 +33,7 @@ static u32 xcr0(void)
 
 #define BIT(n) (1u << (n))
 
-/* Bits of one register of one CPUID leaf, all of which must be set. */
+/* Bits of one register of one CPUID leaf; the feature is present if all of them are set. */
 struct feature {
 	u8 leaf;
 	u8 reg;
@@ -69,7 +69,7 @@ static const struct tier {
 };
 _Static_assert(KILN_NR_TIERS <= 32, "masks of tiers have 32 bits");
 
-/* The first feature of @tier, in the order of the table, that is absent. */
+/* Returns the name of the first feature of @tier, in table order, that is absent. */
 const char *cpu_tier_lacks(enum kiln_tier tier)
 {
 	struct cpuid leaf[NR_LEAVES] = { 0 };
@@ -79,7 +79,7 @@ const char *cpu_tier_lacks(enum kiln_tier tier)
 	leaf[LEAF_1] = cpuid(1, 0);
 	if (highest >= 7)
 		leaf[LEAF_7] = cpuid(7, 0);
-	/* Without XSAVE the operating system saves what FXSAVE does: x87 and xmm. */
+	/* Without XSAVE, the operating system saves the FXSAVE state: x87 and xmm. */
 	leaf[LEAF_XCR0].reg[EAX] = leaf[LEAF_1].reg[ECX] & BIT(27) ? xcr0() : BIT(0) | BIT(1);
 
 	for (i = 0; i < NR_FEATURES; i++) {
@@ -97,7 +97,7 @@ u32 cpu_tiers_present(void)
 	u32 found = __atomic_load_n(&present, __ATOMIC_RELAXED);
 	int t;
 
-	/* Threads may race here: all of them find the same. */
+	/* Threads may race here, but all of them find the same tiers. */
 	if (!found) {
 		for (t = 0; t < KILN_NR_TIERS; t++)
 			if (!cpu_tier_lacks(t))

@@ -106,7 +106,10 @@ void kiln_on_interrupt(void (*handler)(void *cpu))
 	this_cpu()->irq_handler = (irq_handler_t *)handler;
 }
 
-/* The function of the same name, once the tree's own changes of the preempt count are known. */
+/*
+ * Defines a function that first accounts for the tree's own changes of the preempt count and then
+ * calls the function of the same name.
+ */
 #define SETTLED(name)             \
 void BORDER kiln_##name(void)     \
 {                                 \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Hardirqs: entry, and on the way out softirqs, the user's FPU state and preemption.
+ * Hardirq entry and exit. On exit, softirqs run, the user's FPU state is restored, and tasks may be
+ * switched.
  */
 #include <kiln/abi/cpu.h>
 #include <kiln/context.h>
@@ -16,7 +17,7 @@ void local_irq_disable(void)
 	this_cpu_write(irqs_off, 1);
 }
 
-/* Interrupts that arrived while they were disabled are served as one. */
+/* Interrupts that arrived while they were disabled are delivered as one. */
 void local_irq_enable(void)
 {
 	this_cpu_write(irqs_off, 0);

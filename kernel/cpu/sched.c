@@ -9,15 +9,15 @@
  * behind that by more than the wakeup granularity. Buddies are not modelled: with three tasks
  * they do not change the choice.
  *
- * KILN_EEVDF_6_12 and KILN_EEVDF_7_3: of the eligible tasks, which have not run for more than
- * their share, the one with the earliest virtual deadline runs. A task that goes to sleep
- * keeps its lag and is placed with it when it wakes up. A task that is not eligible when it
- * goes to sleep stays queued (delayed dequeue) until it is, and then leaves with zero lag. The
- * running task keeps the CPU until its slice ends (RUN_TO_PARITY) as long as it is eligible, so
- * a woken task preempts at once only if it has lag. A slice that expires
- * requests a reschedule. If the task goes on nevertheless, 7.3 requests one again at the next
- * check, 6.12 only if the task is no longer eligible. 7.3 also reschedules lazily: the task
- * goes on until it calls cond_resched() or until the next tick.
+ * KILN_EEVDF_6_12 and KILN_EEVDF_7_3: of the eligible tasks, which have not run for more than their
+ * share, the one with the earliest virtual deadline runs. A task that goes to sleep keeps its lag
+ * and is placed with it when it wakes up. A task that is not eligible when it goes to sleep stays
+ * queued (delayed dequeue) until it is, and then leaves with zero lag. The running task keeps the
+ * CPU until its slice ends (RUN_TO_PARITY) as long as it is eligible, so a woken task preempts at
+ * once only if it has lag. A slice that expires requests a reschedule. If the task continues
+ * nevertheless, 7.3 requests one again at the next check, 6.12 only if the task is no longer
+ * eligible. 7.3 also reschedules lazily: the task continues until it calls cond_resched() or until
+ * the next tick.
  */
 #include <kiln/abi/cpu.h>
 #include <kiln/cpu.h>

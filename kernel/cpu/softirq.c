@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Softirqs: raised in hardirqs, run on the way out of one or by the outermost
- * local_bh_enable(), and by ksoftirqd when there are too many of them.
+ * Softirqs are raised in hardirqs. They run at the end of a hardirq or in the outermost
+ * local_bh_enable(), and in ksoftirqd if there are too many of them.
  */
 #include <kiln/context.h>
 #include <kiln/cpu.h>
@@ -10,7 +10,7 @@
 
 #include "cpu_internal.h"
 
-/* Linux's limits. Beyond them ksoftirqd continues. */
+/* Linux's limits. ksoftirqd runs what is left. */
 enum { MAX_SOFTIRQ_US = 2000, MAX_SOFTIRQ_RESTART = 10 };
 
 void raise_softirq(unsigned int nr)

@@ -112,7 +112,7 @@ void remove_waiters(struct cpu *cpu)
 	spin_unlock(&table_lock);
 }
 
-/* remote_queued keeps CPUs from queueing a task twice. */
+/* remote_queued ensures that only one CPU queues the task. */
 void wake_up_remote(struct task *t)
 {
 	struct task *first;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Requests to an AEAD of ciphers/.
- */
+/* Requests to the AEADs of ciphers/. */
 #include <kiln/abi/cipher.h>
 #include <kiln/abi/crypto.h>
 #include <kiln/budget.h>
@@ -37,7 +35,10 @@ static void wipe(struct scatterlist *sg, u32 behind, u32 len)
 	}
 }
 
-/* A message in pieces, in as many sections as the budget requires. */
+/*
+ * The state of a message that is processed in pieces, in as many sections as the budget
+ * requires.
+ */
 struct pieces {
 	const struct kiln_impl *impl;
 	const void *ctx;
@@ -90,7 +91,7 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 	err = skcipher_walk_text(&walk, req, len, WALK_MAX_BLOCK);
 	if (err)
 		return err;
-	/* Before the text is written: in place the tag may follow it. */
+	/* Read the tag before writing the text: in place, the text may overwrite it. */
 	if (decrypt)
 		scatterwalk_copy(want, req->src, (u64)req->assoclen + len, tagsize, false);
 	fpu_cut_open(&p.cut, budget);
@@ -110,7 +111,7 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 	return err;
 }
 
-/* One call: text, associated data and tag are in one piece each. */
+/* One call. The text, the associated data and the tag are each contiguous. */
 static __always_inline int crypt_whole(struct crypto_request *req, u8 *dst, const u8 *src,
 				       u32 len, const u8 *aad, u32 aadlen, u8 *tag,
 				       const bool simd, const bool decrypt)
@@ -131,7 +132,7 @@ static __always_inline int crypt_whole(struct crypto_request *req, u8 *dst, cons
 	return err;
 }
 
-/* Usually the text is in one piece, and the associated data and the tag are elsewhere. */
+/* The text is contiguous, as is usual, but the associated data and the tag are elsewhere. */
 static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
 				struct fpu_budget *budget, const bool decrypt)
 {
@@ -158,8 +159,8 @@ static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
 }
 
 /*
- * Whether a request with a text of @len bytes, without the tag, is of the algorithm's form, and
- * how much of the associated data is authenticated.
+ * Whether a request whose text has @len bytes without the tag has the form that the algorithm
+ * requires. Sets *@aadlen to the number of associated bytes that are authenticated.
  */
 static __always_inline bool is_of_form(const struct crypto_request *req, u32 len, u32 *aadlen)
 {
@@ -170,7 +171,10 @@ static __always_inline bool is_of_form(const struct crypto_request *req, u32 len
 		*aadlen = req->assoclen - IPSEC_IV;
 		return true;
 	case CRYPTO_FORM_CCM:
-		/* A length of two to eight bytes that the message's fits in. */
+		/*
+		 * The length field has two to eight bytes, and the length of the text must fit
+		 * in it.
+		 */
 		if (req->iv[0] < 1 || req->iv[0] > 7 ||
 		    (req->iv[0] < 3 && len >> (8 * (req->iv[0] + 1))))
 			return false;
@@ -182,7 +186,7 @@ static __always_inline bool is_of_form(const struct crypto_request *req, u32 len
 	}
 }
 
-/* A request with one piece on either side is one call if one section may hold it. */
+/* A request takes one call if its source and destination are contiguous and fit in one section. */
 static __always_inline int crypt(struct crypto_request *req, const bool simd,
 				 const bool decrypt)
 {
@@ -194,7 +198,7 @@ static __always_inline int crypt(struct crypto_request *req, const bool simd,
 
 	if (unlikely(!is_of_form(req, len, &aadlen)))
 		return -EINVAL;
-	/* A sum that does not fit in 32 bits is more than one piece has. */
+	/* If the sum does not fit in 32 bits, no single entry can hold it. */
 	if (unlikely(__builtin_add_overflow(assoclen, req->cryptlen, &in) ||
 		     __builtin_add_overflow(assoclen + len, decrypt ? 0 : tagsize, &out) ||
 		     req->src->length < in || req->dst->length < out ||

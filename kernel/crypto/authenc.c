@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * authenc(HASH,SKCIPHER): encrypt, then authenticate what the packet has become; compare
- * first, then decrypt. The hash answers at once, the skcipher may answer later.
+ * authenc(HASH,SKCIPHER). Encryption encrypts and then authenticates the resulting packet;
+ * decryption compares the tag first. The hash is synchronous; the skcipher may be asynchronous.
  */
 #include <kiln/abi/crypto.h>
 #include <kiln/crypto.h>
@@ -15,7 +15,7 @@ struct authenc_ctx {
 
 struct authenc_rctx {
 	struct scatterlist src[2], dst[2];
-	struct crypto_request sub;	/* last: its ctx follows */
+	struct crypto_request sub;	/* must be last: its ctx follows */
 };
 
 static struct authenc_rctx *request_ctx(struct crypto_request *req)
@@ -24,8 +24,8 @@ static struct authenc_rctx *request_ctx(struct crypto_request *req)
 }
 
 /*
- * The key: a netlink attribute of type 1 that has the length of the cipher's key, big
- * endian; then the key of the hash, then that of the cipher.
+ * The format of a key: a netlink attribute of type 1 with the length of the cipher's key
+ * (big-endian), the key of the hash, the key of the cipher.
  */
 enum { ATTR = 4, ATTR_TYPE = 1, PARAM = 4 };
 
@@ -162,7 +162,7 @@ static struct crypto_alg *combine(const struct crypto_tfm *auth, const struct cr
 	alg->flags = CRYPTO_ALG_TYPE_AEAD | (enc->alg->flags & CRYPTO_ALG_ASYNC);
 	alg->models = enc->alg->models;
 	alg->priority = 10 * enc->alg->priority + auth->alg->priority;
-	/* The cipher's tier: the hash has a fallback. */
+	/* The tier is the cipher's, since the hash has a scalar fallback. */
 	alg->tier = enc->alg->tier;
 	alg->ctxsize = sizeof(struct authenc_ctx);
 	alg->ivsize = enc->alg->ivsize;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Transforms and requests for those outside.
- */
+/* The host's interface to transforms and requests. */
 #include <kiln/abi/context.h>
 #include <kiln/abi/crypto.h>
 #include <kiln/abi/submission.h>
@@ -67,7 +65,7 @@ static int submit(struct crypto_request *req, bool decrypt)
 	return decrypt ? crypto_decrypt(req) : crypto_encrypt(req);
 }
 
-/* Behind a request whose pieces are one each: room for these. */
+/* The scatterlists of a request with contiguous data. They are stored behind the request's ctx. */
 struct plain_request {
 	struct scatterlist src, dst;
 };
@@ -83,7 +81,7 @@ static int request_submit(void *request, const struct kiln_submission *s)
 	struct plain_request *plain =
 		(struct plain_request *)((u8 *)req + sizeof(*req) +
 					 crypto_tfm_reqsize(req->tfm));
-	/* An AEAD's message ends with the room for its tag. */
+	/* When encrypting, the length of an AEAD's message includes the room for the tag. */
 	const u32 tag = s->decrypt ? 0 : req->tfm->authsize;
 
 	sg_init_one(&plain->src, s->src, s->len);
@@ -205,7 +203,10 @@ int kiln_crypto_op_crypt(void *arg, u32 slot, u8 *dst, const u8 *src, size_t len
 			 void (*done)(void *data, int answer), void *data)
 {
 	const struct kiln_crypto_op *op = arg;
-	/* Neither is written: the request's fields are those of any. */
+	/*
+	 * Neither @src nor @iv is written; the fields are not const because all requests share the
+	 * structure.
+	 */
 	const struct kiln_submission s = {
 		.dst = dst,
 		.src = (u8 *)src,

@@ -17,7 +17,7 @@ void kiln_cryptd_break(u32 rules)
 	broken = rules;
 }
 
-/* One per CPU, in its area. */
+/* The cryptd data of a CPU, stored in its area. */
 struct cryptd_cpu {
 	struct kiln_work work;
 	struct crypto_queue queue;
@@ -28,7 +28,7 @@ _Static_assert(sizeof(struct cryptd_cpu) <= sizeof(((struct cpu *)0)->area),
 
 struct cryptd_rctx {
 	bool decrypt;
-	struct crypto_request sub;	/* last: its ctx follows */
+	struct crypto_request sub;	/* must be last: its ctx follows */
 };
 
 static struct cryptd_rctx *request_ctx(struct crypto_request *req)
@@ -43,7 +43,7 @@ static void complete_request(struct crypto_request *req, int err)
 	local_bh_enable();
 }
 
-/* The transform that a request holds besides its own, or NULL. */
+/* The transform that a queued request holds in addition to its own, or NULL. */
 static struct crypto_tfm *parent(const struct crypto_request *req)
 {
 	const struct crypto_request *outer = req->data;
@@ -51,7 +51,10 @@ static struct crypto_tfm *parent(const struct crypto_request *req)
 	return req->flags & CRYPTO_TFM_REQ_HOLD_PARENT ? outer->tfm : NULL;
 }
 
-/* What a queued request needs lives until serve() has answered it. */
+/*
+ * Takes the references that keep everything a queued request needs until serve() has completed
+ * it.
+ */
 static void hold(const struct crypto_request *req)
 {
 	struct crypto_tfm *outer = parent(req);
@@ -74,7 +77,7 @@ static void serve(struct crypto_request *req)
 	crypto_request_set_crypt(sub, req->src, req->dst, req->cryptlen, req->iv);
 	sub->assoclen = req->assoclen;
 	err = request_ctx(req)->decrypt ? crypto_decrypt(sub) : crypto_encrypt(sub);
-	/* The request, and the memory it is in, may be gone from here on. */
+	/* The request and its memory may be gone after this call. */
 	complete_request(req, err);
 	if (broken & KILN_CRYPTD_UNCOUNTED)
 		return;
@@ -117,7 +120,7 @@ static void break_rules(struct crypto_queue *queue, struct crypto_request *req)
 		queue->max_qlen = ~0u;
 	if (broken & KILN_CRYPTD_NO_BACKLOG)
 		req->flags &= ~(u32)CRYPTO_TFM_REQ_MAY_BACKLOG;
-	/* The request that was last goes to the head. */
+	/* Move the last request to the head. */
 	if (broken & KILN_CRYPTD_LATE_FIRST && queue->head != queue->tail) {
 		struct crypto_request *last = queue->tail;
 
@@ -137,7 +140,7 @@ static int enqueue(struct crypto_request *req, bool decrypt)
 
 	request_ctx(req)->decrypt = decrypt;
 	local_bh_disable();
-	/* Set up on the first request of the CPU. */
+	/* Initialise on the first request of this CPU. */
 	if (unlikely(!cryptd->work.fn)) {
 		cryptd->queue.max_qlen = CRYPTD_MAX_CPU_QLEN;
 		cryptd->work.fn = cryptd_run;
@@ -178,10 +181,10 @@ struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *er
 	*err = -ENOENT;
 	if (!crypto_name_split(name, "cryptd", inner, NULL))
 		return NULL;
-	/* The caller may exclude asynchronous algorithms. */
+	/* The caller may have excluded asynchronous algorithms. */
 	if (mask & ~type & CRYPTO_ALG_ASYNC)
 		return NULL;
-	/* Hashes have no requests. */
+	/* Hashes are synchronous here: they have no requests that could be queued. */
 	if ((type & CRYPTO_ALG_TYPE_MASK) == CRYPTO_ALG_TYPE_SHASH)
 		return NULL;
 	/* The kworker can only call synchronous algorithms. */
@@ -190,7 +193,7 @@ struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *er
 		return NULL;
 	alg = crypto_instance(child->alg, "cryptd", NULL, err);
 	if (alg) {
-		/* It is an implementation of the same algorithm. */
+		/* The algorithm's name stays the same: this is another implementation of it. */
 		memcpy(alg->name, child->alg->name, sizeof(alg->name));
 		alg->flags = CRYPTO_ALG_ASYNC | (child->alg->flags & kept);
 		alg->models = CRYPTO_MODEL_ALL;

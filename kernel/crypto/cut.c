@@ -59,7 +59,7 @@ enum {
 struct entry {
 	struct fpu_budget of[2];	/* encryption, decryption */
 	u32 min_bytes;
-	bool fastest;			/* of its algorithm, by measurement */
+	bool fastest;			/* the fastest of its algorithm, by measurement */
 };
 
 static struct entry entries[KILN_MAX_IMPLS];
@@ -298,7 +298,7 @@ static void learn(const struct fpu_cut *cut, u64 took)
 	struct fpu_budget *b = cut->budget;
 	const u32 half = cut->step / 2;
 
-	/* Another request may have changed it meanwhile. */
+	/* Another request may have changed the budget in the meantime. */
 	if (forced || cut->step != b->most)
 		return;
 	if (took < target / 4 && cut->step <= MAX_STEP / 2)

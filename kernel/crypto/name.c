@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Names of algorithms, and of templates with what they are instantiated with.
- */
+/* Builds and parses names of algorithms, including templates with their arguments. */
 #include <kiln/crypto.h>
 #include <kiln/slab.h>
 #include <kiln/string.h>
 
-/* False when it is full; it ends with a zero in any case. */
+/* Returns false if @text does not fit. The result is terminated in either case. */
 static bool append(char to[CRYPTO_MAX_ALG_NAME], const char *text)
 {
 	u32 n = 0;
@@ -29,7 +27,10 @@ int crypto_name_make(char to[CRYPTO_MAX_ALG_NAME], const char *outer, const char
 	return -ENAMETOOLONG;
 }
 
-/* The end of an argument: the comma or the bracket that closes what is around it. */
+/*
+ * The length of an argument, which ends before a comma or the closing bracket of the enclosing
+ * template.
+ */
 static u32 argument(const char *text)
 {
 	u32 n, depth = 0;

@@ -26,7 +26,7 @@ int crypto_enqueue_request(struct crypto_queue *queue, struct crypto_request *re
 	return err;
 }
 
-/* With each that leaves, the first of the backlog moves in. */
+/* For each request that leaves the queue, the first backlogged one enters it. */
 struct crypto_request *crypto_dequeue_request(struct crypto_queue *queue)
 {
 	struct crypto_request *req = queue->head;

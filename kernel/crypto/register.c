@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Every implementation of ciphers/ as an algorithm. Skciphers and AEADs with vector
- * registers are also there as internal ones behind the simd helper.
+ * Registers every implementation of ciphers/ as an algorithm. SIMD skciphers and AEADs are also
+ * registered as internal algorithms behind the simd helper.
  */
 #include <kiln/abi/cipher.h>
 #include <kiln/budget.h>
@@ -51,7 +51,10 @@ static int add_all(const struct kiln_impl *impl)
 	struct crypto_alg *alg;
 	int err;
 
-	/* Hashes do without the FPU where they must, by code of their own. */
+	/*
+	 * Hashes do not need the helper: where the FPU is not usable, they call a scalar
+	 * implementation.
+	 */
 	if (impl->tier == KILN_TIER_GENERIC || impl->kind == KILN_HASH)
 		return add(impl, "", CRYPTO_MODEL_ALL, 0, &alg);
 	err = add(impl, "__", CRYPTO_MODEL_ALL, CRYPTO_ALG_INTERNAL, &alg);

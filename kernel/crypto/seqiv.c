@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * seqiv(AEAD): IVs from a sequence number, which a salt hides. The packet has the IV
- * between associated data and text; the inner AEAD takes it for associated data.
+ * seqiv(AEAD): generates IVs by XORing a sequence number with a secret salt. In the packet, the IV
+ * is between the associated data and the text; the inner AEAD treats it as associated data.
  */
 #include <kiln/abi/crypto.h>
 #include <kiln/crypto.h>
@@ -12,7 +12,7 @@
 enum { SEQIV = 8 };
 
 struct seqiv_ctx {
-	struct crypto_tfm *child;	/* first: crypto_tfm_child() */
+	struct crypto_tfm *child;	/* must be first: crypto_tfm_child() reads it */
 	u64 salt;
 };
 
@@ -23,7 +23,7 @@ void kiln_crypto_seed(u64 seed)
 	__atomic_store_n(&salts, seed, __ATOMIC_RELAXED);
 }
 
-/* splitmix64: each transform has another. */
+/* splitmix64: each transform gets a different salt. */
 static u64 new_salt(void)
 {
 	u64 x = __atomic_add_fetch(&salts, 0x9e3779b97f4a7c15, __ATOMIC_RELAXED);
@@ -33,7 +33,7 @@ static u64 new_salt(void)
 	return x ^ x >> 31;
 }
 
-/* The inner request, for what follows the IV; it completes the outer one directly. */
+/* Sets up the inner request for the data after the IV. It completes the outer request directly. */
 static struct crypto_request *sub_request(struct crypto_request *req)
 {
 	struct seqiv_ctx *ctx = crypto_tfm_ctx(req->tfm);
@@ -46,7 +46,10 @@ static struct crypto_request *sub_request(struct crypto_request *req)
 	return sub;
 }
 
-/* Whether the length of the inner request's associated data, which include the IV, fits. */
+/*
+ * Whether the request contains an IV and the inner request's associated data, which includes it,
+ * has a length that fits in 32 bits.
+ */
 static bool is_of_form(const struct crypto_request *req)
 {
 	return req->cryptlen >= SEQIV && req->assoclen <= ~0u - SEQIV;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Hashes of ciphers/: synchronous, in any context. Where SIMD is not usable, a scalar
- * implementation continues with the same state.
+ * The hashes of ciphers/. They are synchronous and may be called in any context: where SIMD is not
+ * usable, a scalar implementation continues from the same state.
  */
 #include <kiln/abi/cipher.h>
 #include <kiln/abi/crypto.h>
@@ -11,13 +11,13 @@
 #include <kiln/fpu.h>
 #include <kiln/string.h>
 
-/* Whether a section for @len bytes is worth its cost, and allowed here. */
+/* Whether SIMD is usable here and a section for @len bytes is worth its cost. */
 static __always_inline bool may_use_simd(const struct crypto_alg *alg, u32 len)
 {
 	return alg->fallback && len >= *alg->min_bytes && crypto_simd_usable();
 }
 
-/* The code to use; if that is SIMD code, in a section that is open on return. */
+/* Selects the implementation. If it uses SIMD, the section is open on return. */
 static __always_inline const struct kiln_impl *begin(const struct crypto_tfm *tfm, bool simd)
 {
 	if (simd)
@@ -41,7 +41,7 @@ static __always_inline int check_key(const struct crypto_tfm *tfm)
 int shash_init(struct shash_desc *desc)
 {
 	const struct crypto_alg *alg = desc->tfm->alg;
-	/* It is the same for all tiers, and short. */
+	/* init() is the same for all tiers, and short. */
 	const struct kiln_impl *impl = alg->fallback ? alg->fallback : alg->impl;
 	const int err = check_key(desc->tfm);
 
@@ -50,7 +50,10 @@ int shash_init(struct shash_desc *desc)
 	return err;
 }
 
-/* In as many sections as the budget requires; @out is NULL if more updates follow. */
+/*
+ * Processes the data in as many sections as the budget requires; @out is NULL if more updates
+ * follow.
+ */
 static noinline void update_pieces(const struct crypto_tfm *tfm, void *state, const u8 *data,
 				   u32 len, u8 *out)
 {
@@ -96,7 +99,7 @@ int shash_final(struct shash_desc *desc, u8 *out)
 
 	if (err)
 		return err;
-	/* A block may be left; only the state has its length. */
+	/* The state may still hold a block of data; only the state knows its length. */
 	simd = may_use_simd(desc->tfm->alg, ~0u);
 	impl = begin(desc->tfm, simd);
 	impl->hash.final(crypto_tfm_ctx(desc->tfm), desc->ctx, out);

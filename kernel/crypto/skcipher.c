@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Requests to a skcipher of ciphers/.
- */
+/* Requests to the skciphers of ciphers/. */
 #include <kiln/abi/cipher.h>
 #include <kiln/budget.h>
 #include <kiln/cpufeature.h>
@@ -10,8 +8,8 @@
 #include <kiln/string.h>
 
 /*
- * Process a request in pieces, and in as many sections as the budget requires. Where the IV
- * cannot describe a later piece (XTS), the pieces use a tweak that is made from it.
+ * Process a request in pieces, and in as many sections as the budget requires. If the IV cannot
+ * describe a later piece (XTS), the pieces use a tweak that is derived from it.
  */
 static noinline int crypt_pieces(struct crypto_request *req, struct fpu_budget *budget,
 				 const bool decrypt)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * A request's pieces of memory, step by step.
- */
+/* Walks through the scatterlists of a request. */
 #include <kiln/abi/crypto.h>
 #include <kiln/crypto.h>
 #include <kiln/string.h>
@@ -11,7 +9,7 @@ static u32 smaller(u64 a, u32 b)
 	return a < b ? a : b;
 }
 
-/* On to a piece that has something, if one is left. */
+/* Advances to the next entry that has bytes left, if there is one. */
 static void skip_used(struct scatterlist **sg, u32 *offset)
 {
 	while (*offset == (*sg)->length && !(*sg)->last) {
@@ -20,7 +18,7 @@ static void skip_used(struct scatterlist **sg, u32 *offset)
 	}
 }
 
-/* Step over the next @n bytes, which exist. */
+/* Skips the next @n bytes; the list must have that many. */
 static void skip(struct scatterlist **sg, u32 *offset, u64 n)
 {
 	while (n) {
@@ -44,7 +42,7 @@ bool scatterwalk_holds(struct scatterlist *sg, u64 n)
 	}
 }
 
-/* Move @n bytes between the pieces and @buffer, and go on behind them. */
+/* Copies @n bytes between the list and @buffer, and advances past them. */
 static void copy(u8 *buffer, struct scatterlist **sg, u32 *offset, u32 n, bool out)
 {
 	while (n) {
@@ -111,8 +109,8 @@ struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterl
 }
 
 /*
- * What the next step has at least: a block, or with stealing at the end of the message
- * all that is left once less than two whole blocks are.
+ * The minimum length of the next step: one block, or everything that is left if that is less than
+ * two blocks, as ciphertext stealing needs both.
  */
 static u32 least(const struct skcipher_walk *walk)
 {
@@ -131,7 +129,7 @@ void skcipher_walk_next(struct skcipher_walk *walk, u32 step)
 	n = smaller(smaller(n, step), walk->total);
 	if (n < walk->total) {
 		n -= n % walk->block;
-		/* Never leave less than a block behind. */
+		/* Leave at least one block for the last step. */
 		if (n && walk->total - n < walk->block)
 			n -= walk->block;
 	}

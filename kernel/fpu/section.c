@@ -45,7 +45,7 @@ static __always_inline void clock_start(struct cpu *cpu, u64 now, u8 irqs_seen)
 	cpu->section_start[depth] = now;
 }
 
-/* Of those that were timed since the last reset, this is the n-th. */
+/* Updates section_least[n] if this is the n-th section that was timed since the last reset. */
 static __always_inline void keep_least(struct cpu *cpu, u64 time)
 {
 	const u64 n = cpu->stats.sections_timed - 1;

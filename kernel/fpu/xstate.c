@@ -31,7 +31,7 @@ static void cpuid(u32 leaf, u32 subleaf, u32 *a, u32 *b, u32 *c)
 			 : "a"(leaf), "c"(subleaf));
 }
 
-/* Threads may race here: all of them find the same. */
+/* Threads may race here, but all of them find the same method. */
 static void detect_method(void)
 {
 	u32 a, b, c, xcr0, high, bytes = 512 + 64, i;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Pieces of power-of-two sizes, each with a free list of its own; what was never used is
- * one stretch. Any context may allocate and free.
+ * An allocator for blocks of power-of-two sizes. There is one free list per size; memory that was
+ * never used is one contiguous range. Any context may allocate and free.
  */
 #include <kiln/abi/cpu.h>
 #include <kiln/slab.h>
@@ -9,8 +9,8 @@
 #include <kiln/string.h>
 
 enum {
-	HEADER = 64,		/* keeps what follows aligned */
-	SMALLEST = 7,		/* log2: 128 bytes, header included */
+	HEADER = 64,		/* keeps the memory after it aligned */
+	SMALLEST = 7,		/* log2: 128 bytes, including the header */
 	LARGEST = 20,
 	IN_USE = 0x75736564,
 	FREE = 0x66726565,
@@ -32,7 +32,7 @@ void kiln_slab_give(void *memory, size_t size)
 {
 	const bool off = spin_lock_irqsave(&slab.lock);
 
-	/* Only one piece is supported: a second would lose the rest of the first. */
+	/* Accept the host's memory only once: a second range would lose the rest of the first. */
 	if (!slab.unused) {
 		slab.unused = (u8 *)(((u64)memory + 63) & ~63ull);
 		slab.end = (u8 *)memory + size;
@@ -89,7 +89,10 @@ void kfree(void *memory)
 
 	if (!memory)
 		return;
-	/* Twice, or what was never ours: nothing after this could be trusted. */
+	/*
+	 * A double free, or memory that is not ours: the allocator's data can no longer be
+	 * trusted.
+	 */
 	if (p->state != IN_USE)
 		__builtin_trap();
 	memzero_explicit(memory, ((size_t)1 << p->order) - HEADER);

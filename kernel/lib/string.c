@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The memcpy family in general registers only: they may run inside somebody
- * else's FPU section, where the host's versions would overwrite live vectors.
+ * memcpy and related functions in general registers only. They may run inside any FPU section,
+ * where the host's versions would overwrite live vector registers.
  *
- * Two things about these loops are not free to change:
+ * Two properties of these loops must be kept:
  *
  * - The build renames calls to memcpy and friends to the names defined here, so
  *   a loop that the compiler recognises as a copy would call itself for ever.
@@ -12,13 +12,13 @@
  * - Words are accessed through packed types, not __builtin_memcpy, because an
  *   unoptimised build may turn even an 8-byte one into a call.
  *
- * String instructions rely on DF = 0, as the ABI and the kernel do.
+ * The string instructions need DF = 0, which the ABI and the kernel guarantee.
  */
 #include <kiln/string.h>
 
 /*
- * From here on REP MOVSB and STOSB win over a loop of words (their start-up
- * costs some 30 cycles).
+ * From this size on, REP MOVSB and STOSB are faster than a loop of words, since starting them costs
+ * some 30 cycles.
  */
 #define REP_THRESHOLD 512
 
@@ -36,8 +36,8 @@ static __always_inline u64 opaque(u64 x)
 }
 
 /*
- * The first and the last word of @n bytes. Both are loaded before either is stored, so that any
- * overlap is right.
+ * Copies the first and the last word of @n bytes. Both are loaded before either is stored, so any
+ * overlap is handled.
  */
 #define MOVE_TWO(type, d, s, n)                                                       \
 	do {                                                                          \
@@ -61,8 +61,8 @@ static __always_inline void move_upto_16(u8 *d, const u8 *s, size_t n)
 }
 
 /*
- * @n > 16, upwards: right for @d below @s at any distance. The last 16 bytes are
- * read first, as the loop may overwrite them.
+ * Copies @n > 16 bytes upwards; correct for @d below @s at any distance. The last 16 bytes are
+ * loaded first, because the loop may overwrite them.
  */
 static __always_inline void move_up(u8 *d, const u8 *s, size_t n)
 {
@@ -123,7 +123,7 @@ void *kiln_memcpy(void *dst, const void *src, size_t n)
 
 void *kiln_memmove(void *dst, const void *src, size_t n)
 {
-	/* Modulo 2^64: below @n only when @dst is inside the source. */
+	/* Modulo 2^64, this is below @n only if @dst is inside the source. */
 	size_t ahead = (u8 *)dst - (const u8 *)src;
 
 	if (n <= 16)
@@ -131,7 +131,7 @@ void *kiln_memmove(void *dst, const void *src, size_t n)
 	else if (ahead < n)
 		move_down(dst, src, n);
 	else if (n < REP_THRESHOLD || -ahead < n)
-		/* REP MOVSB onto a near overlap falls back to single bytes. */
+		/* REP MOVSB copies single bytes if the distance is small. */
 		move_up(dst, src, n);
 	else
 		rep_movsb(dst, src, n);
@@ -163,7 +163,7 @@ void *kiln_memset(void *dst, int byte, size_t n)
 	return dst;
 }
 
-/* Returns at the first difference: not for secrets. */
+/* Returns at the first difference, so do not use it for secrets. */
 int kiln_memcmp(const void *a, const void *b, size_t n)
 {
 	const u8 *p = a;
@@ -174,7 +174,10 @@ int kiln_memcmp(const void *a, const void *b, size_t n)
 		u64 y = opaque(LOAD(word64, q));
 
 		if (x != y) {
-			/* The first byte in memory decides: make it the top. */
+			/*
+			 * The first byte in memory decides the result, so make it the most
+			 * significant one.
+			 */
 			x = __builtin_bswap64(x);
 			y = __builtin_bswap64(y);
 			return x < y ? -1 : 1;

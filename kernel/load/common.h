@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* For the workloads: messages in turn, and single-stepping. */
+/* Shared by the workloads: round robin over messages, and single-stepping. */
 #ifndef KILN_LOAD_COMMON_H
 #define KILN_LOAD_COMMON_H
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * The question every caller of SIMD code has, put in every context there is.
- */
+/* Tests in every context whether SIMD may be used: irq_fpu_usable() and kernel_fpu_begin(). */
 #include <kiln/abi/context.h>
 #include <kiln/abi/cpu.h>
 #include <kiln/abi/load.h>
@@ -24,8 +22,8 @@ static void ask(struct kiln_usable *u)
 	u->usable = irq_fpu_usable();
 	before = cpu->stats.warnings;
 	/*
-	 * Asking a task that has a section already is asking for re-entry; the others
-	 * open one only if they may.
+	 * For a task that has a section open, this tests re-entry. Other contexts open a section
+	 * only if they may.
 	 */
 	if (u->usable || u->context <= KILN_TASK_BH_OFF) {
 		kernel_fpu_begin();
@@ -41,7 +39,7 @@ static void ask_in_softirq(struct cpu *cpu)
 	if (u->context == KILN_SOFTIRQ)
 		ask(u);
 	else
-		/* An interrupt of the softirq, by the same path as any other. */
+		/* Raises an interrupt of the softirq, through the same path as any other. */
 		kiln_irq_self();
 }
 
@@ -55,14 +53,14 @@ static void ask_in_hardirq(struct cpu *cpu)
 		ask(u);
 		break;
 	case KILN_HARDIRQ_OVER_SOFTIRQ:
-		/* Not a BH-disabled section below: that has a context of its own. */
+		/* This excludes BH-disabled sections, which are a context of their own. */
 		if (in_serving_softirq())
 			ask(u);
 		else
 			raise_softirq(SOFTIRQ_ASK);
 		break;
 	case KILN_NMI:
-		/* A state, not an entry: NMIs nest in anything. */
+		/* Only a state, without an entry path: NMIs can interrupt anything. */
 		enter_context(cpu, NMI_OFFSET);
 		u->over_section = cpu->section_base;
 		u->preempt_count = preempt_count();

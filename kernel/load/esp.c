@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A gateway of IPsec on one CPU: packets arrive by a network card's interrupts, softirqs
- * decrypt those of one security association and encrypt those of the other, and over it
- * all a task encrypts disk sectors and sends packets of its own by the second.
+ * An IPsec gateway on one CPU. Packets arrive through interrupts of a network card. Softirqs
+ * decrypt the packets of one security association and encrypt those of the other. Meanwhile a task
+ * encrypts disk sectors and sends packets of its own through the second association.
  */
 #include <kiln/abi/crypto.h>
 #include <kiln/abi/esp.h>
@@ -15,7 +15,7 @@
 
 #include "common.h"
 
-/* As Linux's net_rx_action() has it: more packets than that are left to the next run. */
+/* The budget of Linux's net_rx_action(): further packets are left for the next run. */
 enum { SOFTIRQ_NET_RX = 3, BUDGET = 300 };
 /* The phase of high load. */
 enum { HIGH = 1 };
@@ -56,7 +56,7 @@ static u32 in_flight(const struct kiln_esp_load *load)
 	       *(const volatile u32 *)&load->flow[1].in_flight;
 }
 
-/* Whether anything of the high load is left. */
+/* Records the time when the backlog of the high phase has been worked off. */
 static void note_recovery(struct kiln_esp_load *load)
 {
 	const u64 t = now(load);
@@ -77,7 +77,7 @@ static void give_back(struct kiln_esp_slot *slot)
 	local_irq_restore(off);
 }
 
-/* The packet has been passed to its receiver. */
+/* Called when a packet has been passed to its receiver. */
 static void count_received(struct kiln_esp_slot *slot)
 {
 	struct kiln_esp_flow *flow = slot->flow;
@@ -122,8 +122,8 @@ static void done(void *data, int answer)
 }
 
 /*
- * The packet is copied, as a card does, and en- or decrypted in place. ESP does not use the backlog:
- * if the queue is full, the packet is dropped.
+ * Copies the packet, as a card does, and encrypts or decrypts it in place. ESP does not use the
+ * backlog: if the queue is full, the packet is dropped.
  */
 static void put(struct kiln_esp_flow *flow, u32 i, bool own)
 {
@@ -251,7 +251,10 @@ static void esp_hardirq(struct cpu *cpu)
 		load->started = true;
 		load->start = load->last_irq = cpu->irq_time;
 	}
-	/* While the host runs other processes, the emulated CPU and its card stop. */
+	/*
+	 * While the host runs other processes, the emulated CPU stands still, and so must its
+	 * card.
+	 */
 	if (cpu->irq_time - load->last_irq > load->steal_limit)
 		load->stolen += cpu->irq_time - load->last_irq - load->steal_usual;
 	load->last_irq = cpu->irq_time;
@@ -286,7 +289,7 @@ static void sector(struct kiln_esp_load *load)
 	load->sectors++;
 	if (err || memcmp(load->dst + offset, load->want + offset, load->sector_len))
 		load->sectors_corrupted++;
-	/* The next answer must be written, not found. */
+	/* Invalidate the result, so that the next one must be written, not left over. */
 	load->dst[offset] = ~load->want[offset];
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Guests: the work of interrupts while something else is tested. Each softirq calls the next of a
- * list of functions with a message whose answer is known; each hardirq the next of those that may be
- * called there.
+ * The work that interrupts do while something else is tested. Each softirq calls the next of a list
+ * of functions, with a message whose result is known; each hardirq calls the next of those that may
+ * be called there.
  */
 #include <kiln/abi/load.h>
 #include <kiln/cpu.h>
@@ -37,7 +37,7 @@ static void serve(struct kiln_guests *all, struct kiln_guest *guest)
 	all->served++;
 	if (memcmp(guest->got, guest->want, guest->len))
 		all->corrupted++;
-	/* The next answer must be written, not found. */
+	/* Invalidate the result, so that the next one must be written, not left over. */
 	guest->got[0] = ~guest->want[0];
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A task that encrypts, softirqs that encrypt over it, and whether both come out
- * right.
+ * A workload: a task encrypts, softirqs that interrupt it encrypt, and the results of both are
+ * checked.
  */
 #include <kiln/abi/cipher.h>
 #include <kiln/abi/load.h>
@@ -24,7 +24,10 @@ size_t kiln_pattern_size(void)
 	return sizeof(struct pattern);
 }
 
-/* By the registers of the CPU, not by the mask of tiers: a guest of a section may use all of them. */
+/*
+ * Selects by the registers that the CPU has, not by the mask of tiers: code that interrupts a section
+ * may use all of them.
+ */
 void clobber_registers(void)
 {
 	switch (cpu_register_bits()) {
@@ -50,8 +53,9 @@ static void keep_pattern(const struct pattern *want, struct pattern *found, u64 
 }
 
 /*
- * If @step, the host gets a trap after each instruction from here to step_stop(). All sections are
- * timed meanwhile: otherwise the length of earlier sections would decide which instructions run.
+ * If @step, the host gets a trap after each instruction from here to step_stop(). Meanwhile all
+ * sections are timed: otherwise the lengths of earlier sections would determine which instructions
+ * run.
  */
 static __always_inline void step_start(bool step)
 {
@@ -92,11 +96,11 @@ void check_answer(struct kiln_load_side *side, u32 message, u32 at)
 	side->ops++;
 	if (memcmp(dst, want, side->len))
 		side->corrupted++;
-	/* The next answer must be written, not found. */
+	/* Invalidate the result, so that the next one must be written, not left over. */
 	dst[0] = ~want[0];
 }
 
-/* Overwrite the registers if that is allowed here. */
+/* Overwrites the registers if this context may use them. */
 static bool clobber_in_section(void)
 {
 	if (!irq_fpu_usable())
@@ -263,7 +267,7 @@ u64 kiln_load_run(void *arg)
 			task_keep(load);
 		cond_resched();
 	}
-	/* No operation is in flight when the task returns to user mode. */
+	/* The task must have no operation in flight when it returns to user mode. */
 	op_wait(&load->task, 1);
 	return load->task.corrupted;
 }

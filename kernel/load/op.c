@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Operations in flight: their slots, the order of their answers, and the tasks that wait.
+ * Operations in flight: their slots, the order of their completions, and the tasks that wait for
+ * them.
  *
- * One context submits a side's messages; it gets the answers, or another context of its CPU does.
+ * One context submits the messages of a side. The completions arrive in this context or in another
+ * one on the same CPU.
  */
 #include <kiln/abi/hosted.h>
 #include <kiln/abi/load.h>
@@ -76,7 +78,7 @@ static void take_answer(struct kiln_op_slot *slot, int answer)
 
 static void __attribute__((force_align_arg_pointer)) done(void *data, int answer)
 {
-	/* The operation has a place in the queue now; its answer follows. */
+	/* The operation has entered the queue; its result follows. */
 	if (answer != -EINPROGRESS)
 		take_answer(data, answer);
 }
@@ -101,7 +103,7 @@ void op_put(struct kiln_load_side *side, u32 i)
 	switch (answer) {
 	case -EINPROGRESS:
 	case -EBUSY:
-		/* The slot may be another message's by now. */
+		/* The slot may already belong to another message. */
 		side->async_punts++;
 		break;
 	case -ENOSPC:

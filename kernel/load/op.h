@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* A side of a load whose messages go to an operation that may answer later. */
+/* Sides of a load whose messages go to an operation that may complete asynchronously. */
 #ifndef KILN_OP_H
 #define KILN_OP_H
 
 #include <kiln/abi/load.h>
 
-/* All slots are free. */
+/* Marks all slots as free. */
 void op_init(struct kiln_load_side *side);
 
-/* Put message @i; the answer is checked when it comes. */
+/* Submits message @i; its result is checked on completion. */
 void op_put(struct kiln_load_side *side, u32 i);
 
-/* Sleep until less than @depth are in flight. */
+/* Sleeps until fewer than @depth operations are in flight. */
 void op_wait(struct kiln_load_side *side, u32 depth);
 
-/* load.c: whether an answer is right; and it is spoilt, so that it is not found again. */
+/* load.c: checks a result and then invalidates it, so that a stale result cannot pass later. */
 void check_answer(struct kiln_load_side *side, u32 message, u32 at);
 
 #endif

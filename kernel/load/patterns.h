@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Everything a section has in registers, as memory: what a detector puts there and
- * what it finds. Fields that a CPU does not have are left alone.
+ * All registers that a section may use, as a structure in memory: the values that a detector loads
+ * into the registers, and those that it reads back. Fields for registers that the CPU does not have
+ * are not touched.
  */
 #ifndef KILN_PATTERNS_H
 #define KILN_PATTERNS_H
@@ -16,31 +17,31 @@ struct pattern {
 	u8 pad[58];
 } __aligned(64);
 
-/* There are patterns_*.c for these widths of registers. */
+/* The patterns_*.c files support registers up to this width. */
 #define TIER(name, bits, features) _Static_assert(bits <= 512, "patterns are narrower than " #name);
 #include "../tiers.def"
 
 /*
- * Fill the registers from @want, wait @spins iterations, write their contents to
- * @found. One for each vector width, to be called inside a section.
+ * Fills the registers from @want, waits @spins iterations, and writes their contents to @found.
+ * There is one function per vector width; call it inside a section.
  */
 typedef void pattern_keep_t(const struct pattern *want, struct pattern *found,
 			    u64 spins);
 pattern_keep_t pattern_keep_xmm, pattern_keep_ymm, pattern_keep_zmm;
 
-/* The two halves of that, for what happens between them to the registers. */
+/* The two halves of pattern_keep_t, for tests that act on the registers in between. */
 typedef void pattern_fill_t(const struct pattern *want);
 pattern_fill_t pattern_fill_xmm, pattern_fill_ymm, pattern_fill_zmm;
 typedef void pattern_read_t(struct pattern *found);
 pattern_read_t pattern_read_xmm, pattern_read_ymm, pattern_read_zmm;
 
-/* Overwrite every vector and mask register, MXCSR and the x87 control word. */
+/* Overwrites every vector and mask register, MXCSR and the x87 control word. */
 typedef void clobber_t(void);
 clobber_t clobber_xmm, clobber_ymm, clobber_zmm;
-/* load.c: the one for this CPU */
+/* load.c: calls the function for this CPU's registers. */
 void clobber_registers(void);
 
-/* call.c: @fn with up to nine arguments */
+/* call.c: calls @fn with up to nine arguments. */
 u64 call_nine(const void *fn, const u64 *arg);
 
 #endif

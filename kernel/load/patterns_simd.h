@@ -25,7 +25,7 @@
 #define XMM_16_31 "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", \
 	"xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31"
 
-/* Offsets in struct pattern: 64 bytes a vector, then 8 a mask, MXCSR, control word. */
+/* Offsets in struct pattern: 64 bytes per vector, then 8 per mask, MXCSR, control word. */
 #define LOAD(n) MOVE " 64*" #n "(%[want]), %%" VECTOR #n "\n\t"
 #define STORE(n) MOVE " %%" VECTOR #n ", 64*" #n "(%[found])\n\t"
 #define LOAD_MASK(n) "kmovq 2048+8*" #n "(%[want]), %%k" #n "\n\t"
@@ -76,7 +76,7 @@ void PATTERNS(pattern_read)(struct pattern *found)
 
 void PATTERNS(clobber)(void)
 {
-	/* Round towards zero, flush denormals; x87 in single precision. */
+	/* Round towards zero and flush denormals; x87 in single precision. */
 	static const u32 mxcsr = 0xff80;
 	static const u16 fcw = 0x0c7f;
 

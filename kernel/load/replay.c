@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A receiver's anti-replay window (RFC 4303, 3.4.3): which of the last sequence numbers have
- * been received. Older packets cannot be distinguished from replays.
+ * A receiver's anti-replay window (RFC 4303, 3.4.3). It records which of the last sequence numbers
+ * have been received. Older packets cannot be distinguished from replays.
  */
 #include <kiln/abi/esp.h>
 #include <kiln/string.h>
@@ -24,7 +24,7 @@ static u64 *word(struct kiln_replay *w, u64 seq)
 	return &w->seen[seq / 64 % (KILN_REPLAY_MAX / 64)];
 }
 
-/* Nothing is known of the numbers up to @seq yet. */
+/* Advances the window to @seq. The new numbers up to @seq are marked as not received. */
 static void advance(struct kiln_replay *w, u64 seq)
 {
 	u64 n = seq - w->top < KILN_REPLAY_MAX ? w->top + 1 : seq + 1 - KILN_REPLAY_MAX;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * What a section over a section saves and restores, again and again, all registers in use.
- */
+/* Repeats the save and restore of a nested section, with all registers in use, for timing. */
 #include <kiln/abi/cpu.h>
 #include <kiln/fpu.h>
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Plays a scene. Freestanding, and without an opinion on which kernel it plays in.
- */
+/* The interpreter of scenes. It is freestanding and does not depend on the kernel it runs in. */
 #include <kiln/scene.h>
 
 static void put(struct kiln_scene *s, char c)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * A scene on the emulated CPU.
- */
+/* Runs a scene on the emulated CPU. */
 #include <kiln/abi/cpu.h>
 #include <kiln/abi/load.h>
 #include <kiln/cpu.h>
@@ -64,7 +62,7 @@ u64 kiln_scene(void *arg)
 	s->ops = &scene_ops;
 	irq_attach(s, SOFTIRQ_SCENE, scene_softirq, scene_hardirq);
 	kiln_scene_play(s, KILN_LEVEL_TASK);
-	/* What is still pending belongs to the scene, and to this stack. */
+	/* Softirqs that are still pending refer to the scene, which is on this stack. */
 	make_way();
 	cpu->irq_handler = NULL;
 	cpu->irq_data = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A script of requests, and the result of each: the rules of an asynchronous crypto API as its users
- * see them.
+ * Runs a script of requests and records the result of each, to check the rules of an asynchronous
+ * crypto API as its users see them.
  */
 #include <kiln/abi/load.h>
 #include <kiln/abi/submission.h>
@@ -12,7 +12,7 @@
 #include <kiln/slab.h>
 #include <kiln/string.h>
 
-/* A step that lets others run gives up after this many turns. */
+/* A step that lets other tasks run gives up after this many yields. */
 enum { PATIENCE = 1 << 20, IV = 16 };
 
 struct run;
@@ -22,7 +22,7 @@ struct message {
 	struct message *next;
 	void *request;
 	u32 number;
-	bool owned;		/* by the API, until it answers */
+	bool owned;		/* owned by the API until it completes */
 	u8 iv[IV];
 	u8 dst[];
 };
@@ -31,8 +31,8 @@ struct run {
 	struct kiln_script *script;
 	struct message *messages;
 	u32 submitted, answered;
-	u32 later;		/* of answered: by the callback */
-	u32 awaited;		/* by the steps so far that let others run */
+	u32 later;		/* of answered: completed by the callback */
+	u32 awaited;		/* completions that the steps so far have waited for */
 };
 
 static void note(struct run *run, const struct message *m, bool answer, int err)
@@ -54,7 +54,7 @@ static void note(struct run *run, const struct message *m, bool answer, int err)
 	event->preempt_count = preempt_count();
 }
 
-/* A hosted tree calls it, too, whose stack is at eight bytes only. */
+/* A hosted tree calls it, too, and aligns its stack to eight bytes only. */
 static void __attribute__((force_align_arg_pointer)) take_answer(void *data, int err)
 {
 	struct message *m = data;
@@ -141,7 +141,7 @@ static bool take(struct run *run, const struct kiln_step *step)
 				return false;
 		return true;
 	case KILN_STEP_RUN:
-		/* A tick may have let others run before. */
+		/* A tick may have let other tasks run before. */
 		run->awaited += step->count;
 		return let_run(&run->later, run->awaited);
 	case KILN_STEP_SECTION_BEGIN:
@@ -174,7 +174,7 @@ u64 kiln_script(void *arg)
 	for (i = 0; i < s->steps && !s->stuck; i++)
 		if (!take(&run, &s->step[i]))
 			s->stuck = i + 1;
-	/* Requests that were never answered keep their memory: it may still be written. */
+	/* Requests that never completed keep their memory, because it may still be written. */
 	if (!let_run(&run.answered, run.submitted) && !s->stuck)
 		s->stuck = s->steps + 1;
 	while (run.messages) {

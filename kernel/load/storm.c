@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * More softirqs than the loop will run, and work for the kworker: what serves them, and
- * whether any is lost.
+ * Raises more softirqs than one softirq loop runs, and queues work for the kworker. Counts what
+ * handles them and whether any is lost.
  */
 #include <kiln/abi/cpu.h>
 #include <kiln/abi/hosted.h>
@@ -15,7 +15,7 @@ enum { SOFTIRQ_STORM = 5, NR_ITEMS = 4 };
 struct storm;
 
 struct item {
-	struct kiln_work work;	/* first: work and item are one address */
+	struct kiln_work work;	/* must be first: work and item have the same address */
 	struct storm *storm;
 };
 
@@ -59,7 +59,10 @@ static void storm_softirq(struct cpu *cpu)
 		raise_softirq(SOFTIRQ_STORM);
 }
 
-/* The first interrupt raises; those that interrupt softirqs only count, unless they raise as well. */
+/*
+ * The first interrupt raises the softirq. Interrupts of softirqs are only counted, unless
+ * raise_in_irq is set.
+ */
 static void storm_hardirq(struct cpu *cpu)
 {
 	const struct kiln_storm *s = ((struct storm *)cpu->irq_data)->s;
@@ -68,7 +71,7 @@ static void storm_hardirq(struct cpu *cpu)
 		raise_softirq(SOFTIRQ_STORM);
 }
 
-/* Another task that wants the CPU. */
+/* Another task that is always runnable. */
 static void bystander(void *arg)
 {
 	struct storm *storm = arg;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Whether a task that an interrupt wakes preempts the running one. How long each of the two
- * ran before is given, since the rules of every scheduler depend on it.
+ * Tests whether a task that is woken by an interrupt preempts the running task. The caller chooses
+ * how long each of the two ran before, because the rules of every scheduler depend on it.
  */
 #include <kiln/abi/cpu.h>
 #include <kiln/abi/load.h>
@@ -54,7 +54,7 @@ u64 kiln_wakeup(void *arg)
 	struct wakeup wakeup = { .w = w };
 	u32 i;
 
-	/* Kthreads of the CPU's own have nothing to do: let them go to sleep without a debt. */
+	/* The CPU's own kthreads have nothing to do: let them go to sleep without negative lag. */
 	for (i = 0; i < SETTLE_YIELDS; i++)
 		yield();
 	spin(cpu, SETTLE_US);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * /proc/kiln: a question is written into it, in one write, and answered before that returns.
- * Reading gives the answer to the last one.
+ * /proc/kiln. A question is written to it in a single write, which returns when the question has
+ * been answered. Reading returns the last answer.
  */
 #include <linux/module.h>
 #include <linux/mutex.h>

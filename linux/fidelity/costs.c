@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * What sections cost, in cycles of the TSC: for each a line `NAME MINIMUM MEDIAN` of many
- * single runs, less what reading the TSC twice takes.
+ * Measures the cost of FPU sections in TSC cycles. The answer has one line `NAME MINIMUM MEDIAN`
+ * per subject, from many single runs; the time of two TSC readings is subtracted.
  */
 #include <linux/irqflags.h>
 #include <linux/kprobes.h>
@@ -70,7 +70,7 @@ static bool find_return_to_user(void)
 	return true;
 }
 
-/* The way back to user mode, as far as it concerns the registers. */
+/* The part of the return to user mode that concerns the registers. */
 static void load_user_state(void *data)
 {
 	return_to_user();
@@ -100,7 +100,7 @@ static u64 time_one(const struct subject *s)
 	return to - from;
 }
 
-/* Minimum and median. */
+/* Measures the minimum and the median. */
 static int time_many(const struct subject *s, u64 *result)
 {
 	u64 *runs = kmalloc_array(RUNS, sizeof(*runs), GFP_KERNEL);
@@ -119,7 +119,7 @@ static int time_many(const struct subject *s, u64 *result)
 	return 0;
 }
 
-/* A request that is answered at once. */
+/* A request that completes synchronously. */
 static void encrypt(void *data)
 {
 	crypto_skcipher_encrypt(data);
@@ -140,7 +140,7 @@ static int time_cipher(const char *driver, u32 type, u32 len, u64 *result)
 	iv = kzalloc(16, GFP_KERNEL);
 	request = skcipher_request_alloc(tfm, GFP_KERNEL);
 	if (data && iv && request) {
-		/* XTS wants two keys that differ. */
+		/* The two keys of XTS must differ. */
 		u8 key[64] = { 1 };
 
 		err = crypto_skcipher_setkey(tfm, key, sizeof(key));
@@ -158,7 +158,7 @@ static int time_cipher(const char *driver, u32 type, u32 len, u64 *result)
 	return err;
 }
 
-/* The best driver behind the simd helper, and the same without it. */
+/* Compares the best driver through the simd helper with the same driver called directly. */
 static int helper_and_direct(u64 null, struct answer *to)
 {
 	static const u32 lengths[] = { 16, 512, 4096 };
@@ -182,11 +182,11 @@ static int helper_and_direct(u64 null, struct answer *to)
 			       by_helper[0] - null, by_helper[1] - null, lengths[i],
 			       alone[0] - null, alone[1] - null);
 	}
-	/* A kernel whose drivers need no helper has nothing to compare. */
+	/* Drivers that need no helper leave nothing to compare. */
 	return err == -ENOENT ? 0 : err;
 }
 
-/* What Kiln's module does for a section over a section. */
+/* The saves that Kiln's module makes for a nested section. */
 static int nested_saves(struct answer *to)
 {
 	struct kiln_live live[KILN_LIVE_WIDTHS];
@@ -198,7 +198,7 @@ static int nested_saves(struct answer *to)
 			return -EIO;
 		answer(to, "nested-%s %llu %llu\n", live[i].width, live[i].least, live[i].median);
 	}
-	/* A CPU that cannot save registers so has nothing to time. */
+	/* A CPU that cannot save registers in this way has nothing to measure. */
 	return n == -EOPNOTSUPP ? 0 : min(n, 0);
 }
 

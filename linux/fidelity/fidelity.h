@@ -33,7 +33,7 @@ static inline u32 usual_preempt_count(void)
 	       (count & NMI_MASK) >> NMI_SHIFT << 20;
 }
 
-/* What is answered so far; what does not fit is cut. */
+/* The answer so far. Text that does not fit is truncated. */
 struct answer {
 	char *text;
 	size_t len, size;
@@ -53,15 +53,18 @@ enum where {
 };
 
 /*
- * A hardirq on this CPU that calls @fn, here and now: it is over on return. False if it did
- * not come. Not from a hardirq.
+ * Raises a hardirq on this CPU that calls @fn, and returns when it is over; false if it did not
+ * occur. Must not be called from a hardirq.
  */
 bool where_interrupt(void (*fn)(void *data), void *data);
 
 /* Calls @fn in another context, as run_in_context() of the emulated CPU does. */
 bool where_run(enum where where, void (*fn)(void *data), void *data);
 
-/* One kind of question each: what stands behind its name; 0, or an error. */
+/*
+ * One function per kind of question. @question is the text after the name of the kind. Returns 0 or
+ * an error.
+ */
 int scene_ask(char *question, struct answer *to);
 int requests_ask(char *question, struct answer *to);
 int costs_ask(char *question, struct answer *to);

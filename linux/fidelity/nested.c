@@ -27,10 +27,10 @@
 
 enum { THREADS = 2, LONGEST = 4096, KEY = 64, IV = 32, LIMIT_MS = 120000 };
 
-/* Times between two interrupts: at least, and as much again at random. */
+/* Minimum time between two interrupts; up to as much again is added at random. */
 enum { TIMER_NS = 60000, TASKLET_NS = 80000 };
 
-/* One user of a driver, one request at a time. */
+/* A user of one driver, with one request at a time. */
 struct side {
 	const char *who;
 	char *driver;
@@ -57,7 +57,7 @@ static void fill(struct side *s)
 	memset(s->iv, 3, IV);
 }
 
-/* In a task, which can wait; or where nothing can. */
+/* Encrypts in a task, which can wait, or in a context that cannot. */
 static int encrypt(struct side *s, bool task)
 {
 	int err;

@@ -51,10 +51,10 @@ struct message {
 struct run {
 	struct crypto_skcipher *tfm[TFMS];
 	u32 tfms, submitted, answered, events;
-	u32 later;		/* of answered: by the callback */
-	u32 awaited;		/* by the steps so far that let others run */
+	u32 later;		/* of answered: completed by the callback */
+	u32 awaited;		/* completions that the steps so far have waited for */
 	u32 sections, bh_off;
-	struct message **message;	/* of the whole script, allocated */
+	struct message **message;	/* all messages of the script */
 	u32 messages;
 	struct event *event;
 	u8 want[LEN];
@@ -89,7 +89,7 @@ static void done(struct message *m, int err)
 	note(m, true, err);
 }
 
-/* The callback's argument changed. */
+/* The type of the callback's argument changed in 6.3. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
 static void completed(void *data, int err)
 {
@@ -102,7 +102,7 @@ static void completed(struct crypto_async_request *request, int err)
 }
 #endif
 
-/* Before the script begins: to allocate is to make way for others. */
+/* Allocates before the script begins, because allocation can let other tasks run. */
 static bool allocate(struct run *run, u32 tfm, u32 flags, u32 count)
 {
 	struct message *m;
@@ -179,7 +179,7 @@ static bool take(struct run *run, const char *step)
 	case 'R':
 		if (sscanf(step, "R%u", &count) != 1)
 			return false;
-		/* A tick may have let others run before. */
+		/* A tick may have let other tasks run before. */
 		run->awaited += count;
 		return let_run(&run->later, run->awaited);
 	case 'F':
@@ -213,7 +213,7 @@ static bool take(struct run *run, const char *step)
 	}
 }
 
-/* The right answer, by the same driver, waited for where nothing is in its way. */
+/* Computes the expected result with the same driver, in a context in which it can wait. */
 static int prepare(struct run *run)
 {
 	u8 key[KEY], iv[IV];
@@ -332,12 +332,12 @@ int requests_ask(char *question, struct answer *to)
 	answer(to, "right %*phN\n", LEN, run->want);
 	for (i = 0; i < steps && take(run, step[i]); i++)
 		;
-	/* A script that was stuck may have left these. */
+	/* A script that got stuck may have left sections open. */
 	while (run->sections)
 		take(run, "]");
 	while (run->bh_off)
 		take(run, ")");
-	/* All that was taken is answered before its memory goes; else it stays. */
+	/* Free the memory only if all accepted requests have completed; otherwise leak it. */
 	if (!let_run(&run->answered, run->submitted)) {
 		answer(to, "stuck %u\n", steps);
 		return 0;

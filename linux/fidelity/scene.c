@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Scenes in a real kernel: `scene TIMES TASK HARDIRQ SOFTIRQ OVER_SOFTIRQ`, where a lone
- * dash is an empty program. Played so many times, for the tick may come into one: the answer
- * has a line for each trace that came out, its count before it.
+ * Scenes in a real kernel: `scene TIMES TASK HARDIRQ SOFTIRQ OVER_SOFTIRQ`, where a lone dash is an
+ * empty program. The scene is played TIMES times, because the tick may interrupt it. The answer has
+ * one line per distinct trace, which begins with its count.
  */
 #include <linux/bottom_half.h>
 #include <linux/delay.h>
@@ -109,7 +109,7 @@ static void play(char **programs, char *trace)
 	playing = &scene;
 	kiln_scene_play(&scene, KILN_LEVEL_TASK);
 	make_way();
-	/* Waits for one that runs, too. */
+	/* This also waits for a tasklet that is running. */
 	tasklet_kill(&scene_tasklet);
 	playing = NULL;
 }
@@ -128,7 +128,7 @@ int scene_ask(char *question, struct answer *to)
 		if (!strcmp(programs[i], "-"))
 			programs[i] = "";
 	}
-	/* One more, for the trace that has just been made. */
+	/* One more, as room for the newest trace. */
 	traces = kcalloc(TRACES + 1, TRACE, GFP_KERNEL);
 	if (!traces)
 		return -ENOMEM;
@@ -139,7 +139,7 @@ int scene_ask(char *question, struct answer *to)
 		for (k = 0; k < TRACES - 1; k++)
 			if (!counts[k] || !strcmp(traces + k * TRACE, new))
 				break;
-		/* The last place is for all that there is no other for. */
+		/* The last entry counts all traces for which there is no other entry. */
 		memcpy(traces + k * TRACE, new, TRACE);
 		counts[k]++;
 	}

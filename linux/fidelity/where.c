@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The way into another context: an interrupt that this CPU sends itself, and a tasklet that
- * it raises.
+ * Enters another context: by an interrupt that this CPU sends to itself, or by a tasklet that the
+ * interrupt raises.
  */
 #include <linux/bottom_half.h>
 #include <linux/interrupt.h>
@@ -14,7 +14,7 @@
 
 enum { PATIENCE_MS = 1000 };
 
-/* One at a time: the next may come from the softirq that the last one raised. */
+/* Only one at a time: the next one may be requested from the softirq that the last one raised. */
 static void (*handler)(void *data);
 static void *handler_data;
 static bool handled;
@@ -38,7 +38,7 @@ bool where_interrupt(void (*fn)(void *data), void *data)
 	handler = fn;
 	handler_data = data;
 	WRITE_ONCE(handled, false);
-	/* So that it does not come where irq_work_queue() has preemption disabled. */
+	/* Keeps the interrupt from arriving while irq_work_queue() has preemption disabled. */
 	local_irq_save(flags);
 	queued = irq_work_queue(&interrupt);
 	local_irq_restore(flags);

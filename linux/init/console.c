@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Lines on the console. The console's log level is down while orders are obeyed, and
- * the kernel's log is read and relayed here instead: with one writer no line is torn.
+ * Writes lines to the console. While orders run, the console's log level is lowered, and the
+ * kernel's log is read and relayed here instead: with a single writer, no line is torn.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ static bool plain(unsigned char c)
 void say(const char *kind, const char *text, size_t len)
 {
 	static const char hex[] = "0123456789abcdef";
-	/* The longest line of a relay, all of it escaped. */
+	/* The longest relayed line, with all of its bytes escaped. */
 	static char out[64 + 4 * 4096];
 	size_t used, done;
 
@@ -44,7 +44,7 @@ void say(const char *kind, const char *text, size_t len)
 		if (n > 0)
 			done += (size_t)n;
 		else if (n < 0 && errno != EINTR && errno != EAGAIN)
-			return;	/* nobody is left to tell */
+			return;	/* the console is gone */
 	}
 }
 
@@ -77,7 +77,7 @@ bool relay_read(struct relay *r)
 		memmove(r->line, end + 1, r->used);
 	}
 	if (r->used == sizeof(r->line)) {
-		/* Too long for one line: it becomes several. */
+		/* The text is too long for one line, so split it. */
 		say(r->kind, r->line, r->used);
 		r->used = 0;
 	}
@@ -95,7 +95,7 @@ int log_open(void)
 {
 	const int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
-	/* The boot's messages are on the console already. */
+	/* The messages of the boot are on the console already. */
 	if (fd >= 0)
 		lseek(fd, 0, SEEK_END);
 	return fd;

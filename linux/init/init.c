@@ -45,17 +45,17 @@ static void set_up(void)
 
 	for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
 		mkdir(mounts[i][1], 0755);
-		/* What a kernel was built without, an order that needs it will miss. */
+		/* If the kernel lacks this file system, the orders that need it will fail. */
 		mount(mounts[i][0], mounts[i][1], mounts[i][0], 0, NULL);
 	}
-	/* A kernel finds no /dev/console in an initramfs without one. */
+	/* Kernels cannot open /dev/console if their initramfs does not have it. */
 	console = open("/dev/console", O_RDWR | O_NOCTTY);
 	if (console >= 0)
 		for (int fd = 0; fd < 3; fd++)
 			dup2(console, fd);
 	if (console > 2)
 		close(console);
-	/* Seen by ppoll() only, so that no end of a child is missed. */
+	/* The signal is unblocked only in ppoll(), so that the end of a child is not missed. */
 	sigaction(SIGCHLD, &action, NULL);
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGCHLD);
@@ -100,6 +100,6 @@ int main(void)
 	say_string("exit", well ? "0" : "1");
 	sync();
 	reboot(RB_POWER_OFF);
-	/* A kernel that cannot: the end of the first program is a panic, and that ends it. */
+	/* If the kernel cannot power off, the end of init causes a panic, which also stops it. */
 	return 1;
 }

@@ -14,18 +14,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Every line begins so; a kernel's own messages do not. */
+/* Every line begins with this; the kernel's own messages do not. */
 #define PREFIX "kiln:"
 
 /*
- * One line `kiln:KIND TEXT` in one write, so that no other writer comes into it.
- * Bytes that would end a line or drive a terminal are written as \xNN.
+ * One line `kiln:KIND TEXT` in a single write, so that other writers cannot split it. Bytes that
+ * would end a line or drive a terminal are written as \xNN.
  */
 void say(const char *kind, const char *text, size_t len);
 void say_string(const char *kind, const char *text);
 void say_numbers(const char *kind, long a, const char *word, long b);
 
-/* Bytes of a pipe become lines of one kind. */
+/* Turns the bytes of a pipe into lines of one kind. */
 struct relay {
 	const char *kind;
 	int fd;
@@ -33,16 +33,19 @@ struct relay {
 	char line[4000];
 };
 
-/* Takes what is there. False at the end, or on an error. */
+/* Reads what is available. Returns false at the end or on an error. */
 bool relay_read(struct relay *r);
-/* What has no newline at its end is a line, too. */
+/* Writes the last line if it has no newline. */
 void relay_end(struct relay *r);
 
-/* The kernel's log from now on, as lines `kiln:log LEVEL SECONDS TEXT`; -1 without one. */
+/*
+ * Opens the kernel's log, to be relayed as lines `kiln:log LEVEL SECONDS TEXT`; returns -1 if there
+ * is none.
+ */
 int log_open(void);
 void log_relay(int fd);
 
-/* Obeys one order, line `number` of the file. True if it went well. */
+/* Executes one order, line `number` of the file. Returns true on success. */
 bool order_obey(unsigned number, char *line, int log);
 
 #endif

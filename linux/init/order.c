@@ -33,7 +33,7 @@ enum { WORDS = 64 };
 #define MODULE_INIT_COMPRESSED_FILE 4
 #endif
 
-/* What a child that did not run a program tells of itself: errno in its exit status. */
+/* A child that does not run a program returns errno as its exit status. */
 static int status_of(long result)
 {
 	return result < 0 ? errno : 0;
@@ -88,14 +88,14 @@ static int run(char *const *word)
 	static char *const environment[] = { "PATH=/bin", "HOME=/", NULL };
 
 	execve(word[1], word + 1, environment);
-	/* As shells have it: 127 is not found, 126 is found but not run. */
+	/* As in shells: 127 means not found, 126 means found but not executable. */
 	dprintf(STDERR_FILENO, "%s: %s\n", word[1], strerror(errno));
 	return errno == ENOENT ? 127 : 126;
 }
 
 static const struct verb {
 	const char *name;
-	int words;	/* at least, its own name among them */
+	int words;	/* minimum number of words, including the order's name */
 	int (*obey)(char *const *word);
 } verbs[] = {
 	{ "module", 2, load },
@@ -137,7 +137,7 @@ static void child(const struct verb *verb, char *const *word, const int *out, co
 	_exit(verb->obey(word));
 }
 
-/* Relays until the child has ended and both its pipes are empty; its wait status. */
+/* Relays output until the child has ended and both its pipes are empty; returns its wait status. */
 static int attend(pid_t pid, struct relay *out, struct relay *err, int log)
 {
 	sigset_t none;
@@ -146,14 +146,14 @@ static int attend(pid_t pid, struct relay *out, struct relay *err, int log)
 
 	sigemptyset(&none);
 	for (;;) {
-		/* A descriptor of -1 is passed over. */
+		/* poll() ignores a descriptor of -1. */
 		struct pollfd fds[3] = {
 			{ .fd = out->fd, .events = POLLIN },
 			{ .fd = err->fd, .events = POLLIN },
 			{ .fd = log, .events = POLLIN },
 		};
 		static const struct timespec now;
-		/* A process that it left behind may hold the pipes open for ever. */
+		/* A process that the child left behind may hold the pipes open for ever. */
 		const int n = ppoll(fds, 3, ended ? &now : NULL, &none);
 
 		log_relay(log);

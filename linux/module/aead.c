@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Requests to an AEAD of ciphers/, as Linux makes them.
- */
+/* Linux's requests to the AEADs of ciphers/. */
 #include <crypto/algapi.h>
 #include <crypto/gcm.h>
 #include <crypto/scatterwalk.h>
@@ -11,7 +9,7 @@
 #include "section.h"
 #include "walk.h"
 
-/* Associated data of up to so many bytes go with a page of text in one section. */
+/* Associated data of up to this many bytes share a section with a page of text. */
 enum { IPSEC_IV = 8, MAX_TAG = 16, SHORT_AAD = 64 };
 
 static const struct kiln_alg *alg_of(struct crypto_aead *tfm)
@@ -34,7 +32,7 @@ static bool is(const struct kiln_impl *impl, const char *prefix)
 	return strstarts(impl->alg, prefix);
 }
 
-/* What Linux's own take: with GCM every length from 12 on, too. */
+/* Accepts the tag lengths that Linux's own drivers accept: for GCM every length from 12 on, too. */
 static int setauthsize(struct crypto_aead *tfm, unsigned int size)
 {
 	const struct kiln_impl *impl = alg_of(tfm)->impl;
@@ -49,13 +47,16 @@ static int setauthsize(struct crypto_aead *tfm, unsigned int size)
 	return 0;
 }
 
-/* What of the associated data is authenticated, or -EINVAL for a request that cannot be. */
+/* Returns how much of the associated data is authenticated, or -EINVAL for an invalid request. */
 static int aadlen_of(const struct kiln_impl *impl, const struct aead_request *req, u32 len)
 {
 	if (is(impl, "rfc4106("))
 		return crypto_ipsec_check_assoclen(req->assoclen) ?:
 		       (int)(req->assoclen - IPSEC_IV);
-	/* CCM: a length of two to eight bytes that the message's fits in. */
+	/*
+	 * CCM: the length field has two to eight bytes, and the length of the text must fit in
+	 * it.
+	 */
 	if (is(impl, "ccm(") && (req->iv[0] < 1 || req->iv[0] > 7 ||
 				 (req->iv[0] < 3 && len >> (8 * (req->iv[0] + 1)))))
 		return -EINVAL;
@@ -105,7 +106,7 @@ static noinline int crypt_pieces(const struct message *m)
 	struct kiln_steps steps;
 	int err = 0;
 
-	/* Before the text is written: in place it may be next to it. */
+	/* Read the tag before writing the text: in place, the text may overwrite it. */
 	if (m->decrypt)
 		scatterwalk_map_and_copy(want, req->src, behind, m->tagsize, 0);
 	kiln_steps_begin(&steps, m->alg, aead_request_flags(req));

@@ -16,18 +16,21 @@
 
 #include <kiln/abi/cipher.h>
 
-/* What ciphers/ wants contexts and states aligned to; Linux promises less. */
+/* The alignment that ciphers/ requires of contexts and states. Linux guarantees less. */
 #define KILN_ALIGN 64
 
-/* A section lasts no longer than a page takes. */
+/* A section processes at most one page. */
 #define KILN_SECTION_BYTES 4096
 
-/* Pieces of a message but the last are of whole blocks: the largest there are. */
+/* All pieces of a message but the last are multiples of this, the largest block size. */
 #define KILN_PIECE 64
 
 struct kiln_alg {
 	const struct kiln_impl *impl;
-	/* The same algorithm without vector registers; NULL if @impl has none. */
+	/*
+	 * the scalar implementation of the same algorithm; NULL if @impl uses no vector
+	 * registers
+	 */
 	const struct kiln_impl *scalar;
 	bool registered;
 	union {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * CRC32C, whose key in Linux is the value to begin with. A descriptor holds the remainder so
- * far and nothing else, at its beginning: others in Linux put theirs there.
+ * CRC32C. In Linux its key is the initial value. A descriptor holds only the remainder so far, at
+ * its beginning, because other code in Linux stores its own there.
  */
 #include <linux/string.h>
 

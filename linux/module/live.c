@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The save of a section over a section, played by one CPU: fill the registers, save them,
- * overwrite them, restore them, look.
+ * Emulates the save of a nested section on one CPU: fills the registers, saves them, overwrites
+ * them, restores them, and checks them.
  */
 #include <linux/irqflags.h>
 #include <linux/random.h>
@@ -31,7 +31,7 @@ static const struct width {
 	{ "zmm", 32, 64, 8, pattern_fill_zmm, pattern_read_zmm, clobber_zmm },
 };
 
-/* One allocation. */
+/* All buffers, in one allocation. */
 struct room {
 	struct pattern want, found;
 	u64 cycles[KILN_LIVE_ROUNDS];
@@ -64,7 +64,7 @@ static bool same(const struct width *w, const struct pattern *a, const struct pa
 	       a->fcw == b->fcw;
 }
 
-/* What save and restore took, or with neither what the clock takes. */
+/* Returns the time of save and restore or, without them, of reading the clock. */
 static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *reset, bool saved)
 {
 	u64 from, clobbering, clobbered, to;
@@ -91,7 +91,7 @@ static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *re
 	return clobbering - from + to - clobbered;
 }
 
-/* Into @n that are in order already. */
+/* Inserts into @n values that are sorted already. */
 static void insert(u64 *cycles, u32 n, u64 one)
 {
 	for (; n && cycles[n - 1] > one; n--)

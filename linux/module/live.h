@@ -14,13 +14,16 @@
 enum { KILN_LIVE_WIDTHS = 3, KILN_LIVE_ROUNDS = 4096 };
 
 struct kiln_live {
-	const char *width;	/* xmm, ymm or zmm: what was live */
-	u32 wrong;		/* rounds after which something was not as before */
-	u32 missed;		/* the same without saving, that looked right: the control */
-	u64 least, median;	/* TSC cycles of a save and a restore */
+	const char *width;	/* xmm, ymm or zmm: the registers that were live */
+	u32 wrong;		/* rounds after which some register had changed */
+	u32 missed;		/* control: rounds without saving in which no change was detected */
+	u64 least, median;	/* TSC cycles of a save plus a restore */
 };
 
-/* @rounds of each width that this CPU has, narrow ones first: how many, or an error. */
+/*
+ * Runs @rounds rounds for each register width of this CPU, narrowest first. Returns the number of
+ * widths or an error.
+ */
 int kiln_live_run(struct kiln_live result[KILN_LIVE_WIDTHS], u32 rounds);
 
 #endif

@@ -45,7 +45,7 @@ static __always_inline void kiln_simd_end(const struct kiln_impl *impl)
 		kiln_section_end();
 }
 
-/* Work in steps: sections with a page of data each at most, and no more of them than that takes. */
+/* Work in steps: each section processes at most one page, and lasts no longer than that takes. */
 struct kiln_steps {
 	const struct kiln_alg *alg;
 	const struct kiln_impl *impl;

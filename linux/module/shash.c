@@ -30,7 +30,7 @@ static int setkey(struct crypto_shash *tfm, const u8 *key, unsigned int len)
 static int init(struct shash_desc *desc)
 {
 	const struct kiln_alg *alg = alg_of(desc->tfm);
-	/* It is the same for all tiers, and short. */
+	/* init() is the same for all tiers, and short. */
 	const struct kiln_impl *impl = alg->scalar ?: alg->impl;
 
 	impl->hash.init(ctx_of(desc->tfm), state_of(desc));
@@ -78,7 +78,7 @@ static int digest(struct shash_desc *desc, const u8 *data, unsigned int len, u8 
 	return 0;
 }
 
-/* The state itself: where it is aligned to is not the same for every descriptor. */
+/* Exports the state itself, because its aligned address differs from descriptor to descriptor. */
 static int export(struct shash_desc *desc, void *out)
 {
 	memcpy(out, state_of(desc), alg_of(desc->tfm)->impl->statesize);

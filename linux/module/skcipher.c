@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Requests to a skcipher of ciphers/, as Linux makes them.
- */
+/* Linux's requests to the skciphers of ciphers/. */
 #include <crypto/xts.h>
 
 #include "alg.h"
@@ -23,7 +21,7 @@ static int setkey(struct crypto_skcipher *tfm, const u8 *key, unsigned int len)
 	return alg_of(tfm)->impl->setkey(ctx_of(tfm), key, len);
 }
 
-/* With Linux's own rules for the halves of a key. */
+/* Applies Linux's own rules for the two halves of a key. */
 static int xts_setkey(struct crypto_skcipher *tfm, const u8 *key, unsigned int len)
 {
 	const int err = xts_verify_key(tfm, key, len);
@@ -42,8 +40,8 @@ static kiln_crypt_t *piece(const struct kiln_impl *impl, bool decrypt)
 }
 
 /*
- * In pieces. Where the IV does not tell later ones what they need, the first makes a tweak of
- * it, and each leaves the next one's.
+ * Processes a request in pieces. If the IV cannot describe later pieces, the first piece makes a
+ * tweak from it, and each piece updates it for the next.
  */
 static noinline int crypt_pieces(struct skcipher_request *req, bool decrypt)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The registers that code in a section may use, saved to memory and restored: XSAVEC where
- * there is one, which leaves out what is not in use, else XSAVE. Neither is privileged.
+ * The registers that code in a section may use, saved to memory and restored: by XSAVEC if
+ * available, which omits unused state, else by XSAVE. Neither is privileged.
  *
  * state.c APIs:
  *	kiln_state_init, kiln_state_save, kiln_state_restore

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * A request's pieces of memory, step by step.
- */
+/* Walks through the scatterlists of a request. */
 #include <linux/minmax.h>
 #include <linux/string.h>
 
@@ -21,7 +19,7 @@ static u32 here(const struct kiln_place *place)
 	return place->sg->length - place->offset;
 }
 
-/* On to a piece that has something, if one is left. */
+/* Advances to the next entry that has bytes left, if there is one. */
 static void skip_used(struct kiln_place *place)
 {
 	while (!here(place) && !sg_is_last(place->sg)) {
@@ -50,7 +48,7 @@ static struct kiln_place place_behind(struct scatterlist *sg, u32 n)
 	return place;
 }
 
-/* Move @n bytes between the pieces and @buffer, and go on behind them. */
+/* Copies @n bytes between the list and @buffer, and advances past them. */
 static void copy(u8 *buffer, struct kiln_place *place, u32 n, bool out)
 {
 	while (n) {
@@ -113,7 +111,7 @@ static void prepare(struct kiln_walk *walk)
 	n = min3(here(&walk->in), here(&walk->out), min_t(u32, walk->total, KILN_SECTION_BYTES));
 	if (n < walk->total) {
 		n = round_down(n, walk->block);
-		/* Never leave less than a block behind. */
+		/* Leave at least one block for the last step. */
 		if (n && walk->total - n < walk->block)
 			n -= walk->block;
 	}

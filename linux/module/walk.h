@@ -14,19 +14,22 @@
 
 #include "alg.h"
 
-/* A place in a list. */
+/* A position in a scatterlist. */
 struct kiln_place {
 	struct scatterlist *sg;
 	u32 offset;
 };
 
-/* Where @len bytes behind the first @behind are, if they are in one piece; else NULL. */
+/* The address of the @len bytes at offset @behind if they are contiguous; otherwise NULL. */
 u8 *kiln_piece(struct scatterlist *sg, u32 behind, u32 len);
 
-/* Where the byte behind the first @behind is, and how many of @len are there, a page at most. */
+/*
+ * The address of the byte at offset @behind. Reduces *@len to the contiguous bytes there, at most a
+ * page.
+ */
 u8 *kiln_piece_up_to(struct scatterlist *sg, u32 behind, u32 *len);
 
-/* The same as kiln_piece(), or @room with a copy of them. */
+/* Like kiln_piece(), but copies the bytes to @room if they are not contiguous. */
 const u8 *kiln_piece_or_copy(struct scatterlist *sg, u32 behind, u32 len, u8 *room);
 
 /*
@@ -36,20 +39,20 @@ const u8 *kiln_piece_or_copy(struct scatterlist *sg, u32 behind, u32 len, u8 *ro
 struct kiln_walk {
 	const u8 *src;
 	u8 *dst;
-	u32 nbytes;	/* of this step; 0 when all is done */
+	u32 nbytes;	/* bytes of this step; 0 at the end */
 
-	u32 total;	/* bytes that are left, these among them */
+	u32 total;	/* bytes left, including this step */
 	u32 block;
 	struct kiln_place in, out;
 	bool copied;
 	u8 buffer[2 * KILN_PIECE] __aligned(16);
 };
 
-/* @len bytes behind the first @behind of both lists. */
+/* Starts at offset @behind of both lists, for @len bytes. */
 void kiln_walk_first(struct kiln_walk *walk, struct scatterlist *src, struct scatterlist *dst,
 		     u32 behind, u32 len, u32 block);
 
-/* The step's result is written: on to the next one. */
+/* Stores the result of this step and starts the next one. */
 void kiln_walk_next(struct kiln_walk *walk);
 
 #endif

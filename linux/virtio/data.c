@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Messages encrypted in CBC mode, each compared with one that Linux's generic code made. */
+/* Encrypts messages in CBC mode and compares each with the result of Linux's generic code. */
 #include <linux/err.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
@@ -35,7 +35,7 @@ static void close(void *of)
 	kfree(m);
 }
 
-/* In place, from the same text every time. */
+/* Encrypts in place, from the same text every time. */
 static int encrypt(struct message *m)
 {
 	unsigned int i;
@@ -57,7 +57,7 @@ static int work(void *of)
 	return memcmp(m->text, m->wanted, m->len) ? -EBADMSG : 0;
 }
 
-/* By this driver from now on. */
+/* Uses this driver from now on. */
 static int use(struct message *m, const char *driver)
 {
 	u8 key[KEY];
@@ -90,7 +90,7 @@ static void *open(const char *driver, unsigned int len)
 	if (!m)
 		return ERR_PTR(err);
 	m->len = len;
-	/* Not of the stack or of a module: the device sees neither. */
+	/* Not on the stack or in the module: the device cannot access either. */
 	m->text = kmalloc(len, GFP_KERNEL);
 	m->wanted = kmalloc(len, GFP_KERNEL);
 	if (!m->text || !m->wanted)

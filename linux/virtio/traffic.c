@@ -96,7 +96,7 @@ static const struct traffic *find(void)
 	return NULL;
 }
 
-/* All of them are there before the first begins. */
+/* Opens all workers before the first one starts. */
 static int open_all(struct worker *all, const struct traffic *traffic)
 {
 	unsigned int i;

@@ -10,13 +10,13 @@
 
 #include <linux/types.h>
 
-/* What a worker does with its driver. */
+/* The work that each worker does with its driver. */
 struct traffic {
 	const char *kind;
-	/* Session operations, or messages, that one call of `work` makes. */
+	/* Session operations, or messages, per call of `work`. */
 	unsigned int operations;
 	void *(*open)(const char *driver, unsigned int len);
-	/* 0, an error, or -EBADMSG for wrong bytes. */
+	/* Returns 0, an error, or -EBADMSG if the result has wrong bytes. */
 	int (*work)(void *of);
 	void (*close)(void *of);
 };

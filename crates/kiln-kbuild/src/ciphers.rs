@@ -5,14 +5,15 @@ use std::path::Path;
 
 use crate::Error;
 
-/// The header that lists them, under the include path: a line `CIPHER(FOLDER)` for each.
+/// The header that lists the ciphers, relative to the include path: one line `CIPHER(FOLDER)` per
+/// cipher.
 pub const CIPHER_LIST: &str = "kiln/generated/ciphers.h";
 
 /// The folders of `kernel/ciphers` that are ciphers, sorted: `NAME` is one if it has a file `NAME.c`, which defines the
-/// table `NAME_impls`. Other folders are what ciphers share.
+/// table `NAME_impls`. Other folders hold code that ciphers share.
 ///
 /// # Errors
-/// A directory cannot be read. A kernel directory without `ciphers` has none.
+/// A directory cannot be read. It is not an error if `kernel_dir` has no `ciphers`; the result is then empty.
 pub fn cipher_folders(kernel_dir: &Path) -> Result<Vec<String>, Error> {
     let dir = kernel_dir.join("ciphers");
     let mut found = Vec::new();

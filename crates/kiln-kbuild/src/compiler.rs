@@ -7,17 +7,17 @@ use std::process::Command;
 
 use crate::Error;
 
-/// Tried in this order if no compiler is named.
+/// The names to try, in this order, if no compiler is named.
 const DEFAULT: [&str; 3] = ["cc", "gcc", "clang"];
 
 /// A C compiler on this machine.
 #[derive(Debug, Clone)]
 pub struct Compiler {
-    /// Its path, as found.
+    /// The path under which it was found.
     pub path: PathBuf,
-    /// First line of `--version`.
+    /// The first line of `--version`.
     pub version: String,
-    /// Directory of its own headers (`stdint.h`, `immintrin.h`).
+    /// The directory of its own headers (`stdint.h`, `immintrin.h`).
     pub headers: PathBuf,
 }
 
@@ -25,7 +25,7 @@ impl Compiler {
     /// The compiler that `KILN_CC` names, or else the first of `cc`, `gcc`, `clang`.
     ///
     /// # Errors
-    /// It is not there, or does not answer as a compiler does.
+    /// It does not exist, or does not behave like gcc or clang.
     pub fn from_env() -> Result<Self, Error> {
         match env::var("KILN_CC") {
             Ok(name) if !name.is_empty() => Self::find(&name),
@@ -42,7 +42,7 @@ impl Compiler {
     /// The compiler of this name or path.
     ///
     /// # Errors
-    /// It is not there, or does not answer as a compiler does.
+    /// It does not exist, or does not behave like gcc or clang.
     pub fn find(name: &str) -> Result<Self, Error> {
         let path = which(name).ok_or_else(|| Error::NoCompiler(name.to_owned()))?;
         let version = first_line(&path, "--version")?;
@@ -80,7 +80,8 @@ fn first_line(compiler: &Path, argument: &str) -> Result<String, Error> {
 /// The file that a shell would run for `name`.
 pub fn which(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
-        // Symbolic links are kept: the python of a venv is one, and knows its packages by it.
+        // Do not resolve symbolic links: the python of a venv is one, and finds its packages
+        // through it.
         return std::path::absolute(name).ok().filter(|p| p.is_file());
     }
     let path = env::var_os("PATH")?;

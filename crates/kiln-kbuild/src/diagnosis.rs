@@ -1,11 +1,11 @@
-//! Why a build failed: the first line of its output that states a cause.
+//! Finds the cause of a failed build: the first line of its output that states an error.
 
-/// Programs whose lines `PROGRAM: WORDS` are errors unless they are marked as less.
+/// Programs whose lines `PROGRAM: WORDS` are errors unless they are marked as warnings or notes.
 const BINUTILS: [&str; 10] = [
     "ar", "as", "ld", "ld.bfd", "ld.gold", "ld.lld", "nm", "objcopy", "ranlib", "strip",
 ];
 
-/// Words by which a linker names what is wrong behind a file and a place.
+/// Words that linkers use for errors, in lines that begin with a file and a place.
 const OF_LINKERS: [&str; 4] = [
     "undefined reference to ",
     "undefined symbol: ",
@@ -21,20 +21,20 @@ const CONSEQUENCES: [&str; 4] = [
     "aborting due to ",
 ];
 
-/// Lines of `*** WORDS` that Kconfig prints when all is well.
+/// Lines of the form `*** WORDS` that Kconfig prints on success.
 const GOOD_NEWS: [&str; 3] = ["Default configuration", "End of ", "Execute "];
 
-/// Programs that a kernel's build may run and that nothing has asked for before, with their Debian packages.
+/// Programs that a kernel's build may need and that were not checked before, with their Debian packages.
 const PACKAGES: [(&str, &str); 3] = [("cpio", "cpio"), ("pahole", "pahole"), ("xz", "xz-utils")];
 
-/// A longer line is cut: it is printed as part of a one-line message.
+/// Longer lines are truncated, because they become part of a one-line message.
 const LONGEST: usize = 300;
 
 #[derive(PartialEq, Eq)]
 enum Kind {
-    /// It states an error.
+    /// States an error.
     Cause,
-    /// It says that something failed because of an earlier error.
+    /// Reports a failure that an earlier error caused.
     Consequence,
     /// A warning, a note, progress, source code.
     Other,
@@ -104,7 +104,7 @@ fn classify(line: &str) -> Kind {
     }
 }
 
-/// A warning or a note, whatever it is about.
+/// Whether the text is a warning or a note.
 fn is_remark(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let at = |word: &str| text.find(word);
@@ -121,12 +121,13 @@ fn after_error(text: &str) -> Option<&str> {
         before = before.strip_suffix(word).unwrap_or(before).trim_end();
     }
     let place = !before.contains(['"', '(', ';', '|']);
-    // Without a colon: ERROR: modpost, or an exception such as ImportError.
+    // Without a colon: `ERROR: modpost`, or an exception such as `ImportError`.
     let named = before.ends_with(':') || before.chars().all(|c| c.is_ascii_alphanumeric());
     (place && named).then(|| text[at + "error: ".len()..].trim_start())
 }
 
-/// Of a line with three stars: make gives up, or a script of the kernel's build explains itself.
+/// Classifies a line with three stars: make gives up, or a script of the kernel's build reports an
+/// error.
 fn classify_stars(before: &str, words: &str) -> Kind {
     match before.is_empty() {
         true if GOOD_NEWS.iter().any(|good| words.starts_with(good)) => Kind::Other,
@@ -142,11 +143,11 @@ fn is_from_binutils(text: &str) -> bool {
         return false;
     };
     let name = program.rsplit(['/', '-']).next().unwrap_or(program);
-    // A linker's line about a place is followed by the one that says what is wrong there.
+    // After a linker's line that names only a place, the next line says what is wrong there.
     BINUTILS.contains(&name) && !(words.contains("in function ") && words.ends_with(':'))
 }
 
-/// `lib/Kconfig:3: syntax error`, or the same of scripts/Kconfig.include.
+/// Matches `lib/Kconfig:3: syntax error` and the like, also from scripts/Kconfig.include.
 fn is_from_kconfig(text: &str) -> bool {
     let mut parts = text.splitn(3, ':');
     let (file, line) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
@@ -157,7 +158,7 @@ fn is_from_kconfig(text: &str) -> bool {
         && parts.next().is_some_and(|words| !words.trim().is_empty())
 }
 
-/// The program that a shell or make does not find.
+/// The program that a shell or make could not find.
 fn missing_program(text: &str) -> Option<&str> {
     let ends = [": not found", ": command not found", ": Command not found"];
     let of_shell = ends.iter().find_map(|end| text.strip_suffix(end));
@@ -169,11 +170,12 @@ fn missing_program(text: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
 }
 
-/// The Debian package that has what the line misses.
+/// The Debian package that provides what the line reports as missing.
 fn package(line: &str) -> Option<String> {
     if let Some(version) = clang_of_runtime(line) {
         return Some(match version {
-            // Debian 12 split the run time off after 13, but not for its 15.
+            // Debian 12 moved the run time to another package after version 13, except for version
+            // 15.
             ..=13 | 15 => format!("libclang-common-{version}-dev"),
             _ => format!("libclang-rt-{version}-dev"),
         });
@@ -183,7 +185,7 @@ fn package(line: &str) -> Option<String> {
     known.map(|(_, package)| (*package).to_owned())
 }
 
-/// The version of the clang whose run time is missing, such as 14 of
+/// The version of the clang whose run time is missing; 14 for
 /// `/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux/libclang_rt.asan-x86_64.a`.
 fn clang_of_runtime(line: &str) -> Option<u32> {
     let (directory, _) = line.split_once("libclang_rt.")?;

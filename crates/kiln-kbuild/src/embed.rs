@@ -1,4 +1,4 @@
-//! Text files that a program carries: a table of `include_str!`, written by a build script.
+//! Text files embedded in a program: a table of `include_str!` that a build script writes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use crate::{walk, Error};
 
-/// Files to carry, by the names that they have in the program.
+/// The files to embed, by their names in the program.
 #[derive(Debug, Default)]
 pub struct Embedded(BTreeMap<String, PathBuf>);
 
 impl Embedded {
-    /// Add one file. Its path must be absolute: the table is included from elsewhere.
+    /// Adds one file. Its path must be absolute, since the table is included from another
+    /// directory.
     pub fn add_file(&mut self, name: &str, path: &Path) {
         self.0.insert(name.to_owned(), path.to_owned());
     }

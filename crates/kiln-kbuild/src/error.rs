@@ -1,4 +1,4 @@
-//! What can go wrong in a build, each in words for the person who started it.
+//! Errors of a build, with messages for the person who started it.
 
 use std::fmt;
 use std::io;
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 /// Why a build failed.
 #[derive(Debug)]
 pub enum Error {
-    /// No compiler of this name (or of these names) on the machine.
+    /// No compiler with this name (or any of these names) was found.
     NoCompiler(String),
-    /// The program does not answer as gcc and clang do.
+    /// The program does not behave like gcc or clang.
     NotACompiler(PathBuf),
-    /// A source does not compile, or warns in a build where that is an error.
+    /// A source does not compile, or has a warning in a build that treats warnings as errors.
     Compile {
         /// The source file.
         source: PathBuf,
         /// The compiler and its version.
         compiler: String,
-        /// What it said.
+        /// The compiler's message.
         message: String,
     },
-    /// A tool of binutils is not on the machine.
+    /// A tool of binutils was not found.
     NoTool(String),
     /// A tool of binutils failed.
     ToolFailed {
@@ -31,7 +31,7 @@ pub enum Error {
     },
     /// No `.c` or `.S` file in this directory.
     NoSources(PathBuf),
-    /// Two sources would become one object file.
+    /// Two sources would have the same object file.
     Collision(PathBuf, PathBuf),
     /// A file or directory could not be used.
     Io {

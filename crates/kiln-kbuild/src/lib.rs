@@ -32,7 +32,7 @@ pub use tiers::TIERS;
 /// Base name of the archive: link it as `static=kiln_kernel`.
 pub const LIBRARY: &str = "kiln_kernel";
 
-/// A build of `kernel/`, being configured.
+/// A build of `kernel/` that is being configured.
 #[derive(Debug, Clone)]
 pub struct Kbuild {
     kernel_dir: PathBuf,
@@ -62,7 +62,7 @@ pub struct Built {
     /// Its objects, in the order of their sources.
     pub objects: Vec<Object>,
     pub compiler: Compiler,
-    /// What the compiler had to say (warnings), source by source.
+    /// The compiler's warnings, source by source.
     pub messages: Vec<String>,
 }
 
@@ -80,8 +80,8 @@ impl Kbuild {
         }
     }
 
-    /// Use this compiler, a name or a path, and no other. Without it `KILN_CC` decides, and
-    /// without that the first of `cc`, `gcc` and `clang` that exists.
+    /// Use this compiler, a name or a path. Without this, `KILN_CC` decides, and otherwise the
+    /// first of `cc`, `gcc` and `clang` that exists.
     pub fn cc(mut self, name: impl Into<String>) -> Self {
         self.cc = Some(name.into());
         self
@@ -99,8 +99,8 @@ impl Kbuild {
         self
     }
 
-    /// Whether a warning fails the build. Off by default: a newer compiler's new warning is no
-    /// reason for a user to go without.
+    /// Whether a warning fails the build. Off by default: a new warning of a newer compiler should
+    /// not stop a user's build.
     pub fn werror(mut self, on: bool) -> Self {
         self.werror = on;
         self
@@ -136,7 +136,7 @@ impl Kbuild {
 
         let messages = self.compile_all(&compiler, &objects)?;
         let archive = self.out_dir.join(format!("lib{LIBRARY}.a"));
-        // ar adds to an archive that exists, and would keep objects whose source is gone.
+        // ar adds to an existing archive and would keep objects whose sources no longer exist.
         if archive.exists() {
             fs::remove_file(&archive).map_err(|e| Error::io(&archive, e))?;
         }
@@ -178,7 +178,7 @@ impl Kbuild {
         for variable in recipe::IGNORED_ENV {
             cc.env_remove(variable);
         }
-        // Messages are matched and recorded; keep them in one language.
+        // Messages are matched and recorded, so keep them in one language.
         cc.env("LC_ALL", "C");
         cc.args(recipe::COMMON).args(recipe::WARNINGS);
         cc.arg("-isystem").arg(&compiler.headers);
@@ -312,7 +312,7 @@ pub fn rename_implicit_calls(object: &Path) -> Result<(), Error> {
 pub fn walk(dir: &Path, visit: &mut dyn FnMut(&Path)) -> Result<(), Error> {
     for entry in fs::read_dir(dir).map_err(|e| Error::io(dir, e))? {
         let path = entry.map_err(|e| Error::io(dir, e))?.path();
-        // An editor's lock or backup of a source is not a source.
+        // Ignore the lock and backup files that editors make of a source.
         let hidden = path
             .file_name()
             .is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));

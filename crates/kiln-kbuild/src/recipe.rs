@@ -1,4 +1,4 @@
-//! Flags of every object, as tables.
+//! Compiler flags of all objects, as tables.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use crate::tiers::{Tier, TIERS};
 
 /// Every object, C and assembly.
 ///
-/// What a distribution's compiler switches on by itself (stack protector, CET, stack clash
-/// protection) is switched off by name, so that all compilers are asked for the same code.
-/// `-nostdinc` leaves the compiler's own headers only: no libc header can slip in. `char` is
-/// unsigned as in kernels since 6.2: the same intrinsics can be compiled differently for it. Debugging
-/// information is of lines alone: with types it takes longer to write than the code of the SIMD files.
-/// Functions start at a cache line, so that a change of one file does not move the loops of another:
-/// that alone made short calls up to 30 % slower or faster.
+/// Features that distributions enable by default (stack protector, CET, stack clash protection) are
+/// disabled explicitly, so that all compilers are asked for the same code. `-nostdinc` leaves the
+/// compiler's own headers only: no libc header can slip in. `char` is unsigned, as in kernels since
+/// 6.2, because it can change how intrinsics are compiled. Debugging information covers lines only:
+/// with types, writing it would take longer than compiling the SIMD files. Functions start at a cache
+/// line, so that a change of one file does not move the loops of another: that alone made short calls
+/// up to 30 % slower or faster.
 pub const COMMON: &[&str] = &[
     "-O2",
     "-ffreestanding",
@@ -31,7 +31,7 @@ pub const COMMON: &[&str] = &[
     "-falign-functions=64",
 ];
 
-/// Warnings, of every object.
+/// Warnings, for every object.
 pub(crate) const WARNINGS: &[&str] = &[
     "-Wall",
     "-Wextra",
@@ -41,24 +41,25 @@ pub(crate) const WARNINGS: &[&str] = &[
     "-Wundef",
 ];
 
-/// C objects.
+/// For C objects.
 pub const C: &[&str] = &["-std=gnu11"];
 
-/// Assembly objects. Without the note the linker would make the stack of the whole program
+/// For assembly objects. Without this note, the linker would make the stack of the whole program
 /// executable.
 pub const ASSEMBLY: &[&str] = &["-Wa,--noexecstack"];
 
-/// Objects of no SIMD tier.
+/// For objects without a SIMD tier.
 pub const GENERAL: &[&str] = &["-mgeneral-regs-only"];
 
-/// SIMD objects. `<immintrin.h>` includes `mm_malloc.h`, which wants a libc; these are the
-/// guards that make gcc's and clang's empty.
+/// For SIMD objects. `<immintrin.h>` includes `mm_malloc.h`, which needs a libc. Defining gcc's and
+/// clang's include guards makes that header empty.
 pub const SIMD: &[&str] = &["-D_MM_MALLOC_H_INCLUDED", "-D__MM_MALLOC_H"];
 
-/// Of SIMD objects that leave patterns in registers behind them: gcc clears upper halves where a function ends.
+/// For SIMD objects that leave patterns in registers: otherwise gcc clears the upper halves at the end of a
+/// function.
 const PATTERNS: &[&str] = &["-mno-vzeroupper"];
 
-/// A source's own flags, besides its tier's.
+/// Flags for single sources, in addition to those of their tiers.
 pub fn extra_flags(source: &Path) -> &'static [&'static str] {
     let name = source.file_name().and_then(|n| n.to_str()).unwrap_or("");
     match tier_of(source) {
@@ -71,8 +72,8 @@ pub fn extra_flags(source: &Path) -> &'static [&'static str] {
 /// address of a function that another file defines would still go through the GOT.
 pub const HIDDEN_H: &str = "#pragma GCC visibility push(hidden)\n";
 
-/// Functions that compilers call unasked, and what they are to call instead. In two passes:
-/// objcopy gives no two symbols one name at a time.
+/// Functions that compilers call implicitly, and their replacements. There are two passes, because
+/// objcopy does not give two symbols the same name in one pass.
 pub const IMPLICIT_CALLS: &[&[(&str, &str)]] = &[
     &[
         ("memcpy", "kiln_memcpy"),
@@ -83,7 +84,7 @@ pub const IMPLICIT_CALLS: &[&[(&str, &str)]] = &[
     &[("bcmp", "kiln_memcmp")],
 ];
 
-/// Environment variables by which gcc or clang would take flags or include paths.
+/// Environment variables from which gcc or clang would take flags or include paths.
 pub const IGNORED_ENV: &[&str] = &[
     "CCC_OVERRIDE_OPTIONS",
     "COMPILER_PATH",

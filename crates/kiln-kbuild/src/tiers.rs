@@ -1,4 +1,4 @@
-//! `kernel/tiers.def`, the table of tiers, read for everything that is not C.
+//! Reads `kernel/tiers.def`, the table of tiers, for everything that is not C.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ pub static TIERS: LazyLock<Table> = LazyLock::new(|| {
 pub struct Table {
     /// `FEATURE`
     pub features: Vec<Feature>,
-    /// `KERNEL_FEATURE`: Linux's name, and the feature that it is hidden with.
+    /// `KERNEL_FEATURE`: Linux's name, and the feature that makes it visible.
     pub kernel_features: Vec<(&'static str, &'static str)>,
     /// `TIER`
     pub tiers: Vec<Tier>,
@@ -24,7 +24,7 @@ pub struct Table {
 pub struct Feature {
     /// `AVX512_VBMI2`
     pub id: &'static str,
-    /// Bits of XCR0, as a C expression, if it is saved state rather than instructions.
+    /// Bits of XCR0, as a C expression, for register state; `None` for instructions.
     pub state: Option<&'static str>,
     /// The compiler's flag.
     pub flag: Option<&'static str>,
@@ -37,7 +37,7 @@ pub struct Feature {
 pub struct Tier {
     /// `VAES_AVX512`
     pub id: &'static str,
-    /// How the names of its source files end: `vaes_avx512`.
+    /// The end of its source files' names: `vaes_avx512`.
     pub suffix: String,
     /// Bits of its widest register.
     pub bits: u32,
@@ -48,13 +48,13 @@ pub struct Tier {
 }
 
 impl Tier {
-    /// As users and drivers name it: `vaes-avx512`.
+    /// The name in drivers and for users: `vaes-avx512`.
     pub fn name(&self) -> String {
         self.suffix.replace('_', "-")
     }
 }
 
-/// `VAES_AVX512` as Rust names an enum's variant: `VaesAvx512`.
+/// Converts `VAES_AVX512` to the name of an enum variant in Rust: `VaesAvx512`.
 pub fn variant(id: &str) -> String {
     id.split('_')
         .map(|word| word[..1].to_string() + &word[1..].to_lowercase())
@@ -84,7 +84,7 @@ fn parse(text: &'static str) -> Result<Table, String> {
     Ok(table)
 }
 
-/// Where the first parenthesis that is opened is closed.
+/// The index at which the first opened parenthesis is closed.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     text.find(|c| {
@@ -94,7 +94,7 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 impl Table {
-    /// `row` is without its last parenthesis.
+    /// Adds `row`, which must not have its closing parenthesis.
     fn add(&mut self, row: &'static str) -> Result<(), String> {
         let (kind, row) = row.split_once('(').ok_or("not a row")?;
         let fields: Vec<&str> = row.split(',').map(str::trim).collect();

@@ -49,7 +49,7 @@ impl Way {
         unsafe { static_str(sys::kiln_cut_way(self as u32)) }.unwrap_or("?")
     }
 
-    /// Use it from now on, in the whole process, for sections of `target` TSC ticks.
+    /// Use this strategy from now on, in the whole process, for sections of `target` TSC ticks.
     pub fn set(self, target: u64) {
         init();
         // SAFETY: takes one of these numbers; requests in progress keep the strategy they began with.
@@ -68,7 +68,7 @@ impl Way {
 
 parse_names!(Way, "way", Way::ALL);
 
-/// For tests: set the bytes of a section, or of a step between two looks at the clock.
+/// For tests: sets the bytes per section, or per step between two checks of the clock.
 #[doc(hidden)]
 pub fn force(bytes: Option<u32>) {
     init();
@@ -93,7 +93,7 @@ pub struct Budget {
     pub posted: Option<u32>,
     /// Scalar code is faster for messages shorter than this many bytes.
     pub min_bytes: u32,
-    /// The fastest of its algorithm, by measurement.
+    /// Whether it is the fastest of its algorithm, by measurement.
     pub fastest: bool,
 }
 
@@ -101,7 +101,7 @@ impl Impl {
     /// Its budget under the current strategy.
     pub fn budget(self) -> Budget {
         let mut raw = sys::Budget::default();
-        // SAFETY: a descriptor; the structure is written.
+        // SAFETY: the argument is a descriptor, and the structure is written in full.
         unsafe { sys::kiln_budget_get(self.0, &mut raw) };
         Budget {
             most: raw.most,
@@ -207,9 +207,9 @@ pub struct Run {
     pub null_chain: u64,
     /// Sections that take more TSC ticks than this count as long.
     pub long_ticks: u64,
-    /// The shortest run, TSC ticks.
+    /// The minimum duration, TSC ticks.
     pub ticks: u64,
-    /// The fewest operations.
+    /// The minimum number of operations.
     pub min_ops: u64,
     /// Flush the data from all caches before each operation.
     pub cold: bool,
@@ -245,7 +245,7 @@ pub struct Part {
 
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
-    /// Under the current chunking strategy.
+    /// With the current chunking strategy.
     pub judged: Part,
     /// In one section of any length.
     pub unbounded: Part,

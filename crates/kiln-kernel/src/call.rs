@@ -15,7 +15,7 @@ pub type Through =
 /// Which of an implementation's functions: see `kernel/include/kiln/cipher.h` for what each takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Entry {
-    /// Key to context.
+    /// Expands a key to a context.
     SetKey,
     /// A whole message, or a piece where there is no other function for pieces.
     Encrypt,
@@ -24,19 +24,19 @@ pub enum Entry {
     First,
     EncryptPiece,
     DecryptPiece,
-    /// Whole messages side by side.
+    /// Several whole messages side by side.
     EncryptMany,
     /// A whole message with its tag.
     Seal,
-    /// Refuses wrong tags.
+    /// Checks the tag and rejects the message if it is wrong.
     Open,
-    /// Begins an authenticated message in pieces; the next four go on with it.
+    /// Begins an authenticated message in pieces; the next four continue it.
     Begin,
     Aad,
     SealPiece,
     OpenPiece,
     End,
-    /// Begins a hash; the next two go on with it.
+    /// Begins a hash; the next two continue it.
     Init,
     Update,
     Final,
@@ -44,7 +44,7 @@ pub enum Entry {
     Digest,
 }
 
-/// A function: where it is, and whether it may only be called in a section.
+/// The address of a function, and whether it must be called in a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
     address: *const c_void,
@@ -55,7 +55,7 @@ impl Function {
     /// Any function, for tests of the tests.
     ///
     /// # Safety
-    /// It has the signature of the function that it replaces.
+    /// The function at `address` has the signature of the function that it replaces.
     pub unsafe fn new(address: *const c_void, section: bool) -> Function {
         Function { address, section }
     }
@@ -148,10 +148,10 @@ pub struct Call {
     pub function: Function,
     /// Called instead where no section may be opened.
     pub scalar: Option<Function>,
-    /// Its arguments: pointers and lengths.
+    /// The arguments: pointers and lengths.
     pub args: [u64; 9],
     pub context: Context,
-    /// What makes the call, and its memory.
+    /// The function that makes the call, and its memory.
     pub through: Option<(Through, *mut c_void)>,
     /// Single-step the section.
     pub step: bool,
@@ -160,9 +160,9 @@ pub struct Call {
 /// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Returned {
-    /// What the function returned, if it returns something.
+    /// The function's return value, if it has one.
     pub result: u64,
-    /// The scalar one was called.
+    /// Whether the scalar function was called.
     pub fell_back: bool,
     pub preempt_count: u32,
 }

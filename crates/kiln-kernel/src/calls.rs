@@ -1,4 +1,5 @@
-//! Calls of one implementation's function: many messages, the loop in `kernel/bench/calls.c`.
+//! Calls one function of an implementation for many messages; the loop is in
+//! `kernel/bench/calls.c`.
 
 use crate::cipher::{Context, Impl, Kind, Op, Sections};
 use crate::cpu;
@@ -16,11 +17,11 @@ pub struct Calls<'a> {
     pub aad_len: usize,
     /// Tags of all messages, one after the other.
     pub tags: Option<&'a mut [u8]>,
-    /// Each IV is the beginning of the last result. Skciphers in one section.
+    /// Use the beginning of the last result as the next IV. For skciphers, in one section.
     pub chained: bool,
-    /// Many messages at a time, by the function for that. Encryption in one section.
+    /// Pass many messages per call to `encrypt_many`. For encryption, in one section.
     pub many: bool,
-    /// FPU sections.
+    /// How FPU sections are placed around the calls.
     pub sections: Sections,
 }
 
@@ -34,7 +35,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Whether the implementation takes such messages.
+    /// Returns whether the implementation takes such messages.
     fn check(&self, imp: Impl) -> Result<(), Unfit> {
         let m = &self.messages;
         let (aead, skcipher) = (imp.kind() == Kind::Aead, imp.kind() == Kind::Skcipher);

@@ -1,4 +1,4 @@
-//! Implementations of all algorithms: what they are, and calls of them.
+//! The implementations of all algorithms: their properties, and calls of their functions.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -61,7 +61,7 @@ impl PartialEq for Impl {
 }
 
 impl Impl {
-    /// All of them, usable here or not.
+    /// All implementations, whether usable here or not.
     pub fn all() -> Vec<Impl> {
         // SAFETY: the index stays below the count: each pointer is to a static descriptor.
         unsafe {
@@ -106,7 +106,8 @@ impl Impl {
         unsafe { static_str(self.0.driver) }.unwrap_or("?")
     }
 
-    /// The folder of `kernel/ciphers` that defines it; none for one of another build.
+    /// The folder of `kernel/ciphers` that defines it; `None` for an implementation of another
+    /// build.
     pub fn folder(self) -> Option<&'static str> {
         // SAFETY: the pointer is only compared; the names are string literals.
         unsafe { static_str(sys::kiln_impl_folder(self.0)) }

@@ -1,4 +1,4 @@
-//! One guest: what it negotiated and its sessions.
+//! One guest: its negotiated features and its sessions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ use crate::wire::data::Mode;
 use crate::wire::{config, Control, Features, Request, Service, Status};
 use crate::{Limits, Services, Worker};
 
-/// One guest, for all threads that serve its queues. Nothing of one guest can be reached from another.
+/// One guest, shared by all threads that serve its queues. Guests cannot access each other's data.
 pub struct Guest {
     services: Services,
     limits: Limits,
@@ -22,7 +22,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// One that has negotiated nothing yet.
+    /// A guest that has not negotiated features yet.
     pub fn new(limits: Limits, services: &Services) -> Guest {
         Guest {
             services: services.clone(),
@@ -42,8 +42,8 @@ impl Guest {
         self.services.features()
     }
 
-    /// Feature bits that the driver has taken; what was not offered counts for nothing. They choose the form of all
-    /// requests from here on.
+    /// Sets the feature bits that the driver accepted; bits that were not offered are ignored. They determine the
+    /// format of all later requests.
     pub fn negotiate(&self, features: u64) {
         let features = features & self.device_features();
         self.features.store(features, Ordering::Relaxed);
@@ -63,8 +63,9 @@ impl Guest {
     /// Serve a control request: `request` is all that the driver made readable, copied once, and `answer` as long as
     /// what it made writable. Returns the used length; what is behind it in `answer` is zero.
     ///
-    /// A create request is answered in 16 bytes and a destroy request in one. Where it cannot be told which it is,
-    /// the room decides. An answer without the room for it is none, and then nothing was created.
+    /// The answer to a create request takes 16 bytes, that to a destroy request one. If the kind of request cannot
+    /// be determined, the length of `answer` decides. If `answer` is too short, nothing is written and nothing is
+    /// created.
     pub fn control(&self, request: &[u8], answer: &mut [u8]) -> usize {
         answer.fill(0);
         let features = self.features();
@@ -140,7 +141,7 @@ impl Guest {
         }
     }
 
-    // Its frame is below the caller's, where `wipe_stack` wipes.
+    // Not inlined, so that its frame is below the caller's, where `wipe_stack` wipes.
     #[inline(never)]
     fn answer(&self, worker: &mut Worker, request: &[u8], dst: &mut [u8]) -> Result<usize, Status> {
         let request = Request::parse(request, self.features()).map_err(|f| f.status())?;
@@ -173,7 +174,8 @@ impl Guest {
         self.sessions.len()
     }
 
-    /// All sessions are gone and their keys wiped; those of a request that is being served go with it.
+    /// Removes all sessions and wipes their keys. A session in use is wiped when its request has been
+    /// served.
     pub fn reset(&self) {
         self.sessions.clear();
     }

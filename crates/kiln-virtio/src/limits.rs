@@ -1,23 +1,24 @@
-//! What a device allows each guest. All of it is checked before anything is allocated.
+//! The limits that a device sets for each guest. All are checked before memory is allocated.
 
 use crate::wire::Status;
 
-/// Caps of one guest.
+/// The limits of one guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sessions at a time, up to the 2^20 that a name has room for.
+    /// Maximum number of sessions at a time, up to 2^20, the number of slots that a session name
+    /// can hold.
     pub max_sessions: usize,
-    /// Bytes of a data request's variable-length parameters together.
+    /// Maximum total bytes of a data request's variable-length parameters.
     pub max_request: usize,
-    /// Bytes of a cipher's or AEAD's key.
+    /// Maximum bytes of a key for a cipher or an AEAD.
     pub max_key: usize,
-    /// Bytes of a MAC's key.
+    /// Maximum bytes of a key for a MAC.
     pub max_auth_key: usize,
-    /// Bytes of an encoded akcipher key.
+    /// Maximum bytes of an encoded akcipher key.
     pub max_akcipher_key: usize,
-    /// Bits of an RSA modulus.
+    /// Maximum bits of an RSA modulus.
     pub max_modulus: usize,
-    /// Data queues; only told to the driver.
+    /// Number of data queues; only reported to the driver.
     pub data_queues: u16,
 }
 

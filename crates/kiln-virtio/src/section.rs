@@ -7,13 +7,14 @@ use kiln_kernel::pieces::Pieces;
 
 use crate::wire::Status;
 
-/// Bytes of one section: what the slowest of the services, AES-256-CBC encryption, takes about 15 us for.
+/// Maximum bytes per section. The slowest of the services, AES-256-CBC encryption, takes about 15 us for
+/// this.
 pub(crate) const BYTES: usize = 16 << 10;
 
 /// Bytes of the longest digest or tag.
 pub(crate) const MAX_DIGEST: usize = 64;
 
-/// One message in a section of its own; whether its tag, if any, is right.
+/// Processes one message in a section of its own. Returns whether its tag, if any, is right.
 fn once(imp: Impl, ctx: &Context, aad: &[u8], message: Messages<'_>) -> bool {
     let mut calls = Calls {
         aad: Some(aad),
@@ -41,7 +42,7 @@ pub(crate) fn crypt(imp: Impl, ctx: &Context, op: Op, iv: &[u8], src: &[u8], dst
         return;
     }
     let mut lens = pieces(src.len());
-    // The last piece of XTS has a whole block at least.
+    // The last piece of XTS must have at least one whole block.
     if let [.., before, last] = &mut lens[..] {
         if *last < imp.shortest() {
             *before -= imp.shortest();
@@ -93,7 +94,7 @@ pub(crate) fn digest(imp: Impl, ctx: &Context, src: &[u8], out: &mut [u8]) {
     out.copy_from_slice(&whole[..out.len()]);
 }
 
-/// Encrypt `src` and put the tag behind it: `dst` has room for both.
+/// Encrypts `src` and appends the tag; `dst` has room for both.
 pub(crate) fn seal(
     imp: Impl,
     ctx: &Context,
@@ -116,7 +117,7 @@ pub(crate) fn seal(
     }
 }
 
-/// Decrypt what is before the tag in `src`, if the tag is right; otherwise `dst` is wiped.
+/// Decrypts `src` without its tag if the tag is right; otherwise wipes `dst`.
 pub(crate) fn open(
     imp: Impl,
     ctx: &Context,

@@ -1,4 +1,4 @@
-//! Data requests, served: a parsed request and its session in, bytes out.
+//! Serves data requests: takes a parsed request and its session, and writes the result.
 
 use kiln_kernel::cipher::Op;
 
@@ -7,7 +7,8 @@ use crate::session::{Digest, Keyed, Order, Session};
 use crate::wire::{data, Action, Operation, Request, Status};
 use crate::Worker;
 
-/// Serve a request whose answer `dst` has the room that it announces; how many bytes of it are the result.
+/// Serves a request. `dst` has the room that the request announces; returns how many bytes of it are the
+/// result.
 pub(crate) fn serve(
     session: &Session,
     worker: &mut Worker,
@@ -51,7 +52,7 @@ pub(crate) fn serve(
         (Session::Akcipher(key), Operation::Akcipher(_)) => {
             key.serve(request.action, request.src, request.aad, dst)
         }
-        // Of another kind than the session: a name that means nothing here.
+        // The session is of another service, so its name is invalid here.
         _ => Err(Status::InvSess),
     }
 }
@@ -63,7 +64,8 @@ fn same_way(op: Op, action: Action) -> Result<(), Status> {
     }
 }
 
-/// What comes out is as long as what goes in, by the request's own numbers and in the room there is.
+/// The output must be as long as the input, both by the request's own lengths and in the room
+/// available.
 fn exactly<'a>(dst: &'a mut [u8], dst_len: u32, src: &[u8]) -> Result<&'a mut [u8], Status> {
     if dst_len as usize != src.len() {
         return Err(Status::Err);
@@ -71,11 +73,11 @@ fn exactly<'a>(dst: &'a mut [u8], dst_len: u32, src: &[u8]) -> Result<&'a mut [u
     dst.get_mut(..src.len()).ok_or(Status::Err)
 }
 
-/// En- or decrypt a message of any length the mode takes.
+/// Encrypts or decrypts a message of any length that the mode accepts.
 fn cipher(keyed: &Keyed, op: Op, iv: &[u8], src: &[u8], dst: &mut [u8]) -> Result<(), Status> {
     let imp = keyed.imp;
     let whole = src.len() % imp.block_size().max(1) == 0 && src.len() >= imp.shortest();
-    // ECB has no IV, and drivers may send one all the same.
+    // ECB has no IV, but drivers may send one anyway.
     if !whole || (iv.len() != imp.iv_size() && imp.iv_size() != 0) {
         return Err(Status::Err);
     }
@@ -107,8 +109,8 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// Two regions of the source: one goes through the cipher, all around it is copied; the other is hashed, after
-    /// the associated data, before the cipher or after it. The hash goes behind the text.
+    /// The source has two regions. One is encrypted or decrypted, and everything around it is copied. The other is
+    /// hashed after the associated data, either before or after the cipher. The hash follows the text.
     fn serve(
         &self,
         worker: &mut Worker,
@@ -159,18 +161,18 @@ fn region(len: usize, start: u32, of: u32) -> Result<std::ops::Range<usize>, Sta
     end.map(|end| start..end).ok_or(Status::Err)
 }
 
-/// The IV as `kernel/` takes it.
+/// The IV in the format that `kernel/` expects.
 fn aead_iv(keyed: &Keyed, iv: &[u8]) -> Result<([u8; 16], usize), Status> {
     let mut full = [0; 16];
     match (keyed.imp.alg(), iv.len()) {
         ("ccm(aes)", n @ 7..=13) => {
-            // The first byte says how long the counter is; the nonce follows.
+            // The first byte is the width of the counter in bytes minus 1; the nonce follows.
             full[0] = 14 - n as u8;
             full[1..=n].copy_from_slice(iv);
             Ok((full, 16))
         }
         ("gcm(aes)", 16) if iv[12..] == [0, 0, 0, 1] => {
-            // A counter block, and one that a nonce of 12 bytes makes.
+            // Accept a whole counter block, or make one from a nonce of 12 bytes.
             full[..12].copy_from_slice(&iv[..12]);
             Ok((full, 12))
         }
@@ -203,7 +205,7 @@ fn aead(
     if text > imp.longest() as u64 {
         return Err(Status::Err);
     }
-    // A CCM counter of 2 bytes counts 64 KiB of text.
+    // CCM: the length of the text must fit in the length field, whose width is iv[0] + 1 bytes.
     if imp.alg() == "ccm(aes)" && iv[0] < 3 && text >> (8 * (u32::from(iv[0]) + 1)) != 0 {
         return Err(Status::Err);
     }

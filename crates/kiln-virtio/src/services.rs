@@ -1,4 +1,4 @@
-//! What a device offers: an implementation for each algorithm, chosen once.
+//! The services that a device offers: one implementation per algorithm, chosen once.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::wire::algo::{aead, akcipher, cipher, hash, mac};
 use crate::wire::{config, feature, Config, Service};
 use crate::Limits;
 
-/// An algorithm's number in the specification, and `kernel/`'s name of it.
+/// An algorithm's number in the specification, and its name in `kernel/`.
 type Names = [(u32, &'static str)];
 
 const CIPHERS: &Names = &[
@@ -42,7 +42,7 @@ pub struct Services {
     pub(crate) library: Option<Library>,
 }
 
-/// The implementation of highest priority among those that run in constant time, if there is one.
+/// The constant-time implementation with the highest priority, if there is one.
 fn choose(alg: &str) -> Option<Impl> {
     let usable = |i: &Impl| i.tier().usable();
     let blind = Impl::find_all(alg)
@@ -52,7 +52,7 @@ fn choose(alg: &str) -> Option<Impl> {
 }
 
 impl Services {
-    /// What there is on this machine: RSA and ECDSA only if there is a libcrypto.
+    /// The services available on this machine. RSA and ECDSA need libcrypto.
     pub fn detect() -> Services {
         Services {
             library: crate::akcipher::load(),
@@ -86,7 +86,7 @@ impl Services {
         of.into_iter().flatten().fold(0, |m, (n, _)| m | 1 << n)
     }
 
-    /// What the driver reads.
+    /// The configuration that the driver reads.
     pub fn config(&self, limits: &Limits) -> Config {
         let services = Service::ALL.into_iter().filter(|&s| self.mask(s) != 0);
         Config {
@@ -104,7 +104,7 @@ impl Services {
         }
     }
 
-    /// Feature bits of the device type: those of services that are not there are not offered.
+    /// Feature bits of the device type for the services that are available.
     pub fn features(&self) -> u64 {
         let services = Service::ALL.into_iter().filter(|&s| self.mask(s) != 0);
         services.fold(feature::REVISION_1, |bits, s| {

@@ -1,4 +1,4 @@
-//! A session: what its parameters and keys were made into. Keys are wiped when it goes.
+//! A session, created from a request's parameters and keys. Its keys are wiped when it is dropped.
 
 use kiln_kernel::cipher::{Context, Impl, Op};
 
@@ -13,13 +13,13 @@ pub(crate) struct Keyed {
     pub ctx: Context,
 }
 
-/// A hash or a MAC, and how much of its result is wanted.
+/// A hash or a MAC, and the length to which its result is truncated.
 pub(crate) struct Digest {
     pub keyed: Keyed,
     pub result_len: usize,
 }
 
-/// What comes first in a chain.
+/// Which operation of a chain comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     HashThenCipher,
@@ -44,7 +44,7 @@ pub(crate) enum Session {
         op: Op,
         tag_len: usize,
     },
-    /// Boxed: it is the largest by far, and the others are the many.
+    /// Boxed, because it is by far the largest variant and the others are more frequent.
     Akcipher(Box<Key>),
 }
 

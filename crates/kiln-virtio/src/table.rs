@@ -1,29 +1,29 @@
-//! Sessions by name. A name has the number of a slot and, above it, how often the slot was used: what a guest kept of
-//! a session that is gone names nothing, even if another is in the slot now.
+//! Sessions by name. A name consists of a slot number and, above it, the slot's generation. The name of a deleted
+//! session is therefore invalid even if the slot has been reused.
 //!
-//! Whoever looks one up holds it while it is used, so that it may be taken out at any time; what it holds goes with
-//! the last user.
+//! A look-up returns a reference, so a session can be removed from the table at any time; it is dropped with its last
+//! reference.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Bits of a name that number the slot.
+/// Bits of a name that hold the slot number.
 const SLOT_BITS: u32 = 20;
-/// Slots that are allocated at a time.
+/// Slots are allocated in groups of this many.
 const CHUNK: usize = 256;
 
 struct Slot<T> {
-    /// How often it was used; below 2^43, or the slot is not used again.
+    /// How often the slot was used. At 2^43 the slot is retired.
     generation: u64,
     value: Option<Arc<T>>,
 }
 
-/// Allocated when the first of them is used.
+/// Allocated when one of its slots is first used.
 type Chunk<T> = OnceLock<Box<[Mutex<Slot<T>>]>>;
 
 struct Free {
     slots: Vec<u32>,
-    /// Slots from here on were never used.
+    /// Slots from this number on were never used.
     fresh: usize,
 }
 
@@ -35,16 +35,16 @@ pub struct Table<T> {
     len: AtomicUsize,
 }
 
-/// Nothing under the lock panics, so what a poisoned one guards is whole.
+/// Code under the lock does not panic, so the data of a poisoned lock is intact.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T> Table<T> {
-    /// The largest there can be.
+    /// The largest possible capacity.
     pub const MOST: usize = 1 << SLOT_BITS;
 
-    /// Room for `capacity` values, [`Table::MOST`] at most; memory is taken as it is needed.
+    /// A table for `capacity` values, at most [`Table::MOST`]; memory is allocated as needed.
     pub fn new(capacity: usize) -> Table<T> {
         let capacity = capacity.min(Table::<T>::MOST);
         Table {
@@ -68,7 +68,7 @@ impl<T> Table<T> {
         self.len() == 0
     }
 
-    /// Whether it is full. Another thread may change that at once.
+    /// Whether it is full. Another thread may change that at any time.
     pub fn is_full(&self) -> bool {
         self.len() >= self.capacity
     }
@@ -99,7 +99,8 @@ impl<T> Table<T> {
         Some(index)
     }
 
-    /// Put one in; its name is never 0 and has its uppermost bit clear. None: the table is full.
+    /// Inserts a value and returns its name, which is never 0 and has its uppermost bit clear.
+    /// Returns `None` if the table is full.
     pub fn insert(&self, value: T) -> Option<u64> {
         let index = self.take_index()?;
         let mut slot = lock(self.slot(index)?);
@@ -117,7 +118,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Take out the one of this name, if it is such a one.
+    /// Removes the value of this name if `such` accepts it.
     pub fn remove(&self, name: u64, such: impl FnOnce(&T) -> bool) -> Option<Arc<T>> {
         let (index, generation) = split(name);
         let mut slot = lock(self.slot(index)?);
@@ -137,7 +138,7 @@ impl<T> Table<T> {
         Some(value)
     }
 
-    /// Take out all that were there when it was called.
+    /// Removes all values that were present at the time of the call.
     pub fn clear(&self) {
         let chunks = self.chunks.iter().filter_map(OnceLock::get);
         for (index, slot) in chunks.flat_map(|c| c.iter()).enumerate() {

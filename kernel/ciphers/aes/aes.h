@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * AES (FIPS 197): the key schedule every tier shares, and the two scalar
- * ciphers.
- */
+/* AES (FIPS 197): the key schedule, which all tiers share, and the two scalar ciphers. */
 #ifndef KILN_AES_H
 #define KILN_AES_H
 
@@ -13,10 +10,9 @@
 #define AES_MAX_ROUND_KEYS (AES_MAX_ROUNDS + 1)
 
 /*
- * An expanded key. @enc holds rounds + 1 round keys in the order encryption
- * uses them, in the byte order of the state (FIPS 197, 5.2). @dec holds those of
- * the equivalent inverse cipher (FIPS 197, 5.3.5) in the order decryption uses
- * them: what AESDEC takes.
+ * An expanded key. @enc holds the rounds + 1 encryption round keys in the order of use and in the
+ * byte order of the state (FIPS 197, 5.2). @dec holds the round keys of the equivalent inverse
+ * cipher (FIPS 197, 5.3.5) in the order of use, as AESDEC expects them.
  */
 struct aes_key {
 	u8 enc[AES_MAX_ROUND_KEYS][AES_BLOCK_SIZE] __aligned(16);
@@ -31,12 +27,18 @@ struct aes_key {
  */
 int aes_expandkey(struct aes_key *key, const u8 *raw, size_t len);
 
-/* generic.c: one block. @dst may be @src. Table look-ups at secret addresses. */
+/*
+ * generic.c: processes one block. @dst may equal @src. Not constant-time: it looks up tables at
+ * secret addresses.
+ */
 typedef void aes_block_t(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],
 			 const u8 src[AES_BLOCK_SIZE]);
 aes_block_t aes_encrypt_generic, aes_decrypt_generic;
 
-/* fixed_time.c: any number of blocks (ECB), four at a time, in constant time; @dst may be @src. */
+/*
+ * fixed_time.c: processes any number of blocks (ECB), four at a time, in constant time. @dst may
+ * equal @src.
+ */
 typedef void aes_blocks_t(const struct aes_key *key, u8 *dst, const u8 *src, size_t blocks);
 aes_blocks_t aes_encrypt_fixed_time, aes_decrypt_fixed_time;
 

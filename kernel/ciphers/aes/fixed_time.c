@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * AES in constant time without vector registers, bit-sliced: for where
- * kernel_fpu_begin() is not possible and aes_generic leaks.
+ * Constant-time, bit-sliced AES without vector registers. It is used where kernel_fpu_begin() is
+ * not possible and the table look-ups of aes_generic would leak secrets.
  *
- * Four blocks are worked on at once, as eight planes of 64 bits: plane i holds
- * bit i of all 64 bytes. The byte of row r, column c of block b is at bit
+ * Four blocks are processed at once, as eight planes of 64 bits: plane i holds bit i of all 64
+ * bytes. The byte of row r, column c of block b is at bit
  *
  *	16 * r + 4 * c + b
  *
- * so that the rows a step of MixColumns asks for are rotations of whole words,
- * and ShiftRows rotates groups of 16 bits.
+ * so that the rows that MixColumns combines are rotations of whole words, and ShiftRows rotates
+ * groups of 16 bits.
  *
- * Neither a branch nor an address depends on anything but the number of rounds
- * and of blocks.
+ * Branches and addresses depend only on the number of rounds and the number of blocks.
  */
 #include <kiln/bitops.h>
 #include <kiln/string.h>
@@ -24,14 +23,17 @@
 #define LANES 4
 #define PLANES 8
 
-/* Planes can live in registers only where every loop over them is unrolled. */
+/* Planes can stay in registers only if every loop over them is unrolled. */
 #define for_each_step(i, end, step) \
 	_Pragma("GCC unroll 8") \
 	for (i = 0; i < (end); i += (step))
 #define for_each_plane(i) for_each_step(i, PLANES, 1)
 #define for_each_lane(b) for_each_step(b, LANES, 1)
 
-/* The bytes of @x at the even bytes of the result, and back. */
+/*
+ * spread() moves the bytes of @x to the even bytes of the result; the other function is its
+ * inverse.
+ */
 static __always_inline u64 spread(u32 x)
 {
 	u64 w = x;
@@ -48,8 +50,8 @@ static __always_inline u32 gather(u64 w)
 }
 
 /*
- * A block as two words whose byte 2 * r + c / 2 is row r of column c: even
- * columns in @even, odd ones in @odd.
+ * Loads a block as two words, @even with the even columns and @odd with the odd ones. Byte 2 * r +
+ * c / 2 of a word is row r of column c.
  */
 static __always_inline void load_block(u64 *even, u64 *odd, const u8 *src)
 {
@@ -57,14 +59,17 @@ static __always_inline void load_block(u64 *even, u64 *odd, const u8 *src)
 	*odd = spread(get_le32(src + 4)) | spread(get_le32(src + 12)) << 8;
 }
 
-/* In words of 64 bits: the caller may load them so, and must not stall. */
+/*
+ * Stores 64-bit words: a caller that loads the result as 64-bit words would stall on narrower
+ * stores.
+ */
 static __always_inline void store_block(u8 *dst, u64 even, u64 odd)
 {
 	put_le64(gather(even) | (u64)gather(odd) << 32, dst);
 	put_le64(gather(even >> 8) | (u64)gather(odd >> 8) << 32, dst + 8);
 }
 
-/* Exchange the bits of @b under @mask with those of @a @n places above. */
+/* Exchanges the bits of @b under @mask with the bits of @a that are @n places higher. */
 static __always_inline void swap_bits(u64 *a, u64 *b, u64 mask, int n)
 {
 	u64 t = (*a >> n ^ *b) & mask;
@@ -74,8 +79,8 @@ static __always_inline void swap_bits(u64 *a, u64 *b, u64 mask, int n)
 }
 
 /*
- * Transpose bit j of each byte of word i with bit i of that byte of word j: from
- * a word for each block and parity of column to planes. Its own inverse.
+ * Transposes bit j of each byte of word i with bit i of that byte of word j: this turns one word
+ * per block and column parity into planes. The function is its own inverse.
  */
 static __always_inline void transpose(u64 q[PLANES])
 {
@@ -92,8 +97,8 @@ static __always_inline void transpose(u64 q[PLANES])
 }
 
 /*
- * Planes of a round key, the same for every block. With four equal blocks the
- * transposition comes down to spreading each bit over its group of four.
+ * Makes the planes of a round key, which is the same for all blocks. With four equal blocks,
+ * transposing means spreading each bit over its group of four.
  */
 static void slice_key(u64 q[PLANES], const u8 *rk)
 {
@@ -110,9 +115,9 @@ static void slice_key(u64 q[PLANES], const u8 *rk)
 }
 
 /*
- * Add the constant that the circuits leave out of the S-box. Added to all bytes
- * alike, it passes ShiftRows and MixColumns as it is, so that the round key next
- * to the S-box can carry it.
+ * Adds the constant that the S-box circuits leave out. Since it is the same for all bytes,
+ * ShiftRows and MixColumns do not change it, so it can be added to the round key next to the S-box
+ * instead.
  */
 static __always_inline void add_affine(u64 q[PLANES])
 {
@@ -131,7 +136,7 @@ static __always_inline void add_round_key(u64 q[PLANES], const u64 rk[PLANES])
 		q[i] ^= rk[i];
 }
 
-/* Rows 2 and 3 by two columns. */
+/* Rotates rows 2 and 3 by two columns. */
 static __always_inline u64 shift_low_rows(u64 x)
 {
 	u64 t = (x >> 8 ^ x) & 0x00ff00ff00000000;
@@ -139,7 +144,7 @@ static __always_inline u64 shift_low_rows(u64 x)
 	return x ^ t ^ t << 8;
 }
 
-/* Rows 1 and 3 by one column more. */
+/* Also rotates rows 1 and 3 by one column. */
 static __always_inline void shift_rows(u64 q[PLANES])
 {
 	u64 x;
@@ -167,8 +172,8 @@ static __always_inline void inv_shift_rows(u64 q[PLANES])
 }
 
 /*
- * With p the sum of a byte and the one a row below, MixColumns is
- * {02} p + (the byte one row below) + (p two rows below).
+ * Let p be the sum of a byte and the byte one row below. Then MixColumns is {02} p + (the byte one
+ * row below) + (p two rows below).
  */
 static __always_inline void mix_columns(u64 q[PLANES])
 {
@@ -180,7 +185,10 @@ static __always_inline void mix_columns(u64 q[PLANES])
 		p[i] = q[i] ^ below;
 		q[i] = below ^ ror64(p[i], 32);
 	}
-	/* Times {02}: up one plane, and what leaves at the top is 0x1b. */
+	/*
+	 * Multiply by {02}: shift up by one plane; the bits that leave the top plane come back as
+	 * 0x1b.
+	 */
 	q[0] ^= p[7];
 	q[1] ^= p[0] ^ p[7];
 	q[2] ^= p[1];
@@ -199,7 +207,7 @@ static __always_inline void inv_mix_columns(u64 q[PLANES])
 
 	for_each_plane(i)
 		t[i] = q[i] ^ ror64(q[i], 32);
-	/* Two planes up: t[6] comes back as 0x1b, t[7] as 0x36. */
+	/* Shift up by two planes; t[6] comes back as 0x1b, t[7] as 0x36. */
 	q[0] ^= t[6];
 	q[1] ^= t[6] ^ t[7];
 	q[2] ^= t[0] ^ t[7];
@@ -228,7 +236,7 @@ static __always_inline void encrypt_planes(u64 q[PLANES], const u64 rk[][PLANES]
 	add_round_key(q, rk[rounds]);
 }
 
-/* The equivalent inverse cipher, as @dec is the schedule for that. */
+/* The equivalent inverse cipher, because @dec is its key schedule. */
 static __always_inline void decrypt_planes(u64 q[PLANES], const u64 rk[][PLANES],
 					   u32 rounds)
 {
@@ -257,14 +265,17 @@ static __always_inline void crypt(const u8 schedule[][AES_BLOCK_SIZE], u32 round
 
 	for (r = 0; r <= rounds; r++)
 		slice_key(rk[r], schedule[r]);
-	/* The key after each S-box, or before each inverse one. */
+	/*
+	 * For encryption, the constant goes into the key after each S-box; for decryption, into the
+	 * key before each inverse S-box.
+	 */
 	for (r = 0; r < rounds; r++)
 		add_affine(rk[decrypt ? r : r + 1]);
 
 	while (blocks) {
 		n = blocks < LANES ? blocks : LANES;
 		for_each_lane(b)
-			/* Lanes without a block get the first one. */
+			/* Unused lanes process a copy of the first block. */
 			load_block(&q[b], &q[b + LANES],
 				   src + (b < n ? b : 0) * AES_BLOCK_SIZE);
 		transpose(q);

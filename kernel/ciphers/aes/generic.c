@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * AES by table look-up, the way generic kernel code has always done it: the
- * baseline that every other implementation is compared with.
+ * AES by table look-up, as generic kernel code has always done it. It is the baseline for all other
+ * implementations.
  *
- * NOT constant-time, on purpose: the addresses it loads from depend on key and
- * data, and so does what it leaves in the cache. Where that matters use
- * aes_fixed_time.
+ * Deliberately NOT constant-time: the addresses of its loads, and so the contents of the cache,
+ * depend on key and data. Where that matters, use aes_fixed_time.
  */
 #include <kiln/types.h>
 #include <kiln/unaligned.h>
@@ -13,7 +12,7 @@
 #include "aes.h"
 #include "sbox.h"
 
-/* Products in GF(2^8), as constant expressions. */
+/* Multiplications in GF(2^8), as constant expressions. */
 #define MUL2(v) ((v) << 1 ^ ((v) & 0x80 ? 0x11b : 0))
 #define MUL4(v) MUL2(MUL2(v))
 #define MUL8(v) MUL2(MUL4(v))
@@ -22,7 +21,7 @@
 #define COLUMN(r0, r1, r2, r3) \
 	((u32)(r0) | (u32)(r1) << 8 | (u32)(r2) << 16 | (u32)(r3) << 24)
 
-/* What byte v of row n of the state adds to its column in (Inv)MixColumns. */
+/* The contribution of byte v in row n of the state to its column in (Inv)MixColumns. */
 #define ENC0(v) COLUMN(MUL2(v), v, v, MUL2(v) ^ (v)),
 #define ENC1(v) COLUMN(MUL2(v) ^ (v), MUL2(v), v, v),
 #define ENC2(v) COLUMN(v, MUL2(v) ^ (v), MUL2(v), v),
@@ -41,9 +40,9 @@
 #define BYTE(v) v,
 
 /*
- * One object a direction, so that position-independent code needs one register
- * for the base of all its tables. @mix is S-box and MixColumns in one, a table
- * for each row; @sub is the S-box alone, for the last round.
+ * One object per direction, so that position-independent code needs a single base register for all
+ * its tables. @mix combines the S-box and MixColumns, with one table per row; @sub is the S-box
+ * alone, for the last round.
  */
 struct tables {
 	u32 mix[4][256];
@@ -71,9 +70,9 @@ static const struct tables dec_tables = {
 };
 
 /*
- * A round from columns @s to columns @d with the round key at @rk. ShiftRows
- * takes row n of column c from column c + n, its inverse from c - n, which is
- * c + 3n: @step is 1 or 3.
+ * Computes one round from the columns @s to the columns @d with the round key at @rk. ShiftRows
+ * takes row n of column c from column c + n, its inverse from column c - n, which is c + 3n; so
+ * @step is 1 or 3.
  */
 static __always_inline u32 mix(const struct tables *t, int c, const u32 s[4],
 			       const u8 *rk, int step)
@@ -106,7 +105,7 @@ static __always_inline u32 sub(const struct tables *t, int c, const u32 s[4],
 	       get_le32(rk + 4 * c);
 }
 
-/* Without MixColumns. */
+/* The last round omits MixColumns. */
 static __always_inline void last_round(const struct tables *t, u32 d[4],
 				       const u32 s[4], const u8 *rk, int step)
 {
@@ -117,10 +116,9 @@ static __always_inline void last_round(const struct tables *t, u32 d[4],
 }
 
 /*
- * The whole cipher, unrolled. Counted from its end every key size has the same
- * rounds, so the longer schedules run their additional ones first. Words of 64
- * bits go in and out, as callers that load the result in such words would stall
- * on narrower stores.
+ * The whole cipher, unrolled. Counted from the last round, all key sizes have the same rounds, so
+ * longer schedules run their additional rounds first. Input and output use 64-bit words, because a
+ * caller that loads the result as such would stall on narrower stores.
  */
 static __always_inline void crypt(const struct tables *t, int step,
 				  const u8 *rk, u32 rounds, u8 *dst, const u8 *src)

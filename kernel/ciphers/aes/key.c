@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The AES key schedule (FIPS 197, 5.2) in constant time: keys are secret even
- * where the cipher that uses them, aes_generic, leaks data.
+ * The AES key schedule (FIPS 197, 5.2) in constant time. Keys must not leak even if the cipher that
+ * uses them, aes_generic, leaks data.
  */
 #include <kiln/bitops.h>
 #include <kiln/string.h>
@@ -13,9 +13,9 @@
 #define BYTES(x) ((x) * 0x01010101u)
 
 /*
- * S-box of the four bytes of @w. Shifting is all it takes to make bit planes of
- * so few bytes: bit 0 of each byte is used, the bits above it are other planes'
- * and are masked away at the end.
+ * Applies the S-box to the four bytes of @w. For so few bytes, a shift by i is enough to make plane
+ * i: bit 0 of each byte is used; the bits above belong to other planes and are masked off at the
+ * end.
  */
 static u32 sub_word(u32 w)
 {
@@ -33,7 +33,7 @@ static u32 sub_word(u32 w)
 	return s ^ BYTES(AES_SBOX_AFFINE);
 }
 
-/* Each byte times x in GF(2^8). */
+/* Multiplies each byte by x in GF(2^8). */
 static __always_inline u32 xtime4(u32 w)
 {
 	u32 over = w >> 7 & BYTES(0x01);
@@ -42,8 +42,8 @@ static __always_inline u32 xtime4(u32 w)
 }
 
 /*
- * InvMixColumns of one column, as MixColumns of the column times
- * {04}x^2 + {05} (their product is FIPS 197's {0b}x^3 + {0d}x^2 + {09}x + {0e}).
+ * InvMixColumns of one column, computed as MixColumns of the column times {04}x^2 + {05} (their
+ * product is FIPS 197's {0b}x^3 + {0d}x^2 + {09}x + {0e}).
  */
 static __always_inline u32 inv_mix_column(u32 w)
 {

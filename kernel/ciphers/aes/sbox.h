@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The AES S-box and its inverse (FIPS 197, figures 7 and 14) as lists: X(v) for
- * each value in order, so that a file can build the tables it wants from them.
+ * The AES S-box and its inverse (FIPS 197, figures 7 and 14) as lists of X(v) for each value in
+ * order, from which a file can build its own tables.
  */
 #ifndef KILN_AES_SBOX_H
 #define KILN_AES_SBOX_H

@@ -1,37 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The AES S-box as a circuit of AND and XOR on bit planes: word i of eight holds
- * bit i of as many bytes as a word has bits. No look-up, no branch, so its time
- * does not depend on the data.
+ * The AES S-box as a circuit of AND and XOR on bit planes: word i of the eight holds bit i of up to
+ * 64 bytes. It has no look-ups and no branches, so its time does not depend on the data.
  *
- * The structure is that of Boyar and Peralta ("A small depth-16 circuit for the
- * AES S-box", 2011; 115 gates in the form used here): a linear layer, the
- * inversion in GF(2^8) by way of its subfields, a linear layer. The inverse
- * S-box shares the middle; its two linear layers are the forward ones composed
- * with the inverse of the affine matrix, and were shortened by search (23 and 31
- * gates).
+ * The structure is that of Boyar and Peralta ("A small depth-16 circuit for the AES S-box", 2011;
+ * 115 gates in the form used here): a linear layer, the inversion in GF(2^8) through its subfields,
+ * and another linear layer. The inverse S-box uses the same inversion; its two linear layers are
+ * the forward ones composed with the inverse of the affine matrix, and were shortened by search (23
+ * and 31 gates).
  *
- * The affine constant 0x63 is left out of both directions, as it costs nothing
- * where callers have a key to add anyway.
+ * Both directions leave out the affine constant 0x63. Callers can add it at no cost, as part of a
+ * round key.
  */
 #ifndef KILN_AES_SBOX_CIRCUIT_H
 #define KILN_AES_SBOX_CIRCUIT_H
 
 #include <kiln/types.h>
 
-/* The constant the circuits leave to their callers. */
+/* The constant that callers of the circuits must add. */
 #define AES_SBOX_AFFINE 0x63
 
 /*
- * Inversion: the forms @y of the input that the top layer prepares to the
- * products @z that the bottom layer adds up.
+ * The inversion. @y has the linear forms that the top layer computes from the input, @z the
+ * products that the bottom layer adds up.
  */
 static __always_inline void aes_sbox_middle(u64 z[18], const u64 y[22])
 {
 	u64 a0, a1, a2, a3, b, c0, c1, c2, c3, d, e;
 	u64 i0, i1, i2, i3, i01, i23, i03, i12, all;
 
-	/* Norm down to GF(2^4): four bits a0..a3. */
+	/* The norm, in GF(2^4): bits a0..a3. */
 	b = y[12] & y[15];
 	a0 = (y[3] & y[6]) ^ b;
 	a1 = (y[4] & y[0]) ^ b;
@@ -46,7 +44,7 @@ static __always_inline void aes_sbox_middle(u64 z[18], const u64 y[22])
 	a2 ^= c0 ^ y[21];
 	a3 ^= c1 ^ y[18];
 
-	/* Its inverse: four bits i0..i3. */
+	/* The inverse of the norm: bits i0..i3. */
 	c0 = a0 ^ a1;
 	c1 = a2 ^ a3;
 	b = a0 & a2;
@@ -59,7 +57,7 @@ static __always_inline void aes_sbox_middle(u64 z[18], const u64 y[22])
 	e = c2 ^ d;
 	i3 = c0 ^ (i0 & e);
 
-	/* Multiply back up. */
+	/* Multiply back into GF(2^8). */
 	i01 = i0 ^ i1;
 	i23 = i3 ^ i2;
 	i03 = i0 ^ i3;
@@ -85,7 +83,7 @@ static __always_inline void aes_sbox_middle(u64 z[18], const u64 y[22])
 	z[17] = i23 & y[8];
 }
 
-/* Planes of x to planes of S(x) ^ AES_SBOX_AFFINE; @out may be @in. */
+/* Computes the planes of S(x) ^ AES_SBOX_AFFINE from the planes of x; @out may equal @in. */
 static __always_inline void aes_sbox_circuit(u64 out[8], const u64 in[8])
 {
 	u64 y[22], z[18];
@@ -143,7 +141,7 @@ static __always_inline void aes_sbox_circuit(u64 out[8], const u64 in[8])
 	out[5] = t14 ^ t7 ^ t10;
 }
 
-/* Planes of x ^ AES_SBOX_AFFINE to planes of S^-1(x); @out may be @in. */
+/* Computes the planes of S^-1(x) from the planes of x ^ AES_SBOX_AFFINE; @out may equal @in. */
 static __always_inline void aes_inv_sbox_circuit(u64 out[8], const u64 in[8])
 {
 	u64 y[22], z[18];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * One interface for the two AES implementations in general registers. Modes use it with constants, so
- * that the compiler sees direct calls.
+ * A common interface to the two AES implementations in general registers. Modes use it with constant
+ * arguments, so that the compiler generates direct calls.
  */
 #ifndef KILN_AES_SCALAR_H
 #define KILN_AES_SCALAR_H
@@ -12,7 +12,7 @@
 
 struct aes_scalar {
 	aes_blocks_t *encrypt, *decrypt;
-	size_t batch;	/* blocks per call, if there are as many */
+	size_t batch;	/* blocks per call, if that many are left */
 };
 
 static __always_inline void aes_encrypt_blocks_generic(const struct aes_key *key, u8 *dst,
@@ -36,8 +36,8 @@ static const struct aes_scalar aes_scalar_generic = {
 };
 
 /*
- * Bit-slicing the round keys, once per call, takes a third of the time of four blocks, and a
- * kernel stack has 512 bytes to spare.
+ * Bit-slicing the round keys once per call costs a third of the time of four blocks. A batch of
+ * this size fits in the 512 bytes that the stack of a kernel can spare.
  */
 static const struct aes_scalar aes_scalar_fixed_time = {
 	.encrypt = aes_encrypt_fixed_time,
@@ -45,7 +45,7 @@ static const struct aes_scalar aes_scalar_fixed_time = {
 	.batch = 32,
 };
 
-/* dst = a ^ b, one block, in words of 64 bits. */
+/* dst = a ^ b for one block, in 64-bit words. */
 static __always_inline void aes_xor_block(u8 *dst, const u8 *a, const u8 *b)
 {
 	const u64 lo = get_le64(a) ^ get_le64(b), hi = get_le64(a + 8) ^ get_le64(b + 8);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES encryption by table look-up in x86-64 assembly, general registers only: what
- * aes/generic.c is in C, as somebody writes it by hand who has not looked at what a compiler
- * makes of that. No compiler touches it, which makes it the fixed point of comparisons
- * between compilers. NOT constant-time, as generic.c.
+ * AES encryption by table look-up in x86-64 assembly, general registers only. It is a
+ * straightforward hand-written equivalent of aes/generic.c, not derived from compiler output. As it
+ * does not depend on a compiler, it is the fixed reference in comparisons of compilers. Like
+ * generic.c, it is NOT constant-time.
  */
 #include "sbox.h"
 
-/* Products in GF(2^8) of a byte, as the assembler computes them. */
+/* Multiplications of a byte in GF(2^8), as the assembler computes them. */
 #define MUL2(v) ((v) << 1 ^ ((v) >> 7) * 0x11b)
 #define MUL3(v) (MUL2(v) ^ (v))
 #define COLUMN(r0, r1, r2, r3) .long (r0) | (r1) << 8 | (r2) << 16 | (r3) << 24;
 
-/* What byte v of row n of the state adds to its column in MixColumns. */
+/* The contribution of byte v in row n of the state to its column in MixColumns. */
 #define ENC0(v) COLUMN(MUL2(v), v, v, MUL3(v))
 #define ENC1(v) COLUMN(MUL3(v), MUL2(v), v, v)
 #define ENC2(v) COLUMN(v, MUL3(v), MUL2(v), v)
 #define ENC3(v) COLUMN(v, v, MUL3(v), MUL2(v))
 #define BYTE(v) .byte v;
 
-#define ROW 1024	/* bytes of a row's table */
+#define ROW 1024	/* bytes per row's table */
 #define ROUNDS 480	/* offset in struct aes_key (aes.h) */
 
 	.section .rodata
@@ -35,8 +35,8 @@ sub:
 	.text
 
 /*
- * One column of the state, in a register whose second byte has a name (ax and its like),
- * into the four columns of the next state that its bytes belong to.
+ * Adds one column of the state to the four columns of the next state that its bytes belong to. The
+ * column is in a register whose second byte has a name (ax and so on).
  */
 .macro mix_column x, d0, d1, d2, d3
 	movzbl %\x\()l, %esi
@@ -50,7 +50,7 @@ sub:
 	xorl 3*ROW(%r15,%rbp,4), \d3
 .endm
 
-/* The same by the S-box alone. */
+/* The same with the S-box alone. */
 .macro sub_byte byte, d, shift
 	movzbl \byte, %esi
 	movzbl sub-tables(%r15,%rsi), %esi
@@ -118,7 +118,7 @@ aes_encrypt_x86_64:
 	jb 1b
 	round sub_column
 
-	/* Words of 64 bits, as callers load the result in such. */
+	/* Store 64-bit words, because callers load the result in such words. */
 	popq %rsi
 	shlq $32, %r9
 	shlq $32, %r11

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* BLAKE2s on 128-bit vectors, in SSE encodings. */
+/* BLAKE2s on 128-bit vectors, SSE-encoded. */
 #include <kiln/types.h>
 
 #include "../simd/vec_xmm.h"

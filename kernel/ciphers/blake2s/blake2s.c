@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* BLAKE2s, with a key and without: messages in pieces, the list of implementations. */
+/* BLAKE2s, keyed and unkeyed: messages in pieces, and the list of implementations. */
 #include "blake2s.h"
 
 #include <kiln/string.h>
@@ -9,8 +9,9 @@
 #include "../list.h"
 
 /*
- * The key, padded with zeros, is the first block. @after is the state behind it, from which messages
- * start. For an empty message the key is also the last block, which is compressed differently.
+ * The key, padded with zeros, is the first block. @after is the state after that block, from which
+ * messages start. For an empty message the key is also the last block, which is compressed
+ * differently.
  */
 struct blake2smac_ctx {
 	u32 start[8], after[8];
@@ -61,7 +62,10 @@ static void mac_init(const void *context, void *state)
 	s->kept = BLAKE2S_BLOCK_SIZE;
 }
 
-/* Begins a message of @len bytes. */
+/*
+ * Begins a message. The MAC of an empty message keeps the key block, because it is the last
+ * block.
+ */
 static __always_inline void mac_begin(const struct blake2smac_ctx *ctx,
 				      struct blake2s_state *s, size_t len)
 {
@@ -81,7 +85,10 @@ static bool valid(const void *state)
 	return s->kept <= BLAKE2S_BLOCK_SIZE;
 }
 
-/* The last block of a message, full or not, is compressed differently, so it is kept back. */
+/*
+ * The last block of a message, full or partial, is compressed differently, so a full block is not
+ * compressed until more data follows.
+ */
 static __always_inline void update(blake2s_blocks_t *blocks, const void *ctx __maybe_unused,
 				   struct blake2s_state *s, const u8 *data, size_t len)
 {
@@ -158,11 +165,11 @@ TIER(vaes_avx512)
 	}
 
 /*
- * General registers are preferred: a round is a chain of 24 operations in any registers, and those of
- * general registers never take more cycles (Zen 5: 4.3 cycles per byte, 8.1 with AVX-512, 10.3 with
- * SSSE3).
+ * General registers have the higher priority: a round is a chain of 24 operations in any kind of
+ * register, and operations on general registers never have a higher latency (Zen 5: 4.3 cycles per
+ * byte, 8.1 with AVX-512, 10.3 with SSSE3).
  *
- * blake2smac is OpenSSL's name; Linux's blake2s-256 takes a key or none.
+ * blake2smac is OpenSSL's name; Linux's blake2s-256 has an optional key.
  */
 static const struct kiln_impl impls[] = {
 	IMPL(generic, GENERIC, "generic", 100),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * BLAKE2s (RFC 7693) with a digest of 32 bytes, with a key or without.
+ * BLAKE2s (RFC 7693) with a digest of 32 bytes, keyed or unkeyed.
  *
  * blake2s.c		what all tiers share: pieces, the table
  * generic.c, TIER.c	blocks
@@ -17,9 +17,9 @@
 
 struct blake2s_state {
 	u32 h[8];
-	u64 bytes;			/* compressed */
+	u64 bytes;			/* bytes compressed so far */
 	u8 buffer[BLAKE2S_BLOCK_SIZE];
-	u64 kept;			/* bytes in it */
+	u64 kept;			/* number of bytes in the buffer */
 };
 
 /* RFC 7693, 2.6 and 2.7 */
@@ -39,8 +39,8 @@ struct blake2s_state {
 	R(6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5)               \
 	R(10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0)
 
-/* @blocks blocks; @bytes of the message are hashed with the first, 64 more with each; a
- * last block has all bits of @last set. */
+/* Compresses @blocks blocks. @bytes is the number of message bytes hashed including the first of
+ * them; each further block adds 64. For the last block of a message all bits of @last are set. */
 typedef void blake2s_blocks_t(u32 h[8], const u8 *data, size_t blocks, u64 bytes, u32 last);
 
 blake2s_blocks_t blake2s_blocks_generic, blake2s_blocks_aesni, blake2s_blocks_vaes_avx512;

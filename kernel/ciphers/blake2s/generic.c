@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* BLAKE2s in general registers. Constant-time: no look-up, no branch on data. */
+/* BLAKE2s in general registers. Constant-time: it has no look-ups and no branches on data. */
 #include <kiln/bitops.h>
 #include <kiln/unaligned.h>
 
 #include "blake2s.h"
 
-/* Two of RFC 7693's G side by side, for the columns or diagonals are independent. */
+/* Interleaves two of RFC 7693's G: the columns, or diagonals, are independent of each other. */
 #define HALF(a, b, c, d, m, r1, r2)                                           \
 	v##a += get_le32(data + 4 * (m));                                     \
 	v##a += v##b;                                                         \

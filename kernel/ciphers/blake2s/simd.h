@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * BLAKE2s with a row of the state in each of four 128-bit vectors: the template of the SIMD
- * tiers.
+ * The template of the SIMD tiers of BLAKE2s. Each of four 128-bit vectors holds one row of the
+ * state.
  *
  * The including file defines:
  *
@@ -24,7 +24,7 @@
 	d = v_ror(_mm_xor_si128(d, a), r1);                                   \
 	c = _mm_add_epi32(c, d);                                              \
 	b = v_ror(_mm_xor_si128(b, c), r2);
-/* The other rows are turned into the diagonals, not b, which is always ready last. */
+/* To form the diagonals, rotate the other three rows instead of b, which is always ready last. */
 #define ROUND(m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, ma, mb, mc, md, me, mf) \
 	HALF(v_pick(m0, m2, m4, m6), 16, 12)                                  \
 	HALF(v_pick(m1, m3, m5, m7), 8, 7)                                    \

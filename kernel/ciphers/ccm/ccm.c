@@ -11,14 +11,17 @@
 #include "../partial.h"
 #include "../verdict.h"
 
-/* Associated data of up to this many bytes is copied behind the first block and hashed with it. */
+/*
+ * Associated data of up to this many bytes is copied behind the first block, so that both are
+ * hashed together.
+ */
 #define SHORT_AAD (6 * AES_BLOCK_SIZE - 2)
 
 struct ccm_state {
 	u8 acc[AES_BLOCK_SIZE];		/* CBC-MAC */
-	u8 ctr[AES_BLOCK_SIZE];		/* of the next block */
-	u8 a0[AES_BLOCK_SIZE];		/* what the tag is encrypted with */
-	u8 buffer[AES_BLOCK_SIZE];	/* @kept bytes of associated data */
+	u8 ctr[AES_BLOCK_SIZE];		/* counter of the next block */
+	u8 a0[AES_BLOCK_SIZE];		/* counter block whose encryption masks the tag */
+	u8 buffer[AES_BLOCK_SIZE];	/* the last @kept bytes of associated data */
 	u64 kept;
 };
 
@@ -29,8 +32,8 @@ struct tier {
 };
 
 /*
- * Blocks are written as words because they are read again at once: a load that needs bytes of
- * several stores waits for all of them.
+ * Writes a block as two 64-bit words. It is read again immediately, and a load that needs bytes of
+ * several stores cannot be forwarded and waits for all of them.
  */
 static __always_inline void put_block(u8 *p, u64 first, u64 second)
 {
@@ -38,13 +41,16 @@ static __always_inline void put_block(u8 *p, u64 first, u64 second)
 	put_le64(second, p + 8);
 }
 
-/* The bytes at the end of an IV's second word that hold the length or the number. */
+/*
+ * A mask of the last bytes of an IV's second word, which hold the message length or the block
+ * number.
+ */
 static __always_inline u64 number_mask(const u8 *iv)
 {
 	return ~0ull << 8 * (7 - (iv[0] & 7));
 }
 
-/* The counter blocks of the tag and of the first block of text (RFC 3610, 2.3). */
+/* Makes the counter blocks for the tag and for the first block of text (RFC 3610, 2.3). */
 static __always_inline void counters(u8 *a0, u8 *a1, const u8 *iv)
 {
 	const u64 first = get_le64(iv) & ~0xf8ull;
@@ -54,7 +60,7 @@ static __always_inline void counters(u8 *a0, u8 *a1, const u8 *iv)
 	put_block(a1, first, second | 1ull << 56);
 }
 
-/* The first block of the MAC (RFC 3610, 2.2). */
+/* Makes the first block of the MAC (RFC 3610, 2.2). */
 static __always_inline void first_block(u8 *b0, const u8 *iv, size_t aadlen, size_t len,
 					size_t tagsize)
 {
@@ -65,7 +71,10 @@ static __always_inline void first_block(u8 *b0, const u8 *iv, size_t aadlen, siz
 		  (get_le64(iv + 8) & ~mask) | (__builtin_bswap64(len) & mask));
 }
 
-/* Up to eight bytes of the @len at @p from @at on, and zeros. */
+/*
+ * Loads up to eight bytes of @p from offset @at on, padded with zeros if fewer than @len - @at are
+ * left.
+ */
 static __always_inline u64 word(const u8 *p, size_t len, size_t at)
 {
 	u64 w = 0;
@@ -126,7 +135,7 @@ static __always_inline void add_aad(const struct tier *t, const struct aes_key *
 	memcpy(s->buffer, aad + (len - s->kept), s->kept);
 }
 
-/* Pads the associated data, of which this is the end. */
+/* Pads the last block of associated data. */
 static __always_inline void end_aad(const struct tier *t, const struct aes_key *key,
 				    struct ccm_state *s)
 {
@@ -149,7 +158,7 @@ static __always_inline void put_tag(const struct tier *t, const struct aes_key *
 	memzero_explicit(mask, sizeof(mask));
 }
 
-/* A whole message, to @tag. */
+/* Processes a whole message and writes its tag to @tag. */
 static __always_inline void whole(const struct tier *t, const bool decrypting,
 				  const struct aes_key *key, u8 *dst, const u8 *src,
 				  size_t len, const u8 *aad, size_t aadlen, const u8 *iv,
@@ -224,7 +233,7 @@ static __always_inline void end(const struct tier *t, const struct aes_key *key,
 	memzero_explicit(s, sizeof(*s));
 }
 
-/* Text in general registers: MAC and CTR one after the other. */
+/* The text functions in general registers: first the MAC, then CTR (for decryption the reverse). */
 static __always_inline void mac_text(aes_mac_t *mac, const struct aes_key *key, u8 *acc,
 				     const u8 *text, size_t len)
 {

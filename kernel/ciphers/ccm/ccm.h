@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES-CCM (RFC 3610, NIST SP 800-38C). The IV is a block, as Linux has it: its first byte is
- * 1 to 7, one less than the bytes of the length (L - 1), then comes the nonce of 15 - L bytes.
+ * AES-CCM (RFC 3610, NIST SP 800-38C). The IV is one block, as in Linux: its first byte is L - 1,
+ * from 1 to 7, where L is the width of the length field in bytes; then follows the nonce of 15 - L
+ * bytes.
  */
 #ifndef KILN_CCM_H
 #define KILN_CCM_H
@@ -9,7 +10,10 @@
 #include "../aes/aes.h"
 #include "../tiers.h"
 
-/* Text to the MAC and through CTR, or back: whole blocks unless it is the last piece. */
+/*
+ * Adds a piece of text to the MAC and encrypts or decrypts it in CTR mode. Every piece but the last
+ * consists of whole blocks.
+ */
 typedef void ccm_text_t(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE],
 			u8 ctr[AES_BLOCK_SIZE], u8 *dst, const u8 *src, size_t len);
 

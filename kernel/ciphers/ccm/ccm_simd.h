@@ -3,9 +3,9 @@
  * AES-CCM with vector registers: the template every SIMD tier includes once, after its vectors
  * (simd/rounds.h) and CCM(name), the name of an entry point of this tier.
  *
- * CBC-MAC processes one block after the other, fourteen times four cycles each, and leaves the AES
- * units idle most of that time. The counters of a vector are encrypted right before or after its
- * blocks are added, so that the CPU can do so while it waits.
+ * CBC-MAC processes one block after the other. With AES-256, each takes fourteen rounds of four
+ * cycles, and the AES units are idle most of that time. The counters of a vector are encrypted
+ * right before or after its blocks are added to the MAC, so that the CPU can overlap the two.
  */
 #include <kiln/fpu_assert.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* ChaCha20 on 128-bit vectors, in SSE encodings. */
+/* ChaCha20 on 128-bit vectors, SSE-encoded. */
 #include "../simd/vec_xmm.h"
 
 #define CHACHA(name) chacha_##name##_aesni
@@ -7,7 +7,7 @@
 
 #define v_counts(n) _mm_cvtsi32_si128((int)(n))
 
-/* A row is a quarter of its block. */
+/* Nothing to do: a vector holds one row, which is a quarter of a block. */
 #define v_lanes(a, b, c, d) do { } while (0)
 
 #include "chacha_simd.h"

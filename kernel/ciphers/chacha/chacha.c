@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* ChaCha20: keys, counters, the list of implementations. */
+/* ChaCha20: keys, counters, and the list of implementations. */
 #include "chacha.h"
 
 #include <kiln/unaligned.h>

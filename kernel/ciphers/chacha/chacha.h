@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * ChaCha20 (RFC 8439) with a 16-byte IV as Linux has it: the counter of the first block,
- * 32 bits that wrap, then the nonce of 12 bytes.
+ * ChaCha20 (RFC 8439) with a 16-byte IV as in Linux: the 32-bit counter of the first block, which
+ * wraps, and then the nonce of 12 bytes.
  *
  * chacha.c		what all tiers share, the table
  * generic.c, TIER.c	key stream and its XOR
@@ -31,13 +31,13 @@ struct chacha_key {
 typedef void chacha_crypt_t(const struct chacha_key *key, u8 *dst, const u8 *src,
 			    size_t len, const u8 iv[CHACHA_IV_SIZE]);
 /*
- * The beginning of a message that is authenticated: the key stream's first block to @block,
- * and @len bytes, at most CHACHA_AHEAD, encrypted with the blocks after it.
+ * Begins an authenticated message: writes the first block of the key stream to @block and encrypts
+ * @len bytes, at most CHACHA_AHEAD, with the blocks that follow it.
  */
 typedef void chacha_start_t(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
 			    u8 *dst, const u8 *src, size_t len,
 			    const u8 iv[CHACHA_IV_SIZE]);
-/* The same with the key stream itself at @dst, which has room for CHACHA_AHEAD. */
+/* The same, but writes the key stream itself to @dst, which has room for CHACHA_AHEAD bytes. */
 typedef void chacha_stream_t(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
 			     u8 *dst, size_t len, const u8 iv[CHACHA_IV_SIZE]);
 typedef void chacha_xor_t(u8 *dst, const u8 *src, const u8 *with, size_t len);
@@ -49,7 +49,7 @@ typedef void chacha_xor_t(u8 *dst, const u8 *src, const u8 *with, size_t len);
 	chacha_xor_t chacha_xor_##name;
 VECTOR_ALL(CHACHA_DECLARE, )
 
-/* A block of the key stream. */
+/* Computes one block of the key stream. */
 void chacha_block_generic(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
 			  const u8 iv[CHACHA_IV_SIZE]);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * One block of ChaCha20's key stream in general registers, in steps that can be placed between
- * those of vectors. No look-up, no branch on data.
+ * those of vectors. It has no look-ups and no branches on data.
  */
 #ifndef KILN_CHACHA_SCALAR_H
 #define KILN_CHACHA_SCALAR_H
@@ -10,12 +10,12 @@
 
 #include "chacha.h"
 
-/* In assembly, or compilers make a vector of four columns, where they may. */
+/* Assembly, because compilers that may use vectors would put the four columns into one. */
 #define CHACHA_MIX(d, a, n)                                                             \
 	w##d ^= w##a;                                                                   \
 	__asm__("roll %1, %0" : "+r"(w##d) : "i"(n) : "cc")
 
-/* a += b; d = (d ^ a) <<< n, of four columns or diagonals */
+/* a += b; d = (d ^ a) <<< n, for four columns or diagonals */
 #define CHACHA_STEP(a0, a1, a2, a3, b0, b1, b2, b3, d0, d1, d2, d3, n)                  \
 	w##a0 += w##b0, w##a1 += w##b1, w##a2 += w##b2, w##a3 += w##b3;                 \
 	CHACHA_MIX(d0, a0, n); CHACHA_MIX(d1, a1, n);                                   \
@@ -41,7 +41,7 @@
 	u32 w8 = wk[4], w9 = wk[5], w10 = wk[6], w11 = wk[7];                           \
 	u32 w12 = wcount, w13 = get_le32(wn), w14 = get_le32(wn + 4), w15 = get_le32(wn + 8)
 
-/* As words of this machine, which is little-endian. */
+/* Stores the words in the host's byte order, which is little-endian. */
 #define CHACHA_PUT(out)                                                                 \
 	do {                                                                            \
 		put_le32(w0 + wc[0], out);                                              \

@@ -16,20 +16,20 @@
  *	V_ADD(a, b), V_XOR(a, b)	a += b, a ^= b, words of 32 bits
  *	V_ROL(a, n)	of words
  *
- * Shape. Two ways to lay out blocks. In rows: a vector has a row of the state of LANES
- * blocks. A step is one chain of dependent operations of 20 times 12, and that is how long
- * it takes, for few blocks. In columns: sixteen vectors, one for each word of the state, of
- * 4 * LANES blocks, so that four columns are independent of each other, at the price of a
- * transposition at the end.
+ * Shape. Blocks are laid out in one of two ways. In rows: a vector holds one row of the state of
+ * LANES blocks. A step is a single chain of 20 * 12 dependent operations, whose latency is the time
+ * it takes; this suits few blocks. In columns: there are sixteen vectors, one for each word of the
+ * state, for 4 * LANES blocks. The four columns are then independent of each other, at the cost of
+ * a transposition at the end.
  *
- * Where vector operations have a latency of two cycles and four of them start in each
- * (Zen 5), the four chains of one set fill half of the slots. With 32 registers two sets
- * fit, if nothing else is in a register: each operation overwrites its operand, and the
- * tier writes them down as such for the compilers would rather not (measured there, 16
- * blocks: 525 cycles; 32 blocks in two sets: 650, and 800 as compilers have it).
+ * Where vector operations have a latency of two cycles and four of them start in each cycle (Zen
+ * 5), the four chains of one set fill half of the slots. Two sets fit in 32 registers if nothing
+ * else is in a register, so each operation must overwrite its operand. Compilers do not arrange
+ * that by themselves, so the tier uses inline assembly (measured on Zen 5, 16 blocks: 525 cycles;
+ * 32 blocks in two sets: 650, or 800 with compiler-generated operations).
  *
- * Lanes of a vector of columns have the blocks such that after the transposition within
- * lanes the vectors look like rows of LANES consecutive blocks.
+ * The blocks of a column vector are assigned to its lanes such that, after the transposition within
+ * lanes, the vectors look like rows of LANES consecutive blocks.
  */
 
 #include "chacha_scalar.h"
@@ -41,14 +41,14 @@
 #include "../simd/rotate.h"
 
 #define LANES VBLOCKS
-#define ROW_BLOCKS LANES		/* of one step in rows */
-#define SET_BLOCKS (4 * LANES)		/* of a set of columns */
+#define ROW_BLOCKS LANES		/* blocks per step in rows */
+#define SET_BLOCKS (4 * LANES)		/* blocks per set of columns */
 #define ROW_BYTES (64 * ROW_BLOCKS)
 #define SET_BYTES (64 * SET_BLOCKS)
 
 static const u32 constants[4] __aligned(16) = CHACHA_CONSTANTS;
 
-/* Counters of the rows' blocks; of the columns' words, by lane. */
+/* Counter offsets of the blocks of rows, and of columns by lane. */
 static const u32 row_counters[16] __aligned(64) = {
 	0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0
 };
@@ -58,7 +58,7 @@ static const u32 set_counters[16] __aligned(64) = {
 #undef C
 };
 
-/* The 16 bytes at @p in each lane. */
+/* Broadcasts the 16 bytes at @p to each lane. */
 #define v_each(p) v_all(_mm_loadu_si128((const __m128i *)(p)))
 #define V_TURN(a, imm) a = v_shuffle32(a, imm);
 
@@ -79,21 +79,21 @@ static const u32 set_counters[16] __aligned(64) = {
 	F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
 
 /*
- * Steps of the very first block between those of the others, unless @block is NULL: the general
- * registers are idle.
+ * Interleaves the steps of the very first block with those of the others, unless @block is NULL. It
+ * uses the general registers, which are otherwise idle.
  */
 #define BESIDE(step)                                                          \
 	if (block) {                                                          \
 		step;                                                         \
 	}
 
-/* Rows. */
+/* Macros for blocks in rows. */
 #define ROW_QUARTER(p)                                                        \
 	STEP1(p##a, p##b, p##d, 16) STEP1(p##c, p##d, p##b, 12)               \
 	STEP1(p##a, p##b, p##d, 8) STEP1(p##c, p##d, p##b, 7)
 /*
- * Row b is ready last and needed first, so the other three are turned instead: the turns are then
- * not part of the chain.
+ * Row b is ready last and needed first, so the other three rows are rotated instead. Their
+ * rotations are not on the critical path.
  */
 #define ROW_TURN(p) V_TURN(p##a, 0x93) V_TURN(p##d, 0x4e) V_TURN(p##c, 0x39)
 #define ROW_TURN_BACK(p) V_TURN(p##a, 0x39) V_TURN(p##d, 0x4e) V_TURN(p##c, 0x93)
@@ -108,13 +108,16 @@ static const u32 set_counters[16] __aligned(64) = {
 		    row2 = v_each(key->word + 4),                             \
 		    row3 = v_each(iv);
 
-/* Columns. */
+/* Macros for blocks in columns. */
 #define SET_STEP_2(a0, a1, a2, a3, b0, b1, b2, b3, d0, d1, d2, d3, n)         \
 	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, n)                    \
 	STEP2(y##a0, y##b0, y##d0, y##a1, y##b1, y##d1, n)                    \
 	STEP2(x##a2, x##b2, x##d2, x##a3, x##b3, x##d3, n)                    \
 	STEP2(y##a2, y##b2, y##d2, y##a3, y##b3, y##d3, n)
-/* All four steps of two columns, then of the other two: of the sixteen words half is in use. */
+/*
+ * All four steps of two columns, then those of the other two, so that only half of the sixteen
+ * words are in use at a time.
+ */
 #define PAIR(a0, a1, b0, b1, c0, c1, d0, d1)                                  \
 	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, 16)                   \
 	STEP2(x##c0, x##d0, x##b0, x##c1, x##d1, x##b1, 12)                   \
@@ -152,7 +155,7 @@ static const u32 set_counters[16] __aligned(64) = {
 #define SET_STATE(p, n) SET_WORDS(SET_WORD, p, n)
 #define SET_FINAL(p, n) SET_WORDS(SET_FINAL_WORD, p, n)
 
-/* Four words of the state of all blocks become four vectors of rows. */
+/* Transposes four words of the state of all blocks into four vectors of rows. */
 #define QUAD(a, b, c, d)                                                      \
 	do {                                                                  \
 		const vec_t l0 = v_lo32(a, b), h0 = v_hi32(a, b);             \
@@ -173,7 +176,7 @@ static __always_inline void wipe(u8 *p, size_t bytes)
 	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
-/* LANES blocks of key stream to @dst, XORed with @src unless that is NULL. */
+/* Writes LANES blocks of key stream to @dst, XORed with @src unless that is NULL. */
 static __always_inline void put_blocks(u8 *dst, const u8 *src, vec_t a, vec_t b, vec_t c,
 				       vec_t d)
 {
@@ -285,7 +288,7 @@ static __always_inline void columns_2(const struct chacha_key *key, const u8 *iv
 	SET_STATE(y, SET_BLOCKS)
 
 	SET_ROUNDS(SET_ROUND_2)
-	/* Frees registers; the initial words are loaded again. */
+	/* Stores words to free their registers. The initial words are loaded again later. */
 #define KEEP(i) v_store(kept + VBYTES * (i), y##i);
 #define KEPT(i) vec_t z##i = v_load(kept + VBYTES * (i));
 	EACH_16(KEEP)
@@ -320,7 +323,7 @@ SET_FUNC(2)
 #endif
 
 #ifndef xor_bytes
-/* Less than a vector. */
+/* XORs less than a vector. */
 static __always_inline void xor_bytes(u8 *dst, const u8 *src, const u8 *with, size_t len)
 {
 	for (; len >= 8; len -= 8, dst += 8, src += 8, with += 8)
@@ -343,8 +346,8 @@ static __always_inline void xor_buffer(u8 *dst, const u8 *src, const u8 *with, s
 }
 
 /*
- * General registers are twice as fast as one block in rows: their operations take one cycle,
- * not two (300 cycles against 540).
+ * For a single block, general registers are nearly twice as fast as vectors in rows, because their
+ * operations take one cycle instead of two (300 cycles compared with 540).
  */
 static __always_inline void one_block(const struct chacha_key *key, u8 *dst, const u8 *src,
 				      size_t len, const u8 *iv)
@@ -356,13 +359,13 @@ static __always_inline void one_block(const struct chacha_key *key, u8 *dst, con
 	wipe(buffer, sizeof(buffer));
 }
 
-/* Bytes of key stream written for @len bytes. The excess is wiped as well. */
+/* Bytes of key stream written for a message of @len bytes. The excess is wiped as well. */
 #define WRITTEN(len)                                                          \
 	((len) > SET_BYTES ? SETS * SET_BYTES :                               \
 	 (len) > 2 * ROW_BYTES ? SET_BYTES :                                  \
 	 (len) > ROW_BYTES ? 2 * ROW_BYTES : ROW_BYTES)
 
-/* The end of a message, less than a step of the main loop. */
+/* Processes the end of a message, which is shorter than a step of the main loop. */
 static noinline void tail(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst,
 			  const u8 *src, size_t len)
 {
@@ -403,7 +406,7 @@ void CHACHA(crypt)(const struct chacha_key *key, u8 *dst, const u8 *src, size_t 
 	}
 #if SETS == 2
 	ALL_OF(2 * SET_BYTES, set_2)
-	/* Both sets take little longer than one and rows after it. */
+	/* Two sets take little longer than one set followed by rows. */
 	if (len <= SET_BYTES)
 #endif
 	ALL_OF(SET_BYTES, set_1)

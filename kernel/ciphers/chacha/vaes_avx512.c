@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * ChaCha20 on 512-bit vectors: rotations in one instruction, and 32 registers.
- */
+/* ChaCha20 on 512-bit vectors, with 32 registers and single-instruction rotations. */
 #include "../simd/vec_zmm.h"
 
 #define CHACHA(name) chacha_##name##_vaes_avx512
@@ -10,8 +8,8 @@
 #define v_counts(n) _mm512_maskz_set1_epi32(0x1111, (int)(n))
 
 /*
- * Operations in place, and a register for each word: otherwise gcc keeps a third of the two sets in
- * memory and copies words (780 cycles instead of 700).
+ * Use in-place operations and a fixed register for each word. Otherwise gcc keeps a third of the
+ * two sets in memory and copies words (780 cycles instead of 700).
  */
 #define V_VAR_x(i) register vec_t x##i __asm__("zmm" #i)
 #define V_VAR_y(i) register vec_t y##i __asm__(Y_##i)
@@ -49,7 +47,7 @@
 		d = _mm512_shuffle_i32x4(ab1, cd1, 0xdd);                     \
 	} while (0)
 
-/* Less than a vector. */
+/* XORs less than a vector. */
 #define xor_bytes(dst, src, with, len)                                        \
 	do {                                                                  \
 		const __mmask64 mask = ~0ull >> (64 - (len));                 \

@@ -3,12 +3,14 @@
  * ChaCha20-Poly1305 (RFC 8439, 2.8): what all tiers share, and the list of implementations.
  *
  * The first blocks of the key stream are computed together: block 0, which is the key of Poly1305,
- * in general registers, and the others in vectors meanwhile. The rest is encrypted and hashed in
- * turns that fit the first-level cache. Decryption hashes and compares everything first.
+ * in general registers, and at the same time the others in vectors. The rest is encrypted and
+ * hashed in chunks that fit in the L1 cache. Decryption hashes everything and compares the tag
+ * first.
  *
- * Turns of 2048 bytes with mixed instructions were measured as well (Zen 5, AVX-512). With a third
- * of ChaCha20's state in memory to make room, one took 850 cycles, compared with 690 and 195 one
- * after the other. Both are near the limit of four operations per cycle already.
+ * Chunks of 2048 bytes that interleave the instructions of both were measured as well (Zen 5,
+ * AVX-512). They need a third of ChaCha20's state in memory, and took 850 cycles, compared with 690
+ * and 195 for one after the other. Each of the two alone is already near the limit of four
+ * operations per cycle.
  */
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
@@ -23,7 +25,7 @@
 #define NONCE_SIZE 12
 #define TAG_SIZE POLY1305_DIGEST_SIZE
 
-/* Bytes that are encrypted and then hashed. */
+/* Bytes that are first encrypted and then hashed. */
 #define TURN 8192
 
 struct tier {
@@ -33,8 +35,8 @@ struct tier {
 	chacha_xor_t *xor;
 	poly1305_blocks_t *blocks;
 	poly1305_powers_t *powers;
-	size_t ahead;		/* bytes encrypted together with block 0, at most */
-	size_t few;		/* up to so many bytes are hashed without powers */
+	size_t ahead;		/* maximum number of bytes encrypted together with block 0 */
+	size_t few;		/* up to this many bytes are hashed without powers of the key */
 };
 
 struct mac {
@@ -42,12 +44,12 @@ struct mac {
 	struct poly1305_sum sum;
 };
 
-/* A message in pieces. */
+/* The state of a message in pieces. */
 struct state {
 	struct mac mac;
 	u64 aadlen, len;
 	u8 iv[CHACHA_IV_SIZE];
-	u8 kept[POLY1305_BLOCK_SIZE];	/* the last aadlen % 16 bytes, and zeros */
+	u8 kept[POLY1305_BLOCK_SIZE];	/* the last aadlen % 16 bytes, padded with zeros */
 	u64 in_text;
 };
 
@@ -65,7 +67,7 @@ static __always_inline void hash_lengths(struct mac *mac, u64 aadlen, u64 len)
 	poly1305_block(&mac->key, &mac->sum, (const u8 *)block, 1);
 }
 
-/* With zeros up to a whole block. */
+/* Hashes data padded with zeros to a whole block. */
 static __always_inline void hash_padded(poly1305_blocks_t *blocks, struct mac *mac,
 					const u8 *data, size_t len)
 {
@@ -81,7 +83,7 @@ static __always_inline void hash_padded(poly1305_blocks_t *blocks, struct mac *m
 	}
 }
 
-/* Wipe with the tier's vectors. */
+/* Wipes memory with the tier's vectors. */
 static __always_inline void wipe(const struct tier *t, u8 *p, size_t bytes)
 {
 	t->xor(p, p, p, bytes);
@@ -91,9 +93,9 @@ static __always_inline void wipe(const struct tier *t, u8 *p, size_t bytes)
 struct whole {
 	struct mac mac;
 	u8 block[CHACHA_BLOCK_SIZE] __aligned(64);
-	size_t ahead;		/* bytes of text for which there is key stream */
+	size_t ahead;		/* bytes of text for which the key stream exists */
 	bool powers;
-	u8 iv[CHACHA_IV_SIZE];	/* of the blocks after these */
+	u8 iv[CHACHA_IV_SIZE];	/* counter and nonce of the blocks after these */
 };
 
 static __always_inline void whole_padded(const struct tier *t, struct whole *o, const u8 *data,
@@ -105,7 +107,7 @@ static __always_inline void whole_padded(const struct tier *t, struct whole *o, 
 		hash_padded(poly1305_blocks_generic, &o->mac, data, len);
 }
 
-/* With @stream_only the key stream goes to @dst, and @src is not used. */
+/* If @stream_only, writes the key stream to @dst and does not read @src. */
 static __always_inline void whole_begin(const struct tier *t, const struct chacha_key *key,
 					struct whole *o, u8 *dst, const u8 *src,
 					const bool stream_only, size_t len, const u8 *nonce,
@@ -134,7 +136,7 @@ static __always_inline void whole_end(const struct tier *t, struct whole *o, siz
 	if (o->powers) {
 		wipe(t, (u8 *)&o->mac, sizeof(o->mac));
 	} else {
-		/* With the tag, which is public, the sum gives s. */
+		/* Wipe the sum: together with the tag, which is public, it would reveal s. */
 		o->mac.sum = (struct poly1305_sum){ { 0 } };
 		wipe_words(&o->mac.key, sizeof(o->mac.key.r) + sizeof(o->mac.key.s));
 	}
@@ -151,7 +153,7 @@ static __always_inline void seal(const struct tier *t, const struct chacha_key *
 	whole_begin(t, key, &o, dst, src, false, len, nonce, aad, aadlen);
 	n = o.ahead;
 	if (n < len) {
-		/* All of it is whole blocks. */
+		/* This length is a multiple of the block size. */
 		t->blocks(&o.mac.key, &o.mac.sum, dst, n / POLY1305_BLOCK_SIZE);
 		for (at = n; at < len; at += n) {
 			n = len - at < TURN ? len - at : TURN;
@@ -189,7 +191,7 @@ static __always_inline int open(const struct tier *t, const struct chacha_key *k
 	} else {
 		memset(dst, 0, len);
 	}
-	/* The stream may be longer than @ahead; bytes that encrypt nothing need not be wiped. */
+	/* The stream may extend beyond @ahead. Bytes that encrypt nothing need not be wiped. */
 	wipe(t, stream, o.ahead);
 	return wrong ? -EBADMSG : 0;
 }
@@ -205,7 +207,7 @@ static void begin(const void *key, void *state, const u8 *nonce, size_t aadlen _
 	chacha_block_generic(key, block, s->iv);
 	put_le32(1, s->iv);
 	poly1305_clamp(&s->mac.key, block);
-	/* All powers: any tier may continue. */
+	/* Compute all powers, since any tier may continue from this state. */
 	poly1305_powers(&s->mac.key, ~(size_t)0);
 	memzero_explicit(block, sizeof(block));
 }

@@ -11,14 +11,14 @@
 #include "../modes/modes.h"
 #include "../partial.h"
 
-/* A block may be the last one, so it is kept even if it is full. */
+/* A full block is also kept in the buffer, because it may be the last one. */
 struct cmac_state {
 	u8 acc[AES_BLOCK_SIZE];
 	u8 buffer[AES_BLOCK_SIZE];
 	u64 kept;
 };
 
-/* dst = src * x, bytes as in memory, most significant first (SP 800-38B, 6.1). */
+/* dst = src * x; both are in memory order, most significant byte first (SP 800-38B, 6.1). */
 static void put_double(u8 *dst, const u8 *src)
 {
 	const u64 hi = __builtin_bswap64(get_le64(src));

@@ -6,13 +6,13 @@
 #include "../aes/aes.h"
 #include "../tiers.h"
 
-/* @sub[0] is added to a last block that is full, @sub[1] to one that was padded. */
+/* @sub[0] is added to a full last block, @sub[1] to a padded one. */
 struct cmac_key {
 	struct aes_key aes;
 	u8 sub[2][AES_BLOCK_SIZE] __aligned(16);
 };
 
-/* A whole message. */
+/* The function for a whole message. */
 #define CMAC_DECLARE(name, ...) \
 	void cmac_digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out);
 AES_SIMD(CMAC_DECLARE)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* AES-CMAC with AES-NI in VEX encodings: one block after the other has no use for wide vectors. */
+/*
+ * AES-CMAC with VEX-encoded AES-NI. Its blocks depend on each other, so wider vectors would not
+ * help.
+ */
 #include "../simd/vec_ymm.h"
 
 #define CMAC(name) cmac_##name##_vaes_avx2

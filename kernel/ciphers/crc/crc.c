@@ -35,10 +35,10 @@ static __always_inline void put_crct10dif(u32 crc, u8 *out)
 	out[1] = (u8)(crc >> 8);
 }
 
-/* Any 32 bits will do. */
+/* Every 32-bit value is a valid state. */
 #define crc32c_valid NULL
 
-/* 16 bits: the upper 8 of them choose a row of a table. */
+/* The state must fit in 16 bits: its upper 8 select a row of a table. */
 static bool crct10dif_valid(const void *state)
 {
 	const struct crc_state *s = state;
@@ -74,8 +74,8 @@ static void name##_digest_##tier(const void *ctx __maybe_unused, const u8 *data,
 CRC_ALL(TIER)
 
 /*
- * What depends on the data: the look-ups of the generic ones, and with CRC-T10DIF a message's
- * odd byte and whether anything came before a piece.
+ * Only these depend on the data: the table look-ups of the generic implementations and, for
+ * CRC-T10-DIF, the look-up for an odd byte and the test whether the CRC so far is zero.
  */
 #define IMPL(name, bytes, tier_name, TIER, ct, driver_name, prio)                     \
 	{                                                                             \

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * CRC-32C with SSE4.2's instruction for it, one stream, or six put together with PCLMULQDQ.
+ * CRC-32C with SSE4.2's CRC32 instruction, in one stream, or in six that are combined with
+ * PCLMULQDQ.
  *
- * The instruction takes three cycles, and one or two can begin in each: six streams are
- * enough for every CPU. Parts of some lengths are known beforehand, and with them the power
- * of x that moves a stream's CRC to the end of its part.
+ * The instruction has a latency of three cycles, and one or two can start per cycle, so six streams
+ * are enough for every CPU. Parts have one of a few fixed lengths, so the powers of x that move a
+ * stream's CRC to the end of its part are constants.
  */
 #include "crc32c_stream.h"
 
@@ -14,13 +15,13 @@ u32 crc32c_sse42(u32 crc, const u8 *data, size_t len)
 	return one_stream(crc, data, len);
 }
 
-/* A part of six streams of @each bytes. */
+/* A part of a message, consisting of six streams of @each bytes. */
 struct part {
 	u32 each;
 	/*
-	 * For every stream but the last x^(8 * m - 33) mod P, its bits the other way round,
-	 * where m bytes follow the stream: the product of two polynomials with their bits
-	 * like that is one bit short, and the instruction multiplies by x^32.
+	 * For each stream but the last: x^(8 * m - 33) mod P with the bits in reverse order, where
+	 * m bytes follow the stream. The product of two bit-reversed polynomials is one bit short,
+	 * and the CRC32 instruction multiplies by x^32.
 	 */
 	u32 to_end[5];
 };

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* CRC-32C of one stream with SSE4.2's instruction: for the tiers that combine streams. */
+/* CRC-32C of one stream with SSE4.2's CRC32 instruction, for the tiers that combine streams. */
 #include <immintrin.h>
 
 #include <kiln/fpu_assert.h>
 
 #include "crc.h"
 
-/* As 64 bits, so that the compiler does not clear the upper ones each time. */
+/* The CRC is kept as 64 bits, so that the compiler does not clear the upper half each time. */
 static __always_inline u64 crc_8(u64 crc, const u8 *p)
 {
 	return _mm_crc32_u64(crc, get_le64(p));
 }
 
-/* Eight bytes more of each of six streams, @each bytes apart. */
+/* Adds eight bytes to each of six streams, which are @each bytes apart. */
 #define SIX_STREAMS(data, each)                                               \
 	c0 = crc_8(c0, data);                                                 \
 	c1 = crc_8(c1, (data) + (each));                                      \

@@ -2,11 +2,11 @@
 /*
  * CRC-32C with VPCLMULQDQ on 512-bit vectors and SSE4.2's instruction side by side.
  *
- * Folding takes two multiplications for 64 bytes, which where one begins every other cycle
- * is 16 bytes a cycle; the instruction takes another 8 or 16 in general registers. A part of
- * a message is six streams for the instruction and then four times as much as two of them
- * for four accumulators, which have been moved over the streams by their first folding. The
- * streams' CRCs are moved to the end of the part and added there.
+ * Folding takes two multiplications per 64 bytes: 16 bytes per cycle if one can start every other
+ * cycle. Meanwhile the CRC32 instruction processes another 8 or 16 bytes per cycle in general
+ * registers. A part of a message begins with six streams for that instruction. Eight times the
+ * length of one stream follows, for the four vector accumulators, whose first fold moves them over
+ * the streams. The CRCs of the streams are moved to the end of the part and added there.
  */
 #include "../simd/vec_zmm.h"
 #include "crc32c_stream.h"
@@ -25,13 +25,13 @@ static const struct move by_64 = { 0x1c19243b00000000, 0x75bba45b00000000 };
 static const struct move by_128 = { 0x6577b24500000000, 0x7417153f00000000 };
 static const struct move by_192 = { 0x7ccbbbf200000000, 0x31c9460800000000 };
 static const struct move by_256 = { 0xe9a5d8be00000000, 0x1426a81500000000 };
-/* The lanes of a vector to the last one of them, which stays. */
+/* Multipliers that move each lane of a vector to the last one. The last lane is not multiplied. */
 static const struct move to_last[4] __aligned(64) = { MOVE_48, MOVE_32, MOVE_16 };
 
-/* A part: six streams of 32 * @steps bytes, 256 * @steps for the vectors. */
+/* A part: six streams of 32 * @steps bytes, then 256 * @steps bytes for the vectors. */
 struct part {
-	struct move over;	/* by the streams, and 256 */
-	u64 to_end[6];		/* of a stream, to the last vector of the part */
+	struct move over;	/* moves by the length of the streams and 256 bytes */
+	u64 to_end[6];		/* for each stream: moves its CRC to the last vector of the part */
 };
 
 #define LONG_STEPS 9
@@ -62,7 +62,7 @@ struct acc {
 	vec_t v0, v1, v2, v3;
 };
 
-/* Four vectors more. */
+/* Adds the next four vectors. */
 static __always_inline void fold_256(struct acc *a, vec_t by, const u8 *p)
 {
 	a->v0 = fold(a->v0, by, v_load(p));
@@ -77,7 +77,7 @@ static __always_inline __m128i move_crc(u64 crc, u64 by)
 				    _mm_cvtsi64_si128((long long)by), 0);
 }
 
-/* @crc is that of the bytes before, if @a does not include them. */
+/* @crc is the CRC of the preceding bytes if @a does not include them. */
 static __always_inline void add_part(struct acc *a, const bool first, u32 crc, const u8 *data,
 				     const struct part *part, const u32 steps)
 {
@@ -112,7 +112,7 @@ static __always_inline void add_part(struct acc *a, const bool first, u32 crc, c
 	a->v3 = _mm512_xor_si512(a->v3, _mm512_zextsi128_si512(sum));
 }
 
-/* From 256 bytes. */
+/* For messages of 256 bytes and more. */
 static __always_inline u32 long_message(u32 crc, const u8 *data, size_t len)
 {
 	struct acc a;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * CRC-16/T10-DIF with PCLMULQDQ, in SSE encodings.
- */
+/* CRC-16/T10-DIF with PCLMULQDQ, SSE-encoded. */
 #include "../simd/vec_xmm.h"
 
 #define CRC crct10dif_pclmul
@@ -13,7 +11,10 @@
 
 #include "crct10dif_simd.h"
 
-/* At from_top + 16 - n a PSHUFB pattern that moves bytes down by n, to zeros above them. */
+/*
+ * At from_top + 16 - n: a PSHUFB pattern that moves bytes down by n and fills the top with
+ * zeros.
+ */
 static const u8 from_top[32] __aligned(16) = {
 	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
 	0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
@@ -27,13 +28,13 @@ static __always_inline vec_t put_crc(u32 crc, size_t n)
 	return v_shuffle(top, v_load(from_top + 16 - n));
 }
 
-/* Two words that overlap, in general registers. */
+/* Loads two overlapping words through general registers. */
 static __always_inline vec_t load_first(const u8 *p, size_t n)
 {
 	u64 hi = 0, lo;
 
 	if (n >= 8) {
-		/* The n - 8 bytes before the last 8. */
+		/* The n - 8 bytes that precede the last 8. */
 		hi = n == 8 ? 0 : __builtin_bswap64(get_le64(p)) >> 8 * (16 - n);
 		lo = __builtin_bswap64(get_le64(p + n - 8));
 	} else if (n >= 4) {

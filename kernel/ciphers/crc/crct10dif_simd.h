@@ -13,8 +13,8 @@
  *	put_crc(crc, n)	the CRC where the first two of those bytes are, n > 1
  *	sum_last(v)	all lanes moved to the last one, and added
  *
- * Zeros before a message change nothing, as the CRC begins with zero: so it is filled up to
- * whole vectors at its beginning, and there is no rest at its end.
+ * Since the initial value is zero, zeros before a message do not change the CRC. Messages are
+ * therefore padded to whole vectors at their beginning.
  */
 
 #include <kiln/fpu_assert.h>
@@ -34,7 +34,7 @@
 #define MOVE_192 { 0xb9d2, 0x6086 }
 #define MOVE_256 { 0x22c6, 0x9f16 }
 
-/* The bytes of each lane in reverse order: first the highest. */
+/* Reverses the order of the bytes in each lane, so that the highest comes first. */
 #define REVERSE(v) v_shuffle(v, v_all(_mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f)))
 #define LOAD(p) REVERSE(v_load(p))
 
@@ -44,15 +44,15 @@ static __always_inline vec_t put_crc(u32 crc, size_t n);
 static __always_inline __m128i sum_last(vec_t v);
 #endif
 
-/* x^16 times the 128 bits mod P. */
+/* Returns x^16 times the 128 bits mod P. */
 static __always_inline u32 reduce(__m128i v)
 {
-	/* x^64 mod P, P's lower bits, the quotient of x^80 by P but for its x^64. */
+	/* x^64 mod P; the lower bits of P; the quotient of x^80 and P without its x^64. */
 	const __m128i k = _mm_set_epi64x(0x8bb7, 0xf249);
 	const __m128i mu = _mm_set_epi64x(0, (long long)0xf65a57f81d33a48a);
 	__m128i t, q;
 
-	/* To 80 bits, to 64, and Barrett. */
+	/* Reduce to 80 bits, then to 64, then by Barrett's method. */
 	t = _mm_xor_si128(_mm_clmulepi64_si128(v, k, 0x01), _mm_move_epi64(v));
 	t = _mm_xor_si128(_mm_clmulepi64_si128(t, k, 0x01), t);
 	q = _mm_xor_si128(_mm_srli_si128(_mm_clmulepi64_si128(t, mu, 0x00), 8), t);
@@ -70,7 +70,7 @@ u32 CRC(u32 crc, const u8 *data, size_t len)
 	if (len <= 16)
 		return CRC_SHORT(crc, data, len);
 #endif
-	/* The CRC does not fit in one byte. */
+	/* The first vector would have a single byte, but the CRC needs two. */
 	if (first == 1) {
 		crc = crct10dif_byte(crc, *data++);
 		len--;
@@ -84,7 +84,7 @@ u32 CRC(u32 crc, const u8 *data, size_t len)
 		first = VBYTES;
 		v = LOAD(data);
 	}
-	/* Most messages come in one piece. */
+	/* Most messages come in one piece, so @crc is zero. */
 	if (crc)
 		v = v_xor(v, put_crc(crc, first));
 	data += first;

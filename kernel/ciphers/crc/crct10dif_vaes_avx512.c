@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * CRC-16/T10-DIF with VPCLMULQDQ on 512-bit vectors: two multiplications for 64 bytes.
- */
+/* CRC-16/T10-DIF with VPCLMULQDQ on 512-bit vectors: two multiplications per 64 bytes. */
 #include "../simd/vec_zmm.h"
 
 #define CRC crct10dif_avx512
@@ -14,8 +12,8 @@
 #include "crct10dif_simd.h"
 
 /*
- * The mask excludes bytes from access whatever is there, but the CPU takes long to find that they
- * are not mapped, so the load stays in the page of the message's first byte.
+ * Masked bytes are never accessed, but the CPU takes a long time to find out that they are not
+ * mapped. The load therefore stays in the page of the message's first byte.
  */
 static __always_inline vec_t load_first(const u8 *p, size_t n)
 {

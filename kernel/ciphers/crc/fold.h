@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Folding, for the CRCs with vectors; included after one of ../simd/vec_*.h. */
+/* Folding for the SIMD CRCs. Include this after one of ../simd/vec_*.h. */
 #ifndef KILN_CRC_FOLD_H
 #define KILN_CRC_FOLD_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Tables for eight bytes at a time, as constant expressions. Entry b of the k-th table is
- * what byte b comes to with k bytes of zero after it; it is linear in the bits of b, so that
- * the eight entries of one bit each give all. Those are each other's neighbours: the
- * including file defines CRC_STEP(c), a bit of zero more, and CRC_FIRST.
+ * Tables for eight bytes at a time, as constant expressions. Entry b of table k is the CRC of byte
+ * b followed by k bytes of zero. It is linear in the bits of b, so the eight entries with a single
+ * bit determine all others. Each of these follows from the one before: the including file defines
+ * CRC_FIRST and CRC_STEP(c), which appends one zero bit.
  */
 
 #define CRC_EIGHT(to, before)                                           \

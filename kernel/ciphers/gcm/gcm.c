@@ -2,8 +2,8 @@
 /*
  * gcm(aes) and rfc4106(gcm(aes)): keys, messages in pieces, and the list of implementations.
  *
- * RFC 4106's associated data is that of the RFC: the IV, which Linux's requests have at its
- * end, is not in it.
+ * The associated data of rfc4106 is as the RFC defines it: without the IV, which Linux's requests
+ * append to it.
  */
 #include "gcm.h"
 
@@ -103,7 +103,7 @@ static __always_inline void add_aad(polyval_blocks_t *blocks, const struct gcm_k
 	memcpy(s->buffer, aad + len / AES_BLOCK_SIZE * AES_BLOCK_SIZE, len % AES_BLOCK_SIZE);
 }
 
-/* The associated data is complete. Behind the kept bytes there are zeros. */
+/* Completes the associated data. Zeros follow the kept bytes. */
 static __always_inline void end_aad(polyval_blocks_t *blocks, const struct gcm_key *key,
 				    struct gcm_state *s)
 {
@@ -130,7 +130,7 @@ static __always_inline void end(polyval_blocks_t *blocks, kiln_crypt_t *encrypt,
 	memzero_explicit(s, sizeof(*s));
 }
 
-/* An empty piece does nothing: end_aad() is due once, before the first byte of text. */
+/* An empty piece has no effect: end_aad() must run once, before the first byte of text. */
 static __always_inline void crypt(polyval_blocks_t *blocks, gcm_text_t *text,
 				  const struct gcm_key *key, struct gcm_state *s, u8 *dst,
 				  const u8 *src, size_t len)
@@ -149,14 +149,14 @@ static int verdict(bool right, u8 *dst, size_t len)
 	return -EBADMSG;
 }
 
-/* Pieces; @hash is the tier's polyval. */
+/* The functions for pieces; @hash is the tier's polyval function. */
 #define PIECES(name, hash)                                                            \
 AEAD_AAD(aad_##name, add_aad, polyval_blocks_##hash)                                  \
 AEAD_TEXT(encrypt_##name, crypt, polyval_blocks_##hash, gcm_encrypt_##name)           \
 AEAD_TEXT(decrypt_##name, crypt, polyval_blocks_##hash, gcm_decrypt_##name)           \
 AEAD_END(end_##name, end, polyval_blocks_##hash, aes_ecb_encrypt_##name)
 
-/* Whole messages as pieces. */
+/* The functions for whole messages, implemented by pieces. */
 #define WHOLE_PIECES(name)                                                            \
 static __always_inline void gcm_seal_##name(const struct gcm_key *key, u8 *dst, const u8 *src, \
 					size_t len, const u8 *aad, size_t aadlen,     \

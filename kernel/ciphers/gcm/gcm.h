@@ -14,32 +14,38 @@
 #include "../polyval/polyval.h"
 #include "../tiers.h"
 
-/* Bytes of text with one IV: SP 800-38D, 5.2.1.1. */
+/* Maximum bytes of text for one IV: SP 800-38D, 5.2.1.1. */
 #define GCM_MAX_TEXT ((1ull << 36) - 32)
 
 struct gcm_key {
 	struct polyval_key h;
 	struct aes_key aes;
-	u32 salt;		/* of RFC 4106, as in memory */
+	u32 salt;		/* RFC 4106 only, in memory order */
 } __aligned(64);
 
 struct gcm_state {
-	u64 acc[2];		/* as POLYVAL has it */
+	u64 acc[2];		/* in POLYVAL's representation */
 	u64 aadlen, len;	/* bytes so far */
-	u8 j0[AES_BLOCK_SIZE];	/* the IV and the number 1 */
-	u8 buffer[AES_BLOCK_SIZE];	/* the last aadlen % 16 bytes, until text comes */
+	u8 j0[AES_BLOCK_SIZE];	/* the IV and the counter value 1 */
+	u8 buffer[AES_BLOCK_SIZE];	/* the last aadlen % 16 bytes, until text follows */
 };
 
-/* The 96 bits of an IV as in memory. */
+/* The 96 bits of an IV in memory order. */
 struct gcm_iv {
 	u64 first;
 	u32 last;
 };
 
-/* Adds a piece of text to state->acc and state->len. The associated data is complete. */
+/*
+ * Processes a piece of text and updates state->acc and state->len. The associated data must be
+ * complete.
+ */
 typedef void gcm_text_t(const struct gcm_key *key, struct gcm_state *state, u8 *dst,
 			const u8 *src, size_t len);
-/* A whole message, like kiln_seal_t and kiln_open_t, but the caller of open wipes the text. */
+/*
+ * Process a whole message, like kiln_seal_t and kiln_open_t, except that the caller of open wipes
+ * the text.
+ */
 typedef void gcm_seal_t(const struct gcm_key *key, u8 *dst, const u8 *src, size_t len,
 			const u8 *aad, size_t aadlen, struct gcm_iv iv, u8 *tag,
 			size_t tagsize);

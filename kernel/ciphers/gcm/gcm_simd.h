@@ -3,11 +3,11 @@
  * AES-GCM with vector registers: the template every SIMD tier includes once, after its vectors
  * (simd/rounds.h) and GCM(name), the name of an entry point of this tier.
  *
- * Shape. Steps of MAIN vectors while there is more than that left: the rounds of AES with the
- * multiplications of as many vectors of ciphertext between them, which are those of the step
- * before when encrypting, and one reduction (gcm_step.h). What is left in the end, one byte to
- * eight vectors, and any message as short as that, is summed up with the block before it and
- * the block of lengths behind it, and reduced once.
+ * Shape. While more than MAIN vectors are left, the main loop processes MAIN vectors per step: AES
+ * rounds interleaved with the multiplications of the same number of ciphertext vectors (when
+ * encrypting, those of the previous step) and one reduction (gcm_step.h). The rest, from one byte
+ * to eight vectors, is summed up together with the previous result and the final block of lengths,
+ * and reduced once. Messages of that size are processed in the same way.
  */
 #include <kiln/fpu_assert.h>
 
@@ -18,7 +18,10 @@
 	*counter = v_add64(*counter, v_low64(VBLOCKS));
 #define HASH(j) mul_add(g, v_shuffle(v_load(cipher + (j) * VBYTES), order), p + (j) * VBYTES)
 
-/* text_n: n vectors, their ciphertext times the powers at @p on to the sums. */
+/*
+ * text_n: processes n vectors and adds their ciphertext, multiplied by the powers from @p on, to
+ * the sums.
+ */
 #define HASH_DECRYPTED(r)                               \
 	do {                                            \
 		if (decrypting && (r) <= vectors)       \
@@ -53,7 +56,7 @@ TEXT_FUNC(2, EACH_2)
 TEXT_FUNC(4, EACH_4)
 TEXT_FUNC(8, EACH_8)
 
-/* The last vector, of which there are @len bytes, 0 < len <= VBYTES. */
+/* Processes the last vector, which has @len bytes, 0 < len <= VBYTES. */
 static __always_inline void text_part(const struct gcm_key *key, const bool decrypting,
 				      u8 *dst, const u8 *src, size_t len, vec_t *counter,
 				      struct sums *g, const u8 *p)
@@ -82,12 +85,12 @@ struct progress {
 	u8 *dst;
 	const u8 *src;
 	size_t len;
-	vec_t next;	/* number of the next block, little-endian, in all blocks */
+	vec_t next;	/* counter of the next block, little-endian, in all blocks */
 	__m128i acc;
-	const u8 *cipher;	/* the last @pending blocks, not in @acc yet */
+	const u8 *cipher;	/* the last @pending blocks of ciphertext, not in @acc yet */
 	size_t pending;
-	u8 *stream;	/* NULL, or STREAM_BYTES for all that is left */
-	bool streams;	/* @stream is filled */
+	u8 *stream;	/* NULL, or STREAM_BYTES for the key stream of all that is left */
+	bool streams;	/* @stream holds the key stream */
 };
 
 static __always_inline void advance(struct progress *m, size_t bytes)
@@ -98,7 +101,7 @@ static __always_inline void advance(struct progress *m, size_t bytes)
 }
 
 #if MAIN == 16
-/* The same with a key stream that exists already; the stream is wiped. */
+/* The same with a key stream that was computed before; the stream is wiped. */
 static __always_inline void stream_some(u8 *stream, u8 *dst, const u8 *src, size_t len,
 					struct sums *g, const u8 *p)
 {
@@ -122,7 +125,7 @@ static __always_inline void stream_some(u8 *stream, u8 *dst, const u8 *src, size
 }
 #endif
 
-/* At most eight vectors, to sums with powers from @p on. */
+/* Processes at most eight vectors and adds them to the sums with the powers from @p on. */
 static __always_inline void text_some(const struct gcm_key *key, const bool decrypting,
 				      struct progress *m, size_t len, struct sums *g,
 				      const u8 *p)
@@ -154,7 +157,10 @@ static __always_inline void text_some(const struct gcm_key *key, const bool decr
 		text_part(key, decrypting, dst, src, len, &counter, g, p);
 }
 
-/* From a number that is FIRST more than a multiple of steps: until eight vectors are left. */
+/*
+ * Processes steps until at most eight vectors are left. The counter must exceed a multiple of a
+ * step's blocks by FIRST.
+ */
 static __always_inline void text_steps(const struct gcm_key *key, const bool decrypting,
 				       struct progress *m)
 {
@@ -171,7 +177,10 @@ static __always_inline void text_steps(const struct gcm_key *key, const bool dec
 			advance(m, STEP_BYTES);
 		}
 		while (m->len > STEP_BYTES) {
-			/* Keys and powers stay in memory. */
+			/*
+			 * Prevents the compiler from keeping keys and powers in registers across
+			 * steps.
+			 */
 			barrier();
 			m->acc = step_main(key, keys, m->dst, m->src, &m->next, cipher,
 					   true, m->acc);
@@ -190,7 +199,10 @@ static __always_inline void text_steps(const struct gcm_key *key, const bool dec
 			m->pending = SUM_BLOCKS;
 			advance(m, SUM_BYTES);
 		} else if (m->stream && !decrypting && m->len > SUM_BYTES / 2) {
-			/* The stream of what is left, and the sum of the step before meanwhile. */
+			/*
+			 * Compute the key stream for the rest, and at the same time hash the
+			 * previous step.
+			 */
 			vec_t next = m->next;
 
 			m->acc = step_half(key, keys, m->stream, NULL, &next, cipher,
@@ -217,8 +229,8 @@ static __always_inline void text_steps(const struct gcm_key *key, const bool dec
 }
 
 /*
- * Bring @acc up to date. It is wanted last of all, and what comes after it in the message can
- * be begun before.
+ * Adds the pending blocks to @acc. It is called as late as possible, so that the data after them
+ * can be processed meanwhile.
  */
 static __always_inline void hash_pending(const struct gcm_key *key, struct progress *m)
 {
@@ -227,7 +239,7 @@ static __always_inline void hash_pending(const struct gcm_key *key, struct progr
 	m->pending = 0;
 }
 
-/* The number after @blocks blocks of a message, and the IV above. */
+/* The counter after @blocks blocks of a message, with the IV above it. */
 static __always_inline vec_t number(u64 first, u32 last, u64 blocks)
 {
 	return v_all(_mm_set_epi64x(__builtin_bswap64(first),
@@ -267,7 +279,10 @@ static __always_inline void piece(const struct gcm_key *key, struct gcm_state *s
 	store1(s->acc, m.acc);
 }
 
-/* The associated data but for the last block, to which it is added. */
+/*
+ * Hashes the associated data except for its last block, which is added to the result but not
+ * multiplied.
+ */
 static __always_inline __m128i associated(const struct gcm_key *key, const u8 *aad, size_t len)
 {
 	const size_t before = (len - 1) / AES_BLOCK_SIZE, last = len - AES_BLOCK_SIZE * before;
@@ -281,7 +296,7 @@ static __always_inline __m128i associated(const struct gcm_key *key, const u8 *a
 	return a;
 }
 
-/* A whole message to its tag. */
+/* Processes a whole message and returns its tag. */
 static __always_inline __m128i whole(const struct gcm_key *key, const bool decrypting,
 				     u8 *dst, const u8 *src, size_t len, const u8 *aad,
 				     size_t aadlen, struct gcm_iv iv)
@@ -306,7 +321,7 @@ static __always_inline __m128i whole(const struct gcm_key *key, const bool decry
 			m.acc = reduce(&g);
 		}
 		text_steps(key, decrypting, &m);
-		/* One block less between it and the end. */
+		/* @acc has already been multiplied once, so it needs one power less than below. */
 		p = power(&key->h, blocks_of(m.len) + 1);
 		mul_set1(&g, lengths, power(&key->h, 1));
 		text_some(key, decrypting, &m, m.len, &g, p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A step of AES-GCM: the counters of MAIN vectors, their rounds, and between the rounds the sum
- * of as many vectors of ciphertext. Part of gcm_simd.h.
+ * A step of AES-GCM: it encrypts MAIN vectors of counters and, between the AES rounds, sums up the
+ * same number of ciphertext vectors. Part of gcm_simd.h.
  *
  *	step_main	MAIN vectors
  *	step_half	8 vectors of text, with the sum of 16, where MAIN is 16
@@ -13,9 +13,10 @@
 #include "gcm.h"
 
 /*
- * The number of a message's first block is 2, and is 2 more than a multiple of a step's blocks
- * wherever a step begins: that multiple is one block, and what the blocks of a step add to it
- * does not carry and can be XORed in, but for the last two.
+ * The counter of a message's first block is 2. At the start of each step, the counter is 2 more
+ * than a multiple of the step's number of blocks, so adding a block's offset does not carry, except
+ * for the last two blocks. The offsets of all others can be XORed into a block that holds the
+ * multiple.
  */
 #define FIRST 2
 #define STEP_BYTES (MAIN * VBYTES)
@@ -36,7 +37,7 @@ static const u64 numbers[64][2] __aligned(64) = {
 #define OUT(j)                                                                  \
 	d##j = v_enclast(d##j, v_xor(k, v_load(src + j * VBYTES)));             \
 	v_store(dst + j * VBYTES, d##j);
-/* Without a text it is the stream alone. */
+/* Without text, it writes the key stream alone. */
 #define OUT_STEP(j)                                                             \
 	if (text) {                                                             \
 		OUT(j)                                                          \
@@ -44,27 +45,27 @@ static const u64 numbers[64][2] __aligned(64) = {
 		v_store(dst + j * VBYTES, v_enclast(d##j, k));                  \
 	}
 
-/* The sum of a step as it is made. */
+/* The sum of a step while it is being computed. */
 struct weave {
 	const u8 *cipher, *power;
-	const u8 *ahead;	/* text of the step to come, to be brought near; or NULL */
-	struct sums sum, even;	/* @even: products of the vector before */
-	vec_t x;	/* the vector that is being multiplied */
-	__m128i acc;	/* of all that was before; in the end of these vectors too */
+	const u8 *ahead;	/* text of the next step, to be prefetched; or NULL */
+	struct sums sum, even;	/* @even: products of the previous vector */
+	vec_t x;	/* the vector being multiplied */
+	__m128i acc;	/* the sum of everything before these vectors; at the end, includes them */
 };
 
 #define CIPHER(j) v_shuffle(v_load(w->cipher + (j) * VBYTES), v_key(reverse))
 #define POWER(j) v_load(w->power + (j) * VBYTES)
 #if MAIN == 16
-/* Powers of 16 vectors; UPPER_HALVES are those of the first eight. */
+/* The powers for 16 vectors; UPPER_HALVES belong to the first eight. */
 #define WEAVE_BLOCKS 64
 #define CLMUL_HALVES(j, x)                                                      \
 	((j) < 8 ? v_clmul(x, v_load(w->power + (j) * VBYTES + UPPER_HALVES), 0x10) : \
 		   v_clmul(x, v_load(w->power + (j) * VBYTES + HALVES), 0x00))
 
 /*
- * The multiplications and the reduction, one after another. The first vector, to which the sum
- * before is added, comes last.
+ * The multiplications and the reduction, in order. The first vector comes last, since the previous
+ * sum is added to it.
  */
 #define WEAVE_SLOTS 52
 static __always_inline void weave_slot(struct weave *w, const int slot)
@@ -75,7 +76,7 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 	vec_t *const even = part == 0 ? &w->even.lo : part == 1 ? &w->even.hi : &w->even.mid;
 	vec_t product;
 
-	/* Keep the loads here: moved up, they would need more registers than there are. */
+	/* Keep the loads here: hoisting them would need more registers than exist. */
 	barrier();
 	if (slot < 48) {
 		if (part == 0) {
@@ -91,7 +92,7 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 		} else {
 			product = CLMUL_HALVES(j, v_xor(w->x, v_swap(w->x)));
 		}
-		/* One XOR of three for every two products. */
+		/* One three-way XOR for every two products. */
 		if (slot / 3 % 2 == 0)
 			*even = product;
 		else if (slot < 6)
@@ -111,7 +112,10 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 	barrier();
 }
 
-/* A quarter of the vectors, then a slot; four times. Without anything to sum up no slots. */
+/*
+ * Four times: a quarter of the vectors, then a slot. If nothing is to be summed up, the slots are
+ * omitted.
+ */
 #define QUARTERS_8(F, S, i)                                                           \
 	F(0) F(1) S(i) F(2) F(3) S((i) + 1) F(4) F(5) S((i) + 2) F(6) F(7) S((i) + 3)
 #define QUARTERS_16(F, S, i)                                                          \
@@ -126,7 +130,7 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 		const vec_t k = KEY(r);         \
 		QUARTERS(ENC, SLOT, i)          \
 	} while (0)
-/* The slots of the rounds that only longer keys have. */
+/* The slots of those rounds that only longer keys have. */
 #define WOVEN_MORE(more, QUARTERS, i)                   \
 	do {                                            \
 		if (more) {                             \
@@ -152,7 +156,7 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 		WOVEN_ROUND(9, QUARTERS_##n, 48);                               \
 	} while (0)
 #else
-/* Of 16 registers none is left for a product that waits; and the compiler's order will do. */
+/* With 16 registers, none is free for a pending product. The compiler's order is good enough. */
 #define WEAVE_BLOCKS (8 * VBLOCKS)
 #define WEAVE_ROUND(r)                                                                \
 	do {                                                                          \
@@ -169,8 +173,8 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 #endif
 
 /*
- * A step from the number in all blocks of @next, and the sum of the vectors at @cipher, if any,
- * after @acc: of the step before or this one.
+ * Defines a step. Its counters start from @next, which has the same number in all blocks. If
+ * @cipher is not NULL, the vectors there, of this step or the previous one, are added to @acc.
  */
 #define STEP_FUNC(name, n, EACH)                                                      \
 static __always_inline __m128i step_##name(const struct gcm_key *key, const u8 *rk,   \

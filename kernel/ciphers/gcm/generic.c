@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* AES-GCM over the table-based AES: as far from constant time as that is. */
+/* AES-GCM with the table-based AES, which is not constant-time. */
 #include "scalar.h"
 
 GCM_SCALAR(generic)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Template of GCM's text in general registers, by the AES-CTR of the same name. */
+/* Template of GCM in general registers, with the AES-CTR of the same tier. */
 #include <kiln/unaligned.h>
 
 #include "../modes/modes.h"
 #include "gcm.h"
 
-/* All of @data, its last block filled with zeros. */
+/* Hashes all of @data, padded with zeros to whole blocks. */
 static void hash(const struct gcm_key *key, u64 acc[2], const u8 *data, size_t len)
 {
 	u8 last[AES_BLOCK_SIZE] = { 0 };

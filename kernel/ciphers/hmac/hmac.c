@@ -2,9 +2,9 @@
 /*
  * HMAC (RFC 2104) over the hashes of ../merkle.h.
  *
- * The context has the states of the hash after the block of the key and each of the two pads, so that
- * a message costs its own blocks and one more. Both are computed in general registers, since setkey
- * runs outside of sections.
+ * The context holds two states of the hash, one after the block of key XOR inner pad and one after
+ * the block of key XOR outer pad, so that a message costs its own blocks and one more. Both are
+ * computed in general registers, since setkey runs outside of sections.
  */
 #include <kiln/string.h>
 
@@ -16,7 +16,7 @@ struct hmac_ctx {
 	u64 inner[8], outer[8];
 };
 
-/* The state after the block of @key and @pad. */
+/* Computes the state after the block of @key XOR @pad. */
 static __always_inline void pad_state(const struct md *md, md_blocks_t *blocks, u64 *h,
 				      const u64 *key, u64 pad)
 {
@@ -44,7 +44,10 @@ static __always_inline void set_key(const struct md *md, md_blocks_t *blocks, md
 	wipe_words(block, sizeof(block));
 }
 
-/* The end of @bytes bytes, the block of the key included: the last @len of them, from state @h. */
+/*
+ * Ends a hash of @bytes bytes, including the key block, by hashing the last @len of them from state
+ * @h on.
+ */
 static __always_inline void finish(const struct md *md, md_end_t *end,
 				   const struct hmac_ctx *ctx, const u64 *h, const u8 *data,
 				   size_t len, u64 bytes, u8 *out)

@@ -2,14 +2,14 @@
 /*
  * CBC encryption of many messages under one key: the template that modes_simd.h includes.
  *
- * In one message a block waits for all rounds of the one before, four cycles each, and the AES
- * unit is idle for seven eighths of the time. Eight vectors keep it busy; every block of them
- * is a lane and has a message of its own. All lanes go on for as many blocks as the shortest
- * has left, then those that have ended take the next messages.
+ * In one message a block waits for all rounds of the one before, four cycles each, and the AES unit
+ * is idle for seven eighths of the time. Eight vectors keep it busy. Each block of these vectors is
+ * a lane with a message of its own. All lanes run for as many blocks as the shortest has left; then
+ * the lanes whose messages have ended take the next messages.
  *
- * With one key for all lanes a round key is one vector for all blocks. That is what
- * a packet queue of one IPsec SA is, or the sectors of one disk. Lanes with keys of their own
- * would need vectors that are put together of several keys, for each of up to 14 rounds.
+ * All lanes have the same key, so one vector per round key serves all of them. That is the case for
+ * the packet queue of one IPsec SA or the sectors of one disk. Lanes with different keys would need
+ * vectors assembled from several keys, for each of up to 14 rounds.
  */
 #ifndef KILN_AES_CBC_MANY_H
 #define KILN_AES_CBC_MANY_H
@@ -21,16 +21,16 @@ struct lanes {
 	u8 *dst[LANES];
 	u8 chain[LANES][AES_BLOCK_SIZE] __aligned(64);
 	size_t message[LANES];
-	size_t blocks[LANES];	/* left */
+	size_t blocks[LANES];	/* blocks left */
 };
 
-/* The blocks at @o of a vector's lanes; and to memory. */
+/* Load the blocks at offset @o of a vector's lanes, and store them. */
 #if VBLOCKS == 4
 static __always_inline vec_t gather(const u8 *const *p, size_t o)
 {
 	vec_t v = v_one(load1(p[0] + o));
 
-	/* A load that is put in its place costs no shuffle. */
+	/* A broadcast load into its place needs no shuffle. */
 	v = _mm512_mask_broadcast_i32x4(v, 0x00f0, load1(p[1] + o));
 	v = _mm512_mask_broadcast_i32x4(v, 0x0f00, load1(p[2] + o));
 	return _mm512_mask_broadcast_i32x4(v, 0xf000, load1(p[3] + o));
@@ -66,7 +66,7 @@ static __always_inline void scatter(u8 *const *p, size_t o, vec_t v)
 }
 #endif
 
-/* All sources are read before anything is written: two lanes may have one message. */
+/* All sources are read before anything is written, because two lanes may have the same message. */
 #define CHAIN_IN(j) d##j = v_load(l->chain[j * VBLOCKS]);
 #define CHAIN_OUT(j) v_store(l->chain[j * VBLOCKS], d##j);
 #define ADD(j) d##j = v_xor3(d##j, gather(l->src + j * VBLOCKS, o), k0);
@@ -99,7 +99,7 @@ MANY_FUNC(2, EACH_2)
 MANY_FUNC(4, EACH_4)
 MANY_FUNC(8, EACH_8)
 
-/* Message @i, which is not empty, goes to lane @to. */
+/* Assigns message @i, which is not empty, to lane @to. */
 static void lane_begin(struct lanes *l, u32 to, const struct kiln_message *m, size_t i)
 {
 	l->src[to] = m[i].src;
@@ -118,7 +118,7 @@ static void lane_copy(struct lanes *l, u32 to, u32 from)
 	store1(l->chain[to], load1(l->chain[from]));
 }
 
-/* @blocks of the first @live lanes, the rest of whose vectors do what lane 0 does. */
+/* Processes @blocks blocks of the first @live lanes. The other lanes repeat what lane 0 does. */
 static void lanes_run(const struct aes_key *key, struct lanes *l, u32 live, size_t blocks)
 {
 	const size_t bytes = blocks * AES_BLOCK_SIZE;

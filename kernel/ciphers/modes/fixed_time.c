@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* AES modes over the bit-sliced AES, in constant time without vector registers. */
+/* AES modes with the bit-sliced AES, in constant time without vector registers. */
 #include "scalar.h"
 
 MODES_SCALAR(fixed_time, 32)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * AES modes over the table-based AES, block by block: as slow, and as far from constant
- * time, as that is (aes/generic.c).
+ * AES modes with the table-based AES, block by block. Like that (aes/generic.c), they are slow and
+ * not constant-time.
  */
 #include "scalar.h"
 

@@ -24,7 +24,7 @@ int aes_setkey(void *ctx, const u8 *key, size_t len)
 #define CTR(func, ...)                                                                \
 	IMPL("ctr", func, __VA_ARGS__, 16, 1, KILN_MEDIUM,                            \
 	     .encrypt = aes_ctr_##func, .decrypt = aes_ctr_##func)
-/* Encryption is serial in CBC: many messages gain the most there. */
+/* CBC encryption is serial, so it benefits most from processing many messages at once. */
 #define CBC_ALONE(func, ...)                                                          \
 	IMPL("cbc", func, __VA_ARGS__, 16, 16, KILN_SLOW,                             \
 	     .encrypt = aes_cbc_encrypt_##func, .decrypt = aes_cbc_decrypt_##func)

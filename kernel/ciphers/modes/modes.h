@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES in the modes of NIST SP 800-38A: ECB, CBC, CTR. The context of each is a struct aes_key.
- * CMAC and CCM use them too.
+ * AES in the modes of NIST SP 800-38A: ECB, CBC, CTR. Their context is a struct aes_key. CMAC and
+ * CCM use them, too.
  *
  * modes.c		the table
  * scalar.h		the modes in general registers: generic.c, fixed_time.c
@@ -17,13 +17,16 @@
 #include "../tiers.h"
 
 /*
- * All blocks of @data through CBC from the block at @acc, which becomes the last block of
- * ciphertext; nothing else is kept.
+ * Runs CBC over all blocks of @data, starting from the block at @acc, which becomes the last block
+ * of ciphertext. The other ciphertext is not stored.
  */
 typedef void aes_mac_t(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], const u8 *data,
 		       size_t blocks);
 
-/* kiln_crypt_t's. ECB ignores the IV; CTR counts in all 128 bits, both ways alike. */
+/*
+ * Functions of type kiln_crypt_t. ECB ignores the IV. CTR counts in all 128 bits, and its
+ * encryption and decryption are the same.
+ */
 #define AES_MODES_DECLARE(name, ...)                                   \
 	kiln_crypt_t aes_ecb_encrypt_##name, aes_ecb_decrypt_##name;   \
 	kiln_crypt_t aes_cbc_encrypt_##name, aes_cbc_decrypt_##name;   \

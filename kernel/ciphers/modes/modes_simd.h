@@ -12,11 +12,12 @@
 enum mode { ECB_ENCRYPT, ECB_DECRYPT, CBC_DECRYPT, CTR };
 
 /*
- * crypt_n: n vectors. @chain is, for CTR, the counters of the next vector, each block a
- * little-endian number; for CBC the vector before @src, of which the last block counts.
+ * crypt_n: processes n vectors. For CTR, @chain holds the counters of the next vector as
+ * little-endian numbers; for CBC, it is the vector before @src, of which only the last block is
+ * used.
  *
- * Results are written from the last vector to the first: then source and destination may be
- * the same, although CBC's blocks are XORed with the source one block before.
+ * Results are written from the last vector to the first, so that source and destination may be the
+ * same although CBC XORs each block with the previous block of the source.
  */
 #define COUNT(j)                                           \
 	d##j = v_xor(v_shuffle(*chain, order), k0);        \
@@ -71,7 +72,7 @@ CRYPT_FUNC(8, 8, EACH_8, DOWN_8)
 #endif
 CRYPT_FUNC(main, MAIN, EACH_MAIN, DOWN_MAIN)
 
-/* Less than a vector; only CTR may end within a block. */
+/* Less than a vector. Only CTR may end within a block. */
 #if VBLOCKS == 4
 static __always_inline void crypt_rest(const struct aes_key *key, const enum mode mode,
 				       u8 *dst, const u8 *src, size_t len, vec_t chain)
@@ -140,7 +141,7 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 
 #define STEP(keys, wide, keep)                                                  \
 	do {                                                                    \
-		/* Keys stay in memory: registers there are not enough of. */   \
+		/* Keep the keys in memory: there are not enough registers for them. */ \
 		barrier();                                                      \
 		crypt_main(keys, wide, rounds, mode, dst, src, &chain, keep);   \
 		dst += MAIN * VBYTES;                                           \
@@ -157,7 +158,10 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 		while (len >= MAIN * VBYTES);
 		wipe_keys(&keys, rounds);
 	}
-	/* Two half steps: of the second the first rounds fill what the first leaves free. */
+	/*
+	 * Two half steps, so that the first rounds of the second fill the slots that the last
+	 * rounds of the first leave free.
+	 */
 	for (; len >= MAIN * VBYTES; len -= MAIN * VBYTES) {
 		barrier();
 		crypt_8(rk, false, rounds, mode, dst, src, &chain, NULL);
@@ -233,14 +237,14 @@ void MODES(cbc_decrypt)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 
 
 static __always_inline __m128i cbc_load(const u8 *src, const u8 *dst)
 {
-	/* What is for a MAC only may just have been written, in words. */
+	/* The data of a MAC may just have been written as 64-bit words. */
 	return dst ? load1(src) : load_halves(src);
 }
 
 /*
- * Serial CBC: a block waits for all rounds of the one before, and for nothing else.
- * The last round's key has the next block and its first key in it, so that what comes out is
- * the next block with its first key added; taken off again it is the ciphertext.
+ * Serial CBC: a block waits for all rounds of the one before, and for nothing else. The key of the
+ * last round is XORed with the next block and the first round key, so the result is the next block,
+ * already whitened. XORing both out again gives the ciphertext.
  */
 static __always_inline __m128i cbc_chain(const struct aes_key *key, u8 *dst, const u8 *src,
 					 size_t blocks, __m128i acc)
@@ -284,7 +288,7 @@ void MODES(mac)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], const u8 *dat
 
 #include "cbc_many.h"
 
-/* Counters from hi:lo on, which do not overflow the lower half. */
+/* Processes counters from hi:lo on that do not overflow the lower half. */
 static __always_inline void ctr_run(const struct aes_key *key, u8 *dst, const u8 *src,
 				    size_t len, u64 hi, u64 lo)
 {
@@ -295,7 +299,7 @@ static __always_inline void ctr_run(const struct aes_key *key, u8 *dst, const u8
 static noinline void ctr_carrying(const struct aes_key *key, u8 *dst, const u8 *src,
 				  size_t len, u64 hi, u64 lo)
 {
-	/* lo is not 0, or there would be no carry. */
+	/* lo is not 0, since the lower half would not overflow then. */
 	const size_t first = -lo * AES_BLOCK_SIZE;
 
 	ctr_run(key, dst, src, first, hi, lo);

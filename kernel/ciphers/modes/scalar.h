@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Template of the modes in general registers: the including file uses MODES_SCALAR() once. Secrets
- * are in @work between steps, not at the destination, which may be memory that others can read.
+ * Template of the modes in general registers: the including file uses MODES_SCALAR() once.
+ * Intermediate secrets are kept in @work, not in the destination, which others may be able to read.
  */
 #ifndef KILN_AES_MODES_SCALAR_H
 #define KILN_AES_MODES_SCALAR_H
@@ -66,7 +66,7 @@ static __always_inline void scalar_cbc_decrypt(const struct aes_scalar *c,
 
 		memcpy(last, src + (n - 1) * B, B);
 		c->decrypt(key, work, src, n);
-		/* From the end, as the destination may be the source. */
+		/* Go backwards, because the destination may be the source. */
 		for (i = n; i--;)
 			aes_xor_block(dst + i * B, work + i * B, i ? src + (i - 1) * B : iv);
 		memcpy(iv, last, B);

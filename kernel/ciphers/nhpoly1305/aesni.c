@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* NH on 128-bit vectors, in SSE encodings. */
+/* NH on 128-bit vectors, SSE-encoded. */
 #include "../simd/vec_xmm.h"
 
 #define NH nh_aesni

@@ -8,23 +8,26 @@
  *	REST(n)		the last n units of a message, less than a vector
  *	nh_few(key, src, units, sum)	at most FEW units, if FEW is defined
  *
- * A pass takes four operations per vector because the words of the message are put in order before
- * the key is added, instead of five: 17 per vector in all. Additions can use all ports and
- * multiplications two. Only the key is loaded once for each pass.
+ * A pass takes four operations per vector instead of five, because the words of the message are
+ * reordered before the key is added: 17 operations per vector in all. Additions can use all ports,
+ * multiplications only two. Each pass loads its own part of the key.
  */
 
 #include "nhpoly1305.h"
 
 #include <kiln/fpu_assert.h>
 
-/* The words of each unit in the order 0, 2, 1, 3; the two halves of each 64-bit word multiplied. */
+/*
+ * v_order() puts the words of each unit in the order 0, 2, 1, 3; the other macro multiplies the two
+ * halves of each 64-bit word.
+ */
 #define v_order(v) v_shuffle32(v, 0xd8)
 static __always_inline vec_t v_mul(vec_t v)
 {
 	return v_mul32(v, v_srl(v, 32));
 }
 
-/* Four passes of the words @m with the key at k; SUM(m, k) adds the two. */
+/* The four passes of the words @m with the key at @k. SUM(m, k) adds the two. */
 #define PASSES(SUM, m)                                                        \
 	s0 = v_add64(s0, v_mul(SUM(m, k)));                                   \
 	s1 = v_add64(s1, v_mul(SUM(m, k + 4)));                               \

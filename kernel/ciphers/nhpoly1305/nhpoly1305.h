@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * NHPoly1305 as Linux has it for Adiantum: NH makes 32 bytes of each 1024 of the message
- * (of the last ones, zeros added up to 16), Poly1305 without a nonce makes 16 bytes of these.
- * A key is 16 bytes for Poly1305 and 1072 for NH.
+ * NHPoly1305 as in Linux's Adiantum. NH reduces each 1024 bytes of the message to 32 bytes (the
+ * last ones may be fewer, padded with zeros to a multiple of 16). Poly1305 without a nonce reduces
+ * these to 16 bytes. A key has 16 bytes for Poly1305 and 1072 for NH.
  *
  * nhpoly1305.c		what all tiers share: keys, pieces, the table
  * generic.c, TIER.c	NH
@@ -13,21 +13,22 @@
 
 #include "../poly1305/poly1305.h"
 
-#define NH_UNIT 16		/* bytes it works on at a time */
+#define NH_UNIT 16		/* bytes that NH processes at a time */
 #define NH_PASSES 4
 #define NH_MESSAGE 1024
 #define NH_KEY_BYTES (NH_MESSAGE + NH_UNIT * (NH_PASSES - 1))
 #define NHPOLY1305_KEY_SIZE (POLY1305_BLOCK_SIZE + NH_KEY_BYTES)
 
-/* The NH value of a message, in memory as Poly1305 takes it. */
+/* The NH value of a message, in the byte order that Poly1305 reads. */
 struct nh_sum {
 	u64 pass[NH_PASSES];
 };
 
 /*
- * Pass p takes unit n of a message with unit n + p of the key, a0..a3 being their sums word
- * by word, and adds a0 * a2 + a1 * a3. The key's units are kept in the order 0, 2, 1, 3, so
- * that with the message in this order, too, factors are the halves of 64-bit words.
+ * Pass p adds unit n of a message and unit n + p of the key word by word, which gives a0..a3, and
+ * accumulates a0 * a2 + a1 * a3. The words of each unit of the key are stored in the order 0, 2, 1,
+ * 3. If the words of the message are in this order, too, the two factors of a product are the
+ * halves of a 64-bit word.
  */
 struct nhpoly1305_key {
 	struct poly1305_key poly;
@@ -36,13 +37,13 @@ struct nhpoly1305_key {
 
 struct nhpoly1305_state {
 	struct poly1305_sum sum;
-	struct nh_sum nh;		/* of the message begun */
-	u64 begun;			/* bytes of it, in whole units */
+	struct nh_sum nh;		/* of the current NH message */
+	u64 begun;			/* bytes of it so far, in whole units */
 	u8 buffer[NH_UNIT];
-	u64 kept;			/* bytes in it */
+	u64 kept;			/* number of bytes in the buffer */
 };
 
-/* @units units at @src with the key from @key on, a sum for each 1024 bytes. */
+/* Hashes @units units at @src with the key from @key on, and writes one sum for each 1024 bytes. */
 typedef void nh_t(const u32 *key, const u8 *src, size_t units, struct nh_sum *sums);
 
 #define NH_DECLARE(name, ...) nh_t nh_##name;

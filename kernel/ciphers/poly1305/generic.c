@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Poly1305 in general registers: words of 64 bits and products of 128. */
+/* Poly1305 in general registers, with 64-bit words and 128-bit products. */
 #include <kiln/unaligned.h>
 
 #include "poly1305_limbs.h"
@@ -9,8 +9,8 @@ struct words {
 };
 
 /*
- * (h + block) * r. Clamping leaves the two low bits of r1 zero: what is 2^128 * r1 is
- * 5/4 * r1 modulo 2^130 - 5.
+ * Computes (h + block) * r. Clamping leaves the two low bits of r1 zero, so 2^128 * r1 is congruent
+ * to 5/4 * r1 modulo 2^130 - 5.
  */
 static __always_inline struct words step(struct words h, const u8 *src, u64 bit, u64 r0,
 					 u64 r1)
@@ -30,7 +30,7 @@ static __always_inline struct words step(struct words h, const u8 *src, u64 bit,
 	d2 = h.h2 * r0;
 	d1 += (u64)(d0 >> 64);
 	d2 += (u64)(d1 >> 64);
-	/* What is over 2^130, times 5. */
+	/* Reduce the part above 2^130 by multiplying it by 5. */
 	c = (d2 >> 2) + (d2 & ~3ull);
 	d0 = (u128)(u64)d0 + c;
 	d1 = (u128)(u64)d1 + (u64)(d0 >> 64);
@@ -63,7 +63,7 @@ void poly1305_blocks_generic(const struct poly1305_key *key, struct poly1305_sum
 		u128 d0, d1;
 		u64 d2;
 
-		/* The block first: what is carried, c, is the last to be ready. */
+		/* Add the block before the carry c, which is ready last. */
 		d0 = (u128)h0 + get_le64(src);
 		d1 = (u128)h1 + get_le64(src + 8) + (u64)(d0 >> 64);
 		h2 += (u64)(d1 >> 64) + 1;
@@ -101,7 +101,7 @@ void poly1305_emit(const struct poly1305_key *key, const struct poly1305_sum *su
 	u64 h0 = sum->h[0], h1 = sum->h[1], h2 = sum->h[2], mask;
 	u128 t;
 
-	/* h + 5 reaches 2^130 exactly when h reaches 2^130 - 5; at most once. */
+	/* h + 5 reaches 2^130 exactly if h reaches 2^130 - 5. That can happen at most once. */
 	t = (u128)h0 + 5;
 	t = (u128)h1 + (u64)(t >> 64);
 	mask = 0 - ((h2 + (u64)(t >> 64)) >> 2);
@@ -124,7 +124,7 @@ void poly1305_clamp(struct poly1305_key *key, const u8 *raw)
 
 static void keep(struct poly1305_key *key, int n, struct poly1305_limbs p)
 {
-	/* The sum of limbs may be over 2^130: the highest has a bit more. */
+	/* The sum of the limbs may exceed 2^130, so the highest limb may have one bit more. */
 	key->low44[0][8 - n] = p.l0;
 	key->low44[1][8 - n] = p.l1;
 	key->low44[2][8 - n] = p.l2;

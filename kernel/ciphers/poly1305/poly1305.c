@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Poly1305: messages in pieces, the end of a message, the list of implementations. */
+/* Poly1305: messages in pieces, the end of a message, and the list of implementations. */
 #include "poly1305.h"
 
 #include <kiln/string.h>
@@ -47,7 +47,7 @@ static __always_inline void update(poly1305_blocks_t *blocks, const struct poly1
 	s->kept = len;
 }
 
-/* RFC 8439, 2.5.1: a byte 1 behind the last, the block filled up with zeros. */
+/* Processes a partial last block: a byte 1 follows its data, then zeros (RFC 8439, 2.5.1). */
 static void last_block(const struct poly1305_key *key, struct poly1305_sum *sum,
 		       const u8 *data, size_t len)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Poly1305 (RFC 8439, 2.5), with the one-time key as a key.
+ * Poly1305 (RFC 8439, 2.5). setkey takes the one-time key.
  *
  * poly1305.c		pieces, padding, the table
  * generic.c		blocks in general registers, powers of r
@@ -20,8 +20,9 @@
 #define POLY1305_DIGEST_SIZE 16
 
 /*
- * r and s, and powers of r for those that work on several blocks at a time: r^(8 - n) is
- * n-th in low44 and low26, their limbs one after the other; high44 has r^16, r^24, r^32.
+ * r, s, and the powers of r for implementations that process several blocks at a time. n-th in
+ * low44 and low26 is r^(8 - n), whose limbs are in consecutive arrays; high44 has r^16, r^24 and
+ * r^32.
  */
 struct poly1305_key {
 	u64 r[2], s[2];
@@ -38,25 +39,25 @@ struct poly1305_sum {
 struct poly1305_state {
 	struct poly1305_sum sum;
 	u8 buffer[POLY1305_BLOCK_SIZE];
-	u64 kept;			/* bytes in it */
+	u64 kept;			/* number of bytes in the buffer */
 };
 
-/* Whole blocks. All but the generic tier use the powers in @key. */
+/* Processes whole blocks. All tiers but the generic one use the powers in @key. */
 typedef void poly1305_blocks_t(const struct poly1305_key *key, struct poly1305_sum *sum,
 			       const u8 *src, size_t blocks);
 
 #define POLY1305_DECLARE(name, ...) poly1305_blocks_t poly1305_blocks_##name;
 VECTOR_ALL(POLY1305_DECLARE, )
 
-/* The powers of r that a message of @len bytes needs. */
+/* Computes the powers of r that a message of @len bytes needs. */
 typedef void poly1305_powers_t(struct poly1305_key *key, size_t len);
 
-/* generic.c: r and s; all powers. */
+/* generic.c: the first sets r and s, the second computes all powers. */
 void poly1305_clamp(struct poly1305_key *key, const u8 *raw);
 poly1305_powers_t poly1305_powers;
-/* What blocks_vaes_avx512 takes of them. */
+/* Computes only those powers that blocks_vaes_avx512 uses. */
 poly1305_powers_t poly1305_powers_vaes_avx512;
-/* A block with what is to be its 129th bit. */
+/* Processes one block with the given 129th bit. */
 void poly1305_block(const struct poly1305_key *key, struct poly1305_sum *sum, const u8 *src,
 		    u64 bit);
 /* (sum mod 2^130 - 5) + s mod 2^128 */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Poly1305 with 32-bit multiplications: the template of the tiers without IFMA. LANES
+ * Poly1305 with 32-bit multiplications: the template of the tiers without IFMA. It processes LANES
  * blocks at a time, in five limbs of 26 bits.
  *
  * The including file includes one of ../simd/vec_*.h first and defines:
@@ -10,9 +10,9 @@
  *	v_at_first(x)	@x for the first block, else 0
  *	v_sum64(v)	of the words
  *
- * Two vectors share one carry, h = h r^(2 LANES) + m0 r^LANES + m1. At the very end the lanes are
- * multiplied by the powers that their blocks need. Blocks that do not fill a vector come first, in
- * general registers.
+ * Two vectors share one carry propagation, h = h r^(2 LANES) + m0 r^LANES + m1. At the very end the
+ * lanes are multiplied by the powers that their blocks need. Blocks that do not fill a vector are
+ * processed first, in general registers.
  */
 
 #include "poly1305.h"
@@ -20,14 +20,14 @@
 #include <kiln/fpu_assert.h>
 #include <kiln/unaligned.h>
 
-/* General registers are as fast for up to this many blocks. */
+/* Up to this many blocks, general registers are as fast. */
 #define FEW_BLOCKS 12
 #define MASK26 0x3ffffffull
 #define LANES (2 * VBLOCKS)
 
 #define v_all64(x) V(set1_epi64x)((long long)(x))
 
-/* r, and 5 times its higher limbs: 2^130 is 5. */
+/* r, and 5 times its higher limbs, since 2^130 is congruent to 5. */
 struct power {
 	vec_t r0, r1, r2, r3, r4, s1, s2, s3, s4;
 };
@@ -68,7 +68,10 @@ static __always_inline struct limbs mul_add(struct limbs d, struct limbs m,
 	return d;
 }
 
-/* In two chains side by side. Afterwards each limb is at most a bit over 26. */
+/*
+ * Carries in two independent chains. Afterwards each limb has at most slightly more than 26
+ * bits.
+ */
 static __always_inline struct limbs carry(struct limbs d)
 {
 	const vec_t mask = v_all64(MASK26);
@@ -105,7 +108,7 @@ static __always_inline struct limbs load(const u8 *src)
 	};
 }
 
-/* The first vector with the sum so far. */
+/* Loads the first vector and adds the sum so far to its first block. */
 static __always_inline struct limbs first(const struct poly1305_sum *sum, const u8 *src)
 {
 	const u64 *h = sum->h;
@@ -119,7 +122,7 @@ static __always_inline struct limbs first(const struct poly1305_sum *sum, const 
 	return m;
 }
 
-/* The lanes' sum, carried, in words. */
+/* Adds up the lanes, carries, and stores the sum as words. */
 static __always_inline void put_sum(struct poly1305_sum *sum, struct limbs h)
 {
 	u64 l0 = v_sum64(h.l0), l1 = v_sum64(h.l1), l2 = v_sum64(h.l2), l3 = v_sum64(h.l3),
@@ -133,7 +136,7 @@ static __always_inline void put_sum(struct poly1305_sum *sum, struct limbs h)
 	l4 &= MASK26;
 	l1 = (l1 & MASK26) + (l0 >> 26);
 	l0 &= MASK26;
-	/* l1 may have a bit more than 26: added, with carries. */
+	/* l1 may have slightly more than 26 bits, so add it with carries. */
 	low = l0 + (l1 << 26);
 	t = (l2 & MASK26) << 52;
 	low += t;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Poly1305 with IFMA on 512-bit vectors: eight blocks at a time, in three limbs of 44, 44
- * and 42 bits.
+ * Poly1305 with IFMA on 512-bit vectors. It processes eight blocks at a time, in three limbs of 44,
+ * 44 and 42 bits.
  *
- * A product of numbers of up to 52 bits comes in two halves; the upper one counts 2^52,
- * which is 2^8 of the next limb. Eighteen multiplications for eight blocks, two of which
- * start in a cycle, are 9 cycles for 128 bytes. To carry is a chain of a dozen operations
- * of two cycles each: four vectors share one,
+ * The product of two numbers of up to 52 bits has two halves. The weight of the upper half is 2^52,
+ * which is 2^8 in the next limb. Eight blocks take eighteen multiplications, of which two can start
+ * per cycle: 9 cycles for 128 bytes. A carry propagation is a chain of a dozen operations of two
+ * cycles each, so four vectors share one,
  *
  *	h = h r^32 + m0 r^24 + m1 r^16 + m2 r^8 + m3
  *
  * of which only the first product waits for the previous h. The lanes of h are multiplied
  * by the powers that their blocks need, r^8 to r, at the very end.
  *
- * Blocks that do not fill a vector are its last, and come first: zeros before the message
+ * If the blocks do not fill all vectors, the first vector is padded: zeros before the message
  * change nothing as long as they have no 129th bit.
  */
 #include "../simd/vec_zmm.h"
@@ -21,7 +21,7 @@
 
 #include <kiln/fpu_assert.h>
 
-/* General registers are as fast for up to this many blocks. */
+/* Up to this many blocks, general registers are as fast. */
 #define FEW_BLOCKS 4
 
 #define MASK44 POLY1305_MASK44
@@ -31,7 +31,7 @@
 #define v_lo(sum, a, b) _mm512_madd52lo_epu64(sum, a, b)
 #define v_hi(sum, a, b) _mm512_madd52hi_epu64(sum, a, b)
 
-/* r, and 20 times its higher limbs: 2^132 is 20. */
+/* r, and 20 times its higher limbs, since 2^132 is congruent to 20. */
 struct power {
 	vec_t r0, r1, r2, s1, s2;
 };
@@ -45,7 +45,7 @@ struct limbs {
 	vec_t l0, l1, l2;
 };
 
-/* Block n of a vector is in lane order[n]; this is what unpacking leaves. */
+/* Block n of a vector is in lane order[n], the order in which unpacking leaves them. */
 #define ORDER _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0)
 
 static __always_inline struct power power_from(vec_t r0, vec_t r1, vec_t r2)
@@ -117,11 +117,11 @@ static __always_inline struct sum sum_of(struct limbs m)
 	return (struct sum){ m.l0, m.l1, m.l2, zero, zero, zero };
 }
 
-/* The first @n blocks, 1 to 8, with the sum so far added to the first. */
+/* Loads the first @n blocks, 1 to 8, and adds the sum so far to the first of them. */
 static __always_inline struct limbs first(const struct poly1305_sum *sum, const u8 *src,
 					  size_t n)
 {
-	/* As if a whole vector ended where they do. */
+	/* Load them as if they ended a whole vector. */
 	const u8 *from = src - 16 * (8 - n);
 	const u32 mask = (0xffffu << 2 * (8 - n)) & 0xffff;
 	const __mmask8 has = _mm512_cmpge_epu64_mask(ORDER, v_all64(8 - n));
@@ -138,7 +138,7 @@ static __always_inline struct limbs first(const struct poly1305_sum *sum, const 
 	return m;
 }
 
-/* The lanes' sum, carried, in words. */
+/* Adds up the lanes, carries, and stores the sum as words. */
 static __always_inline void put_sum(struct poly1305_sum *sum, struct limbs h)
 {
 	u64 l0 = (u64)_mm512_reduce_add_epi64(h.l0);
@@ -153,7 +153,7 @@ static __always_inline void put_sum(struct poly1305_sum *sum, struct limbs h)
 	l2 &= MASK42;
 	l1 += l0 >> 44;
 	l0 &= MASK44;
-	/* l1 may be 2^44 now; added, not or-ed, below. */
+	/* l1 may be 2^44 now, so it must be added, not ORed, below. */
 	l2 += l1 >> 44;
 	l1 &= MASK44;
 	sum->h[0] = l0 | l1 << 44;
@@ -166,7 +166,7 @@ static __always_inline void put_sum(struct poly1305_sum *sum, struct limbs h)
 #define EIGHTH power_from(v_all64(key->low44[0][0]), v_all64(key->low44[1][0]), \
 			  v_all64(key->low44[2][0]))
 
-/* Sums rather than arguments of vectors: no array, nothing escapes. */
+/* Passes sums, not arrays of vectors, so that nothing is forced into memory. */
 static noinline void long_message(const struct poly1305_key *key, struct poly1305_sum *sum,
 				  const u8 *src, size_t blocks)
 {
@@ -227,7 +227,7 @@ void poly1305_blocks_vaes_avx512(const struct poly1305_key *key, struct poly1305
 		long_message(key, sum, src, blocks);
 }
 
-/* r^4 ... r, twice, of which the first four become r^8 ... r^5. */
+/* r^4 to r, twice; the first four are then multiplied to become r^8 to r^5. */
 #define FOUR_TWICE(l) _mm512_set_epi64((long long)p1.l, (long long)p2.l, (long long)p3.l, \
 	(long long)p4.l, (long long)p1.l, (long long)p2.l, (long long)p3.l, (long long)p4.l)
 #define UPPER_FOUR(one, l) _mm512_mask_set1_epi64(one, 0x0f, (long long)p4.l)
@@ -252,7 +252,7 @@ void poly1305_powers_vaes_avx512(struct poly1305_key *key, size_t len)
 	v_store(key->low44[0], low.l0);
 	v_store(key->low44[1], low.l1);
 	v_store(key->low44[2], low.l2);
-	/* r^16 is for two vectors after the first, the others for four. */
+	/* r^16 is needed if two vectors follow the first, the other powers if four do. */
 	if (len <= 2 * 128)
 		goto out;
 	p = power_from(_mm512_permutexvar_epi64(zero, low.l0),
@@ -263,7 +263,10 @@ void poly1305_powers_vaes_avx512(struct poly1305_key *key, size_t len)
 	mul_add(&d, high, &p);
 	high = carry(d);
 	if (len > 4 * 128) {
-		/* The lower lane stays, r^16; then r^8 and r^16 times that. */
+		/*
+		 * The lower lane keeps r^16; the others become r^16 times r^8 and r^16 times
+		 * r^16.
+		 */
 		p = power_from(_mm512_mask_mov_epi64(high.l0, 0x02, p.r0),
 			       _mm512_mask_mov_epi64(high.l1, 0x02, p.r1),
 			       _mm512_mask_mov_epi64(high.l2, 0x02, p.r2));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* POLYVAL in general registers, in constant time: keys, and blocks where there is no SIMD. */
+/*
+ * POLYVAL in general registers, in constant time: keys, and blocks for contexts where SIMD is not
+ * usable.
+ */
 #include "polyval.h"
 
 #include <kiln/string.h>
@@ -12,9 +15,10 @@ struct element {
 };
 
 /*
- * Carryless product by integer multiplication: of bits four places apart so few meet in one
- * place that their count stays below the next place's. 16 times 16 would be one too many, so
- * the first factor gives 15, and its top four bits are multiplied by shifts.
+ * A carryless product by integer multiplication. Both factors are split into parts whose bits are
+ * four places apart, so that the sum at each place stays below 16 and does not reach the next. 16
+ * bits by 16 would be one too many, so the first factor contributes only 15 per part; its top four
+ * bits are multiplied by shifts.
  */
 static __always_inline u128 clmul(u64 a, u64 b)
 {
@@ -35,7 +39,7 @@ static __always_inline u128 clmul(u64 a, u64 b)
 	return sum;
 }
 
-/* What is added to the words above @v when it is taken away modulo the polynomial. */
+/* The value to add to the words above @v when @v is eliminated modulo the polynomial. */
 static __always_inline u128 fold(u64 v)
 {
 	const u128 w = v;
@@ -44,8 +48,8 @@ static __always_inline u128 fold(u64 v)
 }
 
 /*
- * The product of which these are the sums at 1, x^64 and x^128, times x^-128. Each step divides
- * by x^64: the halves change places, the fold comes in.
+ * Reduces a product, given as its sums at 1, x^64 and x^128, and multiplies it by x^-128. Each step
+ * divides by x^64: the halves change places, and the fold is added.
  */
 static __always_inline struct element reduce(u128 lo, u128 mid, u128 hi)
 {
@@ -61,7 +65,7 @@ static __always_inline struct element multiply(struct element a, struct element 
 	return reduce(lo, clmul(a.lo ^ a.hi, b.lo ^ b.hi) ^ lo ^ hi, hi);
 }
 
-/* Zeros between the bits: without carries that is the square. */
+/* Inserts zeros between the bits: without carries, this squares the number. */
 static __always_inline u64 spread(u32 v)
 {
 	u64 w = v;
@@ -79,7 +83,7 @@ static __always_inline struct element square(struct element a)
 		      (u128)spread(a.hi >> 32) << 64 | spread(a.hi));
 }
 
-/* A square is a fifth of a product's work: every other power is one. */
+/* A square takes a fifth of the time of a product, so every other power is computed as a square. */
 static void powers(struct polyval_key *key, struct element h)
 {
 	struct element p = h;
@@ -116,7 +120,7 @@ void ghash_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE])
 	const u64 lo = __builtin_bswap64(get_le64(raw + 8));
 	const u64 carry = -(hi >> 63);
 
-	/* Times x. */
+	/* Multiply by x. */
 	powers(key, (struct element){
 		.lo = lo << 1 ^ (carry & 1),
 		.hi = (hi << 1 | lo >> 63) ^ (carry & 0xc200000000000000),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * ghash and polyval as hashes with a key: messages in pieces, and the list of implementations.
- * A last block that is not full is filled with zeros.
+ * ghash and polyval as keyed hashes: messages in pieces, and the list of implementations. A partial
+ * last block is padded with zeros.
  */
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
@@ -13,7 +13,7 @@
 
 struct hash_state {
 	u64 acc[2];
-	u64 kept;	/* bytes of the block that is not full */
+	u64 kept;	/* bytes of the partial block */
 	u8 buffer[POLYVAL_BLOCK_SIZE];
 };
 

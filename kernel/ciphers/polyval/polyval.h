@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * POLYVAL (RFC 8452, 3) and GHASH (NIST SP 800-38D, 6.4), which is POLYVAL with the bytes of
- * all blocks in reverse order and a key multiplied by x (RFC 8452, appendix A): one arithmetic
- * for both.
+ * POLYVAL (RFC 8452, 3) and GHASH (NIST SP 800-38D, 6.4), which is POLYVAL with the bytes of all
+ * blocks in reverse order and a key multiplied by x (RFC 8452, appendix A). Both use the same
+ * arithmetic.
  *
  * An element is two little-endian words, the lower first. A product is a * b * x^-128 modulo
  * x^128 + x^127 + x^126 + x^121 + 1.
@@ -20,33 +20,36 @@
 
 #define POLYVAL_BLOCK_SIZE 16
 
-/* Powers of the key that there are: 16 vectors of four blocks, and a few blocks more. */
+/* Number of powers of the key: for 16 vectors of four blocks, and a few blocks more. */
 #define POLYVAL_POWERS 68
-/* A sum with more than these is one of all 16 vectors. */
+/* Sums of more blocks than this always consist of 16 whole vectors. */
 #define POLYVAL_SHORT 36
 #define POLYVAL_UPPER (POLYVAL_POWERS - POLYVAL_SHORT)
 
 /*
- * Row i of @power has the key to the power of POLYVAL_POWERS - i: n blocks that end a sum are
- * multiplied with the last n. Zeros follow for vectors that are not full. For Karatsuba's way of
- * multiplying there is the sum of both halves of a row: of the last POLYVAL_SHORT rows, row i,
- * in the lower half of row i - POLYVAL_UPPER of @halves, and of the first as many in the upper
- * half of row i.
+ * Row i of @power is the key to the power of POLYVAL_POWERS - i, so the last n blocks of a sum are
+ * multiplied by the last n rows. Zeros follow for partial vectors. Karatsuba's method needs the sum
+ * of both halves of each row. For row i of the last POLYVAL_SHORT rows, it is in the lower half of
+ * row i - POLYVAL_UPPER of @halves; for the same number of first rows, it is in the upper half of
+ * row i of @halves.
  */
 struct polyval_key {
 	u64 power[POLYVAL_POWERS + 4][2] __aligned(64);
 	u64 halves[POLYVAL_SHORT + 4][2];
 };
 
-/* In constant time and general registers. */
+/* Constant-time; uses general registers only. */
 void polyval_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE]);
 void ghash_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE]);
 
-/* @acc is as POLYVAL has it for both; @ghash: blocks' bytes are in reverse order. */
+/*
+ * @acc is in POLYVAL's representation for both. With @ghash, the bytes of each block are
+ * reversed.
+ */
 typedef void polyval_blocks_t(const struct polyval_key *key, u64 acc[2], const u8 *data,
 			      size_t blocks, bool ghash);
 
-/* A whole message, filled up with zeros. */
+/* Hashes a whole message, padded with zeros. */
 typedef void polyval_whole_t(const struct polyval_key *key, const u8 *data, size_t len,
 			     u8 *out, bool ghash);
 

@@ -7,7 +7,7 @@
 
 #include "polyval_sums.h"
 
-/* A message of up to eight vectors: all of it is one sum, and nothing was before it. */
+/* Hashes a message of up to eight vectors as a single sum. */
 static __always_inline __m128i hash_short(const struct polyval_key *key, const u8 *data,
 					  size_t len, const bool ghash)
 {

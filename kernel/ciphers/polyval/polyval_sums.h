@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Sums of products in vector registers: what the tiers of POLYVAL (polyval_simd.h) and of
- * AES-GCM (../gcm/gcm_simd.h) are built from. Included after a vector (../simd/rounds.h).
+ * Sums of products in vector registers, which POLYVAL (polyval_simd.h) and AES-GCM
+ * (../gcm/gcm_simd.h) use. Include this after the vectors (../simd/rounds.h).
  *
  * Products are added up unreduced, and each sum is reduced once, so that the reduction and the
  * addition of the blocks within a vector are shared by many blocks. Karatsuba's method replaces
@@ -13,7 +13,7 @@
 #include "../simd/rounds.h"
 #include "polyval.h"
 
-/* The longest sum that is reduced once, eight vectors. */
+/* The longest sum with a single reduction: eight vectors. */
 #define SUM_BLOCKS (8 * VBLOCKS)
 #define SUM_BYTES (8 * VBYTES)
 
@@ -22,7 +22,10 @@ static __always_inline size_t blocks_of(size_t len)
 	return (len + AES_BLOCK_SIZE - 1) / AES_BLOCK_SIZE;
 }
 
-/* Sums of the products of lower halves, of upper halves, and of the sums of both. */
+/*
+ * The sums of three products: of the lower halves, of the upper halves, and of the sums of both
+ * halves.
+ */
 struct sums {
 	vec_t lo, hi, mid;
 };
@@ -32,7 +35,10 @@ static __always_inline const u8 *power(const struct polyval_key *key, size_t n)
 	return (const u8 *)key->power[POLYVAL_POWERS - n];
 }
 
-/* Where the sum of a row's halves is, seen from the row: in a lower half; of upper rows in an upper. */
+/*
+ * The offset from a row to the sum of its halves. That sum is in a lower half; for upper rows, in an
+ * upper half.
+ */
 #define UPPER_HALVES offsetof(struct polyval_key, halves)
 #define HALVES (UPPER_HALVES - POLYVAL_UPPER * AES_BLOCK_SIZE)
 
@@ -46,7 +52,7 @@ static __always_inline const u8 *power(const struct polyval_key *key, size_t n)
 #define SET(sum, product) ((sum) = (product))
 #define ADD(sum, product) ((sum) = v_xor(sum, product))
 
-/* The vector @x with the powers at @p and behind. */
+/* Starts the sums with the vector @x times the powers from @p on. */
 static __always_inline void mul_set(struct sums *g, vec_t x, const u8 *p)
 {
 	MULTIPLY(g, SET, x, v_load(p), v_load(p + HALVES));
@@ -57,7 +63,7 @@ static __always_inline void mul_add(struct sums *g, vec_t x, const u8 *p)
 	MULTIPLY(g, ADD, x, v_load(p), v_load(p + HALVES));
 }
 
-/* One block with the one power at @p. */
+/* Starts the sums with one block times the power at @p. */
 static __always_inline void mul_set1(struct sums *g, __m128i x, const u8 *p)
 {
 	MULTIPLY(g, SET, v_one(x), v_one(load1(p)), v_one(load1(p + HALVES)));
@@ -68,7 +74,7 @@ static __always_inline void mul_add1(struct sums *g, __m128i x, const u8 *p)
 	MULTIPLY(g, ADD, v_one(x), v_one(load1(p)), v_one(load1(p + HALVES)));
 }
 
-/* @a with the power at @p, @b with that at @q. */
+/* Starts the sums with @a times the power at @p and @b times the power at @q. */
 static __always_inline void mul_set2(struct sums *g, __m128i a, const u8 *p, __m128i b,
 				     const u8 *q)
 {
@@ -81,7 +87,7 @@ static __always_inline void mul_set2(struct sums *g, __m128i a, const u8 *p, __m
 #endif
 }
 
-/* Two vectors with the powers at @p and @q: one XOR of three for every two products. */
+/* Adds two vectors times the powers at @p and @q, with one three-way XOR for every two products. */
 static __always_inline void mul_add_pair(struct sums *g, vec_t x, const u8 *p, vec_t y,
 					 const u8 *q)
 {
@@ -101,9 +107,10 @@ static __always_inline void mul_set_pair(struct sums *g, vec_t x, const u8 *p, v
 }
 
 /*
- * All blocks of the sums, times x^-128. Each step divides by x^64: the halves change places,
- * and what is taken away of the lower one comes in above. It is done to all blocks of the
- * vectors, which then are one to be added up instead of three.
+ * Reduces the sums, adds up all blocks, and multiplies by x^-128. Each step divides by x^64: the
+ * halves change places, and the terms that eliminate the lower half are added above. The reduction
+ * runs on all blocks of the vectors at once; afterwards there is one vector to add up instead of
+ * three.
  */
 static __always_inline __m128i reduce(const struct sums *g)
 {
@@ -114,7 +121,7 @@ static __always_inline __m128i reduce(const struct sums *g)
 	return v_sum(v_xor3(g->hi, v_swap(mid), v_clmul(mid, poly, 0x00)));
 }
 
-/* Blocks at @data, each in reverse order if @ghash, added to @acc. */
+/* Hashes the blocks at @data, in reverse byte order if @ghash, from the state @acc on. */
 static __always_inline __m128i hash_blocks(const struct polyval_key *key, __m128i acc,
 					   const u8 *data, size_t blocks, const bool ghash)
 {
@@ -130,7 +137,7 @@ static __always_inline __m128i hash_blocks(const struct polyval_key *key, __m128
 	for (; blocks > 8 * VBLOCKS; blocks -= 8 * VBLOCKS, data += 8 * VBYTES) {
 		mul_set_pair(&g, DATA(1), p + VBYTES, DATA(2), p + 2 * VBYTES);
 		PAIR(3, 4) PAIR(5, 6)
-		/* The result of the step before is added last. */
+		/* The previous result is added last, because it is ready last. */
 		mul_add_pair(&g, DATA(7), p + 7 * VBYTES, v_xor(DATA(0), v_one(acc)), p);
 		acc = reduce(&g);
 	}

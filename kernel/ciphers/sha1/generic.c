@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* SHA-1's rounds in general registers. Constant-time: no look-up, no branch on data. */
+/*
+ * SHA-1's rounds in general registers. Constant-time: it has no look-ups and no branches on
+ * data.
+ */
 #include <kiln/bitops.h>
 
 #include "sha1.h"

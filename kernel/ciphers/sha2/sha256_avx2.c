@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SHA-256 with AVX2 and BMI2, for CPUs without the SHA instructions: rounds in general
- * registers, message schedule in vectors, for two blocks at a time. The second one finds its
- * words in memory.
+ * SHA-256 with AVX2 and BMI2, for CPUs without the SHA instructions. Rounds run in general
+ * registers. Vectors compute the message schedule of two blocks at a time; the second block reads
+ * its words from memory.
  */
 #include <kiln/fpu_assert.h>
 
@@ -21,7 +21,7 @@ typedef u32 word_t;
 
 #include "rounds.h"
 
-/* Words plus constants, by fours, of both lanes. */
+/* Words plus constants, in groups of four, for both lanes. */
 struct schedule {
 	u32 kw[STEPS][LANES][4];
 };
@@ -34,14 +34,20 @@ static __always_inline vec_t sigma0(vec_t v)
 	return v_xor(v_xor(ROR(v, 7), ROR(v, 18)), _mm256_srli_epi32(v, 3));
 }
 
-/* The words are in both halves of 64 bits, so that a shift rotates; the result is in the lower. */
+/*
+ * Each word is in both halves of a 64-bit word, so that a shift works as a rotation. The result is
+ * in the lower half.
+ */
 static __always_inline vec_t sigma1(vec_t v)
 {
 	return v_xor(v_xor(_mm256_srli_epi64(v, 17), _mm256_srli_epi64(v, 19)),
 		     _mm256_srli_epi32(v, 10));
 }
 
-/* Words 4n to 4n + 3 from the sixteen before them: the last two of them need the first two. */
+/*
+ * Computes words 4n to 4n + 3 from the sixteen before them. The last two of them depend on the
+ * first two.
+ */
 static __always_inline vec_t next_four(vec_t x0, vec_t x1, vec_t x2, vec_t x3)
 {
 	const vec_t to_first = v_bytes(-1, 0x0b0a090803020100);
@@ -75,7 +81,7 @@ static __always_inline vec_t next_four(vec_t x0, vec_t x1, vec_t x2, vec_t x3)
 	FOUR(e, f, g, h, a, b, c, d, (n) + 1);                                \
 } while (0)
 
-/* Rounds of the first block, and the schedule of both. */
+/* Runs the rounds of the first block and computes the schedule of both. */
 static __always_inline void first_block(u32 *st, struct schedule *s, const u8 *data,
 					const size_t stride)
 {

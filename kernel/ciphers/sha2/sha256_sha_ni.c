@@ -2,13 +2,13 @@
 /*
  * SHA-256 with the SHA instructions.
  *
- * SHA256RNDS2 does two rounds in four cycles, each pair of them after the one before: 128
- * cycles per block. Everything else is free as long as it stays off that chain.
+ * SHA256RNDS2 does two rounds in four cycles, and each pair of rounds depends on the one before:
+ * 128 cycles per block. Everything else costs nothing as long as it stays off that chain.
  */
 #include "../merkle_sha_ni.h"
 #include "sha2.h"
 
-/* Rounds 4i to 4i + 3 with the words w[4i..]. */
+/* Runs rounds 4i to 4i + 3 with the words w[4i..]. */
 #define ROUNDS(i, w) do {                                                     \
 	__m128i kw = _mm_add_epi32(w, _mm_load_si128((const __m128i *)        \
 						     (sha256_k + 4 * (i))));  \
@@ -23,7 +23,7 @@
 			      _mm_alignr_epi8(w3, w2, 4)), w3)
 
 struct words {
-	/* a b e f and c d g h, as the instructions want them: the first on top. */
+	/* The words a b e f and c d g h, as the instructions expect them: the first on top. */
 	__m128i abef, cdgh;
 };
 
@@ -37,7 +37,7 @@ static __always_inline struct words words_in(const __m128i *h)
 	};
 }
 
-/* As they are in memory, but for their bytes' order. */
+/* Converts the words to their order in memory, except for the byte order. */
 static __always_inline void words_out(const struct words *s, __m128i *abcd, __m128i *efgh)
 {
 	const __m128i feba = _mm_shuffle_epi32(s->abef, 0x1b);

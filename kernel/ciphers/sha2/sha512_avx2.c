@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * SHA-512 with AVX2 and BMI2: Haswell, Zen and later.
- */
+/* SHA-512 with AVX2 and BMI2, for Haswell, Zen and later CPUs. */
 #include "../simd/two_lanes.h"
 
 #define MD_NAME(name) sha512_##name##_avx2

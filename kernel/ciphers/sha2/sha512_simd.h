@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SHA-512: rounds in general registers (RORX), message schedule in vectors: two words of
- * each of two blocks. The including file defines, after simd/two_lanes.h:
+ * SHA-512 with rounds in general registers (RORX) and the message schedule in vectors, which hold
+ * two words of each of two blocks. The including file defines, after simd/two_lanes.h:
  *
  *	MD_NAME(name)	name of an entry point
  *	v_sigma0(v), v_sigma1(v)	FIPS 180-4, 4.1.3
  *
- * The schedule is a chain, each two words from the two before: some ten cycles of latency
- * with little to do. So it is made for two blocks at a time, between the rounds of the
- * first, and the other one finds its own in memory.
+ * The schedule is a dependency chain: each two words depend on the two before, with a latency of
+ * some ten cycles and few operations. It is therefore computed for two blocks at a time, between
+ * the rounds of the first; the second block reads its words from memory.
  */
 
 #include <kiln/fpu_assert.h>
@@ -19,7 +19,7 @@
 #define MD sha512_md
 #define PAIRS 40
 
-/* Words plus constants, in pairs, of all lanes. */
+/* Words plus constants, in pairs, for all lanes. */
 struct schedule {
 	u64 kw[PAIRS][LANES][2];
 };
@@ -38,10 +38,10 @@ typedef u64 word_t;
 	ROUND(h, a, b, c, d, e, f, g, KW(pair, 1));                           \
 } while (0)
 
-/* The upper word of @lo, then the lower one of @hi. */
+/* The upper word of @lo, followed by the lower word of @hi. */
 #define NEXT(hi, lo) _mm256_alignr_epi8(hi, lo, 8)
 
-/* Words 2 * pair and the next from the sixteen before them, which x0 ... x7 are. */
+/* Computes words 2 * pair and 2 * pair + 1 from the sixteen before them, which are in x0 ... x7. */
 #define SCHEDULE(x0, x1, x4, x5, x7, pair) do {                               \
 	x0 = _mm256_add_epi64(_mm256_add_epi64(x0, NEXT(x5, x4)),                                 \
 		   v_sigma0(NEXT(x1, x0)));                                 \
@@ -62,7 +62,7 @@ typedef u64 word_t;
 	EACH(7) TWO(c, d, e, f, g, h, a, b, (pair) + 7);                      \
 } while (0)
 
-/* Rounds of the first block, and the schedule of both. */
+/* Runs the rounds of the first block and computes the schedule of both. */
 static __always_inline void first_block(u64 *st, struct schedule *s, const u8 *data,
 					const size_t lane_stride)
 {

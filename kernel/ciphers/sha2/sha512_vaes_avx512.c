@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SHA-512 with AVX-512: rotations and sums of three terms by one instruction each shorten
- * the schedule's chain to a half. Two lanes are enough for it.
+ * SHA-512 with AVX-512: single instructions for rotations and three-term sums halve the chain of
+ * the message schedule. Two lanes are therefore enough.
  */
 #include "../simd/two_lanes.h"
 

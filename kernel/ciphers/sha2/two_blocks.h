@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Messages by two blocks at a time. The including file defines what ../merkle_entry.h needs, but for
- * these two:
+ * Processes messages two blocks at a time. The including file defines what ../merkle_entry.h needs,
+ * except for run() and wipe(), and also:
  *
  *	first_block(st, s, data, stride)	rounds of the block at @data, and the schedule of the
  *						one @stride bytes further
@@ -19,12 +19,12 @@ static __always_inline void run(word_t *st, struct schedule *s, const u8 *data, 
 		first_block(st, s, one, (size_t)(two - one));
 		other_block(st, s, 1);
 	}
-	/* The last of an odd number of blocks is in both lanes. */
+	/* If the number of blocks is odd, the last one is in both lanes. */
 	if (i < blocks + more)
 		first_block(st, s, md_block_at(&MD, data, blocks, last, i), 0);
 }
 
-/* HMAC's states are as good as its key. */
+/* HMAC's states are as secret as its key. */
 static __always_inline void wipe(struct schedule *s, word_t st[8])
 {
 	size_t i;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * Less than a vector of whole AES blocks.
- */
+/* Loads and stores less than a vector of whole AES blocks. */
 #ifndef KILN_SIMD_BLOCKS_ZMM_H
 #define KILN_SIMD_BLOCKS_ZMM_H
 
@@ -10,8 +8,9 @@
 #include <kiln/types.h>
 
 /*
- * The first @n blocks of a vector at @p. Masked, unless that reaches into the next page: if that
- * is not mapped, it takes the CPU 400 cycles to find that nothing there was wanted.
+ * Load and store the first @n blocks of a vector at @p. They use masks unless the access would
+ * reach into the next page: if that page is not mapped, the CPU takes 400 cycles to find that the
+ * mask excludes it.
  */
 static __always_inline bool within_page(const void *p)
 {

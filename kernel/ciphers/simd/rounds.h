@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Rounds of AES on vectors, and single blocks; included after vec_xmm.h, vec_ymm.h or vec_zmm.h.
+ * AES rounds on vectors and on single blocks. Include this after vec_xmm.h, vec_ymm.h or vec_zmm.h.
  * xts/xts_simd.h explains the number of vectors in flight.
  */
 #ifndef KILN_SIMD_ROUNDS_H
@@ -33,9 +33,9 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #endif
 
 /*
- * Round key r of @rk, which has one vector for each if @wide, else one block. Those that are
- * widened are stored to @keep, if not NULL, for the steps to come: a load that widens takes a
- * vector operation.
+ * Loads round key r of @rk, which has one vector per round key if @wide, else one block. A widened
+ * key is stored to @keep, unless NULL, for later steps, because a widening load takes a vector
+ * operation.
  */
 #define v_key(p) v_all(_mm_load_si128((const __m128i *)(p)))
 #define KEY(r) (wide ? v_load(rk + (r) * VBYTES) : v_key(rk + (r) * AES_BLOCK_SIZE))
@@ -55,7 +55,7 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define DECLARE(j) vec_t d##j;
 #define ENC(j) d##j = v_enc(d##j, k);
 #define DEC(j) d##j = v_dec(d##j, k);
-/* Rounds 1 to 9, and STEP(n) to STEP(n + 8) after them. */
+/* Rounds 1 to 9, with STEP(n) to STEP(n + 8) after them. */
 #define NINE_ROUNDS(EACH, STEP, n)              \
 	do {                                    \
 		ROUND(1, EACH); STEP(n);        \
@@ -69,9 +69,9 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 		ROUND(9, EACH); STEP((n) + 8);  \
 	} while (0)
 /*
- * All rounds but the last of d0, d1 ..., and STEP(1) to STEP(11) between them. Counted from its
- * end every key size has the same rounds, so the longer schedules run their additional ones
- * first; then @rk and @keep are where the last nine begin.
+ * All rounds but the last on d0, d1 ..., with STEP(1) to STEP(11) in between. Counted from the last
+ * round, all key sizes have the same rounds, so longer schedules run their additional rounds first;
+ * then @rk and @keep point to the keys of the last nine.
  */
 #define NO_STEP(r) do { } while (0)
 #define TWO_MORE(EACH)                                          \
@@ -95,8 +95,8 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define LAST_KEY KEY(10)
 
 /*
- * The round keys of a main loop, one vector each in memory. They are wiped with vector stores: REP
- * STOSB takes 20 cycles to begin.
+ * The round keys of a main loop, one vector each, in memory. They are wiped with vector stores,
+ * because REP STOSB takes 20 cycles to start.
  */
 struct wide_keys {
 	u8 k[AES_MAX_ROUND_KEYS * VBYTES] __aligned(64);
@@ -134,17 +134,23 @@ static __always_inline void store1(void *p, __m128i v)
 	_mm_storeu_si128(p, v);
 }
 
-/* Two words that were stored separately: a load of both would have to wait for the stores. */
+/*
+ * Loads two words that were stored separately. A single load of both would have to wait for the
+ * stores.
+ */
 static __always_inline __m128i load_halves(const void *p)
 {
 	u64 lo = get_le64(p), hi = get_le64((const u8 *)p + 8);
 
-	/* Otherwise the compiler merges the loads. */
+	/* Prevents the compiler from merging the loads. */
 	__asm__("" : "+r"(lo), "+r"(hi));
 	return _mm_set_epi64x(hi, lo);
 }
 
-/* One block, already XORed with the first round key: all rounds but the last. */
+/*
+ * Runs all rounds but the last on one block, which has already been XORed with the first round
+ * key.
+ */
 static __always_inline __m128i inner_rounds(const round_key *rk, u32 rounds,
 					    const bool decrypt, __m128i d)
 {
@@ -179,12 +185,12 @@ static __always_inline __m128i decrypt1(const struct aes_key *key, __m128i c)
 	return _mm_aesdeclast_si128(d, load1(key->dec[key->rounds]));
 }
 
-/* PSHUFB pattern: bytes in reverse order. */
+/* A PSHUFB pattern that reverses the order of bytes. */
 static const u8 reverse[16] __aligned(16) = {
 	15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0
 };
 
-/* The @n bytes at @p, 0 < n < 16, and zeros; nothing beyond them is read. */
+/* Loads the @n bytes at @p, 0 < n < 16, padded with zeros; nothing beyond them is read. */
 static __always_inline __m128i load_part(const u8 *p, size_t n)
 {
 	u64 lo, hi = 0;
@@ -220,7 +226,7 @@ static __always_inline void store_part(u8 *p, size_t n, __m128i v)
 	}
 }
 
-/* The first @n bytes of @v, 0 <= n <= 16, the rest zero. */
+/* Keeps the first @n bytes of @v, 0 <= n <= 16, and clears the rest. */
 static __always_inline __m128i keep1(__m128i v, size_t n)
 {
 	static const u8 window[32] __aligned(16) = {
@@ -232,8 +238,8 @@ static __always_inline __m128i keep1(__m128i v, size_t n)
 }
 
 /*
- * The first @n bytes of a vector, 0 < n <= VBYTES: from memory with zeros behind them, to
- * memory, and of a vector with zeros behind them. AVX-512 has masks for it.
+ * The first @n bytes of a vector, 0 < n <= VBYTES: loads them padded with zeros, stores them, and
+ * clears the other bytes of a vector. AVX-512 uses masks for this.
  */
 #if VBLOCKS == 1
 static __always_inline vec_t v_load_part(const u8 *p, size_t n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Two blocks of a hash side by side: 16 bytes of each in a 256-bit vector. */
+/* Vectors for two blocks of a hash at once: 16 bytes of each in a 256-bit vector. */
 #ifndef KILN_SIMD_TWO_LANES_H
 #define KILN_SIMD_TWO_LANES_H
 
@@ -12,13 +12,13 @@
 typedef __m256i vec_t;
 
 #define v_load1(p) _mm_loadu_si128((const __m128i *)(p))
-/* 16 bytes at @p and at @p + @stride */
+/* Loads 16 bytes at @p and 16 at @p + @stride. */
 #define v_load_lanes(p, stride)                                               \
 	_mm256_inserti128_si256(_mm256_castsi128_si256(v_load1(p)),           \
 				v_load1((p) + (stride)), 1)
 #define v_store_lane(lane, p, v)                                              \
 	_mm_storeu_si128((__m128i *)(p), _mm256_extracti128_si256(v, lane))
-/* the same 16 bytes in both lanes: at @p, or as two words */
+/* The same 16 bytes in both lanes, from memory or from two words. */
 #define v_both(p) _mm256_broadcastsi128_si256(v_load1(p))
 #define v_bytes(hi, lo) _mm256_broadcastsi128_si256(_mm_set_epi64x(hi, lo))
 #define v_swap32(v) _mm256_shuffle_epi8(v, v_bytes(0x0c0d0e0f08090a0b, 0x0405060700010203))

@@ -28,7 +28,7 @@
 
 #define VBYTES (VBLOCKS * 16)
 
-/* Unaligned. */
+/* Unaligned loads and stores. */
 #define v_load(p) V_WHOLE(loadu)((const vec_t *)(p))
 #define v_store(p, v) V_WHOLE(storeu)((vec_t *)(p), v)
 #define v_low64(n) v_set64(0, n)
@@ -36,7 +36,7 @@
 #define v_xor(a, b) V_WHOLE(xor)(a, b)
 #define v_and(a, b) V_WHOLE(and)(a, b)
 #define v_or(a, b) V_WHOLE(or)(a, b)
-/* On 32-bit or 64-bit words. v_mul32() multiplies the lower halves of 64-bit words. */
+/* Operations on 32-bit or 64-bit words. v_mul32() multiplies the lower halves of 64-bit words. */
 #define v_all32(x) V(set1_epi32)((int)(x))
 #define v_add32(a, b) V(add_epi32)(a, b)
 #define v_add64(a, b) V(add_epi64)(a, b)
@@ -47,13 +47,13 @@
 #define v_hi32(a, b) V(unpackhi_epi32)(a, b)
 #define v_lo64(a, b) V(unpacklo_epi64)(a, b)
 #define v_hi64(a, b) V(unpackhi_epi64)(a, b)
-/* In every block: PSHUFB, PSHUFD, the halves exchanged, shifts by bytes. */
+/* Operations within every block: PSHUFB, PSHUFD, exchange of the halves, shifts by bytes. */
 #define v_shuffle(v, pattern) V(shuffle_epi8)(v, pattern)
 #define v_shuffle32(v, imm) V(shuffle_epi32)(v, imm)
 #define v_swap(v) v_shuffle32(v, 0x4e)
 #define v_bsll(v, bytes) V_BLOCKS(bslli)(v, bytes)
 #define v_bsrl(v, bytes) V_BLOCKS(bsrli)(v, bytes)
-/* One AES round, or PCLMULQDQ, of every block. */
+/* One AES round, or one PCLMULQDQ, on every block. */
 #define v_enc(v, k) V_BLOCKS(aesenc)(v, k)
 #define v_enclast(v, k) V_BLOCKS(aesenclast)(v, k)
 #define v_dec(v, k) V_BLOCKS(aesdec)(v, k)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Vectors of four blocks. With VAES and VPCLMULQDQ: Ice Lake, Zen 4 and later. vec.h explains the
- * operations.
+ * Vectors of four blocks. VAES and VPCLMULQDQ exist on Ice Lake, Zen 4 and later. vec.h explains
+ * the operations.
  */
 #ifndef KILN_SIMD_VEC_ZMM_H
 #define KILN_SIMD_VEC_ZMM_H
@@ -38,7 +38,7 @@ static __always_inline __m128i v_sum(__m512i v)
 			     _mm256_extracti128_si256(half, 1));
 }
 
-/* The first @n bytes, 0 < n <= 64, the rest zero; and to memory. */
+/* Load the first @n bytes, 0 < n <= 64, padded with zeros, and store them. */
 #define v_mask(n) (~0ull >> (64 - (n)))
 #define v_load_part(p, n) _mm512_maskz_loadu_epi8(v_mask(n), p)
 #define v_store_part(p, n, v) _mm512_mask_storeu_epi8(p, v_mask(n), v)

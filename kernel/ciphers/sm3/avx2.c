@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * SM3 with AVX2 and BMI2: Haswell, Zen and later.
- */
+/* SM3 with AVX2 and BMI2, for Haswell, Zen and later CPUs. */
 #include "../simd/two_lanes.h"
 
 #define MD_NAME(name) sm3_##name##_avx2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SM3: rounds in general registers (RORX), message expansion in vectors: four words
- * of each of two blocks. The including file defines, after simd/two_lanes.h:
+ * SM3 with rounds in general registers (RORX) and the message expansion in vectors, which hold four
+ * words of each of two blocks. The including file defines, after simd/two_lanes.h:
  *
  *	MD_NAME(name)	name of an entry point
  *	v_xor3(a, b, c)
@@ -9,14 +9,14 @@
  *	v_p1(x)		x ^ rol32(x, 15) ^ rol32(x, 23)
  *	v_zero_64(p)	64 bytes of zero
  *
- * A round waits for the one before: e goes through an addition, a rotation by 7, another
- * addition and P0, three operations deep, to the next e. Six cycles, and everything else has
- * to be there by then. GG of the new e would not be: it is made from the two halves that P0's
- * last XOR puts together, one step ahead of e itself.
+ * A round waits for the one before: e goes through an addition, a rotation by 7, another addition
+ * and P0, three operations deep, to the next e. That takes six cycles, and everything else must be
+ * ready by then. GG of the new e would be late if it were computed from e; it is computed from the
+ * two operands of P0's last XOR instead, one step ahead of e itself.
  *
- * A word depends on the third before it, so that three are made at a time, for two blocks.
- * With t the step, a vector called a_k has the words 3k to 3k + 2, one called g_k those from
- * 3k + 1; the fourth word is of no account.
+ * A word depends on the third before it, so three words are computed at a time, for two blocks.
+ * With t the step, a vector a_k holds the words 3k to 3k + 2, and a vector g_k those from 3k + 1
+ * on; the fourth word is not used.
  */
 
 #include <kiln/bitops.h>
@@ -27,7 +27,7 @@
 
 #define MD sm3_md
 #define STEPS 20
-/* Words of the last step, and the fourth that is stored with them. */
+/* The words up to the last step, and the unused fourth word that is stored with them. */
 #define WORDS (16 + 3 * STEPS + 1)
 
 struct schedule {
@@ -37,7 +37,7 @@ struct schedule {
 	} lane[LANES];
 };
 
-/* @lo from word n on, then @hi, in each block. */
+/* In each block: @lo from word n on, followed by @hi. */
 #define ALIGN(hi, lo, n) _mm256_alignr_epi8(hi, lo, 4 * (n))
 
 struct vectors {
@@ -46,16 +46,16 @@ struct vectors {
 
 typedef u32 word_t;
 
-/* The compiler is not to add in another order. */
+/* Prevents the compiler from reordering the additions. */
 #define IN_ORDER(v) __asm__("" : "+r"(v))
 
 #define FF_XOR(a, b, c) ((a) ^ (b) ^ (c))
 #define FF_MAJORITY(a, b, c) (((a) & (b)) | ((c) & ((a) | (b))))
-/* Of f, g and the e that y ^ z is going to be. */
+/* GG of f, g and the new e, which is y ^ z. */
 #define GG_XOR(y, z, f, g) (((f) ^ (g) ^ (z)) ^ (y))
 #define GG_CHOOSE(y, z, f, g) (((((f) ^ (g)) & (z)) ^ (g)) ^ (((f) ^ (g)) & (y)))
 
-/* @gg is this round's when it begins, the next one's when it ends. */
+/* On entry, @gg belongs to this round; on exit, to the next one. */
 #define ROUND(a, b, c, d, e, f, g, h, j, FF, GG) do {                         \
 	const u32 a12 = rol32(a, 12);                                           \
 	u32 ss1 = a12 + sm3_t[j], y, z;                                       \
@@ -134,7 +134,10 @@ static __always_inline void begin(struct vectors *v, struct schedule *s, const u
 	};
 }
 
-/* Rounds of a block; lane 0 also expands both blocks, the second @stride bytes further. */
+/*
+ * Runs the rounds of a block. For lane 0, also expands both blocks; the second is @stride bytes
+ * further.
+ */
 static __always_inline void block(u32 *st, struct schedule *s, const int lane,
 				  const u8 *data, const size_t stride)
 {
@@ -148,7 +151,7 @@ static __always_inline void block(u32 *st, struct schedule *s, const int lane,
 #define STEP(t) do { if (expand) step(&v, s, t); } while (0)
 	if (expand) {
 		begin(&v, s, data, stride);
-		/* gcc would take the words out of the vectors one by one. */
+		/* Otherwise gcc would extract the words from the vectors one by one. */
 		barrier();
 	}
 	STEP(0);
@@ -180,9 +183,9 @@ static __always_inline void block(u32 *st, struct schedule *s, const int lane,
 }
 
 /*
- * From this many blocks on, a loop without checks for a next block is worth it. Measured on
- * Zen 5 with gcc 12: 424 cycles per block compared with 442, but some 150 once for the change from
- * one loop to the other, for an unknown reason.
+ * From this many blocks on, a loop without checks for a next block is worth it. Measured on Zen 5
+ * with gcc 12: 424 cycles per block compared with 442, but changing from one loop to the other
+ * costs some 150 cycles once, for an unknown reason.
  */
 #define MANY 16
 
@@ -195,7 +198,7 @@ static __always_inline void run(u32 *st, struct schedule *s, const u8 *data, siz
 		block(st, s, 0, data + i * SM3_BLOCK, SM3_BLOCK);
 		block(st, s, 1, data, 0);
 	}
-	/* A block alone is in both lanes. */
+	/* A single block is in both lanes. */
 	for (; i < blocks + more; i += LANES) {
 		const u8 *const one = md_block_at(&MD, data, blocks, last, i);
 		const u8 *const two = md_block_at(&MD, data, blocks, last, i + 1);
@@ -208,7 +211,7 @@ static __always_inline void run(u32 *st, struct schedule *s, const u8 *data, siz
 	}
 }
 
-/* The state is never a key's: there is no hmac(sm3). */
+/* The state never depends on a key: there is no hmac(sm3). */
 static __always_inline void wipe(struct schedule *s, u32 st[8])
 {
 	u8 *at;

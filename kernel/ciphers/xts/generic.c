@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * AES-XTS over the table-based AES, block by block: as slow, and as far from
- * constant time, as that is (aes/generic.c).
+ * AES-XTS with the table-based AES, block by block. Like that (aes/generic.c), it is slow and not
+ * constant-time.
  */
 #include "xts_scalar.h"
 
@@ -17,7 +17,10 @@ static __always_inline void decrypt_block(const struct aes_key *key, u8 *dst, co
 	aes_decrypt_generic(key, dst, src);
 }
 
-/* Not aes_scalar_generic, whose loop over blocks costs an instruction per block here. */
+/*
+ * aes_scalar_generic is not used here: its loop over blocks would cost an extra instruction per
+ * block.
+ */
 static const struct aes_scalar one_block = { encrypt_block, decrypt_block, 1 };
 
 XTS_SCALAR(generic, one_block, 1)

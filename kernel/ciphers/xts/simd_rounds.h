@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES-XTS with vector registers: the rounds, of many vectors and of one block. Part of
+ * AES-XTS with vector registers: the AES rounds, on many vectors and on one block. Part of
  * xts_simd.h.
  */
 #ifndef KILN_XTS_SIMD_ROUNDS_H
 #define KILN_XTS_SIMD_ROUNDS_H
 
 /*
- * crypt_n: en- or decrypt n vectors at @src whose tweaks are at @tw, and if there is a @tk make
- * the tweaks of its next step. The round keys at @rk are one vector each if @wide, else one
- * block each.
+ * crypt_n: encrypts or decrypts n vectors at @src whose tweaks are at @tw. If @tk is not NULL, it
+ * also computes the tweaks of the next step. The round keys at @rk are one vector each if @wide,
+ * else one block each.
  */
 #define WHITEN(j) \
 	d##j = v_xor3(v_load(src + j * VBYTES), v_load(tw + j * VBYTES), k0);
@@ -20,7 +20,7 @@
 #define NEXT(j)                         \
 	if (tk)                         \
 		tweaks_next(tk, j);
-/* Two of sixteen, or one of eight, after each of the first eight rounds. */
+/* Computes two of sixteen tweak vectors, or one of eight, after each of the first eight rounds. */
 #define STEP(r)                                                  \
 	do {                                                     \
 		if ((r) == 9)                                    \
@@ -33,9 +33,9 @@
 		}                                                \
 	} while (0)
 /*
- * Unlike ROUNDS of simd/rounds.h the longer schedules run their additional rounds last. No
- * branch then separates the tweaks' steps from the whitening before them, which with gcc 12
- * takes up to 20 % less time in the main loop (Zen 4, AES-128).
+ * Unlike in ROUNDS of simd/rounds.h, longer schedules run their additional rounds last. Then no
+ * branch separates the tweaks' steps from the whitening before them, which with gcc 12 takes up to
+ * 20 % less time in the main loop (Zen 4, AES-128).
  */
 #define XTS_ROUNDS(EACH, STEP)                            \
 	do {                                              \
@@ -75,7 +75,10 @@ CRYPT_FUNC(8, EACH_8)
 #endif
 CRYPT_FUNC(main, EACH_MAIN)
 
-/* All rounds of a block whose first XOR is done, the last one's with @last. */
+/*
+ * Runs all rounds on a block that has already been XORed with the first round key, with @last as
+ * the last round key.
+ */
 static __always_inline __m128i all_rounds(const round_key *rk, u32 rounds,
 					  const bool decrypt, __m128i d,
 					  __m128i last)
@@ -88,13 +91,13 @@ static __always_inline __m128i all_rounds(const round_key *rk, u32 rounds,
 static __always_inline __m128i xts_block(const round_key *rk, u32 rounds,
 					 const bool decrypt, __m128i p, __m128i t)
 {
-	/* The tweak comes last: everything else can be done while it is made. */
+	/* XOR the tweak last, so that everything else can be done while the tweak is computed. */
 	p = _mm_xor_si128(_mm_xor_si128(p, load1(rk[0])), t);
 	return all_rounds(rk, rounds, decrypt, p,
 			  _mm_xor_si128(load1(rk[rounds]), t));
 }
 
-/* The first tweak (IEEE 1619, 5.3.1) but for the last round, which is simple. */
+/* Computes the first tweak (IEEE 1619, 5.3.1) except for the last round, which is simple. */
 static __always_inline __m128i begin_tweak(const struct aes_key *key, const u8 *iv)
 {
 	return inner_rounds(key->enc, key->rounds, false,

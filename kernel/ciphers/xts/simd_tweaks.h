@@ -3,13 +3,13 @@
 #ifndef KILN_XTS_SIMD_TWEAKS_H
 #define KILN_XTS_SIMD_TWEAKS_H
 
-/* x^7 + x^2 + x + 1, which x^128 is equal to, in the low half of every block. */
+/* In the low half of every block: x^7 + x^2 + x + 1, which is congruent to x^128. */
 #define v_poly() v_all(_mm_set_epi64x(0, 0x87))
 
-/* Multiply one block by x. */
+/* Multiplies one block by x. */
 static __always_inline __m128i mul_x(__m128i t)
 {
-	/* The sign of each half, moved to where its carry goes. */
+	/* The sign bit of each half, moved to the place where its carry is added. */
 	const __m128i carry = _mm_and_si128(
 		_mm_shuffle_epi32(_mm_srai_epi32(t, 31), 0x13),
 		_mm_set_epi32(0, 1, 0, 0x87));
@@ -18,9 +18,9 @@ static __always_inline __m128i mul_x(__m128i t)
 }
 
 /*
- * The tweaks: block i of a message has the first one times x^i, in GF(2^128) with
- * the polynomial x^128 + x^7 + x^2 + x + 1. A tier with better means than shifts
- * and a multiplication defines TIER_TWEAKS and these three itself.
+ * The tweak of block i of a message is the first one times x^i, in GF(2^128) with the polynomial
+ * x^128 + x^7 + x^2 + x + 1. A tier that can do better than shifts and a multiplication defines
+ * TIER_TWEAKS and these three itself.
  *
  *	struct tweaks	tw and next point to room for the tweaks of MAIN vectors
  *	tweaks_begin	those of the first n blocks to tw, n at most MAIN vectors
@@ -29,12 +29,12 @@ static __always_inline __m128i mul_x(__m128i t)
  */
 #ifndef TIER_TWEAKS
 struct tweaks {
-	u8 *tw;		/* of this step */
-	u8 *next;	/* of the next */
+	u8 *tw;		/* tweaks of this step */
+	u8 *next;	/* tweaks of the next step */
 	vec_t poly;
 };
 
-/* Multiply every block by x^n, 0 < n < 64. */
+/* Multiplies every block by x^n, 0 < n < 64. */
 static __always_inline vec_t mul_xn(vec_t t, const int n, vec_t poly)
 {
 	const vec_t carry = v_srl(t, 64 - n);

@@ -8,27 +8,27 @@
 #include "simd_tweaks.h"
 
 /*
- * Tweaks by permutation. Let b0..b15 be the bytes of a tweak t. Its upper half is
- * what falls out when t is multiplied by x^64; folded by clmul with 0x87 each of
- * its bytes v gives a low byte L(v) and seven bits H(v) for the byte above:
+ * Tweaks by permutation. Let b0..b15 be the bytes of a tweak t. When t is multiplied by x^64, its
+ * upper half is shifted out and must be folded back: clmul with 0x87 turns each of its bytes v into
+ * a low byte L(v) and seven bits H(v) for the byte above:
  *
  *	tx^64 = L(b8), L(b9)^H(b8) ... L(b15)^H(b14), H(b15)^b0, b1 ... b7
  *	tx^8m = L(b[16-m]), then the last bytes of tx^64 from L(b[17-m])^H(b[16-m])
  *		on, then b8 ... b[15-m]
  *
- * so that with tx^64 and L(b8)..L(b15) at hand the seven tweaks between cost one
- * two-source byte permutation each, where shifting and multiplying costs three
- * operations, one of them on a port that AES wants.
+ * Given tx^64 and L(b8)..L(b15), each of the seven tweaks in between takes a single two-source byte
+ * permutation. Shifting and multiplying would take three operations, one of them on a port that AES
+ * needs.
  */
 struct tweaks {
-	u8 *tw;			/* of this step */
-	u8 *next;		/* of the next */
-	vec_t t[2];		/* blocks 0-3 and 4-7 of the step being made */
-	vec_t t64[2];		/* these times x^64 */
-	vec_t fold[2];		/* L(b8)..L(b15), b8..b15 of these */
+	u8 *tw;			/* tweaks of this step */
+	u8 *next;		/* tweaks of the next step */
+	vec_t t[2];		/* tweaks of blocks 0-3 and 4-7 of the step being computed */
+	vec_t t64[2];		/* t times x^64 */
+	vec_t fold[2];		/* L(b8)..L(b15), b8..b15 of t */
 };
 
-/* Row m - 1 makes tx^8m; 64 and up select from the second source. */
+/* Row m - 1 makes tx^8m; indices of 64 and more select from the second source. */
 static const u8 window[7][64] __aligned(64) = {
 #define ROW(m) { LANE(m, 0), LANE(m, 16), LANE(m, 32), LANE(m, 48) }
 #define BYTE(m, l, i) \
@@ -42,10 +42,10 @@ static const u8 window[7][64] __aligned(64) = {
 	ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7)
 };
 
-/* Bytes of the upper halves folded, and as they are. */
+/* Returns the bytes of the upper halves, folded and unchanged. */
 static __always_inline vec_t fold_upper(vec_t t)
 {
-	/* GF2P8AFFINEQB matrices: L in the lower half of a block, identity above. */
+	/* GF2P8AFFINEQB matrices: L in the lower half of a block, identity in the upper half. */
 	const vec_t fold = _mm512_broadcast_i32x4(
 		_mm_set_epi64x(0x0102040810204080, 0x0103070e1c3870e1));
 
@@ -57,14 +57,14 @@ static __always_inline vec_t mul_x64(vec_t t)
 	return v_xor(v_bsll(t, 8), v_clmul(t, v_poly(), 0x01));
 }
 
-/* t[h] is there: make what the permutations take from. */
+/* Computes from t[h] the values that the permutations need. */
 static __always_inline void tweaks_derive(struct tweaks *tk, const int h)
 {
 	tk->t64[h] = mul_x64(tk->t[h]);
 	tk->fold[h] = fold_upper(tk->t[h]);
 }
 
-/* Vector j of the step being made. */
+/* Computes vector j of the step being prepared. */
 static __always_inline vec_t tweaks_vector(const struct tweaks *tk, const int j)
 {
 	if (j < 2)
@@ -74,8 +74,8 @@ static __always_inline vec_t tweaks_vector(const struct tweaks *tk, const int j)
 }
 
 /*
- * The tweaks x^(4j) to x^(4j+3) times the first, which is in every block of @all:
- * each half shifted, and what falls out of it carried over or folded.
+ * Computes the tweaks x^(4j) to x^(4j+3) times the first one, which is in every block of @all. Each
+ * half is shifted, and the bits shifted out are carried over or folded.
  */
 static __always_inline vec_t tweaks_from(vec_t all, const int j)
 {
@@ -107,7 +107,7 @@ static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_
 		WINDOW(12) WINDOW(13) WINDOW(14) WINDOW(15)
 		return;
 	}
-	/* For a few tweaks only latency counts. */
+	/* For few tweaks, only latency matters. */
 	if (n > 8) {
 		DIRECT(2) DIRECT(3)
 	}

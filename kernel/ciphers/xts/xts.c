@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * AES-XTS: keys, the tweaks of later pieces, and the list of implementations.
- */
+/* AES-XTS: keys, the tweaks of later pieces, and the list of implementations. */
 #include "xts.h"
 
 #include <kiln/unaligned.h>
@@ -9,8 +7,8 @@
 #include "../list.h"
 
 /*
- * Key1 then Key2, together 32, 48 or 64 bytes (48, AES-192, is outside IEEE 1619 but kernels accept
- * it).
+ * Key1, then Key2: together 32, 48 or 64 bytes. 48 (AES-192) is not in IEEE 1619, but kernels
+ * accept it.
  */
 static int setkey(void *ctx, const u8 *raw, size_t len)
 {
@@ -28,8 +26,8 @@ struct tweak {
 };
 
 /*
- * Times x^n, n from 1 to 56: what is shifted out at the top, v of up to 56 bits, comes back
- * as v * (x^7 + x^2 + x + 1): carryless, of less than 64 bits.
+ * Multiplies by x^n, n from 1 to 56. The bits that are shifted out at the top, a v of up to 56
+ * bits, come back as the carryless product v * (x^7 + x^2 + x + 1), which has less than 64 bits.
  */
 static __always_inline struct tweak times(struct tweak t, const unsigned int n)
 {
@@ -47,7 +45,7 @@ static __always_inline struct tweak plus(struct tweak a, struct tweak b)
 	return a;
 }
 
-/* x^128 is x^7 + x^2 + x + 1, and its 2^k-th power has 2^k times these exponents. */
+/* x^128 is congruent to x^7 + x^2 + x + 1; its 2^k-th power has these exponents times 2^k. */
 static struct tweak times_128(struct tweak t)
 {
 	return plus(plus(times(t, 7), times(t, 2)), plus(times(t, 1), t));
@@ -69,7 +67,7 @@ static struct tweak times_16384(struct tweak t)
 	return plus(plus(seven, two), plus(one, t));
 }
 
-/* A long section's worth of blocks takes a few hundred cycles at most. */
+/* For the blocks of a long section, this takes a few hundred cycles at most. */
 void xts_tweak_advance(u8 tweak[AES_BLOCK_SIZE], size_t blocks)
 {
 	struct tweak t = { .lo = get_le64(tweak), .hi = get_le64(tweak + 8) };
@@ -104,7 +102,7 @@ void xts_tweak_advance(u8 tweak[AES_BLOCK_SIZE], size_t blocks)
 		.cipher.decrypt_piece = xts_decrypt_piece_##func,                      \
 	}
 
-/* Priorities are those of Linux 6.12 where it has an equivalent. */
+/* Priorities are those of Linux 6.12's equivalents where they exist. */
 static const struct kiln_impl impls[] = {
 	IMPL("generic", generic, GENERIC, 100, false),
 	IMPL("fixed-time", fixed_time, GENERIC, 110, true),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES-XTS (IEEE 1619-2018, NIST SP 800-38E), ciphertext stealing included.
+ * AES-XTS (IEEE 1619-2018, NIST SP 800-38E) with ciphertext stealing.
  *
  * xts.c			keys, tweaks of later pieces, the table
  * generic.c, fixed_time.c	in general registers, by xts_scalar.h
@@ -15,8 +15,8 @@
 #include "../tiers.h"
 
 /*
- * @tweak encrypts the IV (IEEE 1619's Key2), @data the message (Key1). The part
- * that every call reads comes first and is aligned to a cache line.
+ * @tweak encrypts the IV (Key2 of IEEE 1619), @data the message (Key1). The part that every call
+ * reads comes first and is aligned to a cache line.
  */
 struct xts_key {
 	struct aes_key tweak;
@@ -24,11 +24,11 @@ struct xts_key {
 } __aligned(64);
 
 /*
- * kiln/cipher.h has what these take. A message has at least 16 bytes and is one data unit; a
+ * kiln/cipher.h describes the arguments. A message has at least 16 bytes and is one data unit; a
  * length that is not a multiple of 16 ends in ciphertext stealing. Whole messages leave the IV
- * unchanged. First turns the IV into the tweak of the first block (IEEE 1619, 5.3.1), and a
- * piece advances it to the tweak of the piece that follows. All pieces but the last have whole
- * blocks; the last has at least one.
+ * unchanged. first() turns the IV into the tweak of the first block (IEEE 1619, 5.3.1), and a piece
+ * advances it to the tweak of the piece that follows. All pieces but the last have whole blocks;
+ * the last has at least one.
  */
 #define XTS_DECLARE(name, ...)                                                \
 	kiln_crypt_t xts_encrypt_##name, xts_decrypt_##name;                  \

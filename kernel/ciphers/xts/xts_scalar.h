@@ -16,7 +16,7 @@ struct xts_tweak {
 	u64 hi;
 };
 
-/* Times x, modulo x^128 + x^7 + x^2 + x + 1; no branch on the secret carry. */
+/* Multiplies by x modulo x^128 + x^7 + x^2 + x + 1, without a branch on the secret carry. */
 static __always_inline struct xts_tweak xts_next(struct xts_tweak t)
 {
 	u64 carry = -(t.hi >> 63);
@@ -50,8 +50,8 @@ static __always_inline struct xts_tweak xts_first(const struct aes_scalar *c,
 }
 
 /*
- * Between the two additions of the tweaks blocks are in @work, not at the
- * destination: that may be memory others can read meanwhile.
+ * Between the two XORs of the tweaks, blocks are kept in @work, not in the destination, which
+ * others may be able to read.
  */
 static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool decrypt,
 					     const struct xts_key *key, u8 *dst,
@@ -60,7 +60,7 @@ static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool de
 {
 	aes_blocks_t *ecb = decrypt ? c->decrypt : c->encrypt;
 	size_t tail = len % AES_BLOCK_SIZE;
-	/* The last whole block takes part in stealing, where there is any. */
+	/* If there is stealing, it uses the last whole block. */
 	size_t blocks = len / AES_BLOCK_SIZE - (tail ? 1 : 0);
 	struct xts_tweak first, last;
 	size_t n, i;
@@ -74,7 +74,7 @@ static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool de
 			t = xts_next(t);
 		}
 		ecb(&key->data, work, work, n);
-		/* Doubling again is cheaper than keeping every tweak. */
+		/* Computing the tweaks again is cheaper than storing all of them. */
 		t = first;
 		for (i = 0; i < n; i++) {
 			xts_xor(dst + i * AES_BLOCK_SIZE,
@@ -87,7 +87,7 @@ static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool de
 	}
 
 	if (tail) {
-		/* Decryption meets the last two tweaks in reverse order. */
+		/* Decryption uses the last two tweaks in reverse order. */
 		first = decrypt ? xts_next(t) : t;
 		last = decrypt ? t : xts_next(t);
 
@@ -95,9 +95,9 @@ static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool de
 		ecb(&key->data, work, work, 1);
 		xts_xor(work, work, first);
 		/*
-		 * The head of this block is the partial last block of the result;
-		 * the source's partial block takes its place. It must be read
-		 * before it is overwritten, as @dst may be @src.
+		 * The head of this block becomes the partial last block of the result; the source's
+		 * partial block takes its place. Read it before overwriting it, since @dst may
+		 * equal @src.
 		 */
 		for (i = 0; i < tail; i++) {
 			u8 stolen = work[i];
@@ -112,7 +112,10 @@ static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool de
 	memzero_explicit(work, c->batch * AES_BLOCK_SIZE);
 }
 
-/* All functions of a tier over a struct aes_scalar that takes up to @blocks blocks per call. */
+/*
+ * Defines all functions of a tier with a struct aes_scalar that processes up to @blocks blocks per
+ * call.
+ */
 #define XTS_SCALAR(name, over, blocks)					\
 static const struct aes_scalar *const scalar = &over;			\
 									\

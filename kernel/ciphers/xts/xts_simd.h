@@ -6,21 +6,20 @@
  *
  *	XTS(name)	name of an entry point of this tier
  *
- * Shape. An AES unit that starts two rounds per cycle and takes four cycles for
- * each is full with eight vectors in flight, but only just: any other vector
- * operation that is sent to one of its ports then costs a slot for good. With
- * more vectors in flight the slack absorbs them (measured on Zen 5, 16 zmm
- * against 8: 7.06 cycles a vector against 7.4, the limit being 7). The 16-entry
- * register files have room for eight.
+ * Shape. An AES unit that starts two rounds per cycle with a latency of four cycles is just
+ * saturated by eight vectors in flight: any other vector operation on one of its ports then costs
+ * an AES slot. With more vectors in flight, the slack absorbs these operations (measured on Zen 5:
+ * 7.06 cycles per vector with 16 zmm, 7.4 with 8; the limit is 7). With only 16 registers, there is
+ * room for eight vectors.
  *
- * The tweaks of the next MAIN vectors are worked out between the rounds of these
- * and pass through memory: a block's tweak is needed again only fourteen rounds
- * later and would otherwise hold a register all that time. Round keys are loaded
- * once for MAIN vectors, so that a short message does not begin with loading
- * fifteen of them, and one body serves the three key sizes. The main loop finds
- * them widened to vectors: a load that widens takes a vector operation, too.
+ * The tweaks of the next MAIN vectors are computed between the rounds of the current ones and kept
+ * in memory: a block's tweak is needed again only fourteen rounds later and would occupy a register
+ * all that time. Each round key is loaded once per MAIN vectors, when it is needed, so that a short
+ * message does not begin by loading fifteen keys, and the same code serves the three key sizes. The
+ * main loop uses round keys that were widened to vectors beforehand, because a widening load takes
+ * a vector operation.
  *
- * simd_tweaks.h has the tweaks, simd_rounds.h the rounds; here are stealing, the
+ * simd_tweaks.h has the tweaks and simd_rounds.h the rounds. This file has ciphertext stealing, the
  * paths for short, medium and long messages, and the entry points.
  */
 
@@ -32,7 +31,7 @@
 #include "simd_tweaks.h"
 #include "simd_rounds.h"
 
-/* The step of the main loop is over: what was next is now. */
+/* Ends a step of the main loop: the next tweaks become the current ones. */
 static __always_inline void tweaks_step(struct tweaks *tk)
 {
 	u8 *used = tk->tw;
@@ -42,8 +41,8 @@ static __always_inline void tweaks_step(struct tweaks *tk)
 }
 
 /*
- * PSHUFB patterns by unaligned load: at shift16 + 16 - n one that moves bytes up
- * by 16 - n and clears below, at shift16 + 16 + n one that moves them down by n.
+ * PSHUFB patterns for unaligned loads: the one at shift16 + 16 - n moves bytes up by 16 - n and
+ * clears those below; the one at shift16 + 16 + n moves them down by n.
  */
 static const u8 shift16[48] __aligned(16) = {
 	0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
@@ -54,11 +53,10 @@ static const u8 shift16[48] __aligned(16) = {
 };
 
 /*
- * Ciphertext stealing (IEEE 1619, 5.3.2), the second half of it: @full is the
- * result of the last whole block, which is at @src, with r bytes after it,
- * 0 < r < 16. Bytes are read and written as the two 16-byte words that cover them,
- * the later ones first, so that nothing beyond the message is touched and in place
- * works.
+ * The second half of ciphertext stealing (IEEE 1619, 5.3.2). @full is the result of the last whole
+ * block, which is at @src; r bytes follow it, 0 < r < 16. Bytes are read and written as the two
+ * 16-byte words that cover them, the later one first. Nothing beyond the message is accessed, and
+ * in-place operation works.
  */
 static __always_inline void steal(const round_key *rk, u32 rounds,
 				  const bool decrypt, u8 *dst, const u8 *src,
@@ -68,8 +66,9 @@ static __always_inline void steal(const round_key *rk, u32 rounds,
 	const __m128i up = load1(shift16 + r);
 	const __m128i tail = _mm_shuffle_epi8(load1(src + r), down);
 	/*
-	 * @down has its top bit set exactly where @tail has no byte, and is zero. Not by PBLENDVB:
-	 * with -funsigned-char, as Linux is compiled since 6.2, gcc 12 takes that bit to be clear.
+	 * The bytes of @down have the top bit set exactly where @tail has no byte, and is zero.
+	 * PBLENDVB is not used: with -funsigned-char, as Linux is compiled since 6.2, gcc 12
+	 * assumes that bit to be clear.
 	 */
 	const __m128i there = _mm_shuffle_epi8(_mm_set1_epi32(-1), down);
 	const __m128i mixed = _mm_or_si128(tail, _mm_andnot_si128(there, full));
@@ -78,7 +77,7 @@ static __always_inline void steal(const round_key *rk, u32 rounds,
 	store1(dst, xts_block(rk, rounds, decrypt, mixed, t));
 }
 
-/* The last whole block, whose tweak is @t, and the r bytes after it. */
+/* Processes the last whole block, whose tweak is @t, and the r bytes after it. */
 static __always_inline void crypt_stealing(const round_key *rk, u32 rounds,
 					   const bool decrypt, u8 *dst,
 					   const u8 *src, size_t r, __m128i t)
@@ -91,12 +90,15 @@ static __always_inline void crypt_stealing(const round_key *rk, u32 rounds,
 }
 
 /*
- * The end of a message: @blocks whole blocks at @src with their tweaks at @tw, at
- * most a vector of them, and r bytes more, in which case there is at least one.
+ * Processes the end of a message: @blocks whole blocks at @src with their tweaks at @tw, at most a
+ * vector of them, and then r bytes. If r is not 0, there is at least one whole block.
  */
 #if VBLOCKS == 4
 #define REST_TWEAK(tw) v_load(tw)
-/* VPERMQ patterns by unaligned load: block n is brought down from lanes + 2n. */
+/*
+ * VPERMQ patterns for unaligned loads: the one at lanes + 2n moves block n down to the first
+ * place.
+ */
 static const u64 lanes[14] = { 0, 1, 2, 3, 4, 5, 6, 7 };
 
 static __always_inline void crypt_rest(const round_key *keys, u32 rounds,
@@ -142,7 +144,7 @@ static __always_inline void crypt_rest(const round_key *rk, u32 rounds,
 				       const bool decrypt, u8 *dst, const u8 *src,
 				       const u8 *tw, size_t blocks, size_t r)
 {
-	/* One may fill up a vector, one is to steal from. */
+	/* At most one whole block precedes the one, if any, that takes part in stealing. */
 	if (blocks > (r != 0)) {
 		store1(dst, xts_block(rk, rounds, decrypt, load1(src), load1(tw)));
 		dst += AES_BLOCK_SIZE;
@@ -154,7 +156,7 @@ static __always_inline void crypt_rest(const round_key *rk, u32 rounds,
 }
 #endif
 
-/* A message of two blocks or more, whose first tweak is @first. */
+/* Processes a message of at least two blocks, whose first tweak is @first. */
 static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 				     const u8 *src, size_t len, __m128i first,
 				     const bool decrypt)
@@ -162,7 +164,7 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 	const round_key *rk = decrypt ? key->data.dec : key->data.enc;
 	const u32 rounds = key->data.rounds;
 	const size_t r = len % AES_BLOCK_SIZE, whole = len / AES_BLOCK_SIZE;
-	/* With stealing to come, the last whole block is of the rest. */
+	/* If stealing follows, the last whole block belongs to the rest. */
 	const size_t rest = r ? (whole - 1) % VBLOCKS + 1 : whole % VBLOCKS;
 	size_t blocks = whole - rest;
 	struct wide_keys keys;
@@ -177,9 +179,8 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 
 		do {
 			/*
-			 * Memory stays memory from one step to the next: gcc
-			 * would carry tweaks and keys over in registers there
-			 * are not enough of.
+			 * Reload tweaks and keys in each step: gcc would keep them in registers, of
+			 * which there are not enough.
 			 */
 			barrier();
 			crypt_main(wide, true, rounds, decrypt, dst, src, tk.tw,
@@ -191,7 +192,7 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 		} while (blocks >= MAIN * VBLOCKS);
 		wipe_keys(&keys, rounds);
 	} else if (blocks >= MAIN * VBLOCKS) {
-		/* For one step they are not worth widening and wiping. */
+		/* A single step does not justify widening and wiping the keys. */
 		barrier();
 		crypt_main(rk[0], false, rounds, decrypt, dst, src, tk.tw, &tk);
 		tweaks_step(&tk);
@@ -218,7 +219,7 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 		crypt_rest(rk, rounds, decrypt, dst, src, REST_TWEAK(tw), rest, r);
 }
 
-/* A message of less than two blocks, without the long path's frame. */
+/* Processes a message of less than two blocks, without the stack frame of the long path. */
 static __always_inline void xts_short(const struct xts_key *key, u8 *dst,
 				      const u8 *src, size_t len, const u8 *iv,
 				      const bool decrypt)
@@ -231,8 +232,8 @@ static __always_inline void xts_short(const struct xts_key *key, u8 *dst,
 
 	if (len == AES_BLOCK_SIZE) {
 		/*
-		 * The whitened block from the tweak's last round itself: an XOR
-		 * less in the one chain there is.
+		 * XOR the whitened block in the tweak's last round, which removes one XOR from the
+		 * critical path.
 		 */
 		const __m128i p = _mm_aesenclast_si128(almost, _mm_xor_si128(
 			last, _mm_xor_si128(load1(src), load1(rk[0]))));
@@ -245,7 +246,7 @@ static __always_inline void xts_short(const struct xts_key *key, u8 *dst,
 	}
 }
 
-/* The same for a piece, which begins with its tweak. */
+/* The same for a piece, whose tweak is given. */
 static __always_inline void xts_short_piece(const struct xts_key *key, u8 *dst,
 					    const u8 *src, size_t len, __m128i t,
 					    const bool decrypt)
@@ -261,7 +262,7 @@ static __always_inline void xts_short_piece(const struct xts_key *key, u8 *dst,
 }
 
 #if VBLOCKS == 4
-/* At most a vector of whole blocks: no tweaks to keep, no frame. */
+/* Processes at most one vector of whole blocks, with neither stored tweaks nor a stack frame. */
 static __always_inline void xts_medium(const struct xts_key *key, u8 *dst,
 				       const u8 *src, size_t len, __m128i first,
 				       const bool decrypt)

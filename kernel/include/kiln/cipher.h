@@ -3,9 +3,9 @@
  * One implementation of an algorithm: its names, its parameters and its functions. Each
  * directory of ciphers/ has a table of them; ciphers/list.c has them all.
  *
- * What is common to all functions:
+ * Rules for all functions:
  * - the caller opens an FPU section around functions of a SIMD tier; they never open one;
- * - a context (@ctxsize bytes) holds the key as setkey expanded it, a state (@statesize bytes)
+ * - a context (@ctxsize bytes) holds the expanded key, a state (@statesize bytes)
  *   the progress of a message that is processed in pieces. Both are aligned to 64 bytes and
  *   are plain memory: a copy of a state can continue where the original was, and any tier
  *   of an algorithm can continue from the state of any other;
@@ -20,7 +20,7 @@
 
 enum kiln_kind { KILN_SKCIPHER, KILN_AEAD, KILN_HASH };
 
-/* Bytes of the largest context, state, IV, tag or digest there is. */
+/* Sizes in bytes of the largest context, state, IV, tag and digest. */
 #define KILN_MAX_CTX 8192
 #define KILN_MAX_STATE 1024
 #define KILN_MAX_IV 32
@@ -37,9 +37,9 @@ enum kiln_kind { KILN_SKCIPHER, KILN_AEAD, KILN_HASH };
 typedef void kiln_crypt_t(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv);
 
 /*
- * One whole message, whose text is not longer than @longest. Callers refuse longer ones
- * (kiln_text_fits()): the block counter would wrap. Requests to the crypto API have 32-bit
- * lengths, which are never too long.
+ * Process one whole message, whose text is not longer than @longest: beyond that the block counter
+ * would wrap, so callers must reject the message (kiln_text_fits()). Requests to the crypto API
+ * have 32-bit lengths, which are never too long.
  *
  * Seal writes the tag (@tagsize bytes); open compares it in constant
  * time and returns 0, or -EBADMSG with the destination wiped.
@@ -53,9 +53,9 @@ typedef int kiln_open_t(const void *ctx, u8 *dst, const u8 *src, size_t len,
 
 /*
  * Independent messages under one key, encrypted side by side: for modes that are serial within a
- * message. Each is whole and has its own length, which may be zero; its IV is left as
- * kiln_crypt_t leaves it. Messages do not overlap each other; source and destination of one are
- * the same or do not overlap.
+ * message. Each message is complete and has its own length, which may be zero; its IV is left as
+ * kiln_crypt_t leaves it. Messages do not overlap each other; source and destination of one are the
+ * same or do not overlap.
  */
 struct kiln_message {
 	u8 *dst;
@@ -126,13 +126,13 @@ struct kiln_impl {
 	const char *driver;	/* "ctr-aes-vaes-avx512" */
 	u32 kind;		/* enum kiln_kind */
 	u32 tier;		/* enum kiln_tier */
-	u32 priority;		/* the usable one with the highest is chosen */
+	u32 priority;		/* the usable implementation with the highest priority is chosen */
 	bool constant_time;
 	/* Key lengths in bytes, min to max in steps. max 0: no key; KILN_ANY_KEY: no maximum. */
 	u32 key_min, key_max, key_step;
 	u32 ivsize;
-	u32 blocksize;		/* of a skcipher's messages, a power of two: 1 for any length */
-	u32 shortest;		/* of a message */
+	u32 blocksize;		/* skcipher: message lengths are multiples of this power of two */
+	u32 shortest;		/* minimum length of a message */
 	u32 digestsize;		/* of a hash, or the longest tag */
 	u32 tag_min, tag_step;	/* shorter tags: digestsize, digestsize - step ... min */
 	u32 ctxsize, statesize;

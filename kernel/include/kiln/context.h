@@ -29,7 +29,7 @@ void context_bh_enable(void);
 
 void count_foreign(struct cpu *cpu);
 
-/* Call before testing the preempt count of a CPU that may run a tree's code. */
+/* Call this before testing the preempt count of a CPU that may run a tree's code. */
 static __always_inline void settle_count(struct cpu *cpu)
 {
 	if (unlikely(cpu->hooks) && cpu->hooks->uncounted)

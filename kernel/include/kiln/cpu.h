@@ -80,7 +80,7 @@ struct cpu {
 
 	struct cpu *self;
 	u32 irqs_off;
-	u32 irq_pending;	/* an interrupt arrived while they were off */
+	u32 irq_pending;	/* an interrupt arrived while interrupts were off */
 	u32 kernel_mode;	/* 0: user mode, with the user's FPU state in the registers */
 	u32 injecting;		/* used by the host's signal handlers */
 	struct task *current_task;
@@ -94,8 +94,8 @@ struct cpu {
 	u8 section_irqs[3];	/* irqs_seen at their start, by depth */
 	u8 section_max_skip;	/* 0: all sections are timed */
 	u64 section_start[3];	/* TSC at their start, by depth; 0 if not timed */
-	volatile u64 *witness;	/* the host clears it when it ... */
-	u64 witness_armed;	/* ... preempts this thread after this was written there */
+	volatile u64 *witness;	/* points to a word that the host clears ... */
+	u64 witness_armed;	/* ... when it preempts this thread; the value that was written there */
 	struct cpu_stats stats;
 	struct histogram *section_into;	/* of section lengths */
 	u64 section_limit;	/* TSC ticks */
@@ -146,12 +146,12 @@ _Static_assert(sizeof(struct cpu) <= KILN_CPU_END, "the host uses what follows")
 void irq_entry(u64 from_user);
 void local_irq_disable(void);
 void local_irq_enable(void);
-/* Interrupts are a workload's from now on: @hardirq serves them, @softirq the softirq @nr. */
+/* From now on @hardirq handles this CPU's interrupts, and @softirq handles softirq @nr. */
 void irq_attach(void *data, unsigned int nr, irq_handler_t *softirq, irq_handler_t *hardirq);
-/* Interrupts do nothing any more; pending softirqs are served. */
+/* Interrupts do nothing from now on; softirqs that are pending still run. */
 void irq_detach(void);
 
-/* Returns whether they were off already. */
+/* Returns whether interrupts were off already. */
 static __always_inline bool local_irq_save(void)
 {
 	const bool off = this_cpu_read(irqs_off);

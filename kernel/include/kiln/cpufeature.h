@@ -20,7 +20,7 @@ u32 cpu_tiers_present(void);
 /* Bits of the widest register of the tiers present: 64, 128, 256 or 512. */
 u32 cpu_register_bits(void);
 
-/* The tiers that are present and that the mask allows; the generic one always is. */
+/* The tiers that are present and allowed by the mask; always includes the generic tier. */
 u32 cpu_tiers(void);
 
 /* The name of a feature of @tier that this CPU lacks, for messages; NULL if it has all. */

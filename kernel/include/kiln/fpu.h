@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * FPU sections: where vector registers may be used.
- */
+/* FPU sections. Vector registers may be used only inside one. */
 #ifndef KILN_FPU_H
 #define KILN_FPU_H
 
@@ -13,7 +11,7 @@ struct fpu_policy {
 	void (*begin)(void);
 	void (*end)(void);
 	bool (*usable)(void);
-	/* Called when a task is switched out, or in; NULL if sections cannot be preempted. */
+	/* Called when a task is switched out or in; NULL if sections cannot be preempted. */
 	void (*switch_out)(struct task *task);
 	void (*switch_in)(struct task *task);
 	/* Replace user.c's functions if a hosted tree keeps the user's state. */
@@ -21,11 +19,11 @@ struct fpu_policy {
 	void (*switch_to)(void *prev, void *next);
 };
 
-/* One file each. */
+/* Each policy has its own file. */
 extern const struct fpu_policy fpu_legacy, fpu_bh_off, fpu_nested, fpu_nested_v1,
 	fpu_preemptible, fpu_none;
 extern const struct fpu_policy *fpu_policy;
-/* Of fpu_nested and fpu_nested_v1. */
+/* Shared by fpu_nested and fpu_nested_v1. */
 bool nested_usable(void);
 void nested_end(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The check of every SIMD entry point that its caller has opened an FPU section. This is all
- * that ciphers/ knows about sections: only callers open and close them (<kiln/fpu.h>).
+ * The check at the start of every SIMD function that its caller has opened an FPU section. ciphers/
+ * knows nothing else about sections: only callers open and close them (<kiln/fpu.h>).
  */
 #ifndef KILN_FPU_ASSERT_H
 #define KILN_FPU_ASSERT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Counts of TSC intervals in buckets whose width is a sixteenth of their octave:
- * two instructions to find, no floating point, written by one CPU only.
+ * A histogram of TSC intervals with sixteen buckets per octave. Finding a bucket takes two
+ * instructions and no floating point. Only one CPU writes to it.
  */
 #ifndef KILN_HISTOGRAM_H
 #define KILN_HISTOGRAM_H
@@ -15,7 +15,7 @@ struct histogram {
 	u32 count[HISTOGRAM_BUCKETS];
 };
 
-/* 0-15 exactly, then sixteen a power of two, up to 2^43. */
+/* Buckets 0 to 15 hold one value each; then sixteen buckets per power of two, up to 2^43. */
 static __always_inline u32 histogram_bucket(u64 v)
 {
 	u32 top;
@@ -28,7 +28,7 @@ static __always_inline u32 histogram_bucket(u64 v)
 	return (top - 3) * 16 + ((v >> (top - 4)) & 15);
 }
 
-/* @v stands for @weight values. */
+/* Counts @v as @weight values. */
 static __always_inline void histogram_add(struct histogram *h, u64 v, u32 weight)
 {
 	h->count[histogram_bucket(v)] += weight;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Per-CPU data. The GS base of a CPU's host thread points to its struct cpu, so an access costs
- * what it costs in a kernel: one instruction with a %gs prefix, which an interrupt cannot
- * split.
+ * Per-CPU data. The GS base of a CPU's host thread points to its struct cpu, so an access costs the
+ * same as in a kernel: one instruction with a %gs prefix, which an interrupt cannot split.
  */
 #ifndef KILN_PERCPU_H
 #define KILN_PERCPU_H
@@ -13,8 +12,8 @@ struct cpu;
 struct task;
 
 /*
- * Read, write, add to one field of this CPU. Volatile, since an interrupt may
- * change a field between any two instructions.
+ * Reads, writes or adds to a field of this CPU. Volatile, because an interrupt may change a field
+ * between any two instructions.
  */
 #define this_cpu_read(field)                                                 \
 	({                                                                   \
@@ -24,7 +23,10 @@ struct task;
 				 : "i"(__builtin_offsetof(struct cpu, field))); \
 		v_;                                                          \
 	})
-/* An instruction, without its operands, from a register or constant to a field. */
+/*
+ * Emits @instruction with a register or constant as its source and a field of this CPU as its
+ * destination.
+ */
 #define this_cpu_op(instruction, constraint, value, field)                   \
 	__asm__ volatile(instruction " %0, %%gs:%c1"                         \
 			 :                                                   \

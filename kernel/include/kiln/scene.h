@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A scene: what a task and the hardirqs and softirqs over it do, one letter each, and a
- * trace of it. The same interpreter plays on the emulated CPU (load/scene_cpu.c) and in a
- * real kernel (linux/fidelity/), so that both are asked the same.
+ * A scene: a program of one-letter actions for a task and for the hardirqs and softirqs that
+ * interrupt it, and the trace of its execution. The same interpreter runs on the emulated CPU
+ * (load/scene_cpu.c) and in a real kernel (linux/fidelity/), so that their traces can be compared.
  *
  *	?	is the FPU usable
  *	s	is SIMD usable, as the crypto API asks it
@@ -13,8 +13,8 @@
  *	~	make way for others until no softirq is pending
  *	.	nothing: a mark
  *
- * The trace has a word for each: the level, the letter, for a question y or n, and the
- * preempt count after it in hexadecimal, such as "T[1 H^10000 S?n101 T]0".
+ * The trace has one word per action: the level, the letter, y or n for a question, and the preempt
+ * count after the action in hexadecimal. Example: "T[1 H^10000 S?n101 T]0".
  */
 #ifndef KILN_SCENE_H
 #define KILN_SCENE_H
@@ -25,7 +25,7 @@ enum kiln_level {
 	KILN_LEVEL_TASK,
 	KILN_LEVEL_HARDIRQ,
 	KILN_LEVEL_SOFTIRQ,
-	KILN_LEVEL_OVER_SOFTIRQ,	/* a hardirq */
+	KILN_LEVEL_OVER_SOFTIRQ,	/* a hardirq that interrupts a softirq */
 	KILN_LEVELS
 };
 
@@ -37,24 +37,26 @@ struct kiln_scene_ops {
 	void (*fpu_end)(void);
 	void (*bh_disable)(void);
 	void (*bh_enable)(void);
-	void (*interrupt)(void);	/* over on return */
+	void (*interrupt)(void);	/* returns after the interrupt was handled */
 	void (*raise)(void);
 	void (*make_way)(void);
 };
 
 struct kiln_scene {
 	const struct kiln_scene_ops *ops;
-	/* A level that is reached again only leaves a mark: nothing goes on for ever. */
+	/*
+	 * One program per level. A level that is entered again only leaves a mark in the trace, so
+	 * a scene always ends.
+	 */
 	const char *program[KILN_LEVELS];
 	u32 played[KILN_LEVELS];
-	u32 len, size;		/* of the trace */
+	u32 len, size;		/* bytes used of the trace, and its size */
 	char *trace;
 };
 
 /*
- * Plays one level's program. Interrupts come into it, so a word may be torn by one that the
- * scene does not know of; the trace ends with a NUL all the same if it has KILN_SCENE_SLACK
- * bytes behind @size.
+ * Runs the program of one level. An interrupt may occur while a word is being written and tear it.
+ * The trace nevertheless ends with a NUL if its buffer has KILN_SCENE_SLACK bytes beyond @size.
  */
 void kiln_scene_play(struct kiln_scene *scene, enum kiln_level level);
 

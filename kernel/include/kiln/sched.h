@@ -16,7 +16,7 @@ void wake_up(struct task *task);
 void sched_tick(struct cpu *cpu);
 bool need_resched(void);
 
-/* wait.c: sleeps until @condition holds; who makes it true wakes @on. */
+/* wait.c: sleeps until @condition holds. Whoever makes it true must then wake @on. */
 #define wait_until(on, condition)            \
 	do {                                 \
 		for (;;) {                   \

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * A lock between CPUs, held with this CPU's interrupts off.
- */
+/* A lock between CPUs. Interrupts must be off on the CPU that holds it. */
 #ifndef KILN_SPINLOCK_H
 #define KILN_SPINLOCK_H
 
@@ -11,7 +9,7 @@ struct spinlock {
 	u32 locked;
 };
 
-/* With interrupts off. */
+/* Must be called with interrupts off. */
 static __always_inline void spin_lock(struct spinlock *lock)
 {
 	while (__atomic_exchange_n(&lock->locked, 1, __ATOMIC_ACQUIRE))

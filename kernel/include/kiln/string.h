@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The memcpy family in general registers (lib/string.c), under link names of
- * Kiln's own. Calls the compiler invents for structure copies reach the same
- * functions: the build renames them after compilation.
+ * memcpy and related functions in general registers (lib/string.c), with link names of Kiln's own.
+ * The build renames the calls that compilers emit for structure copies, so that they reach the same
+ * functions.
  */
 #ifndef KILN_STRING_H
 #define KILN_STRING_H
@@ -27,14 +27,14 @@ int kiln_memcmp(const void *a, const void *b, size_t n);
 #define KILN_WIPED_BELOW 512
 void kiln_wipe_below(void);
 
-/* Wipe @n bytes at @p; no compiler may drop it as a dead store. */
+/* Wipes @n bytes at @p. Compilers cannot drop it as a dead store. */
 static __always_inline void memzero_explicit(void *p, size_t n)
 {
 	kiln_memset(p, 0, n);
 	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
-/* The same for whole words and few of them: REP STOSB, which memset uses, starts slowly. */
+/* The same for a few whole words. memset uses REP STOSB, which has a high startup cost. */
 static __always_inline void wipe_words(void *p, size_t n)
 {
 	u64 *word = p;
@@ -45,7 +45,7 @@ static __always_inline void wipe_words(void *p, size_t n)
 	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
-/* The bits in which @n bytes at @a and @b differ, in a time that depends on @n alone. */
+/* OR of the differences between the @n bytes at @a and at @b. The time depends on @n alone. */
 static __always_inline u8 secrets_differ(const u8 *a, const u8 *b, size_t n)
 {
 	u8 differ = 0;

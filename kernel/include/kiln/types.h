@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * The freestanding vocabulary of kernel/: fixed-width types, errno values and
- * the few attributes the rest is written in.
- */
+/* Basic definitions of the freestanding code: fixed-width types, errno values, and attributes. */
 #ifndef KILN_TYPES_H
 #define KILN_TYPES_H
 
-/* A portable cipher may be built alone, for 32 bits too: only compiler comparisons do. */
+/* Only the comparison of compilers builds portable ciphers alone, for 32-bit targets too. */
 #if (!defined(__x86_64__) || defined(__ILP32__)) && !defined(KILN_CIPHER_ALONE)
 #error "Kiln's kernel/ is x86-64 only (LP64): build it on, or for, an x86-64 host"
 #endif
@@ -34,7 +31,7 @@ typedef int64_t s64;
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* No memory access moves across, in the compiler. */
+/* A compiler barrier: the compiler moves no memory access across it. */
 #define barrier() __asm__ volatile("" : : : "memory")
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

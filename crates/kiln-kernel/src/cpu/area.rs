@@ -13,18 +13,18 @@ use crate::sys::{self, GateFn};
 /// [`super::Cpu::TAIL`].
 pub(super) const TAIL: usize = 0x10_0000;
 
-/// Areas of the same size one behind the other, the first for CPU 0.
+/// Areas of the same size, one after the other; the first is for CPU 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Areas {
-    /// Where the first begins, aligned to 64 bytes.
+    /// The start of the first area, aligned to 64 bytes.
     pub base: NonNull<u8>,
     /// Bytes of each.
     pub size: usize,
     /// At most 64.
     pub count: u32,
-    /// Tasks that each CPU has room for at least.
+    /// Minimum number of tasks for which each CPU has room.
     pub tasks: usize,
-    /// Called in kernel mode on each CPU that was booted; not 0: it failed.
+    /// Called in kernel mode on each CPU after boot; a result other than 0 means failure.
     pub start: GateFn,
 }
 
@@ -35,7 +35,7 @@ unsafe impl Sync for Areas {}
 
 static AREAS: OnceLock<Areas> = OnceLock::new();
 
-/// A bit for each area that is a live CPU's.
+/// One bit for each area that a live CPU uses.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// From now on a CPU of this process lies at the start of the area of its number. To be
@@ -63,8 +63,8 @@ pub(super) enum Memory {
 }
 
 impl Memory {
-    /// For the CPU of this number, with so much behind its own data; without areas a number
-    /// may be any, and used twice. None: whichever is free.
+    /// Allocates memory for the CPU of this number, with `tail` bytes after its own data. With
+    /// areas, `None` takes any free one; without areas, numbers are arbitrary and may repeat.
     pub(super) fn new(number: Option<u32>, tail: usize) -> io::Result<(Memory, u32)> {
         if let Some(areas) = AREAS.get() {
             return areas.take(number);

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 
 const PAGE: usize = 4096;
 
-/// Zero pages of its own, taken when they are touched.
+/// Private zero pages, allocated on first access.
 pub(super) struct Mapping {
     at: NonNull<u8>,
     len: usize,
@@ -45,7 +45,7 @@ impl Mapping {
     }
 }
 
-/// Zero pages that are never given back, taken when they are touched.
+/// Zero pages that are never freed, allocated on first access.
 ///
 /// # Panics
 /// If the host has no memory left.

@@ -31,7 +31,7 @@ pub(crate) use memory::leak_pages;
 use memory::{Mapping, Stacks};
 
 thread_local! {
-    /// The CPU this thread is. Const-initialised and without a destructor, so that the
+    /// The CPU that this thread acts as. Const-initialised and without a destructor, so that the
     /// signal handler may read it at any point of the thread's life.
     static HOST: Cell<*mut Host> = const { Cell::new(ptr::null_mut()) };
     /// The CPU of a thread that became one only because it called into `kernel/`.
@@ -45,7 +45,7 @@ pub struct Config {
     pub number: u32,
     /// Full preemption instead of voluntary.
     pub preempt_full: bool,
-    /// Whose rules choose the task that runs.
+    /// The scheduler whose rules choose the task that runs.
     pub scheduler: Scheduler,
     /// Time between two ticks of the scheduler, microseconds.
     pub tick_us: u64,
@@ -53,9 +53,9 @@ pub struct Config {
     pub slice_us: u64,
     /// CFS only: the period that tasks share, microseconds.
     pub latency_us: u64,
-    /// CFS only: a woken task that is so far behind preempts, microseconds.
+    /// CFS only: a woken task preempts if it is this far behind, microseconds.
     pub wakeup_us: u64,
-    /// What a switch of tasks is charged, nanoseconds.
+    /// Time charged for each task switch, nanoseconds.
     pub switch_ns: u64,
     /// Room for tasks: the one that enters the kernel, ksoftirqd, the kworker and other kthreads.
     pub tasks: usize,
@@ -93,7 +93,7 @@ impl Config {
     }
 }
 
-/// What the signal handler needs of its thread's CPU.
+/// The part of a thread's CPU that the signal handler needs.
 pub(crate) struct Host {
     pub cpu: NonNull<sys::CpuHead>,
     pub injection: Injection,
@@ -109,7 +109,7 @@ impl Host {
 /// The calling thread as a CPU.
 pub struct Cpu {
     host: Box<Host>,
-    /// What [`Cpu::keep_sections`] keeps.
+    /// The lengths recorded by [`Cpu::keep_sections`].
     least: Vec<u64>,
     memory: Memory,
     _tasks: Mapping,
@@ -119,7 +119,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Where its tail begins, bytes from the GS base.
+    /// Offset of its tail from the GS base, bytes.
     pub const TAIL: usize = area::TAIL;
 
     /// Make the calling thread a CPU. It must not be one by an earlier call.
@@ -189,7 +189,7 @@ impl Cpu {
         unsafe { std::slice::from_raw_parts_mut(self.base().add(Cpu::TAIL), self.memory.tail()) }
     }
 
-    /// Change the configuration, but for the number and the sizes.
+    /// Changes the configuration, except for the number and the sizes.
     pub fn configure(&mut self, config: &Config) {
         let raw = raw_config(config);
         // SAFETY: this thread is the CPU and is not in kernel mode now.
@@ -217,7 +217,7 @@ impl Cpu {
         unsafe { Histogram::from(&*sys::kiln_cpu_histogram(self.raw(), which)) }
     }
 
-    /// Count from zero again.
+    /// Resets all counters to zero.
     pub fn reset_stats(&mut self) {
         // SAFETY: as in `configure`.
         unsafe { sys::kiln_cpu_reset_stats(self.raw()) }
@@ -240,7 +240,7 @@ impl Cpu {
         &least[..known]
     }
 
-    /// Before other code is run.
+    /// Call this before running other code.
     pub fn forget_sections(&mut self) {
         self.least.fill(u64::MAX);
     }

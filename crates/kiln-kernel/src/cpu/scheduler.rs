@@ -5,7 +5,7 @@ use std::fmt;
 /// Ticks per second: the default of `kernel/Kconfig.hz` in Linux 6.1 to 7.3.
 pub const HZ: u64 = 250;
 
-/// Whose rules choose the task that runs (`kernel/cpu/sched.c`).
+/// The scheduler whose rules choose the task that runs (`kernel/cpu/sched.c`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
     /// CFS of Linux 6.1.

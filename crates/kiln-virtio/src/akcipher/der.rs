@@ -1,4 +1,4 @@
-//! The little of DER that keys are written in. Lengths of up to four bytes, numbers that are not negative.
+//! The subset of DER in which keys are encoded: lengths of up to four bytes, non-negative integers.
 
 use crate::wire::Status;
 
@@ -9,11 +9,11 @@ const SEQUENCE: u8 = 0x30;
 /// The public key of an `ECPrivateKey`.
 const CONTEXT_1: u8 = 0xa1;
 
-/// What is left of a value.
+/// The bytes of a value that have not been read yet.
 pub(super) struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
-    /// All of a sequence, with nothing behind it.
+    /// Reads a sequence, which must be all of `bytes`.
     pub(super) fn sequence(bytes: &'a [u8]) -> Result<Der<'a>, Status> {
         let mut outer = Der(bytes);
         let inner = outer.expect(SEQUENCE)?;
@@ -50,8 +50,8 @@ impl<'a> Der<'a> {
         }
     }
 
-    /// A number of a key, which is never negative: its bytes without leading zeros, the first the highest. Some who
-    /// write keys leave out the zero before a high bit, among them the author of a test of Linux's.
+    /// Reads an integer of a key, which is never negative: big-endian, without leading zeros. Some encoders omit
+    /// the zero before a set high bit; a test in Linux does so, too.
     pub(super) fn number(&mut self) -> Result<&'a [u8], Status> {
         let value = self.expect(INTEGER)?;
         if value.is_empty() {
@@ -65,13 +65,13 @@ impl<'a> Der<'a> {
         self.expect(OCTET_STRING)
     }
 
-    /// The bytes of the bit string in `[1]`, if it is among what is left.
+    /// Reads the bytes of the bit string in `[1]`, if there is one in the rest of the value.
     pub(super) fn tagged_bits(&mut self) -> Result<Option<&'a [u8]>, Status> {
         while !self.0.is_empty() {
             let (tag, value) = self.read_value().ok_or(Status::Err)?;
             if tag == CONTEXT_1 {
                 let bits = Der(value).expect(BIT_STRING)?;
-                // Whole bytes: none of the bits is unused.
+                // The bit string must consist of whole bytes.
                 let bytes = bits.strip_prefix(&[0]).ok_or(Status::Err)?;
                 return Ok(Some(bytes));
             }

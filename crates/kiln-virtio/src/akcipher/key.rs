@@ -1,23 +1,24 @@
-//! Keys of RSA and ECDSA as drivers encode them: what is in them, seen to be of sizes that are served.
+//! RSA and ECDSA keys as drivers encode them: parses them and checks that their sizes are supported.
 
 use super::der::Der;
 use crate::wire::algo::akcipher as algo;
 use crate::wire::{session, Status};
 use crate::Limits;
 
-/// Bits of the smallest modulus.
+/// The smallest modulus, bits.
 const LEAST_MODULUS: usize = 512;
 
-/// What is to be done around a modular power.
+/// The padding around a modular exponentiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Padding {
-    /// Nothing; the number is as long as the modulus.
+    /// No padding; the number is as long as the modulus.
     Raw,
-    /// PKCS #1 v1.5; signatures with this digest's `DigestInfo`, or with what there is.
+    /// PKCS #1 v1.5. Signatures have this digest's `DigestInfo`; with `None` they sign the data as
+    /// it is.
     Pkcs1(Option<Hash>),
 }
 
-/// Digests that signatures may name.
+/// Digests that signatures may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hash {
     Md5,
@@ -28,7 +29,7 @@ pub(super) enum Hash {
     Sha512,
 }
 
-/// Curves of NIST.
+/// NIST curves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Curve {
     P192,
@@ -51,31 +52,31 @@ impl Curve {
     }
 }
 
-/// What a session's parameters say about its algorithm.
+/// The algorithm, as a session's parameters specify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
     Rsa(Padding),
     Ecdsa(Curve),
 }
 
-/// Numbers of an RSA key, the highest byte first.
+/// The numbers of an RSA key, big-endian.
 pub(super) struct Rsa<'a> {
     pub n: &'a [u8],
     pub e: &'a [u8],
     pub private: Option<Private<'a>>,
 }
 
-/// Those that only its owner knows.
+/// The private numbers of an RSA key.
 pub(super) struct Private<'a> {
     pub d: &'a [u8],
-    /// p, q, d mod p-1, d mod q-1, 1/q mod p; writers that do not use them put zeros there.
+    /// p, q, d mod p-1, d mod q-1, 1/q mod p. Encoders that do not use them write zeros.
     pub crt: Option<[&'a [u8]; 5]>,
 }
 
-/// Parts of an EC key.
+/// The parts of an EC key.
 pub(super) struct Ec<'a> {
     pub curve: Curve,
-    /// A number, the highest byte first.
+    /// A big-endian number.
     pub private: Option<&'a [u8]>,
     /// A point as SEC 1 encodes it.
     pub public: Option<&'a [u8]>,
@@ -119,7 +120,8 @@ impl Scheme {
 }
 
 impl<'a> Parts<'a> {
-    /// From its encoding (section 5.9.7.2.1.6): RSA by PKCS #1, ECDSA by RFC 5915 or, of a public key, a bare point.
+    /// Parses an encoded key (section 5.9.7.2.1.6): RSA by PKCS #1, ECDSA by RFC 5915, or for a public key a bare
+    /// point.
     pub(super) fn parse(
         scheme: Scheme,
         private: bool,
@@ -137,7 +139,7 @@ impl<'a> Rsa<'a> {
     fn parse(private: bool, key: &'a [u8], limits: &Limits) -> Result<Rsa<'a>, Status> {
         let mut der = Der::sequence(key)?;
         if private && !der.number()?.is_empty() {
-            // It has more than two primes.
+            // The key has more than two primes.
             return Err(Status::NotSupp);
         }
         let (n, e) = (der.number()?, der.number()?);
@@ -193,7 +195,7 @@ impl<'a> Ec<'a> {
         if version != [1] || number.is_empty() || number.len() > curve.bytes() {
             return Err(Status::Err);
         }
-        // The curve is the session's, whatever the key says of it.
+        // The session determines the curve; the curve in the key is ignored.
         let public = der.tagged_bits()?.map(point).transpose()?;
         Ok(Ec {
             curve,

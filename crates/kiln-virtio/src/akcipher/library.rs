@@ -40,7 +40,7 @@ impl Param {
         }
     }
 
-    /// A number, in the order of this machine: the lowest byte first.
+    /// A number in the host's byte order, little-endian.
     pub(super) fn number(key: &'static CStr, data: &[u8]) -> Param {
         Param::new(key, 2, data)
     }
@@ -105,7 +105,7 @@ impl Functions {
                 .ok()
                 .map(|s| *s)
         }
-        /// Do not read openssl.cnf: what it says is not for this device.
+        /// Do not read openssl.cnf: its settings are not meant for this device.
         const NO_LOAD_CONFIG: u64 = 0x80;
         // SAFETY: the types are those of the headers of 3.0 and later, which the functions with `from_name` are of.
         unsafe {

@@ -1,5 +1,5 @@
-//! RSA and ECDSA by libcrypto, whose private operations are blinded and take the same time for all keys of a size. It
-//! is loaded when Kiln runs; where it is not, the service is not offered.
+//! RSA and ECDSA with libcrypto, whose private operations are blinded and take the same time for all keys of one
+//! size. libcrypto is loaded at run time; without it, the service is not offered.
 
 mod der;
 mod key;
@@ -19,8 +19,8 @@ pub(crate) use library::Library;
 use pkey::Pkey;
 pub(crate) use trial::load;
 
-/// A session's key. What it encodes has been looked at; libcrypto takes it over at first use, so that sessions that
-/// come and go cost nothing.
+/// A session's key. Its encoding has been checked. libcrypto imports it at first use, so that sessions that are
+/// never used cost nothing.
 pub(crate) struct Key {
     library: Library,
     scheme: Scheme,
@@ -62,8 +62,8 @@ impl Key {
         self.loaded.get_or_init(load).as_ref().map_err(|e| *e)
     }
 
-    /// Serve a request; how many bytes of `dst` are the result. `src` is the signature if `action` is to verify, and
-    /// `signed` what was signed.
+    /// Serves a request and returns how many bytes of `dst` are the result. To verify, `src` is the signature and
+    /// `signed` the data that was signed.
     pub(crate) fn serve(
         &self,
         action: Action,

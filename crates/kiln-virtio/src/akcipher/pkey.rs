@@ -47,9 +47,9 @@ impl Drop for Operation<'_> {
     }
 }
 
-/// The lowest byte first, as this machine has numbers.
+/// Converts a big-endian number to the host's little-endian order.
 fn reverse(number: &[u8]) -> Zeroizing<Vec<u8>> {
-    // libcrypto takes no number of no bytes.
+    // libcrypto rejects numbers of zero bytes.
     let mut bytes = Zeroizing::new(vec![0; number.len().max(1)]);
     bytes
         .iter_mut()
@@ -84,7 +84,7 @@ impl Curve {
 }
 
 impl Pkey {
-    /// Take over a key.
+    /// Imports a key.
     pub(super) fn new(library: &Library, parts: &Parts<'_>) -> Result<Pkey, Status> {
         match parts {
             Parts::Rsa(rsa) => Pkey::rsa(library, rsa),
@@ -182,7 +182,8 @@ impl Pkey {
         ok.then_some(op).ok_or(Status::Err)
     }
 
-    /// RSA; `src` shorter than the modulus is a number with zeros before it.
+    /// An RSA operation. If `src` is shorter than the modulus, it is a number with leading zeros
+    /// omitted.
     pub(super) fn crypt(
         &self,
         padding: Padding,
@@ -214,13 +215,13 @@ impl Pkey {
         let op = self.start(f.sign_init, scheme, true)?;
         let most = match scheme {
             Scheme::Rsa(_) => self.modulus,
-            // Two numbers, each with a sign byte and a header, in a sequence.
+            // The maximum size: a sequence of two integers, each with a sign byte and a header.
             Scheme::Ecdsa(curve) => 2 * (curve.bytes() + 3) + 3,
         };
         op.call(f.sign, src, most, dst)
     }
 
-    /// Whether a signature is that of a digest.
+    /// Whether the signature matches the digest.
     pub(super) fn verify(
         &self,
         scheme: Scheme,
@@ -254,7 +255,7 @@ impl Operation<'_> {
         }
     }
 
-    /// The result, which has `most` bytes at most, goes to `dst` if there is room for it.
+    /// Writes the result, at most `most` bytes, to `dst` if there is room for it.
     fn call(
         &self,
         call: unsafe extern "C" fn(Ctx, *mut u8, *mut usize, *const u8, usize) -> c_int,

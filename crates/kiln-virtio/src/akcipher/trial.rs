@@ -1,4 +1,4 @@
-//! Whether the library does what it should, tried once with keys that protect nothing.
+//! Tests once whether the library works, with keys that protect nothing.
 
 use std::sync::OnceLock;
 
@@ -12,8 +12,8 @@ use crate::Limits;
 
 /// Loads the library and tries it once; `None` if it is not installed or computes something wrong.
 ///
-/// This takes a millisecond. Everything that the library reads or sets up at first use is there afterwards, before a
-/// sandbox closes.
+/// This takes a millisecond. Afterwards the library has read and set up everything that it needs, before the sandbox
+/// is entered.
 pub(crate) fn load() -> Option<Library> {
     static LOADED: OnceLock<Option<Library>> = OnceLock::new();
     let load = || Library::load().filter(works);

@@ -36,12 +36,12 @@ pub mod aead {
 /// `VIRTIO_CRYPTO_AKCIPHER_*`, paddings, hashes and curves.
 pub mod akcipher {
     pub const RSA: u32 = 1;
-    /// ECDSA, as the specification has it.
+    /// ECDSA's number in the specification.
     pub const ECDSA: u32 = 2;
-    /// ECDSA, as Linux's header has it; there 2 is DSA, which the specification does not know.
+    /// ECDSA's number in Linux's header, where 2 is DSA, which the specification does not define.
     ///
     /// The device advertises bit 2 alone, since 3 is not a defined bit, and takes both numbers in requests. A
-    /// driver that means DSA by 2 is refused by its key, which is none of a curve's.
+    /// driver that means DSA by 2 is rejected because its key is not on a curve.
     pub const ECDSA_LINUX: u32 = 3;
 
     /// `VIRTIO_CRYPTO_AKCIPHER_KEY_TYPE_PUBLIC`.

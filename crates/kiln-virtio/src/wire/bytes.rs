@@ -1,8 +1,8 @@
-//! Little-endian numbers in a row of bytes.
+//! Reads and writes little-endian numbers.
 
 use super::Fault;
 
-/// What is left to be read.
+/// The bytes that have not been read yet.
 pub(super) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -12,7 +12,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    /// As [`Reader::take`], with a length that the other side chose.
+    /// Like [`Reader::take`], with a length that the driver chose.
     pub(super) fn field(&mut self, n: u32) -> Result<&'a [u8], Fault> {
         self.take(usize::try_from(n).map_err(|_| Fault::Short)?)
     }
@@ -39,11 +39,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends numbers.
+/// Appends numbers to a buffer.
 pub(super) trait Put {
     fn words(&mut self, words: &[u32]);
     fn u64(&mut self, n: u64);
-    /// Zeros up to a length counted from `start`.
+    /// Appends zeros until there are `len` bytes from `start` on.
     fn pad(&mut self, start: usize, len: usize);
 }
 

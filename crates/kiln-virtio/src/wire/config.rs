@@ -13,9 +13,9 @@ pub const HW_READY: u32 = 1;
 pub struct Config {
     /// [`HW_READY`] or nothing.
     pub status: u32,
-    /// Data queues; the control queue comes behind them.
+    /// Number of data queues; the control queue follows them.
     pub max_dataqueues: u32,
-    /// A bit for each [`Service`].
+    /// One bit for each [`Service`].
     pub crypto_services: u32,
     /// A bit for each of [`super::algo::cipher`].
     pub cipher_algo: u64,

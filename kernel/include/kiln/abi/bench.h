@@ -14,7 +14,7 @@ struct kiln_impl;
 struct scatterlist;
 struct task;
 
-/* FPU sections around the calls of a function that uses vector registers. */
+/* How FPU sections are placed around calls of a function that uses vector registers. */
 enum kiln_sections {
 	KILN_NO_SECTION,		/* scalar functions always run without one */
 	KILN_ONE_SECTION,		/* around all calls */
@@ -42,7 +42,10 @@ struct kiln_calls {
 	u32 sections;		/* enum kiln_sections */
 };
 
-/* Messages per call of encrypt_many(): as many packets as one NAPI poll may process. */
+/*
+ * Messages per call of encrypt_many(): the NAPI budget, the most packets that one poll may
+ * process.
+ */
 enum { KILN_QUEUE = 64 };
 
 /*

@@ -47,7 +47,7 @@ struct kiln_esp_slot {
 	void *request;
 	u64 seq;
 	u32 packet;
-	bool own;		/* a packet of the task */
+	bool own;		/* sent by the task itself */
 	struct scatterlist sg;
 	u8 iv[16];
 	u8 *buffer;
@@ -67,13 +67,13 @@ struct kiln_esp_flow {
 	u32 slots;
 	struct kiln_esp_load *load;
 	struct kiln_replay window;	/* the receiver's */
-	u64 put;			/* sequence numbers used */
-	u64 done;			/* answers */
+	u64 put;			/* sequence numbers used so far */
+	u64 done;			/* requests completed */
 	u64 bytes[KILN_ESP_PHASES];	/* payload that the receiver accepted */
 	u64 corrupted, errors, async_punts, dropped, reordered;
 	struct kiln_esp_slot *free;
 	u32 in_flight;
-	u64 answered;			/* highest sequence number */
+	u64 answered;			/* highest sequence number completed */
 };
 
 /* The arrival of a packet: @when is in ticks of the load's clock. */
@@ -117,7 +117,7 @@ struct kiln_esp_load {
 	struct kiln_esp_sample *sample;
 	u32 max_samples;
 	u64 sample_every;
-	/* Out. */
+	/* Output: */
 	u32 samples;
 	bool started, over;
 	u64 start, stolen;

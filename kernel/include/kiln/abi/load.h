@@ -59,22 +59,22 @@ struct kiln_load_side {
 	u32 next;
 	bool decrypt;
 	u64 ops, corrupted;
-	/* Operations only: */
-	u64 async_punts;	/* answered later */
-	u64 dropped;		/* a queue was full, or all slots in flight */
-	u64 reordered;		/* answered after an operation that was submitted later */
-	u64 errors;		/* any other answer; it also counts as corrupted */
+	/* For operations only: */
+	u64 async_punts;	/* completed asynchronously */
+	u64 dropped;		/* rejected because a queue was full or all slots were in flight */
+	u64 reordered;		/* completed after an operation that was submitted later */
+	u64 errors;		/* any other result; also counted as corrupted */
 	struct kiln_op_slot *free;
 	u32 in_flight;
-	u64 put, answered;	/* sequence numbers */
+	u64 put, answered;	/* sequence numbers submitted and completed */
 };
 
 struct kiln_load {
 	struct kiln_load_side task, softirq;
-	struct kiln_load_side second;	/* a kthread's, if impl is not NULL */
+	struct kiln_load_side second;	/* the side of a kthread; unused if impl is NULL */
 	bool stop_second, second_stopped;
 	const struct kiln_impl *fallback;	/* where SIMD is not usable */
-	bool empty;		/* the control: interrupts do nothing */
+	bool empty;		/* control: interrupts do nothing */
 	bool hardirq_fpu;	/* the hardirq handler uses the FPU where it is usable */
 	bool step;		/* single-step each of the task's sections ... */
 	bool step_softirq;	/* ... or each of the softirqs' */
@@ -176,7 +176,7 @@ struct kiln_storm {
 	bool bystander;		/* another task is always runnable */
 	bool queue_works;	/* each softirq queues four work items unless they are queued */
 	bool raise_in_irq;	/* the hardirq raises the next softirq */
-	/* out */
+	/* Output: */
 	u32 served;
 	u32 first_loop;		/* of served: before the interrupted task continued */
 	u32 by_ksoftirqd;	/* of served: in ksoftirqd */
@@ -195,7 +195,7 @@ struct kiln_wakeup {
 	u32 wait_us;		/* time for which the sleeper is runnable before it first runs */
 	u32 busy_us;		/* time for which it then runs before it sleeps */
 	u32 asleep_us;		/* time for which the other task runs while it sleeps */
-	/* out */
+	/* Output: */
 	bool preempted;		/* the woken task ran before the interrupt returned */
 	u64 busy_for, asleep_for;	/* actual durations, TSC ticks */
 	s64 slice_left;		/* of the other task's slice at the wake-up, TSC ticks */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Messages to be processed in turn by a timed loop: their addresses and lengths. Plain C types, so
- * that hosted trees' objects (tree/) can include this together with their own headers.
+ * Messages to be processed in turn by a timed loop: their addresses and lengths. It uses plain C
+ * types only, so that hosted trees' objects (tree/) can include this together with their own
+ * headers.
  *
  * Message i is at src + i * src_stride, its result goes to dst + i * dst_stride, and its IV is
  * at iv + i * iv_stride. After the last message the loop continues with the first, until it has

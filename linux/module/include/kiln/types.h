@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * In place of kernel/include/kiln/types.h where the words come from Linux itself.
- */
+/* Replaces kernel/include/kiln/types.h, with Linux's own definitions. */
 #ifndef KILN_TYPES_H
 #define KILN_TYPES_H
 
