@@ -150,6 +150,8 @@ impl Guest {
             .write_slice(&[0; 0x3000], GuestAddress(at))
             .unwrap();
         self.start(data);
+        // The messages that start a ring have no answer; once this one is answered they have taken effect.
+        self.front_end.get_features().unwrap();
     }
 
     /// Makes a request available; its number, and where the answer will be.
