@@ -72,6 +72,7 @@ macro_rules! questions {
 }
 
 questions! {
+    here: Here(HereArgs);
     pub list: List(ListArgs);
     pub speed: Speed(SpeedArgs) + SURVEY;
     fpu: Fpu(FpuArgs) + SURVEY;
