@@ -89,6 +89,7 @@ questions! {
     ctrlq: Ctrlq(CtrlqArgs) + SURVEY;
     linux: Linux(LinuxArgs);
     self_check: SelfCheck(SelfCheckArgs);
+    schema: Schema(SchemaArgs);
 }
 
 /// All types of rows, in the order in which reports show them.

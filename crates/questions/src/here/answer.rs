@@ -74,7 +74,7 @@ impl Answer {
             verdict: self
                 .verdict
                 .map_or(Verdict::Unknown, |(verdict, _)| verdict),
-            basis: self.verdict.map(|(_, basis)| basis),
+            basis: self.verdict.map(|(_, basis)| basis.words()),
             finding: self.finding,
             evidence: self.evidence,
             caveat: self.caveat,

@@ -240,7 +240,15 @@ fn select(file: impl Read, words: &[&str]) -> io::Result<Vec<String>> {
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end_matches(['\n', '\r']);
         if words.is_empty() || words.iter().any(|w| text.contains(w)) {
-            kept.push(text.to_owned());
+            // What is shown of it must not drive a terminal.
+            let plain = |c: char| {
+                if c.is_control() && c != '\t' {
+                    '\u{fffd}'
+                } else {
+                    c
+                }
+            };
+            kept.push(text.chars().map(plain).collect());
         }
     }
 }
@@ -331,8 +339,14 @@ mod tests {
         // It never ends.
         std::os::unix::fs::symlink("/dev/zero", dir.path().join("proc/version")).unwrap();
         assert!(matches!(root.lines(&VERSION), Err(Missing::Unusable(_))));
-        fs::write(dir.path().join("proc/modules"), b"\xff\xfe \0\r\nb\ncut").unwrap();
-        assert_eq!(root.lines(&MODULES).unwrap().len(), 2);
+        fs::write(
+            dir.path().join("proc/modules"),
+            b"\xff\xfe \0\x1b[2J\r\nb\ncut",
+        )
+        .unwrap();
+        let lines = root.lines(&MODULES).unwrap();
+        assert_eq!(lines.len(), 2, "the last was cut short");
+        assert!(!lines[0].contains(['\0', '\u{1b}']), "{lines:?}");
     }
 
     #[test]

@@ -27,15 +27,22 @@ impl Verdict {
 }
 
 /// What a verdict rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(inline)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Basis {
     /// The files that were read are enough.
-    #[serde(rename = "files")]
     Files,
-    /// The files, and what mainline's code of this version does: `caveat` says where a distribution may differ.
-    #[serde(rename = "files and version")]
+    /// The files, and what mainline's code of this version does: the caveat says where a distribution may differ.
     FilesAndVersion,
+}
+
+impl Basis {
+    /// As rows have it.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Basis::Files => "files",
+            Basis::FilesAndVersion => "files and version",
+        }
+    }
 }
 
 /// One of the five questions, answered for one machine.
@@ -64,7 +71,7 @@ pub(super) struct Row {
     pub verdict: Verdict,
     /// What the verdict rests on: `files`, or `files and version`; null if it is `cannot tell`.
     #[schemars(extend("x-role" = "main"))]
-    pub basis: Option<Basis>,
+    pub basis: Option<&'static str>,
     /// What was found, in a sentence or two.
     pub finding: String,
     /// What was read, each with its file.
