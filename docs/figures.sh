@@ -21,6 +21,7 @@ failed=0
 # The files that the examples read, in the directory $1.
 files_of_examples() {
 	seq 1000 >"$1/plain"
+	ln -s "$PWD/crates/questions/tests/machines/debian-6.12" "$1/"
 	head -c 64 /dev/urandom >"$1/key"
 	# A capture of raw IP: 20,000 packets, 20 us apart.
 	perl -e 'print pack("V6", 0xa1b2c3d4, 0x40002, 0, 0, 96, 101);

@@ -9,11 +9,15 @@
  *	run PATH [ARGUMENT...]		run a program
  *	print PATH			a file, line by line
  *	write PATH TEXT			into a file that exists
+ *	lines PATTERN [WORD...]		of the files that match, as glob(7) has it: each line with
+ *					the path and a tab before it; with words only lines that
+ *					have one of them. A file that cannot be read is left out
  * One that begins with a minus may fail: those after it are obeyed all the same.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <linux/module.h>
 #include <poll.h>
 #include <signal.h>
@@ -83,6 +87,40 @@ static int put(char *const *word)
 	return status_of(write(fd, word[2], strlen(word[2])));
 }
 
+static bool wanted(const char *line, char *const *word)
+{
+	if (!*word)
+		return true;
+	for (; *word; word++)
+		if (strstr(line, *word))
+			return true;
+	return false;
+}
+
+static int lines(char *const *word)
+{
+	glob_t found;
+
+	if (glob(word[1], 0, NULL, &found))
+		return ENOENT;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		FILE *file = fopen(found.gl_pathv[i], "re");
+		char *line = NULL;
+		size_t room = 0;
+		ssize_t n;
+
+		while (file && (n = getline(&line, &room, file)) > 0) {
+			line[strcspn(line, "\n")] = '\0';
+			if (wanted(line, word + 2))
+				printf("%s\t%s\n", found.gl_pathv[i], line);
+		}
+		free(line);
+		if (file)
+			fclose(file);
+	}
+	return fflush(stdout) ? errno : 0;
+}
+
 static int run(char *const *word)
 {
 	static char *const environment[] = { "PATH=/bin", "HOME=/", NULL };
@@ -103,6 +141,7 @@ static const struct verb {
 	{ "run", 2, run },
 	{ "print", 2, print },
 	{ "write", 3, put },
+	{ "lines", 2, lines },
 };
 
 static const struct verb *find(const char *name, int words)

@@ -60,6 +60,12 @@ impl Order {
         Order::new(&["print", path])
     }
 
+    /// Print the files that match a pattern of glob(7): each line with its file's path and a tab before it. With words,
+    /// only the lines that have one of them.
+    pub fn lines(pattern: &str, words: &[&str]) -> Order {
+        Order::new(&[&["lines", pattern], words].concat())
+    }
+
     /// Write into a file, such as one of `/sys`.
     pub fn write(path: &str, text: &str) -> Order {
         Order::new(&["write", path, text])

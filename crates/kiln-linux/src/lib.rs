@@ -11,6 +11,7 @@ pub mod hosted;
 pub mod init;
 pub mod initramfs;
 pub mod live;
+pub mod machine;
 pub mod modinfo;
 pub mod module;
 pub mod program;

@@ -36,6 +36,19 @@ fn the_schema_and_its_reference_are_those_of_the_row_structures() {
 }
 
 #[test]
+fn the_program_prints_its_schema_and_the_rows_of_one_type() {
+    let run = kiln(&["schema"]);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema.json");
+    assert_eq!((run.status, run.stdout()), (0, fs::read_to_string(file).unwrap()));
+    let run = kiln(&["schema", "here"]);
+    let one: Value = serde_json::from_slice(&run.bytes).unwrap();
+    assert_eq!(one, schema()["$defs"]["here"]);
+    let run = kiln(&["schema", "her"]);
+    assert_eq!((run.status, run.stderr.lines().count()), (2, 1), "{run:?}");
+    assert!(run.stderr.contains("did you mean 'here'"), "{run:?}");
+}
+
+#[test]
 fn the_schema_is_known_to_its_last_word() {
     let schema = schema();
     assert_eq!(

@@ -72,6 +72,7 @@ macro_rules! questions {
 }
 
 questions! {
+    here: Here(HereArgs);
     pub list: List(ListArgs);
     pub speed: Speed(SpeedArgs) + SURVEY;
     fpu: Fpu(FpuArgs) + SURVEY;
@@ -88,6 +89,7 @@ questions! {
     ctrlq: Ctrlq(CtrlqArgs) + SURVEY;
     linux: Linux(LinuxArgs);
     self_check: SelfCheck(SelfCheckArgs);
+    schema: Schema(SchemaArgs);
 }
 
 /// All row types, in the order in which reports show them.

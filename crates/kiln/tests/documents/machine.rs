@@ -124,7 +124,7 @@ fn said(text: &str) -> Vec<String> {
         need("checkout");
     }
     if text.contains("kiln linux") {
-        let qemu = ["fidelity", "nested", "--qemu", "--debian"];
+        let qemu = ["fidelity", "nested", "linux record", "--qemu", "--debian"];
         if qemu.iter().any(|word| text.contains(word)) {
             need("qemu");
         } else if !text.contains("--tree") && !text.contains("--headers") {
@@ -194,6 +194,7 @@ mod tests {
         assert_eq!(said("kiln speed --baseline ipsec-mb"), ["peer ipsec-mb"]);
         assert!(lack("kiln", "peer good.json").is_none() && !peers().is_empty());
         assert_eq!(said("kiln linux fidelity"), ["qemu"]);
+        assert_eq!(said("kiln linux record a-machine"), ["qemu"]);
         assert_eq!(
             said("kiln linux boot -- cat /proc/crypto"),
             ["linux-source"]

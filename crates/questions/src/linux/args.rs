@@ -7,6 +7,7 @@ use super::boot::BootArgs;
 use super::build::BuildArgs;
 use super::fidelity::FidelityArgs;
 use super::nested::NestedArgs;
+use super::record::RecordArgs;
 use super::selftest::SelftestArgs;
 use super::tcrypt::TcryptArgs;
 use super::virtio::VirtioArgs;
@@ -29,6 +30,7 @@ enum LinuxCommand {
     Fidelity(FidelityArgs),
     Nested(NestedArgs),
     Virtio(VirtioArgs),
+    Record(RecordArgs),
 }
 
 impl Question for LinuxArgs {
@@ -52,6 +54,7 @@ impl Question for LinuxArgs {
             LinuxCommand::Fidelity(args) => args.run(session),
             LinuxCommand::Nested(args) => args.run(session),
             LinuxCommand::Virtio(args) => args.run(session),
+            LinuxCommand::Record(args) => args.run(session),
         };
         done.map_err(without_log)
     }

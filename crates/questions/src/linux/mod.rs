@@ -7,6 +7,7 @@
 //! | `build.rs`, `boot.rs` | user mode Linux and Kiln's module, built and booted |
 //! | `tcrypt.rs`, `selftest.rs`, `view.rs` | Linux's own benchmark and tests of Kiln's ciphers, and their tables |
 //! | `fidelity.rs`, `nested.rs`, `fidelity_view.rs` | a stock kernel's ring 0 under QEMU |
+//! | `record.rs` | a stock kernel recorded as a machine for `kiln here` |
 //! | `virtio.rs`, `virtio_view.rs` | Linux's own virtio_crypto driver |
 
 mod args;
@@ -17,6 +18,7 @@ mod fidelity_view;
 mod kernel_args;
 mod nested;
 mod qemu_args;
+mod record;
 mod seconds;
 mod selftest;
 mod tcrypt;

@@ -1,0 +1,124 @@
+//! `kiln here`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kiln_question::{print, read_facts, table, Error, Exit, Question, RowType, Session};
+
+use super::files::Root;
+use super::machine::Machine;
+use super::recording::{read_files, write_recording};
+use super::row::{Row, Verdict};
+use super::script::write_script;
+use super::{live, run, view};
+
+/// Which of the five questions does this machine have?
+///
+/// Reads the running kernel's own files, changes nothing and needs no root. For each question it says whether this kernel
+/// has the problem, which files show it, what the verdict assumes, and what to do. What the files do not show is
+/// 'cannot tell'.
+#[derive(Args)]
+#[command(after_long_help = "\
+Read: /proc/crypto, kallsyms, modules, cpuinfo, softirqs, version, uptime and
+the times of ksoftirqd and kworkers; the kernel's configuration (/proc/config.gz,
+/boot/config-$(uname -r)); in /sys mitigations, clock source, virtio devices.
+Load what the machine encrypts with first: drivers are listed once loaded.
+
+Exit status:
+  1 with --check, if a verdict is 'has it'
+
+Examples:
+  kiln here
+  kiln here --check --json | jq '.rows[] | {question, verdict, finding}'
+  kiln here --bpftrace > sections.bt    a script that measures FPU sections
+  kiln here --record machine            what was read, to judge it elsewhere:
+  kiln here --root machine
+
+See also:
+  docs/HERE.md, docs/FINDINGS.md")]
+pub struct HereArgs {
+    /// Judge a recorded machine: a directory with proc/, sys/ and boot/ as in /
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Write what is read to this directory, which must be empty or not there yet, and do no more
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["bpftrace", "live", "check"])]
+    record: Option<PathBuf>,
+    /// Print a bpftrace script that measures FPU sections by caller, and do no more
+    #[arg(long, conflicts_with_all = ["live", "check"])]
+    bpftrace: bool,
+    /// Also run that script for so long; needs root and bpftrace
+    #[arg(long, value_name = "SECONDS", conflicts_with = "root", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    live: Option<u64>,
+    /// Exit with 1 if a verdict is 'has it'
+    #[arg(long)]
+    check: bool,
+}
+
+impl Question for HereArgs {
+    const NAME: &'static str = "here";
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<Row>(115)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let dir = self.root.as_deref().unwrap_or(Path::new("/"));
+        if !dir.join("proc").is_dir() {
+            return Err(Error::input(format!(
+                "--root: '{}' has no directory proc: name one that 'kiln here --record' wrote",
+                dir.display()
+            )));
+        }
+        let root = Root::new(dir);
+        if session.global.json && (self.record.is_some() || self.bpftrace) {
+            return Err(Error::input(
+                "--json: --record and --bpftrace have no rows: leave --json out",
+            ));
+        }
+        if let Some(to) = &self.record {
+            let files = read_files(&root);
+            let bytes = write_recording(to, &files)?;
+            let (n, to) = (files.len(), to.display());
+            print(&format!(
+                "{n} files, {bytes} bytes in {to}: kiln here --root {to}\n"
+            ))?;
+            return Ok(Exit::Done);
+        }
+        let machine = Machine::read(&root);
+        if self.bpftrace {
+            print(&write_script(&machine, None).map_err(Error::lacks)?)?;
+            return Ok(Exit::Done);
+        }
+        let rows = run::judge(&machine);
+        let traced = self
+            .live
+            .map(|seconds| live::trace(&machine, seconds, &session.stop));
+        let traced = traced.transpose()?;
+        let mut described = run::describe(&machine);
+        if let Some(dir) = &self.root {
+            described.push(format!("recorded, read from {}", dir.display()));
+        }
+        let mut notes = Vec::new();
+        if self.root.is_none() && !live::is_root() {
+            notes.push(
+                "not root: root would add how long this kernel's FPU sections last (--live, with bpftrace), and files \
+                 that this user may not read"
+                    .to_owned(),
+            );
+        }
+        let mut recorded = described.clone();
+        recorded.extend(traced.iter().flat_map(|t| t.lines().map(str::to_owned)));
+        recorded.extend(notes.iter().cloned());
+        session.emit::<HereArgs, _>(&read_facts(), &rows, &recorded, || {
+            let live = traced.as_deref().map_or(String::new(), |t| {
+                format!(
+                    "FPU sections of this kernel, in µs, by caller:\n{}\n\n",
+                    t.trim()
+                )
+            });
+            view::format_rows(&described, &rows) + &live + &table::notes(&notes, session.seed)
+        })?;
+        let has = rows.iter().any(|r| r.verdict == Verdict::Has);
+        Ok(Exit::from_run(self.check && has, session.stopped()))
+    }
+}

@@ -1,0 +1,259 @@
+//! Questions 1 and 2: whether requests of softirqs are deferred, and what that does to IPsec.
+
+use super::answer::Answer;
+use super::crypto::{find_served, Driver, Path};
+use super::files::{Missing, CRYPTO, MODULES, RELEASE, SYMBOLS, THREADS};
+use super::machine::Machine;
+use super::row::Basis;
+
+/// The first of mainline's versions in which softirqs are off in FPU sections.
+const SECTIONS_KEEP_SOFTIRQS_OUT: (u32, u32) = (6, 15);
+
+/// Algorithms to look at, the most telling first.
+const ANY: &[&str] = &[
+    "xts(aes)",
+    "gcm(aes)",
+    "cbc(aes)",
+    "ctr(aes)",
+    "rfc4106(gcm(aes))",
+];
+/// Those of ESP: AES-GCM, and the ciphers that authenc() combines with a hash.
+const IPSEC: &[&str] = &["rfc4106(gcm(aes))", "gcm(aes)", "cbc(aes)", "ctr(aes)"];
+
+/// How the served drivers of some algorithms are reached.
+enum Found<'a> {
+    Helper(&'a Driver),
+    Direct(&'a Driver),
+    /// No SIMD driver for AES is registered.
+    None,
+    Unread(&'a Missing),
+}
+
+fn find<'a>(machine: &'a Machine, names: &[&str]) -> Found<'a> {
+    let drivers = match &machine.drivers {
+        Ok(drivers) => drivers,
+        Err(why) => return Found::Unread(why),
+    };
+    let served = || names.iter().filter_map(|name| find_served(drivers, name));
+    let by = |path| served().find(|d| d.path(drivers) == Some(path));
+    // One that is wrapped is enough to have the problem.
+    match (by(Path::Helper), by(Path::Direct)) {
+        (Some(driver), _) => Found::Helper(driver),
+        (None, Some(driver)) => Found::Direct(driver),
+        (None, None) => Found::None,
+    }
+}
+
+/// How a question puts what was found.
+struct Words {
+    /// Algorithms to look at.
+    names: &'static [&'static str],
+    deferred: fn(&Driver) -> String,
+    direct: fn(&Driver) -> String,
+    /// What to do if requests are deferred.
+    advice: &'static str,
+}
+
+const SOFTIRQS: Words = Words {
+    names: ANY,
+    deferred: |driver| {
+        format!(
+            "{} is served by {} through cryptd; softirqs that interrupt an FPU section are deferred to a kworker; \
+             kernels from 6.15 do not do this",
+            driver.name, driver.driver
+        )
+    },
+    direct: |driver| {
+        format!(
+            "{} is served by {} directly: its requests are not deferred to cryptd, whatever the context",
+            driver.name, driver.driver
+        )
+    },
+    advice: "run a kernel from 6.15 on; until then keep tasks that encrypt much off the CPUs whose softirqs encrypt. \
+             'kiln fpu prove breakpoint --policy tree:DIR' counts the deferred requests of your tree",
+};
+
+const ESP: Words = Words {
+    names: IPSEC,
+    deferred: |driver| {
+        format!(
+            "IPsec's {} is served by {} through cryptd; a softirq cannot nest a section in the one that it interrupts, \
+             so its packet and those behind it are deferred to a kworker; kernels from 6.15 do not do this",
+            driver.name, driver.driver
+        )
+    },
+    direct: |driver| {
+        format!(
+            "IPsec's {} is served by {} directly: packets do not wait for a kworker",
+            driver.name, driver.driver
+        )
+    },
+    advice: "run a kernel from 6.15 on; until then spread packets over several CPUs: in Kiln's emulation throughput falls \
+             on a core that is nearly full ('kiln ipsec --policy legacy,bh-off')",
+};
+
+/// Question 1.
+pub(super) fn judge_softirqs(machine: &Machine) -> Answer {
+    judge(machine, &SOFTIRQS).evidence(told_by_threads(machine))
+}
+
+/// Question 2.
+pub(super) fn judge_ipsec(machine: &Machine) -> Answer {
+    let mut answer = judge(machine, &ESP);
+    if machine.modules.is_ok() {
+        let esp = ["esp4", "esp6"]
+            .into_iter()
+            .filter(|m| machine.has_module(m));
+        let said = match esp.collect::<Vec<_>>().as_slice() {
+            [] => "no ESP module is loaded".to_owned(),
+            esp => format!("{} loaded", esp.join(" and ")),
+        };
+        answer = answer.evidence([format!("{}: {said}", MODULES.pattern)]);
+    }
+    let state = "whether nested use loses register state is in no file: Kiln's runs with Debian's 6.1, 6.12 and 7.3 lost \
+                 none (docs/FINDINGS.md)";
+    let caveat = match &answer.caveat {
+        Some(caveat) => format!("{caveat}; {state}"),
+        None => state.to_owned(),
+    };
+    answer.caveat(caveat)
+}
+
+fn judge(machine: &Machine, words: &Words) -> Answer {
+    match find(machine, words.names) {
+        Found::Helper(driver) => wrapped(machine, driver, words),
+        Found::Direct(driver) => {
+            let read = format!(
+                "{}: {} is synchronous and has no internal twin __{}",
+                CRYPTO.pattern, driver.driver, driver.driver
+            );
+            Answer::has_not(Basis::Files, (words.direct)(driver)).evidence([read])
+        }
+        Found::None => {
+            let read = format!(
+                "{}: none of {} is served by a SIMD driver for AES",
+                CRYPTO.pattern,
+                words.names.join(", ")
+            );
+            by_configuration(machine).evidence([read])
+        }
+        Found::Unread(why) => {
+            by_configuration(machine).evidence([format!("{} {}", CRYPTO.pattern, why.words())])
+        }
+    }
+}
+
+/// The helper wraps drivers: whether it ever defers depends on what sections do about softirqs.
+fn wrapped(machine: &Machine, driver: &Driver, words: &Words) -> Answer {
+    let instance = format!("cryptd(__{})", driver.driver);
+    let drivers = machine.drivers.as_deref().unwrap_or_default();
+    let read = format!(
+        "{}: {} is asynchronous and has the internal twin __{}; {instance} is {}",
+        CRYPTO.pattern,
+        driver.driver,
+        driver.driver,
+        match drivers.iter().any(|d| d.driver == instance) {
+            true => "there",
+            // It is made when the driver is first used.
+            false => "not there yet",
+        }
+    );
+    let number = version_evidence(machine);
+    let wrapped = format!(
+        "{} is served by {} through the simd helper",
+        driver.name, driver.driver
+    );
+    let later = machine.has_symbol("kernel_fpu_allowed") == Some(true);
+    match machine.version {
+        _ if later => Answer::has_not(
+            Basis::FilesAndVersion,
+            format!("{wrapped}, but softirqs cannot interrupt an FPU section, so that the helper never has to defer"),
+        )
+        .evidence([read, format!("{}: kernel_fpu_allowed", SYMBOLS.pattern)])
+        .caveat(
+            "the symbol came to mainline after sections began to keep softirqs out: that this kernel has both is \
+             concluded from one",
+        ),
+        Some(version) if version < SECTIONS_KEEP_SOFTIRQS_OUT => {
+            Answer::has(Basis::FilesAndVersion, (words.deferred)(driver))
+                .evidence([read, number])
+                .advice(words.advice)
+                .caveat(
+                    "that the helper wraps drivers was read. That softirqs can interrupt a section follows from the \
+                     version number: a distribution that backported only the sections of 6.15 looks the same",
+                )
+                .would_tell(LIVE)
+        }
+        _ => Answer::unknown(format!(
+            "{wrapped}, which defers requests only if softirqs can interrupt an FPU section; no file shows that. By the \
+             version number alone mainline's sections keep softirqs out from 6.15 on"
+        ))
+        .evidence([read, number])
+        .would_tell(LIVE),
+    }
+}
+
+const LIVE: &str = "root and bpftrace: 'kiln here --live 10' counts the softirqs that run inside this kernel's FPU sections";
+
+/// No SIMD driver for AES is registered, or the list cannot be read.
+fn by_configuration(machine: &Machine) -> Answer {
+    let load = "load what this machine encrypts with, such as 'modprobe aesni_intel', and run 'kiln here' again";
+    let config = match &machine.config {
+        Ok(config) => config,
+        Err(why) => {
+            let line = format!("the kernel's configuration {}", why.words());
+            return Answer::unknown(format!(
+                "neither the list of drivers nor the configuration shows how SIMD code is reached; by the version number \
+                 alone, mainline defers requests of softirqs before 6.15, and this is {}",
+                machine.kernel()
+            ))
+            .evidence([line])
+            .would_tell(load);
+        }
+    };
+    let read = |option| format!("{}: {}", config.path, config.words(option));
+    let options = || ["CRYPTO_SIMD", "CRYPTO_AES_NI_INTEL"].map(read);
+    if config.is_set("CRYPTO_SIMD") {
+        return Answer::unknown(
+            "some driver of this kernel is wrapped by the simd helper, which can defer requests to cryptd; which one \
+             cannot be told, since no SIMD driver for AES is loaded",
+        )
+        .evidence(options())
+        .would_tell(load);
+    }
+    match machine.version {
+        Some(version) if version >= SECTIONS_KEEP_SOFTIRQS_OUT => Answer::has_not(
+            Basis::FilesAndVersion,
+            "the simd helper, which defers requests to cryptd, is not built",
+        )
+        .evidence(options())
+        .evidence([version_evidence(machine)])
+        .caveat(
+            "that softirqs do not fall back to scalar code either follows from the version number: mainline's sections \
+             keep softirqs out from 6.15 on",
+        ),
+        _ => Answer::unknown(format!(
+            "the simd helper is not built, so nothing is deferred to cryptd; whether softirqs fall back to scalar code \
+             cannot be told. By the version number alone mainline's do before 6.15, and this is {}",
+            machine.kernel()
+        ))
+        .evidence(options())
+        .would_tell(LIVE),
+    }
+}
+
+fn version_evidence(machine: &Machine) -> String {
+    let release = machine.release.as_deref().unwrap_or("unknown");
+    format!("{}: {release}", RELEASE.pattern)
+}
+
+/// How much the threads worked to which softirqs and requests are deferred.
+fn told_by_threads(machine: &Machine) -> Option<String> {
+    machine.threads.map(|t| {
+        format!(
+            "{}: CPU time since boot: ksoftirqd {:.2} s, kworkers {:.2} s, of which {:.2} s in those that did cryptd's \
+             work last",
+            THREADS.pattern, t.ksoftirqd, t.kworkers, t.cryptd
+        )
+    })
+}

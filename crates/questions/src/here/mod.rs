@@ -1,0 +1,41 @@
+//! Does this machine have the problems that the five questions are about? Read from the running kernel's own files.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `args.rs` | the command |
+//! | `files.rs` | which files are read, and how |
+//! | `recording.rs` | the same files as a directory |
+//! | `config.rs`, `crypto.rs`, `kernel.rs` | the kernel's configuration, its drivers, versions and compilers |
+//! | `machine.rs` | all that was read |
+//! | `deferral.rs` | questions 1 and 2: softirqs, and IPsec |
+//! | `sections.rs` | question 3: the length of FPU sections |
+//! | `compiler.rs` | question 4: compiler and flags |
+//! | `queue.rs` | question 5: the virtio-crypto control queue |
+//! | `answer.rs`, `row.rs` | an answer in the making, and the row that it becomes |
+//! | `run.rs`, `view.rs` | all five answers; the table and the sentences |
+//! | `script.rs`, `live.rs` | the bpftrace script, and its run |
+
+mod answer;
+mod args;
+mod compiler;
+mod config;
+mod crypto;
+mod deferral;
+mod files;
+mod kernel;
+mod live;
+mod machine;
+mod queue;
+mod recording;
+mod row;
+mod run;
+mod script;
+mod sections;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub(crate) use args::HereArgs;
+pub(crate) use config::condense_config;
+pub(crate) use files::{condense, SOURCES};
+pub(crate) use recording::write_recording;

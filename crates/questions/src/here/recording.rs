@@ -1,0 +1,96 @@
+//! A machine's files as a directory, for `kiln here --root` somewhere else.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path};
+
+use kiln_question::Error;
+
+use super::config::condense_config;
+use super::files::{condense, Root, RELEASE, SOURCES};
+
+/// Reads what is judged of this root.
+pub(super) fn read_files(root: &Root) -> BTreeMap<String, Vec<String>> {
+    let mut files = BTreeMap::new();
+    for source in SOURCES {
+        for (path, lines) in root.all(source) {
+            let lines = condense(&path, lines);
+            if !lines.is_empty() {
+                files.insert(path, lines);
+            }
+        }
+    }
+    let release = root.lines(&RELEASE).unwrap_or_default();
+    let release = release.first().map_or("", String::as_str);
+    if let Ok((_, lines)) = root.configuration(release) {
+        // In a recording it is where Debian leaves it, and never packed.
+        let path = format!("boot/config-{release}");
+        files.insert(path, condense_config(&lines.join("\n")));
+    }
+    files
+}
+
+/// Writes files by their paths below `dir`, which must not have any yet. Gives the bytes written.
+///
+/// # Errors
+/// The directory is not empty, a path leads out of it, or it cannot be written.
+pub(crate) fn write_recording(
+    dir: &Path,
+    files: &BTreeMap<String, Vec<String>>,
+) -> Result<usize, Error> {
+    let fault = |path: &Path, what: &str| {
+        Error::input(format!(
+            "'{}': {what}: name an empty directory, or one to be made",
+            path.display()
+        ))
+    };
+    if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(fault(dir, "is not empty"));
+    }
+    let mut bytes = 0;
+    for (path, lines) in files {
+        let below = Path::new(path);
+        let plain = |c: Component| matches!(c, Component::Normal(_));
+        if !below.components().all(plain) {
+            return Err(fault(below, "leads out of the recording"));
+        }
+        let path = dir.join(below);
+        let text: String = lines.iter().flat_map(|l| [l.as_str(), "\n"]).collect();
+        fs::create_dir_all(path.parent().unwrap_or(dir))
+            .and_then(|()| fs::write(&path, &text))
+            .map_err(|e| fault(&path, &e.to_string()))?;
+        bytes += text.len();
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_stays_in_its_directory_and_replaces_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = |path: &str| BTreeMap::from([(path.to_owned(), vec!["x".to_owned()])]);
+        for path in ["../out", "/etc/x", "proc/../../x"] {
+            let e = write_recording(&dir.path().join("a"), &files(path)).unwrap_err();
+            assert_eq!(e.exit_code(), 2, "{path}");
+        }
+        assert_eq!(
+            write_recording(dir.path(), &files("proc/version")).unwrap(),
+            2
+        );
+        let e = write_recording(dir.path(), &files("proc/version")).unwrap_err();
+        assert!(e.to_string().contains("is not empty"), "{e}");
+    }
+
+    #[test]
+    fn a_recording_of_a_recording_is_the_same() {
+        let from = super::super::tests::recorded("debian-6.12");
+        let first = read_files(&Root::new(&from));
+        let dir = tempfile::tempdir().unwrap();
+        write_recording(dir.path(), &first).unwrap();
+        assert_eq!(read_files(&Root::new(dir.path())), first);
+        assert!(first.len() > 20, "{}", first.len());
+    }
+}

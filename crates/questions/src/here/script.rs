@@ -1,0 +1,77 @@
+//! A bpftrace script that measures the FPU sections of a running kernel.
+
+use super::files::SYMBOLS;
+use super::machine::Machine;
+
+/// The symbols between which a section is.
+///
+/// # Errors
+/// They are not among the kernel's symbols; the line says what that means.
+fn find_symbols(machine: &Machine) -> Result<[&'static str; 2], String> {
+    const END: &str = "kernel_fpu_end";
+    // kernel_fpu_begin() was a function of its own before 5.11; since then it is inline and calls the first of these.
+    const BEGINS: [&str; 2] = ["kernel_fpu_begin_mask", "kernel_fpu_begin"];
+    let has = |name| machine.has_symbol(name);
+    match BEGINS.into_iter().find(|b| has(b) != Some(false)) {
+        Some(begin) if has(END) != Some(false) => Ok([begin, END]),
+        _ => Err(format!(
+            "/{}: {} has no symbols {} and {END}: they are inlined, or it was built without KALLSYMS; its sections cannot \
+             be traced: measure its source by 'kiln budget --tree DIR'",
+            SYMBOLS.pattern,
+            machine.kernel(),
+            BEGINS.join(" or ")
+        )),
+    }
+}
+
+/// The script. With `seconds` it ends by itself.
+///
+/// # Errors
+/// The kernel has no symbols between which sections could be measured.
+pub(super) fn write_script(machine: &Machine, seconds: Option<u64>) -> Result<String, String> {
+    let [begin, end] = find_symbols(machine)?;
+    let read = match machine.symbols {
+        Ok(_) => "both are among this kernel's symbols",
+        Err(_) => "the symbols could not be read: these are the names from 5.11 to 7.3",
+    };
+    let mut script = format!(
+        "\
+// FPU sections of {kernel}: microseconds from {begin}() to {end}(), by the
+// function that opened them, and softirqs that ran inside one; {read}.
+// kernel_fpu_begin() is inline and calls {begin}(), so that the caller is the
+// function that contains it. The probes' own time, some 0.1 us, is included.
+// Before 6.15 softirqs can run inside a section; later ones keep them out.
+
+kprobe:{begin}
+{{
+	@caller[cpu] = *(uint64 *)reg(\"sp\");
+	@begin[cpu] = nsecs;
+}}
+
+kprobe:{end}
+/@begin[cpu]/
+{{
+	@us[ksym(@caller[cpu])] = hist((nsecs - @begin[cpu]) / 1000);
+	@longest_ns[ksym(@caller[cpu])] = max(nsecs - @begin[cpu]);
+	delete(@begin[cpu]);
+}}
+
+tracepoint:irq:softirq_entry
+/@begin[cpu]/
+{{
+	@softirqs_inside[args->vec] = count();
+}}
+
+END
+{{
+	clear(@begin);
+	clear(@caller);
+}}
+",
+        kernel = machine.kernel()
+    );
+    if let Some(seconds) = seconds {
+        script.push_str(&format!("\ninterval:s:{seconds}\n{{\n\texit();\n}}\n"));
+    }
+    Ok(script)
+}

@@ -1,0 +1,150 @@
+//! `kiln linux record`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use kiln_kbuild::Compiler;
+use kiln_linux::debian::{self, Kernel};
+use kiln_linux::machine::{configuration, Files, Plan};
+use kiln_linux::qemu;
+use kiln_question::{print, Error, Exit, Progress, Question, Session};
+
+use super::qemu_args::version;
+use super::seconds::seconds;
+use crate::here;
+
+/// What a gateway loads: AES, ChaCha and hashes with SIMD, IPsec, disk encryption, virtio-crypto. Each kernel has some.
+const GATEWAY: &[&str] = &[
+    "virtio_pci",
+    "virtio_crypto",
+    "virtio_rng",
+    "aesni_intel",
+    "xts",
+    "chacha_x86_64",
+    "chacha20poly1305",
+    "ghash_clmulni_intel",
+    "sha1_ssse3",
+    "sha256_ssse3",
+    "sha512_ssse3",
+    "sm3_avx_x86_64",
+    "crct10dif_pclmul",
+    "crc32_pclmul",
+    "crc32c_intel",
+    "authenc",
+    "echainiv",
+    "esp4",
+    "xfrm_user",
+    "dm_crypt",
+];
+
+/// Record a stock kernel under QEMU as a machine for 'kiln here --root'
+///
+/// Boots it, loads the modules of a gateway, and writes the files that kiln here reads into DIR.
+#[derive(Args)]
+#[command(after_long_help = "\
+DIR gets proc/, sys/ and boot/ as the kernel had them, without what kiln here
+does not read. The machine has a virtio-crypto device of QEMU's and one CPU,
+whose instructions QEMU translates.
+
+Examples:
+  kiln linux record machine
+  kiln linux record machine-6.1 --debian 6.1 --idle
+
+See also:
+  docs/HERE.md, docs/LINUX.md")]
+pub(super) struct RecordArgs {
+    /// The directory to write; it must be empty or not there yet
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// A stock kernel of Debian's of this version: installed, or downloaded by apt-get into the cache
+    #[arg(long, value_name = "VERSION", default_value = "6.12", value_parser = version, conflicts_with = "kernel")]
+    debian: String,
+    /// A kernel of your own, such as a package taken apart with dpkg-deb -x
+    #[arg(long, value_name = "BZIMAGE", requires = "modules")]
+    kernel: Option<PathBuf>,
+    /// Its modules: lib/modules/RELEASE
+    #[arg(long, value_name = "DIR", requires = "kernel")]
+    modules: Option<PathBuf>,
+    /// Load no modules
+    #[arg(long)]
+    idle: bool,
+    /// Kill the boot after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 170.0, value_parser = seconds)]
+    limit: f64,
+}
+
+impl Question for RecordArgs {
+    const NAME: &'static str = "linux-record";
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        if session.global.json {
+            return Err(Error::input(
+                "--json: a recording is a directory and has no rows",
+            ));
+        }
+        qemu::check()?;
+        let compiler = Compiler::from_env().map_err(kiln_linux::Error::Compiler)?;
+        let progress = Progress::start();
+        let kernel = match (&self.kernel, &self.modules) {
+            (Some(image), Some(modules)) => from_package(image, modules)?,
+            _ => debian::find(&self.debian, &|what| progress.report(0.05, what))?,
+        };
+        progress.report(0.3, &format!("booting Linux {}", kernel.release));
+        let (_, config) = configuration(&kernel)?;
+        let files: Vec<Files> = here::SOURCES
+            .iter()
+            .map(|source| Files {
+                pattern: source.pattern,
+                words: source.words,
+            })
+            .collect();
+        let plan = Plan {
+            kernel: &kernel,
+            compiler: &compiler,
+            load: if self.idle { &[] } else { GATEWAY },
+            files: &files,
+            limit: Duration::from_secs_f64(self.limit),
+            stop: &session.stop,
+        };
+        let mut recorded: BTreeMap<String, Vec<String>> = plan
+            .record()?
+            .into_iter()
+            .map(|(path, lines)| (path.clone(), here::condense(&path, lines)))
+            .filter(|(_, lines)| !lines.is_empty())
+            .collect();
+        recorded.insert(
+            format!("boot/config-{}", kernel.release),
+            here::condense_config(&config),
+        );
+        drop(progress);
+        let bytes = here::write_recording(&self.dir, &recorded)?;
+        print(&format!(
+            "Linux {}: {} files, {bytes} bytes in {}\n",
+            kernel.release,
+            recorded.len(),
+            self.dir.display()
+        ))?;
+        Ok(Exit::Done)
+    }
+}
+
+/// The release is the name of the directory of modules.
+fn from_package(image: &Path, modules: &Path) -> Result<Kernel, Error> {
+    let fault = |path: &Path, e: std::io::Error| {
+        Error::input(format!(
+            "'{}': {e}: name a package's image and its lib/modules/RELEASE",
+            path.display()
+        ))
+    };
+    let modules = fs::canonicalize(modules).map_err(|e| fault(modules, e))?;
+    let release = modules.file_name().and_then(|n| n.to_str()).unwrap_or("");
+    Ok(Kernel {
+        release: release.to_owned(),
+        image: fs::canonicalize(image).map_err(|e| fault(image, e))?,
+        headers: modules.join("build"),
+        modules: modules.join("kernel"),
+    })
+}

@@ -1,0 +1,40 @@
+//! `kiln schema`: what the fields of records are, as JSON Schema.
+
+use clap::Args;
+use kiln_question::{print, unknown, Error, Exit, Question, Session};
+
+/// Print the JSON Schema of records
+///
+/// The same as docs/schema.json, made from the row structures of this program: with it any validator checks what --json
+/// prints and --out writes.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  kiln schema > kiln.schema.json
+  kiln schema here    the rows of one type
+
+See also:
+  docs/RECORDS.md")]
+pub struct SchemaArgs {
+    /// Only the definition of this type of rows
+    #[arg(value_name = "TYPE")]
+    of: Option<String>,
+}
+
+impl Question for SchemaArgs {
+    const NAME: &'static str = "schema";
+
+    fn run(&self, _: &Session) -> Result<Exit, Error> {
+        let schema = kiln_record::schema(&crate::row_types());
+        let wanted = match &self.of {
+            None => &schema,
+            Some(name) => schema["$defs"].get(name).ok_or_else(|| {
+                let types = schema["properties"]["type"]["enum"].as_array();
+                let names = types.into_iter().flatten().filter_map(|n| n.as_str());
+                unknown("type of rows", name, &names.collect::<Vec<_>>())
+            })?,
+        };
+        print(&format!("{wanted:#}\n"))?;
+        Ok(Exit::Done)
+    }
+}
