@@ -39,7 +39,10 @@ fn the_schema_and_its_reference_are_those_of_the_row_structures() {
 fn the_program_prints_its_schema_and_the_rows_of_one_type() {
     let run = kiln(&["schema"]);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema.json");
-    assert_eq!((run.status, run.stdout()), (0, fs::read_to_string(file).unwrap()));
+    assert_eq!(
+        (run.status, run.stdout()),
+        (0, fs::read_to_string(file).unwrap())
+    );
     let run = kiln(&["schema", "here"]);
     let one: Value = serde_json::from_slice(&run.bytes).unwrap();
     assert_eq!(one, schema()["$defs"]["here"]);

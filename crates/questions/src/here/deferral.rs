@@ -193,7 +193,7 @@ fn wrapped(machine: &Machine, driver: &Driver, words: &Words) -> Answer {
     }
 }
 
-const LIVE: &str = "root and bpftrace: 'kiln here --live 10' counts the softirqs that run inside this kernel's FPU sections";
+const LIVE: &str = "root and bpftrace: 'kiln here --live 10' counts this kernel's FPU sections that softirqs interrupt";
 
 /// No SIMD driver for AES is registered, or the list cannot be read.
 fn by_configuration(machine: &Machine) -> Answer {

@@ -36,36 +36,53 @@ pub(super) fn write_script(machine: &Machine, seconds: Option<u64>) -> Result<St
     };
     let mut script = format!(
         "\
-// FPU sections of {kernel}: microseconds from {begin}() to {end}(), by the
-// function that opened them, and softirqs that ran inside one; {read}.
+// FPU sections of {kernel}: microseconds from the return of {begin}() to the call of
+// {end}(), by the function that opened them, and how many of them softirqs interrupted;
+// {read}.
 // kernel_fpu_begin() is inline and calls {begin}(), so that the caller is the
 // function that contains it. The probes' own time, some 0.1 us, is included.
 // Before 6.15 softirqs can run inside a section; later ones keep them out.
 
 kprobe:{begin}
 {{
-	@caller[cpu] = *(uint64 *)reg(\"sp\");
+	@caller[tid, cpu] = *(uint64 *)reg(\"sp\");
+}}
+
+// Only from here on is the section open: preemption is off, and softirqs where the
+// kernel keeps them out.
+kretprobe:{begin}
+{{
+	@who[cpu] = @caller[tid, cpu];
 	@begin[cpu] = nsecs;
+	@softirqs[cpu] = 0;
+	delete(@caller[tid, cpu]);
 }}
 
 kprobe:{end}
 /@begin[cpu]/
 {{
-	@us[ksym(@caller[cpu])] = hist((nsecs - @begin[cpu]) / 1000);
-	@longest_ns[ksym(@caller[cpu])] = max(nsecs - @begin[cpu]);
+	@us[ksym(@who[cpu])] = hist((nsecs - @begin[cpu]) / 1000);
+	@longest_ns[ksym(@who[cpu])] = max(nsecs - @begin[cpu]);
+	if (@softirqs[cpu]) {{
+		@sections_with_softirqs[ksym(@who[cpu])] = count();
+	}}
 	delete(@begin[cpu]);
 }}
 
+// Counted when the section ends, so that an end that was missed, as while probes are
+// attached, counts nothing.
 tracepoint:irq:softirq_entry
 /@begin[cpu]/
 {{
-	@softirqs_inside[args->vec] = count();
+	@softirqs[cpu] = 1;
 }}
 
 END
 {{
 	clear(@begin);
 	clear(@caller);
+	clear(@who);
+	clear(@softirqs);
 }}
 ",
         kernel = machine.kernel()
