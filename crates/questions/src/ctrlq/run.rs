@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kiln_driver::{Counts, Driver, Histogram, Mode, Options};
+use kiln_driver::{Counts, Driver, Histogram, Mode, Options, Wishes};
 use kiln_measure::{median_of_rounds, ratio_of_rounds, CoreList};
 use kiln_question::{Error, Outcome, Report};
 
@@ -61,7 +61,7 @@ struct Sum {
 /// No device, or one that refuses sessions or offers none of those asked for.
 pub(super) fn run(
     plan: &Plan,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     progress: Report<'_>,
 ) -> Result<Outcome<Row>, Error> {
     let cores = CoreList::allowed().map_or(1, |list| list.cores().len());
@@ -90,7 +90,7 @@ pub(super) fn run(
             match cell.measure(plan, &mut devices, stop) {
                 // Its last round was cut short: it is not one.
                 Ok(Some(_)) | Err(_) if stop.load(Ordering::Relaxed) => {
-                    // A terminal's Ctrl-C ends the device as well, hence the errors.
+                    // Ctrl-C ends what waits for the device, and a terminal's the device as well, hence the errors.
                     outcome.interrupted = true;
                     break 'rounds;
                 }
@@ -163,13 +163,13 @@ impl Cell {
         &self,
         plan: &Plan,
         devices: &mut HashMap<&'static str, Device>,
-        stop: &AtomicBool,
+        stop: &Arc<AtomicBool>,
     ) -> Result<Option<Sample>, Error> {
         // One device serves all rounds: each has a connection, rings and memory of its own.
         let device = match (&plan.socket, self.ctrl) {
             (None, Some(ctrl)) => {
                 if !devices.contains_key(ctrl) {
-                    devices.insert(ctrl, Device::start(ctrl, 1, plan.poll_us)?);
+                    devices.insert(ctrl, Device::start(ctrl, 1, plan.poll_us, stop)?);
                 }
                 devices.get(ctrl)
             }
@@ -189,6 +189,10 @@ impl Cell {
             timeout: Some(TIMEOUT),
             reconnect: Duration::ZERO,
             observe: true,
+            wishes: Wishes {
+                stop: stop.clone(),
+                ..Wishes::default()
+            },
             ..Options::default()
         };
         let options = Options {
