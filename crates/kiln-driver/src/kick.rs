@@ -140,7 +140,7 @@ mod tests {
             "the control"
         );
         kick.retire();
-        held.map(|thread| thread.join().unwrap());
+        held.into_iter().for_each(|thread| thread.join().unwrap());
         // Filled again: this would wait for ever.
         kick.event.write(1).unwrap();
         kick.event.read().unwrap();
