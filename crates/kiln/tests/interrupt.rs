@@ -50,10 +50,8 @@ fn config() -> Vec<u8> {
 fn set_blocking(file: &File, blocking: bool) {
     let flags = if blocking { 0 } else { libc::O_NONBLOCK };
     // SAFETY: the descriptor is open, and the command takes no pointer.
-    assert_eq!(
-        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) },
-        0
-    );
+    let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) };
+    assert_eq!(done, 0);
 }
 
 /// Leaves no room in an event, again whenever there is some.
