@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use kiln_virtio::Services;
+use kiln_virtio::{Services, Worker};
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
 
@@ -36,11 +36,16 @@ impl Inside {
             return Ok(None);
         };
         env::remove_var(VARIABLE);
-        let fd = text.to_str().and_then(|text| text.parse::<RawFd>().ok());
+        let parts = text.to_str().and_then(|text| text.split_once(','));
+        let (fd, clock) = parts.unzip();
+        let fd = fd.and_then(|fd| fd.parse::<RawFd>().ok());
         // SAFETY: asks about a number; touches nothing.
         let open = |fd: &RawFd| unsafe { libc::fcntl(*fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
         match fd.filter(|fd| *fd > 2).filter(open) {
             Some(fd) => {
+                if let Some(hz) = clock.and_then(|hz| hz.parse::<f64>().ok()) {
+                    Worker::set_clock(hz);
+                }
                 // SAFETY: the main process passed this descriptor on for this, and nothing else here knows of it.
                 let channel = unsafe { OwnedFd::from_raw_fd(fd) };
                 Ok(Some(Inside {

@@ -8,6 +8,7 @@
 
 mod account;
 pub mod adapter;
+mod alarm;
 mod backend;
 mod chain;
 mod config;

@@ -10,9 +10,12 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use kiln_virtio::Worker;
+
 use crate::adapter::{Message, Socket};
 
-/// The environment variable by which such a process knows what it is: the number of its descriptor.
+/// The environment variable by which such a process knows what it is: the number of its descriptor, and the ticks per second
+/// of the clock that workers run by, which would take it 20 ms of its guest's time to measure.
 pub(crate) const VARIABLE: &str = "KILN_SERVE_GUEST";
 
 /// What it says once it can be handed a guest; the second if its memory could not be locked.
@@ -50,7 +53,7 @@ impl Process {
         command
             .arg0(env::args_os().next().unwrap_or_else(|| "kiln".into()))
             .args(env::args_os().skip(1))
-            .env(VARIABLE, fd.to_string())
+            .env(VARIABLE, format!("{fd},{}", Worker::clock()))
             .stdin(Stdio::null())
             // A terminal's Ctrl-C is for the main process, which lets its guests finish.
             .process_group(0);

@@ -142,6 +142,7 @@ const STARTS: &[libc::c_long] = &[
     libc::SYS_readlinkat,
     libc::SYS_sched_setaffinity,
     libc::SYS_set_tid_address,
+    libc::SYS_setitimer,
     libc::SYS_setpgid,
     libc::SYS_socketpair,
     libc::SYS_stat,

@@ -20,6 +20,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::sockopt::{socket_acceptconn, socket_peercred};
 
+use crate::alarm::Alarm;
 use crate::config::Config;
 use crate::confine;
 use crate::error::Error;
@@ -393,8 +394,13 @@ impl Server {
         // After a process that could not be started.
         let mut start_again = start;
         let mut turn = 0;
+        let own = self.config.isolation && !self.config.shares_process;
+        let alarm = own.then(Alarm::new).transpose();
+        let alarm = alarm.map_err(|e| Error::lacks("a timer", e))?;
         loop {
+            alarm.iter().for_each(Alarm::clear);
             let ready = self.wait(stop, &guests, &spares, &clients, !lost.is_empty())?;
+            alarm.iter().for_each(Alarm::set);
             let mut listening = Vec::new();
             for (watched, found) in ready {
                 match watched {

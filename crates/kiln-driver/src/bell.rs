@@ -7,15 +7,17 @@ use std::time::Duration;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
-/// An event's edges. The event is never read: that would be a second system call, and whether a read blocks is a flag
-/// that the device shares and may change.
+/// The edges of two events: the device's, and the driver's own. They are never read: that would be a second system call, and
+/// whether a read blocks is a flag that the device shares and may change.
 pub(crate) struct Bell(Epoll);
 
 impl Bell {
-    pub(crate) fn new(event: &EventFd) -> Result<Bell> {
+    pub(crate) fn new(call: &EventFd, wake: &EventFd) -> Result<Bell> {
         let epoll = Epoll::new()?;
         let edges = EpollEvent::new(EventSet::IN | EventSet::EDGE_TRIGGERED, 0);
-        epoll.ctl(ControlOperation::Add, event.as_raw_fd(), edges)?;
+        for event in [call, wake] {
+            epoll.ctl(ControlOperation::Add, event.as_raw_fd(), edges)?;
+        }
         Ok(Bell(epoll))
     }
 
@@ -37,8 +39,8 @@ mod tests {
     #[test]
     fn it_rings_once_for_what_was_before_and_again_for_what_is_new() {
         for flags in [0, libc::EFD_NONBLOCK] {
-            let event = EventFd::new(flags).unwrap();
-            let bell = Bell::new(&event).unwrap();
+            let [event, wake] = [0; 2].map(|_| EventFd::new(flags).unwrap());
+            let bell = Bell::new(&event, &wake).unwrap();
             let rung = || bell.0.wait(0, &mut [EpollEvent::default()]).unwrap();
             assert_eq!(rung(), 0);
             event.write(1).unwrap();
@@ -46,6 +48,11 @@ mod tests {
             event.write(1).unwrap();
             bell.wait(None).unwrap();
             assert_eq!(rung(), 0);
+            // A device that fills its own event does not silence the other.
+            event.write(u64::MAX - 3).unwrap();
+            assert_eq!(rung(), 1);
+            wake.write(1).unwrap();
+            assert_eq!((rung(), rung()), (1, 0));
         }
     }
 }

@@ -3,12 +3,15 @@
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::{connect, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use vhost::vhost_user::message::{
     VhostUserConfigFlags, VhostUserHeaderFlag, VhostUserProtocolFeatures,
 };
@@ -43,6 +46,14 @@ pub struct Wishes {
     pub in_order: bool,
     /// How long the device may take to answer while it is set up.
     pub patience: Duration,
+    /// Once this is set, everything that waits for the device ends with [`Error::Stopped`] within a fifth of a second.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Wishes {
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
 }
 
 impl Default for Wishes {
@@ -52,17 +63,21 @@ impl Default for Wishes {
             indirect: true,
             in_order: true,
             patience: Duration::from_secs(10),
+            stop: Arc::default(),
         }
     }
 }
 
-/// A queue as the device knows it: its ring, and the two file descriptors by which either side wakes the other.
+/// A queue as the device knows it: its ring, and the two file descriptors by which either side wakes the other. The third
+/// is the driver's own.
 pub(crate) struct Queue {
     pub ring: Ring,
     /// Written to notify the device.
     pub kick: Arc<Kick>,
     /// Written by the device: an interrupt.
     pub call: Arc<EventFd>,
+    /// Written by the driver to wake whatever sleeps on `call`, which the device can fill and make blocking.
+    pub wake: Arc<EventFd>,
 }
 
 /// A device that answered. Dropped, it closes the socket, and the device forgets this driver.
@@ -72,6 +87,7 @@ pub(crate) struct Connection {
     features: u64,
     config: [u8; CONFIG_LEN],
     queues: u64,
+    wishes: Wishes,
     /// Of all its queues.
     kicks: Vec<Arc<Kick>>,
 }
@@ -82,27 +98,23 @@ impl Connection {
     /// # Errors
     /// [`Error::Connect`]; [`Error::Protocol`] if it is not a virtio-crypto device of virtio 1.
     pub(crate) fn open(path: &Path, wishes: &Wishes) -> Result<Connection, Error> {
-        let socket = UnixStream::connect(path).map_err(Error::connect)?;
-        Connection::open_on(socket, wishes)
+        Connection::open_on(reach(path, wishes)?, wishes)
     }
 
     /// As [`Connection::open`], on a connected socket.
     pub(crate) fn open_on(socket: UnixStream, wishes: &Wishes) -> Result<Connection, Error> {
         let again = socket.try_clone().map_err(Error::connect)?;
         let frontend = Frontend::from_stream(again, MOST_QUEUES);
-        let guard = Guard::start(&socket, wishes.patience)?;
+        let guard = Guard::start(&socket, wishes)?;
         let agreed = agree(frontend, wishes);
-        let expired = guard.end();
-        let (frontend, features, config, queues) = match agreed {
-            Err(_) if expired => Err(Error::Timeout),
-            agreed => agreed,
-        }?;
+        let (frontend, features, config, queues) = guard.end(agreed)?;
         Ok(Connection {
             frontend,
             socket,
             features,
             config,
             queues,
+            wishes: wishes.clone(),
             kicks: Vec::new(),
         })
     }
@@ -140,14 +152,10 @@ impl Connection {
         &mut self,
         memory: &Memory,
         rings: Vec<(usize, Ring)>,
-        patience: Duration,
     ) -> Result<Vec<Queue>, Error> {
-        let guard = Guard::start(&self.socket, patience)?;
+        let guard = Guard::start(&self.socket, &self.wishes)?;
         let started = self.hand_over(memory, rings);
-        match guard.end() && started.is_err() {
-            true => Err(Error::Timeout),
-            false => started,
-        }
+        guard.end(started)
     }
 
     fn hand_over(
@@ -189,6 +197,10 @@ impl Connection {
                 ring,
                 kick,
                 call: Arc::new(call),
+                wake: Arc::new(
+                    EventFd::new(libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)
+                        .map_err(Error::resource)?,
+                ),
             });
         }
         // A device that acknowledges nothing has read all of this once it answers a question.
@@ -207,37 +219,54 @@ impl Connection {
     /// [`Error::Resource`].
     pub(crate) fn watch(&self) -> Result<Watch, Error> {
         let socket = self.socket.try_clone().map_err(Error::resource)?;
-        Ok(Watch { socket })
+        Ok(Watch {
+            socket,
+            stop: self.wishes.stop.clone(),
+        })
     }
 }
 
-/// Between two looks at writes that the device may hold.
-const LOOK: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 400_000_000,
-};
+/// Between two looks at whether to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Looks after which a write that has not ended since is one that the device holds.
+const HELD: u32 = 4;
 
 /// Knows whether the device is still there.
 pub(crate) struct Watch {
     socket: UnixStream,
+    stop: Arc<AtomicBool>,
 }
 
 impl Watch {
-    /// Sleeps until the device has gone, or [`Watch::hang_up`] was called on another handle. A device that holds the
-    /// writers of these kicks is as good as gone.
+    /// Sleeps until the device has gone, all is to stop, or [`Watch::hang_up`] was called on another handle. A device that
+    /// holds the writers of these kicks is as good as gone. Afterwards it holds none of them.
     pub(crate) fn until_gone(&self, kicks: &[Arc<Kick>]) {
-        loop {
+        let look = Timespec {
+            tv_sec: 0,
+            tv_nsec: i64::from(LOOK.subsec_nanos()),
+        };
+        for n in 1_u32.. {
             let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
-            match poll(&mut fds, Some(&LOOK)) {
+            match poll(&mut fds, Some(&look)) {
                 // All of them, each time.
-                Ok(0) => match kicks.iter().filter(|kick| kick.release()).count() {
-                    0 => {}
-                    _ => return self.hang_up(),
-                },
-                Err(rustix::io::Errno::INTR) => {}
-                _ => return,
+                Ok(0) => {
+                    let look = n % HELD == 0;
+                    let held = look && kicks.iter().filter(|kick| kick.release()).count() > 0;
+                    if held || self.is_stopped() {
+                        self.hang_up();
+                        break;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                _ => break,
             }
         }
+        kicks.iter().for_each(|kick| kick.retire());
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_gone(&self) -> bool {
@@ -304,32 +333,61 @@ fn agree(mut frontend: Frontend, wishes: &Wishes) -> Result<Agreed, Error> {
     Ok((frontend, features, config, queues))
 }
 
-/// Hangs up on a device that does not answer: the protocol's library waits forever.
+/// Connects. A connect to a device that accepts nothing would wait once its queue of connections is full.
+fn reach(path: &Path, wishes: &Wishes) -> Result<UnixStream, Error> {
+    let address = SocketAddrUnix::new(path).map_err(Error::connect)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let socket = UnixStream::from(socket.map_err(Error::resource)?);
+    let until = Instant::now() + wishes.patience;
+    loop {
+        match connect(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::AGAIN) if wishes.is_stopped() => return Err(Error::Stopped),
+            Err(Errno::AGAIN) if Instant::now() > until => return Err(Error::Timeout),
+            Err(Errno::AGAIN) => thread::sleep(LOOK / 10),
+            Err(e) => return Err(Error::connect(e)),
+        }
+    }
+    socket.set_nonblocking(false).map_err(Error::resource)?;
+    Ok(socket)
+}
+
+/// Hangs up on a device that does not answer, or when all is to stop: the protocol's library waits forever.
 struct Guard {
     done: std::sync::mpsc::Sender<()>,
-    thread: thread::JoinHandle<bool>,
+    thread: thread::JoinHandle<Option<Error>>,
 }
 
 impl Guard {
-    fn start(socket: &UnixStream, patience: Duration) -> Result<Guard, Error> {
+    fn start(socket: &UnixStream, wishes: &Wishes) -> Result<Guard, Error> {
         let socket = socket.try_clone().map_err(Error::resource)?;
         let (done, waiting) = channel();
+        let wishes = wishes.clone();
+        let until = Instant::now() + wishes.patience;
         let thread = thread::Builder::new()
             .name("vhost-guard".into())
-            .spawn(move || match waiting.recv_timeout(patience) {
-                Err(RecvTimeoutError::Timeout) => {
-                    let _ = socket.shutdown(Shutdown::Both);
-                    true
+            .spawn(move || loop {
+                let left = until.saturating_duration_since(Instant::now());
+                if waiting.recv_timeout(left.min(LOOK)) != Err(RecvTimeoutError::Timeout) {
+                    return None;
                 }
-                _ => false,
+                let why = match wishes.is_stopped() {
+                    true => Error::Stopped,
+                    false if Instant::now() < until => continue,
+                    false => Error::Timeout,
+                };
+                let _ = socket.shutdown(Shutdown::Both);
+                return Some(why);
             })
             .map_err(Error::resource)?;
         Ok(Guard { done, thread })
     }
 
-    /// Whether it hung up.
-    fn end(self) -> bool {
+    /// The result of what was guarded; why it hung up, if that was it.
+    fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
         let _ = self.done.send(());
-        self.thread.join().unwrap_or(false)
+        let hung_up = self.thread.join().unwrap_or(None);
+        result.map_err(|error| hung_up.unwrap_or(error))
     }
 }

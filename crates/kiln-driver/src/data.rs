@@ -232,7 +232,7 @@ impl Lane {
             free.push(memory.take(SLOT, 64)?);
         }
         Ok(Lane {
-            bell: Bell::new(&queue.call).map_err(Error::resource)?,
+            bell: Bell::new(&queue.call, &queue.wake).map_err(Error::resource)?,
             queue,
             memory,
             free,

@@ -25,7 +25,7 @@ pub(crate) struct Parts {
     /// `None` once a data queue has taken it.
     pub(crate) queues: Vec<Option<Queue>>,
     /// For each queue, what wakes its sleeper.
-    pub(crate) calls: Vec<Arc<EventFd>>,
+    pub(crate) wakes: Vec<Arc<EventFd>>,
     pub(crate) memory: Option<Arc<Memory>>,
     pub(crate) indirect: bool,
     pub(crate) config: Option<Config>,

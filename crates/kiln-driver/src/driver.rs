@@ -198,12 +198,12 @@ impl Inner {
         watch: &Mutex<Option<Watch>>,
         again: bool,
     ) -> Result<Connection, Error> {
-        let call = up.port.call.clone();
+        let (call, wake) = (up.port.call.clone(), up.port.wake.clone());
         *lock(watch) = Some(up.connection.watch()?);
         let hang_up = up.connection.watch()?;
         {
             let mut parts = self.device.lock();
-            parts.calls = up.queues.iter().map(|q| q.call.clone()).collect();
+            parts.wakes = up.queues.iter().map(|q| q.wake.clone()).collect();
             parts.taken.resize(up.queues.len(), false);
             parts.queues = up.queues.into_iter().map(Some).collect();
             parts.memory = Some(up.memory);
@@ -213,7 +213,7 @@ impl Inner {
         }
         let shared = self.device.control.0.clone();
         let generation = shared.go_on(up.port, hang_up, again);
-        let bell = Bell::new(&call).map_err(Error::resource)?;
+        let bell = Bell::new(&call, &wake).map_err(Error::resource)?;
         let helper = thread::Builder::new().name("virtio-irq".into());
         let started = match self.options.mode {
             Mode::Wait => helper.spawn(move || {
@@ -237,13 +237,16 @@ impl Inner {
             parts.queues.clear();
             parts.memory = None;
             self.device.advance(&mut parts);
-            for call in parts.calls.drain(..) {
-                let _ = call.write(1);
+            for wake in parts.wakes.drain(..) {
+                let _ = wake.write(1);
             }
         }
         self.device.control.0.stop();
         let until = Instant::now() + self.options.reconnect;
         while self.device.control.0.failed().is_none() && !self.closing.load(Ordering::Acquire) {
+            if self.options.wishes.is_stopped() {
+                break;
+            }
             let found = bring_up(&self.path, &self.options).and_then(|mut up| {
                 self.create_again(&mut up)?;
                 self.go_on(up, watch, true)
@@ -255,7 +258,11 @@ impl Inner {
                 Err(_) => thread::sleep(RETRY),
             }
         }
-        self.device.control.0.give_up(Error::Lost);
+        let why = match self.options.wishes.is_stopped() {
+            true => Error::Stopped,
+            false => Error::Lost,
+        };
+        self.device.control.0.give_up(why);
         None
     }
 
@@ -286,6 +293,7 @@ impl Inner {
                     entry.set_id(landed.result.ok(), generation);
                 }
                 None if watch.is_gone() => return Err(Error::Lost),
+                None if watch.is_stopped() => return Err(Error::Stopped),
                 None if Instant::now() >= until => return Err(Error::Timeout),
                 None => thread::yield_now(),
             }
@@ -322,8 +330,7 @@ fn bring_up(path: &Path, options: &Options) -> Result<Up, Error> {
         };
         wanted.push((index, ring));
     }
-    let patience = options.wishes.patience;
-    let mut queues = connection.start(&memory, wanted, patience)?;
+    let mut queues = connection.start(&memory, wanted)?;
     let control = queues.pop().expect("one for each ring");
     let port = Port::new(control, connection.indirect(), options.max_key)?;
     Ok(Up {

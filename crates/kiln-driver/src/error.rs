@@ -48,6 +48,8 @@ pub enum Error {
     Lost,
     /// No answer in the time given. The request still belongs to the device.
     Timeout,
+    /// The program asked for it: [`crate::Wishes::stop`].
+    Stopped,
     /// Too long, or of a shape that no queue takes.
     Request(&'static str),
     /// All descriptors, or all of the shared memory, are in use.
@@ -65,6 +67,7 @@ impl fmt::Display for Error {
             Error::Lied(lie) => write!(f, "the device lied: {lie}"),
             Error::Lost => f.write_str("the device went away before it answered"),
             Error::Timeout => f.write_str("the device did not answer in time"),
+            Error::Stopped => f.write_str("it was interrupted"),
             Error::Request(what) => write!(f, "no such request can be made: {what}"),
             Error::Full => f.write_str("the queue is full"),
             Error::Status(status) => write!(f, "the device refused with status {status}"),

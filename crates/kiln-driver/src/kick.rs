@@ -5,9 +5,10 @@
 //! and lets it go on by emptying the counter.
 
 use std::io::Result;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use vmm_sys_util::eventfd::EventFd;
 
@@ -17,6 +18,8 @@ pub(crate) struct Kick {
     ended: AtomicU64,
     /// The writes that were under way when it was looked at last: how many had begun and had ended.
     seen: (AtomicU64, AtomicU64),
+    /// No write begins any more.
+    retired: AtomicBool,
 }
 
 impl Kick {
@@ -26,6 +29,7 @@ impl Kick {
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             seen: (AtomicU64::new(0), AtomicU64::new(0)),
+            retired: AtomicBool::new(false),
         })
     }
 
@@ -36,9 +40,12 @@ impl Kick {
 
     /// Tells the device. If the counter is full it has been told.
     pub(crate) fn ring(&self) {
-        self.begun.fetch_add(1, Ordering::Relaxed);
-        let _ = self.event.write(1);
-        self.ended.fetch_add(1, Ordering::Relaxed);
+        // Either this sees that it is retired, or whoever retires it sees that this has begun.
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        if !self.retired.load(Ordering::SeqCst) {
+            let _ = self.event.write(1);
+        }
+        self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
     /// The same from the thread that would let a write go on: one that the device holds is left to itself.
@@ -64,6 +71,30 @@ impl Kick {
             }
         }
         held
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.ended.load(Ordering::SeqCst) == self.begun.load(Ordering::SeqCst)
+    }
+
+    /// Lets all writes go on, and lets none begin.
+    pub(crate) fn retire(self: &Arc<Self>) {
+        self.retired.store(true, Ordering::SeqCst);
+        if self.is_quiet() {
+            return;
+        }
+        // The device may fill the counter again, and may make reads block: then the counter is empty, as it should be. A
+        // reader that sleeps at the end is left to itself.
+        let reader = self.clone();
+        thread::spawn(move || {
+            while !reader.is_quiet() {
+                let _ = reader.event.read();
+                thread::yield_now();
+            }
+        });
+        while !self.is_quiet() {
+            thread::sleep(Duration::from_micros(100));
+        }
     }
 }
 
@@ -91,5 +122,29 @@ mod tests {
         }
         held.join().unwrap();
         assert!(!kick.release());
+    }
+
+    #[test]
+    fn a_kick_that_is_retired_holds_no_write_and_begins_none() {
+        let kick = Arc::new(Kick::new().unwrap());
+        kick.event.write(u64::MAX - 1).unwrap();
+        let held = [0; 3].map(|_| {
+            let kick = kick.clone();
+            thread::spawn(move || kick.ring())
+        });
+        while kick.begun.load(Ordering::SeqCst) < 3 {
+            thread::yield_now();
+        }
+        assert!(
+            !held.iter().any(|thread| thread.is_finished()),
+            "the control"
+        );
+        kick.retire();
+        held.into_iter().for_each(|thread| thread.join().unwrap());
+        // Filled again: this would wait for ever.
+        kick.event.write(1).unwrap();
+        kick.event.read().unwrap();
+        kick.event.write(u64::MAX - 1).unwrap();
+        kick.ring();
     }
 }

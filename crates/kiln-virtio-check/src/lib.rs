@@ -7,6 +7,8 @@ mod case;
 mod conform;
 mod hostile;
 mod link;
+#[cfg(test)]
+mod naive;
 mod private;
 mod raw;
 mod record;

@@ -1,6 +1,7 @@
 //! Front ends that go for what all of them share: descriptors, memory, threads, time. Whatever one of them does, another
 //! one's driver is served all the while, and so is the next.
 
+use std::any::Any;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
@@ -20,11 +21,15 @@ use crate::vectors::Vector;
 const PLAIN: MemfdFlags = MemfdFlags::empty();
 const HUGE: u64 = 2 << 20;
 
-/// A front end's act. An error is the machine's and not the device's.
-type Act = fn(&Target) -> std::io::Result<()>;
+/// What a front end holds until another driver was served beside it: connections, descriptors.
+type Held = Box<dyn Any>;
 
-const ACTS: [(&str, Act); 18] = [
+/// A front end's act. An error is the machine's and not the device's.
+type Act = fn(&Target) -> std::io::Result<Held>;
+
+const ACTS: [(&str, Act); 19] = [
     ("calls that block", |target| {
+        let mut held = Vec::new();
         // More than a device is likely to have places.
         for _ in 0..20 {
             let (kick, call, file) = (event()?, event()?, memory(SIZE, PLAIN)?);
@@ -33,52 +38,63 @@ const ACTS: [(&str, Act); 18] = [
             };
             if raw.table(SIZE, &file) && raw.ring(0, 0, Some(kick.as_fd()), call.as_fd()) {
                 // A device that does not want to block sets a flag, which is the front end's, too.
-                rustix::io::write(&call, &(u64::MAX - 1).to_ne_bytes())?;
+                // It may have written already, so that there is not room for all of it.
+                fcntl_setfl(&call, fcntl_getfl(&call)? | OFlags::NONBLOCK)?;
+                while rustix::io::write(&call, &(u64::MAX - 1).to_ne_bytes()).is_err() {
+                    let _ = rustix::io::read(&call, &mut [0; 8]);
+                }
                 fcntl_setfl(&call, fcntl_getfl(&call)? - OFlags::NONBLOCK)?;
                 // A descriptor of no bytes, which comes back.
                 file.write_all_at(&1_u16.to_le_bytes(), raw::AVAIL + 2)?;
                 rustix::io::write(&kick, &1_u64.to_ne_bytes())?;
                 sleep(Duration::from_millis(20));
             }
+            // Half of them stay.
+            held.push(raw);
+            if held.len() > 10 {
+                held.remove(0);
+            }
         }
-        Ok(())
+        Ok(Box::new(held))
     }),
     ("huge pages that are not there", |target| {
         // Without a file of them there is nothing to try.
         match memory(HUGE, MemfdFlags::HUGETLB) {
-            Ok(file) => started(target, HUGE, &file).map(|_| ()),
-            Err(_) => Ok(()),
+            Ok(file) => started(target, HUGE, &file).map(hold),
+            Err(_) => Ok(Box::new(())),
         }
     }),
     ("a part of a huge page", |target| {
         match memory(HUGE, MemfdFlags::HUGETLB) {
-            Ok(file) => started(target, SIZE, &file).map(|_| ()),
-            Err(_) => Ok(()),
+            Ok(file) => started(target, SIZE, &file).map(hold),
+            Err(_) => Ok(Box::new(())),
         }
     }),
     ("memory behind the end of its file", |target| {
-        started(target, 1 << 20, &memory(4096, PLAIN)?).map(|_| ())
+        started(target, 1 << 20, &memory(4096, PLAIN)?).map(hold)
     }),
     ("memory that is cut off", |target| {
         let file = memory(SIZE, PLAIN)?;
-        if let Some((_raw, kick)) = started(target, SIZE, &file)? {
+        let started = started(target, SIZE, &file)?;
+        if let Some((_, kick)) = &started {
             file.set_len(0)?;
-            rustix::io::write(&kick, &1_u64.to_ne_bytes())?;
+            rustix::io::write(kick, &1_u64.to_ne_bytes())?;
             sleep(Duration::from_millis(100));
         }
-        Ok(())
+        Ok(Box::new(started))
     }),
     ("memory of a device", |target| {
         let zero = File::options().read(true).write(true).open("/dev/zero")?;
-        started(target, SIZE, &zero).map(|_| ())
+        started(target, SIZE, &zero).map(hold)
     }),
     ("memory of a file of a file system", |target| {
         let program = File::open("/proc/self/exe")?;
-        started(target, 4096, &program).map(|_| ())
+        started(target, 4096, &program).map(hold)
     }),
     ("an address space of memory", |target| {
         let file = memory(1 << 46, PLAIN)?;
-        if let Some(mut raw) = agreed(target)? {
+        let mut held = agreed(target)?;
+        if let Some(raw) = &mut held {
             let mut size = 1 << 46;
             for n in 0..64 {
                 if !raw.add(n << 47, size, &file) {
@@ -87,7 +103,7 @@ const ACTS: [(&str, Act); 18] = [
                 }
             }
         }
-        Ok(())
+        Ok(Box::new(held))
     }),
     ("as many regions as there may be", |target| {
         let file = memory(4096, PLAIN)?;
@@ -99,7 +115,7 @@ const ACTS: [(&str, Act); 18] = [
                 held.push(raw);
             }
         }
-        Ok(())
+        Ok(Box::new(held))
     }),
     ("descriptors with a message that does not end", |target| {
         let file = memory(4096, PLAIN)?;
@@ -111,39 +127,29 @@ const ACTS: [(&str, Act); 18] = [
                 held.push(raw);
             }
         }
-        Ok(())
+        Ok(Box::new(held))
     }),
     ("silent connections", |target| {
         // They may be turned away.
         let held: Vec<_> = (0..100).map(|_| Raw::connect(target)).collect();
-        drop(held);
-        Ok(())
+        Ok(Box::new(held))
     }),
     ("connections in a loop", |target| {
         for _ in 0..1000 {
             drop(Raw::connect(target));
         }
-        Ok(())
+        Ok(Box::new(()))
     }),
-    (
-        "a ring without a kick, and one that is always readable",
-        |target| {
-            let zero = File::options().read(true).write(true).open("/dev/zero")?;
-            let call = event()?;
-            let (one, other) = (memory(SIZE, PLAIN)?, memory(SIZE, PLAIN)?);
-            let mut held = Vec::new();
-            for (file, kick) in [(&one, None), (&other, Some(zero.as_fd()))] {
-                if let Some(mut raw) = agreed(target)? {
-                    let _ = raw.table(SIZE, file) && raw.ring(0, 0, kick, call.as_fd());
-                    held.push(raw);
-                }
-            }
-            sleep(Duration::from_millis(100));
-            Ok(())
-        },
-    ),
+    ("a ring without a kick", |target| {
+        kicked_by(target, None).map(hold)
+    }),
+    ("a kick that is always readable", |target| {
+        let zero = File::options().read(true).write(true).open("/dev/zero")?;
+        kicked_by(target, Some(zero.as_fd())).map(hold)
+    }),
     ("a flood of refused messages", |target| {
-        if let Some(mut raw) = agreed(target)? {
+        let mut held = agreed(target)?;
+        if let Some(raw) = &mut held {
             // Behind the end of the configuration.
             let payload = [words(&[4000 | 8 << 32]), vec![0; 12]].concat();
             for _ in 0..2000 {
@@ -152,7 +158,7 @@ const ACTS: [(&str, Act); 18] = [
                 }
             }
         }
-        Ok(())
+        Ok(Box::new(held))
     }),
     ("messages that there are not", |target| {
         for request in [0, 25, 28, 41, 63, 0xffff, u32::MAX] {
@@ -161,17 +167,19 @@ const ACTS: [(&str, Act); 18] = [
                 raw.done(raw::SET_MEM_TABLE, &[], &[]);
             }
         }
-        Ok(())
+        Ok(Box::new(()))
     }),
     ("lengths that are not true", |target| {
+        let mut held = Vec::new();
         for len in [4097_u32, 1 << 20, u32::MAX] {
             if let Some(raw) = agreed(target)? {
                 let header = [raw::SET_MEM_TABLE, 1, len].map(u32::to_le_bytes).concat();
                 raw.send_bytes(&header, &[]);
                 raw.send_bytes(&[0xff; 4096], &[]);
+                held.push(raw);
             }
         }
-        Ok(())
+        Ok(Box::new(held))
     }),
     ("descriptors where none belong", |target| {
         let file = memory(4096, PLAIN)?;
@@ -181,7 +189,7 @@ const ACTS: [(&str, Act); 18] = [
                 raw.until_over();
             }
         }
-        Ok(())
+        Ok(Box::new(()))
     }),
     (
         "sessions by message, with and without agreement",
@@ -204,10 +212,14 @@ const ACTS: [(&str, Act); 18] = [
                     }
                 }
             }
-            Ok(())
+            Ok(Box::new(()))
         },
     ),
 ];
+
+fn hold(what: impl Any) -> Held {
+    Box::new(what)
+}
 
 /// What a device may offer and must then do.
 type Check = fn(&Target, &Vector) -> Result<(), String>;
@@ -263,14 +275,14 @@ fn hostile(name: &'static str, act: Act) -> Case {
     Case::new(hostile_name(name), move |target| beside(target, act))
 }
 
-/// Another driver is served before and after an act, and the next one behind it.
+/// Another driver is served before an act and beside what it holds, and the next one after it.
 pub(crate) fn beside(target: &Target, act: Act) -> Result<(), String> {
     let mut other = open(target, 0)?;
     let vector = usable(&other.offer).ok_or("no known algorithm")?;
     in_session(&mut other, &vector)?;
-    act(target).map_err(|e| format!("the check itself: {e}"))?;
+    let held = act(target).map_err(|e| format!("the check itself: {e}"))?;
     in_session(&mut other, &vector).map_err(|e| format!("another driver meanwhile: {e}"))?;
-    drop(other);
+    drop((held, other));
     soon(target, &vector)
 }
 
@@ -310,6 +322,17 @@ fn started(
     Ok(well.then_some((raw, kick)))
 }
 
+/// One with a ring whose kick is this, for a while.
+fn kicked_by(target: &Target, kick: Option<BorrowedFd<'_>>) -> std::io::Result<Option<Raw>> {
+    let (call, file) = (event()?, memory(SIZE, PLAIN)?);
+    let mut raw = agreed(target)?;
+    if let Some(raw) = &mut raw {
+        let _ = raw.table(SIZE, &file) && raw.ring(0, 0, kick, call.as_fd());
+        sleep(Duration::from_millis(100));
+    }
+    Ok(raw)
+}
+
 fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
     const REQUESTS: u16 = 8;
     let mut link = open(target, IN_ORDER)?;
@@ -331,11 +354,13 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
         let next = 2 * n as u16 + 1;
         link.write(table + 32 * n + 14, &next.to_le_bytes());
     }
+    let used = link.layout(Queue::Data)[2];
+    // What is not an entry is seen as such.
+    link.write(used + 4, &[0xff; 8 * REQUESTS as usize]);
     for n in 0..REQUESTS {
         link.publish(Queue::Data, 2 * n, 1);
     }
     let until = Instant::now() + PATIENCE;
-    let used = link.layout(Queue::Data)[2];
     let short = |link: &Link, at: usize| {
         let bytes = link.read(at, 2);
         u16::from_le_bytes([bytes[0], bytes[1]])
@@ -349,14 +374,22 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
         }
         sleep(Duration::from_millis(1));
     }
-    // One entry may stand for several: its number is that of the last.
+    // One entry may stand for several: its number is that of the last, and the entries of the others are skipped.
     let mut at = 0;
     while at < REQUESTS {
-        let id = short(&link, used + 4 + 8 * usize::from(at));
-        if id % 2 != 0 || id / 2 < at || id / 2 >= REQUESTS {
-            return Err(format!("request {at} came back as descriptor {id}"));
+        let id = |at: u16| short(&link, used + 4 + 8 * usize::from(at));
+        let last = id(at) / 2;
+        if id(at) % 2 != 0 || last < at || last >= REQUESTS {
+            return Err(format!("request {at} came back as descriptor {}", id(at)));
         }
-        at = id / 2 + 1;
+        if let Some(n) = (at + 1..=last).find(|n| id(*n) != u16::MAX) {
+            return Err(format!(
+                "request {n} came back as descriptor {} behind {}",
+                id(n),
+                id(at)
+            ));
+        }
+        at = last + 1;
     }
     Ok(())
 }

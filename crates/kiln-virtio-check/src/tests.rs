@@ -9,10 +9,13 @@ use std::thread;
 use kiln_device::{Config, Limits, Server};
 use kiln_virtio::wire::Status;
 
-use crate::conform::{open, usable};
+use rustix::fs::MemfdFlags;
+
+use crate::conform::{in_session, open, usable};
 use crate::link::{Came, Queue, PATIENCE};
+use crate::naive::Naive;
 use crate::rings::{hostile, CANARY};
-use crate::{names, offer, run, Fault, Target, Verdict};
+use crate::{names, offer, raw, resources, run, Fault, Target, Verdict};
 
 /// Run `check` while a device serves.
 fn served(max_request: usize, check: impl FnOnce(&Target)) {
@@ -89,7 +92,7 @@ fn what_a_front_end_does_to_all_others_is_seen() {
             assert!(what.starts_with("another driver meanwhile"), "{row:?}");
             n += 1;
         }
-        assert!(n >= 18, "{n}");
+        assert!(n >= 19, "{n}");
     });
 }
 
@@ -123,6 +126,109 @@ impl Fragile {
             });
         });
         Fragile { path, _dir: dir }
+    }
+}
+
+/// The control: each check of what hostile front ends use up, and of what the newer features promise, fails on a device
+/// without defences, for want of the defence that it is about.
+#[test]
+fn each_defence_is_missed_where_it_is_not() {
+    let naive = Naive::start();
+    let offer = offer(&naive.target()).unwrap();
+    // The device is not at fault as such.
+    let mut link = open(&naive.target(), 0).unwrap();
+    assert_eq!(in_session(&mut link, &usable(&offer).unwrap()), Ok(()));
+    drop(link);
+    assert!(!naive.end().contains("panicked"));
+    let reasons = [
+        ("a front end with calls that block", "hangs: call"),
+        ("a front end with huge pages that are not there", "SIGBUS"),
+        ("a front end with a part of a huge page", "SIGBUS"),
+        (
+            "a front end with memory behind the end of its file",
+            "a region inside its file",
+        ),
+        ("a front end with memory that is cut off", "SIGBUS"),
+        (
+            "a front end with memory of a device",
+            "a region inside its file",
+        ),
+        (
+            "a front end with memory of a file of a file system",
+            "PermissionDenied",
+        ),
+        ("a front end with an address space of memory", "OutOfMemory"),
+        (
+            "a front end with as many regions as there may be",
+            "a descriptor",
+        ),
+        (
+            "a front end with descriptors with a message that does not end",
+            "hangs: receive",
+        ),
+        ("a front end with silent connections", "hangs: receive"),
+        (
+            "a front end with connections in a loop",
+            "Too many open files",
+        ),
+        ("a front end with a ring without a kick", "a kick"),
+        (
+            "a front end with a kick that is always readable",
+            "hangs: kick",
+        ),
+        ("a front end with a flood of refused messages", "hangs: log"),
+        ("a front end with messages that there are not", "message "),
+        (
+            "a front end with lengths that are not true",
+            "out of range for slice of length 4096",
+        ),
+        (
+            "a front end with descriptors where none belong",
+            "one descriptor at most",
+        ),
+        (
+            "a front end with sessions by message, with and without agreement",
+            "out of range for slice",
+        ),
+        (
+            "VIRTIO_F_IN_ORDER: buffers come back in their order",
+            "came back as descriptor",
+        ),
+        (
+            "VIRTIO_F_RING_RESET: a data queue is reset alone",
+            "its session: status invsess",
+        ),
+        (
+            "VIRTIO_F_RING_RESET: the control queue is reset alone",
+            "its session: status invsess",
+        ),
+        (
+            "INFLIGHT_SHMFD: the next connection goes on",
+            "a wrong result as a right one",
+        ),
+        ("INFLIGHT_SHMFD: notes that say anything", "SIGBUS"),
+        ("STATUS: what is set is read", "a status of one byte"),
+    ];
+    let has_huge = raw::memory(2 << 20, MemfdFlags::HUGETLB).is_ok();
+    let mut cases = resources::cases(&offer);
+    assert_eq!(cases.len(), reasons.len(), "each has its control");
+    for (name, reason) in reasons {
+        let at = cases.iter().position(|case| case.name == name);
+        let case = cases.swap_remove(at.unwrap_or_else(|| panic!("{name}")));
+        if name.contains("huge") && !has_huge {
+            eprintln!("SKIPPED: {name}: this kernel has no huge pages");
+            continue;
+        }
+        let naive = Naive::start();
+        let row = case.run(&naive.target());
+        let said = naive.end();
+        let Verdict::Fail(what) = &row.verdict else {
+            panic!("{row:?}: {said}");
+        };
+        assert!(
+            what.contains(reason) || said.contains(reason),
+            "{row:?} for another reason than {reason:?}: {said}"
+        );
     }
 }
 

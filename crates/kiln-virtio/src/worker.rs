@@ -2,7 +2,7 @@
 
 use std::io;
 
-use kiln_kernel::cpu::{Config, Cpu};
+use kiln_kernel::cpu::{kiln_tsc_hz, set_kiln_tsc_hz, Config, Cpu};
 
 /// An emulated CPU, which the FPU sections of the ciphers are opened on, and room to work in. Made on the thread that
 /// uses it, before a sandbox closes: making it maps memory and sets the thread's GS base. Serving needs no system
@@ -27,5 +27,15 @@ impl Worker {
             joined: Vec::new(),
             _cpu,
         })
+    }
+
+    /// Ticks per second of the clock that workers run by. The first worker of a process measures it, which takes 20 ms.
+    pub fn clock() -> f64 {
+        kiln_tsc_hz()
+    }
+
+    /// Spares this process the measurement: another one on this machine has [made it](Worker::clock).
+    pub fn set_clock(hz: f64) {
+        set_kiln_tsc_hz(hz);
     }
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,13 @@ impl Device {
     /// Starts this program's own device.
     ///
     /// # Errors
-    /// A program that does not start, or says why not.
-    pub(crate) fn start(ctrl: &str, queues: usize, poll_us: Option<u64>) -> Result<Device, Error> {
+    /// A program that does not start, or says why not; `stop` was set before it listened.
+    pub(crate) fn start(
+        ctrl: &str,
+        queues: usize,
+        poll_us: Option<u64>,
+        stop: &AtomicBool,
+    ) -> Result<Device, Error> {
         let program = env::current_exe()
             .map_err(|e| Error::lacks(format!("cannot find this program: {e}: mount /proc")))?;
         // Nobody else can have it, or guess its name: what answers at the socket is this device.
@@ -62,7 +68,7 @@ impl Device {
                 let said = said.lines().next().unwrap_or("it said nothing").to_string();
                 return Err(Error::lacks(format!("the device ended ({status}): {said}")));
             }
-            if Instant::now() > until {
+            if stop.load(Ordering::Relaxed) || Instant::now() > until {
                 return Err(Error::lacks(
                     "the device opens no socket: try kiln serve by hand, and --socket",
                 ));

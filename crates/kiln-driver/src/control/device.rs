@@ -39,11 +39,11 @@ impl Shared {
         let mut held = self.lock();
         held.generation += 1;
         if let Some(port) = held.port.take() {
-            let call = port.call.clone();
+            let wake = port.wake.clone();
             for (ask, waiter) in port.into_flights().into_iter().rev() {
                 held.backlog.push_front((ask, waiter));
             }
-            let _ = call.write(1);
+            let _ = wake.write(1);
         }
         // A device that goes closes its sessions.
         let asks = std::mem::take(&mut held.backlog);

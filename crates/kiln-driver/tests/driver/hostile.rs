@@ -1,6 +1,8 @@
 //! The control queue and data queues against devices that lie.
 
+use std::os::unix::net::UnixListener;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use kiln_driver::{Data, Driver, Error, Lie, Mode, Options, Wishes};
@@ -125,6 +127,40 @@ fn silence_ends_in_time() {
         }
         assert!(start.elapsed() >= Duration::from_millis(60));
     }
+}
+
+/// What the program sets at Ctrl-C ends whatever waits for a device that says nothing.
+#[test]
+fn stop_ends_every_wait() {
+    for mode in [Mode::Wait, Mode::Poll] {
+        let device = Device::start(&[Conduct::Silent]);
+        let options = options(mode);
+        let stop = options.wishes.stop.clone();
+        let driver = Driver::connect(device.path(), options).unwrap();
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| driver.control().create(cbc(16)).map(drop));
+            thread::sleep(Duration::from_millis(20));
+            assert!(!waits.is_finished(), "the control");
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!(waits.join().unwrap(), Err(Error::Stopped), "{mode:?}");
+        });
+        assert_eq!(
+            driver.control().create(cbc(16)).map(drop),
+            Err(Error::Stopped)
+        );
+    }
+    // A device that answers nothing, and one that does not even accept.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("silent.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let connect = || {
+        let options = options(Mode::Wait);
+        options.wishes.stop.store(true, Ordering::Relaxed);
+        Driver::connect(&path, options).map(drop)
+    };
+    assert_eq!(connect(), Err(Error::Stopped));
+    rustix::net::listen(&listener, 0).unwrap();
+    assert_eq!(connect(), Err(Error::Stopped));
 }
 
 #[test]

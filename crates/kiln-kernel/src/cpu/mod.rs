@@ -311,10 +311,17 @@ fn raw_config(config: &Config) -> sys::CpuConfig {
     }
 }
 
+static TSC_HZ: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
+
+/// Takes over the TSC ticks per second that another process has measured on this machine, unless this process has measured
+/// them already.
+pub fn set_kiln_tsc_hz(hz: f64) {
+    let _ = TSC_HZ.set(hz);
+}
+
 /// TSC ticks per second, measured once.
 pub fn kiln_tsc_hz() -> f64 {
-    static HZ: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
-    *HZ.get_or_init(|| {
+    *TSC_HZ.get_or_init(|| {
         let read = || {
             // SAFETY: RDTSC is unprivileged on every host this runs on.
             let t = unsafe { core::arch::x86_64::_rdtsc() };

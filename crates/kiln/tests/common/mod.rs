@@ -98,7 +98,7 @@ pub fn interrupt(pid: u32) {
 }
 
 /// Whether the process handles SIGINT: bit 1 of SigCgt (proc_pid_status(5)).
-fn catches_sigint(pid: u32) -> bool {
+pub fn catches_sigint(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let mask = status
         .lines()

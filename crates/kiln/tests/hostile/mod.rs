@@ -2,6 +2,8 @@
 //! served all the while, and most have a control: the same front end against a device without the defence.
 
 use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -277,6 +279,109 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
     assert_eq!(status, Some(0), "{log}");
 }
 
+/// What the main process holds: descriptors, threads, children, and KiB of memory that is not a file's.
+fn holdings(device: &Device) -> [usize; 4] {
+    let main = device.child.id();
+    let count = |what: &str| {
+        let all = std::fs::read_dir(format!("/proc/{main}/{what}"));
+        all.unwrap().count()
+    };
+    let status = std::fs::read_to_string(format!("/proc/{main}/status")).unwrap();
+    let memory = status.lines().filter_map(|line| {
+        let rest = line
+            .strip_prefix("RssAnon:")
+            .or(line.strip_prefix("RssShmem:"))?;
+        rest.split_whitespace().next()?.parse::<usize>().ok()
+    });
+    [
+        count("fd"),
+        count("task"),
+        device.children().len(),
+        memory.sum(),
+    ]
+}
+
+/// One of each kind. What it returns is held until it is dropped.
+fn attack(device: &Device) -> impl Sized {
+    let path = device.path("kiln.sock");
+    let hello = || {
+        let mut raw = Raw::connect(&path);
+        raw.hello(0);
+        raw
+    };
+    hold_a_thread(device);
+    let (mut cut, file) = (hello(), memfd(SIZE, 0));
+    assert!(cut.table(SIZE, &file) && cut.ring(0));
+    file.set_len(0).unwrap();
+    cut.kick();
+    cut.until_closed();
+    let mut full = hello();
+    let page = memfd(4096, 0);
+    for n in 0..509 {
+        assert!(full.add(n * 4096, 4096, &page));
+    }
+    full.send_bytes(&message(5, 1, &[0; 40])[..12], &[page.as_raw_fd(); 32]);
+    let mut loud = hello();
+    for _ in 0..300 {
+        loud.config(4000);
+    }
+    let (dead, process) = device.process_of(hello);
+    // SAFETY: a child of the device, which has not waited for it.
+    assert_eq!(unsafe { libc::kill(process as i32, libc::SIGKILL) }, 0);
+    for _ in 0..100 {
+        let _ = UnixStream::connect(&path);
+    }
+    let silent: Vec<_> = (0..80)
+        .map(|n| {
+            UnixStream::connect(if n % 8 == 0 {
+                device.path("metrics.sock")
+            } else {
+                path.clone()
+            })
+        })
+        .collect();
+    (full, loud, dead, silent)
+}
+
+#[test]
+fn what_attacks_took_is_given_back() {
+    let device = Device::start(&["--max-guests", "30"]);
+    let mut victim = Victim::new(&device);
+    // What an allocator keeps is kept once.
+    for _ in 0..2 {
+        drop(attack(&device));
+        victim.is_served();
+    }
+    let quiet = |before: [usize; 4]| {
+        let now = holdings(&device);
+        now[..3] == before[..3] && now[3] <= before[3] + 256
+    };
+    let settled = || device.children().len() == 2 && device.threads().len() == 4;
+    until("the first are gone", settled);
+    // The connections that did not speak, too.
+    thread::sleep(std::time::Duration::from_millis(200));
+    let before = holdings(&device);
+    let held = attack(&device);
+    assert!(
+        !quiet(before),
+        "the control: {before:?}, {:?}",
+        holdings(&device)
+    );
+    drop(held);
+    for _ in 0..3 {
+        drop(attack(&device));
+    }
+    victim.is_served();
+    thread::sleep(std::time::Duration::from_secs(5));
+    let after = holdings(&device);
+    assert!(
+        quiet(before),
+        "{before:?} were held before, {after:?} after"
+    );
+    victim.is_served();
+    end(device, &[]);
+}
+
 /// The control: connections that say something do take the places.
 #[test]
 fn connections_that_speak_take_places() {
@@ -429,6 +534,11 @@ fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
             let limits = read(*pid, "limits");
             assert!(limits.contains(NONE), "{args:?}: {limits}");
         }
+        if !args.contains(&"--no-isolation") {
+            // Where memory is short, the process of a guest is ended before the main one.
+            let score = |pid: u32| read(pid, "oom_score_adj").trim().parse::<i32>().unwrap();
+            assert!(guests.iter().all(|pid| score(*pid) == 500) && score(device.child.id()) < 500);
+        }
         // Root may lock memory as long as it is root: with a sandbox it becomes nobody.
         // SAFETY: a system call without arguments.
         let may_lock = unsafe { libc::geteuid() } == 0 && !args.is_empty();
@@ -441,6 +551,64 @@ fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
             let locked = status.lines().find(|line| line.starts_with("VmLck:"));
             let locked = locked.is_some_and(|line| !line.ends_with("\t       0 kB"));
             assert!(locked, "{args:?}: {status}");
+        }
+    }
+}
+
+/// A TCP socket whose close waits: its peer, which comes with it, does not take what was sent.
+fn lingering() -> (TcpStream, impl Sized) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let peer = listener.accept().unwrap();
+    stream.set_nonblocking(true).unwrap();
+    while stream.write(&[0; 1 << 16]).is_ok() {}
+    stream.set_nonblocking(false).unwrap();
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 600,
+    };
+    // SAFETY: the structure outlives the call, and its size is its own.
+    let done = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            std::ptr::from_ref(&linger).cast(),
+            size_of_val(&linger) as libc::socklen_t,
+        )
+    };
+    assert_eq!(done, 0);
+    (stream, (listener, peer))
+}
+
+/// The main process drops the last reference to a descriptor that it never received: with a connection that it turns away, and
+/// with what a client of the metrics sends.
+#[test]
+fn descriptors_that_are_slow_to_close_hold_nobody_up() {
+    for isolation in [true, false] {
+        let mut args = vec!["--max-guests", "1", "--socket", "other.sock"];
+        args.extend((!isolation).then_some("--no-isolation"));
+        let device = Device::start(&args);
+        let mut victim = Victim::new(&device);
+        let mut held = Vec::new();
+        for socket in ["kiln.sock", "metrics.sock", "kiln.sock"] {
+            let (slow, peer) = lingering();
+            let mut late = Raw::connect(&device.path(socket));
+            late.send_bytes(&message(3, 0, &[]), &[slow.as_raw_fd()]);
+            held.push((late, peer));
+        }
+        victim.is_served();
+        if isolation {
+            Victim::at(&device, "other.sock").is_served();
+            assert!(device.metrics().contains("kiln_refused_total"));
+            end(device, &["turned away"]);
+        } else {
+            // The control: nobody is told anything any more.
+            let mut client = UnixStream::connect(device.path("metrics.sock")).unwrap();
+            let limit = Some(std::time::Duration::from_secs(1));
+            client.set_read_timeout(limit).unwrap();
+            client.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+            assert!(client.read(&mut [0; 16]).is_err());
         }
     }
 }

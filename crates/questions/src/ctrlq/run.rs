@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kiln_driver::{Counts, Driver, Histogram, Mode, Options};
+use kiln_driver::{Counts, Driver, Histogram, Mode, Options, Wishes};
 use kiln_measure::{median_of_rounds, ratio_of_rounds, CoreList};
 use kiln_question::{Error, Outcome, Report};
 
@@ -61,7 +61,7 @@ struct Sum {
 /// There is no device, or it refuses sessions or offers none of the requested kinds.
 pub(super) fn run(
     plan: &Plan,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     progress: Report<'_>,
 ) -> Result<Outcome<Row>, Error> {
     let cores = CoreList::allowed().map_or(1, |list| list.cores().len());
@@ -90,7 +90,7 @@ pub(super) fn run(
             match cell.measure(plan, &mut devices, stop) {
                 // Discard the last round, which was cut short.
                 Ok(Some(_)) | Err(_) if stop.load(Ordering::Relaxed) => {
-                    // A terminal's Ctrl-C ends the device as well, which causes these errors.
+                    // Ctrl-C ends every wait for the device, and at a terminal the device, too, which causes these errors.
                     outcome.interrupted = true;
                     break 'rounds;
                 }
@@ -163,13 +163,13 @@ impl Cell {
         &self,
         plan: &Plan,
         devices: &mut HashMap<&'static str, Device>,
-        stop: &AtomicBool,
+        stop: &Arc<AtomicBool>,
     ) -> Result<Option<Sample>, Error> {
         // One device serves all rounds; each round has its own connection, rings and memory.
         let device = match (&plan.socket, self.ctrl) {
             (None, Some(ctrl)) => {
                 if !devices.contains_key(ctrl) {
-                    devices.insert(ctrl, Device::start(ctrl, 1, plan.poll_us)?);
+                    devices.insert(ctrl, Device::start(ctrl, 1, plan.poll_us, stop)?);
                 }
                 devices.get(ctrl)
             }
@@ -189,6 +189,10 @@ impl Cell {
             timeout: Some(TIMEOUT),
             reconnect: Duration::ZERO,
             observe: true,
+            wishes: Wishes {
+                stop: stop.clone(),
+                ..Wishes::default()
+            },
             ..Options::default()
         };
         let options = Options {

@@ -1,10 +1,11 @@
 //! Runs threads, each of which has its own data queue.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kiln_driver::{Data, DataQueue, Driver, Histogram, Job, Options, Request, Session};
+use kiln_driver::{Data, DataQueue, Driver, Histogram, Job, Options, Request, Session, Wishes};
 use kiln_measure::{CoreList, SplitMix64};
 use kiln_question::lens::Lens;
 use kiln_question::{Error, Outcome, Report};
@@ -31,7 +32,7 @@ const LINGER: Duration = Duration::from_micros(20);
 /// An unknown cipher, or a missing device.
 pub(super) fn run(
     plan: &Plan,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     progress: Report<'_>,
 ) -> Result<Outcome<Row>, Error> {
     let subjects = plan.subjects()?;
@@ -41,7 +42,13 @@ pub(super) fn run(
     let total = subjects.len() * plan.lens.len() * plan.queues.len() * plan.depths.len();
     let device = match &plan.socket {
         Some(_) => None,
-        None => Some(Device::start("inline", most_queues, None)?),
+        None => match Device::start("inline", most_queues, None, stop) {
+            Err(_) if stop.load(Ordering::Relaxed) => {
+                outcome.interrupted = true;
+                return Ok(outcome);
+            }
+            device => Some(device?),
+        },
     };
     let own = device.as_ref().map(Device::socket);
     let socket = plan
@@ -66,6 +73,10 @@ pub(super) fn run(
                         heap: 2 * queues * depth * (len + 64) + (1 << 20),
                         data_linger: LINGER,
                         reconnect: Duration::ZERO,
+                        wishes: Wishes {
+                            stop: stop.clone(),
+                            ..Wishes::default()
+                        },
                         ..Options::default()
                     };
                     let fault = |e: kiln_driver::Error| {
@@ -81,7 +92,7 @@ pub(super) fn run(
                         .and_then(|driver| measure_all(&driver, &shape, queues, plan.seed));
                     let (times, right) = match answered {
                         Ok(answered) => answered,
-                        // A terminal's Ctrl-C also ends the device.
+                        // Ctrl-C ends every wait for the device, and at a terminal the device, too.
                         Err(_) if stop.load(Ordering::Relaxed) => {
                             outcome.interrupted = true;
                             return Ok(outcome);
@@ -325,7 +336,9 @@ fn one(
         queue.submit(&back, swapped, tag).map_err(|r| r.error)?;
     }
     while queue.in_flight() > 0 {
-        queue.wait(1, TIMEOUT)?;
+        if !queue.wait(1, TIMEOUT)? {
+            return Err(kiln_driver::Error::Timeout);
+        }
         queue.reap(&mut done);
         for one in done.drain(..) {
             one.result?;
