@@ -97,7 +97,8 @@ static struct kiln_request_note kiln_note(const char *function, struct crypto_tf
 					  unsigned long aad)
 {
 	struct kiln_request_note note = { .function = function, .len = len, .aad = aad,
-					  .src = src ? src->offset : -1, .dst = dst ? dst->offset : -1 };
+					  .src = src ? (unsigned long)src->offset : -1ul,
+					  .dst = dst ? (unsigned long)dst->offset : -1ul };
 
 	strscpy(note.driver, crypto_tfm_alg_driver_name(tfm), sizeof(note.driver));
 	return note;
