@@ -54,6 +54,14 @@ static void kiln_ends(void)
 			      kiln_few, kiln_many, kiln_longest / 1000);
 }
 
+/* Around the request alone: setting a key opens sections, too. */
+static void kiln_watch(bool wanted)
+{
+	kiln_before_section = wanted ? kiln_before : NULL;
+	kiln_in_section = wanted ? kiln_begun : NULL;
+	kiln_ends_section = wanted ? kiln_ends : NULL;
+}
+
 /* Callers of shash hand over memory of any length; an ahash divides it by pages. */
 static int kiln_digest_at_once(struct kiln_subject *s, const u8 *src, unsigned long len, u8 *digest)
 {
@@ -69,10 +77,22 @@ static int kiln_digest_at_once(struct kiln_subject *s, const u8 *src, unsigned l
 		error = crypto_shash_setkey(tfm, s->key, s->key_len);
 	if (!error) {
 		desc->tfm = tfm;
+		kiln_watch(true);
 		error = crypto_shash_digest(desc, src, len, digest);
+		kiln_watch(false);
 	}
 	kfree(desc);
 	crypto_free_shash(tfm);
+	return error;
+}
+
+static int kiln_ask_watched(struct kiln_subject *s, const struct kiln_call *call)
+{
+	int error;
+
+	kiln_watch(true);
+	error = kiln_ask(s, call);
+	kiln_watch(false);
 	return error;
 }
 
@@ -95,13 +115,9 @@ static unsigned long kiln_count(struct kiln_subject *s, unsigned long len)
 			memcpy(src + s->aad - s->iv, iv, s->iv);
 		sg_init_one(&from, src, s->aad + len);
 		sg_init_one(&to, dst, s->aad + len + s->tag);
-		kiln_before_section = kiln_before;
-		kiln_in_section = kiln_begun;
-		kiln_ends_section = kiln_ends;
 		if (s->type == KILN_TYPE_HASH ? kiln_digest_at_once(s, src, len, digest) :
-						kiln_ask(s, &call))
+						kiln_ask_watched(s, &call))
 			kiln_sections = 0;
-		kiln_before_section = kiln_in_section = kiln_ends_section = NULL;
 	}
 	kiln_unfence(dst);
 	kiln_unfence(src);

@@ -17,6 +17,7 @@
 #include <linux/string.h>
 #include <asm/fpu/api.h>
 #include <crypto/aead.h>
+#include <crypto/algapi.h>
 #include <crypto/hash.h>
 #include <crypto/skcipher.h>
 
@@ -79,7 +80,14 @@ struct kiln_request_note {
 };
 
 void kiln_note_request(struct kiln_request_note *note);
+void kiln_note_queued(const void *request);
+void kiln_note_dequeued(const void *request);
 u64 kiln_glue_note_requests(void *wanted);
+
+int __real_crypto_enqueue_request(struct crypto_queue *queue, struct crypto_async_request *request);
+int __wrap_crypto_enqueue_request(struct crypto_queue *queue, struct crypto_async_request *request);
+struct crypto_async_request *__real_crypto_dequeue_request(struct crypto_queue *queue);
+struct crypto_async_request *__wrap_crypto_dequeue_request(struct crypto_queue *queue);
 
 static bool kiln_checks;
 
@@ -89,7 +97,8 @@ static struct kiln_request_note kiln_note(const char *function, struct crypto_tf
 					  unsigned long aad)
 {
 	struct kiln_request_note note = { .function = function, .len = len, .aad = aad,
-					  .src = src ? src->offset : -1, .dst = dst ? dst->offset : -1 };
+					  .src = src ? (unsigned long)src->offset : -1ul,
+					  .dst = dst ? (unsigned long)dst->offset : -1ul };
 
 	strscpy(note.driver, crypto_tfm_alg_driver_name(tfm), sizeof(note.driver));
 	return note;
@@ -194,10 +203,29 @@ static void kiln_turn_all(bool wanted)
 	KILN_TURN(crypto_ahash_finup);
 }
 
+static bool kiln_notes;
+
+int __wrap_crypto_enqueue_request(struct crypto_queue *queue, struct crypto_async_request *request)
+{
+	if (kiln_notes)
+		kiln_note_queued(request);
+	return __real_crypto_enqueue_request(queue, request);
+}
+
+struct crypto_async_request *__wrap_crypto_dequeue_request(struct crypto_queue *queue)
+{
+	struct crypto_async_request *request = __real_crypto_dequeue_request(queue);
+
+	if (kiln_notes)
+		kiln_note_dequeued(request);
+	return request;
+}
+
 /* Requests are noted from now on, for reports of crashes. */
 u64 kiln_glue_note_requests(void *unused)
 {
 	(void)unused;
+	kiln_notes = true;
 	kiln_turn_all(true);
 	return 0;
 }

@@ -147,7 +147,9 @@ int kiln_subject_setkey(struct kiln_subject *s, const u8 *key, unsigned int len)
 
 unsigned int kiln_subject_key(u8 *key, unsigned int number, u64 *draw)
 {
-	static const u8 lengths[] = { 32, 64, 16, 36, 20, 24, 19, 35, 8, 4, 48, 128, 28, 40, 72 };
+	/* The last is NHPoly1305's. */
+	static const u16 lengths[] = { 32, 64, 16, 36, 20, 24, 19, 35, 8, 4, 48, 128, 28, 40, 72,
+				       KILN_LONGEST_KEY };
 	/* What authenc takes: the first parameter is the size of the second key. */
 	static const u8 second[] = { 32, 16, 36, 20, 24, 64, 8, 12, 48 };
 	static const u8 first[] = { 32, 16 };
@@ -191,7 +193,7 @@ static int kiln_try_aad(struct kiln_subject *s)
 int kiln_subject_find_key(struct kiln_subject *s)
 {
 	u64 draw = kiln_seed_of(s->order);
-	u8 key[256];
+	static u8 key[KILN_LONGEST_KEY];
 	unsigned int i, len;
 	int error = -EINVAL;
 

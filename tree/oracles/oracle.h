@@ -15,6 +15,7 @@
 
 #define KILN_LONGEST 8192	/* bytes of a message, tag and associated data included */
 #define KILN_PIECES_MOST 12
+#define KILN_LONGEST_KEY 1088
 
 /* services/oracle.c: what is called next, for the report of whatever happens then. */
 struct kiln_case {
@@ -79,7 +80,7 @@ void kiln_subject_listen(struct kiln_subject *s);
 int kiln_subject_setkey(struct kiln_subject *s, const u8 *key, unsigned int len);
 void kiln_subject_close(struct kiln_subject *s);
 bool kiln_subject_keyed(const struct kiln_subject *s);
-/* Keys that could fit, of every form; 0: no more. */
+/* Keys that could fit, of every form, at most KILN_LONGEST_KEY bytes; 0: no more. */
 unsigned int kiln_subject_key(u8 *key, unsigned int number, u64 *draw);
 /* Sets the first that fits, and finds out which associated data it takes. */
 int kiln_subject_find_key(struct kiln_subject *s);

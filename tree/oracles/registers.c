@@ -3,8 +3,8 @@
  * Registers: a function gives back what is its caller's, and needs nothing that it was not promised. Requests are made with the
  * stack at each multiple of eight, with other control bits in MXCSR and the x87 control word, which are compared when the
  * section ends, as are the direction flag, the x87 stack and the upper halves of the vector registers. Then a request
- * is single-stepped: the host's trap handler compares the registers that a function must preserve when it returns, and
- * fills the upper halves of arguments of 32 bits (crates/kiln-kernel/src/irq/audit.rs).
+ * is single-stepped: the host's trap handler compares the registers that a function must preserve when it returns, looks whether
+ * each instruction has a frame pointer, and fills the upper halves of arguments of 32 bits (crates/kiln-kernel/src/irq/audit.rs).
  */
 #include <linux/kernel.h>
 #include <linux/string.h>
@@ -38,6 +38,7 @@ static u8 kiln_state[STATE_SIZE] __aligned(64);
 static u32 kiln_mxcsr;
 static u16 kiln_fcw;
 static bool kiln_stepped;
+static bool kiln_compares;	/* what a section leaves behind */
 
 static u64 kiln_wide_states(void)
 {
@@ -84,7 +85,7 @@ static void kiln_check_upper_halves(void)
 	asm volatile("vzeroupper");
 }
 
-static void kiln_ends(void)
+static void kiln_compare(void)
 {
 	struct {
 		u16 words[14];
@@ -93,8 +94,6 @@ static void kiln_ends(void)
 	u32 mxcsr;
 	u16 fcw;
 
-	if (kiln_stepped)
-		kiln_set_trap_flag(false);
 	asm volatile("pushfq\n\tpopq %0\n\tcld" : "=r"(flags));
 	if (flags & FLAG_DIRECTION)
 		kiln_violates("direction", "leaves the direction flag set");
@@ -111,8 +110,22 @@ static void kiln_ends(void)
 		kiln_violates("x87-stack", "leaves x87 or MMX registers in use");
 	asm volatile("emms");
 	kiln_check_upper_halves();
+}
+
+static void kiln_ends(void)
+{
+	if (kiln_stepped)
+		kiln_set_trap_flag(false);
+	if (kiln_compares)
+		kiln_compare();
+	else
+		asm volatile("cld");
 	asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(kiln_mxcsr), "m"(kiln_fcw));
 }
+
+/* Whether each instruction has a frame pointer; with other unwinders rbp is a register like others. */
+extern const u32 kiln_frame_pointers;
+const u32 kiln_frame_pointers = IS_ENABLED(CONFIG_FRAME_POINTER);
 
 static void kiln_nothing(void)
 {
@@ -236,6 +249,7 @@ void kiln_examine_registers(struct kiln_examine *order)
 	order->error = kiln_prepare(order, &s, &m);
 	if (order->error)
 		return;
+	kiln_compares = true;
 	order->cases += 2 * ARRAY_SIZE(kiln_lengths);
 	if (order->steps) {
 		order->answers[0] = kiln_ask_stepped(order);

@@ -43,6 +43,12 @@ void *SERVICE(kmalloc_trace)(void *cache, unsigned int gfp, size_t size)
 	return memory_alloc(size, gfp);
 }
 
+/* Of blocks that no cache has, if their size is a constant. */
+void *SERVICE(kmalloc_large)(size_t size, unsigned int gfp)
+{
+	return memory_alloc(size, gfp);
+}
+
 void *SERVICE(kvmalloc_node)(size_t size, unsigned int gfp, int node)
 {
 	(void)node;

@@ -11,8 +11,9 @@ static struct test *tests;
 static volatile unsigned char lock;
 
 /*
- * For reports of crashes: the driver that an oracle examines, else the one that this thread tests. A thread that works
- * for others, such as cryptd's, tests none; then it is the test that began last, for which the others wait. Or "".
+ * For reports of crashes: the driver that an oracle examines, else the one that this thread tests, or for whose test it
+ * answers a request. A thread that works for others in another way tests none; then it is the test that began last, for
+ * which the others wait. Or "".
  */
 const char *kiln_image_test(void)
 {
@@ -33,6 +34,53 @@ void SERVICE(kiln_note_request)(struct request_note *note)
 
 	*own = *note;
 	*note = before;
+}
+
+/*
+ * Requests that were put into a queue, and for whose test: a thread that answers requests of others, such as cryptd's,
+ * crashes in theirs. The oldest make room.
+ */
+#define QUEUED 64
+
+static struct queued {
+	const void *request;
+	char driver[128];
+	struct request_note note;
+} queued[QUEUED];
+static unsigned int queued_next;
+
+void SERVICE(kiln_note_queued)(const void *request)
+{
+	const struct test *test = current_test();
+	const unsigned long flags = lock_irq(&lock);
+	struct queued *q = &queued[queued_next++ % QUEUED];
+
+	q->request = request;
+	q->note = test->note;
+	format(q->driver, sizeof(q->driver), "%s",
+	       test->driver[0] || !tests ? test->driver : tests->driver);
+	unlock_irq(&lock, flags);
+}
+
+/* This thread answers @request from now on; NULL: none. */
+void SERVICE(kiln_note_dequeued)(const void *request)
+{
+	struct test *test = current_test();
+	const unsigned long flags = lock_irq(&lock);
+	unsigned int i;
+
+	test->driver[0] = 0;
+	test->note.function = NULL;
+	for (i = 0; request && i < QUEUED; i++) {
+		struct queued *q = &queued[i];
+
+		if (q->request != request)
+			continue;
+		copy(test->driver, q->driver, sizeof(test->driver));
+		test->note = q->note;
+		q->request = NULL;
+	}
+	unlock_irq(&lock, flags);
 }
 
 /* The request that this thread makes, as text; 0 if it makes none. */

@@ -313,8 +313,15 @@ fn hosted(
             log: cache.log.clone(),
         });
     }
+    // Other objects lack other symbols, which are not what it fails for.
+    let of_glue = selection.left_out.iter().filter(|(path, _)| glue(path));
+    let mut missing: BTreeSet<String> = of_glue.flat_map(|(_, missing)| missing.clone()).collect();
+    missing.retain(|name| selection.unmet.contains(name));
+    if missing.is_empty() {
+        missing.clone_from(&selection.unmet);
+    }
     Err(Error::Unhostable {
         version: plan.source.version.to_string(),
-        missing: selection.unmet.iter().cloned().collect(),
+        missing: missing.into_iter().collect(),
     })
 }

@@ -357,9 +357,17 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
         .filter(|s| wanted.thorough || has_code(&s.driver))
         .cloned()
         .collect();
-    let subjects_of = |oracle: &Oracle| match oracle.of_code {
-        true => &with_code,
-        false => &chosen,
+    // Answers are compared with those of all drivers of the algorithm, whichever of them are chosen.
+    let algs: BTreeSet<&str> = chosen.iter().map(|s| plain(&s.alg)).collect();
+    let mut compared: Vec<Subject> = (all.iter())
+        .filter(|s| algs.contains(plain(&s.alg)))
+        .cloned()
+        .collect();
+    compared.sort_by(|a, b| (&a.alg, &a.driver).cmp(&(&b.alg, &b.driver)));
+    let subjects_of = |oracle: &Oracle| match (oracle.of_code, oracle.compares) {
+        (true, _) => &with_code,
+        (_, true) => &compared,
+        _ => &chosen,
     };
     let jobs: Vec<(Oracle, &[Subject])> = (wanted.oracles.iter())
         .flat_map(|oracle| subjects_of(oracle).chunks(CHUNK).map(|c| (*oracle, c)))
@@ -386,6 +394,7 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     for oracle in wanted.oracles.iter().filter(|o| o.compares) {
         compare(&mut told, *oracle);
     }
+    told.retain(|t| t.oracle == REACH || (wanted.chosen)(&t.subject));
     without_features(wanted, &mut told, &crashes)?;
     let mut found = collect(wanted.image, told, wanted.known);
     let whole = chosen.len() == all.len();
@@ -396,6 +405,11 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     found.subjects = all.len();
     found.unreached = unreached;
     Ok(found)
+}
+
+/// The algorithm, of a driver for the crypto API's own use as well.
+fn plain(alg: &str) -> &str {
+    alg.trim_start_matches("__")
 }
 
 /// Whether a driver may have assembly of its own: it is not made by a template, but for single-block ciphers, which are
@@ -677,7 +691,7 @@ fn compare(told: &mut [Told], oracle: Oracle) {
         let Some(examined) = t.examined.as_ref().filter(|e| of && !e.answers.is_empty()) else {
             continue;
         };
-        let alg = t.subject.alg.trim_start_matches("__").to_owned();
+        let alg = plain(&t.subject.alg).to_owned();
         let (count, key) = (examined.answers.len(), examined.answers[0]);
         groups.entry((alg, count, key)).or_default().push(i);
     }

@@ -171,7 +171,7 @@ impl Proving {
                         Some((call, step)),
                     )
                 }
-                Breach::Preserved { .. } => {}
+                Breach::Preserved { .. } | Breach::Frame { .. } => {}
             }
         }
         if raw.changed > 0 {

@@ -223,6 +223,19 @@ pub(crate) fn algorithms(
             test_us: test.map(|(_, us, _)| *us),
         });
     }
+    // What crashed and was never listed, because its registration failed or because the rest ended early.
+    let listed: HashSet<String> = rows.iter().map(|row| row.name.clone()).collect();
+    let mut unlisted: Vec<_> = (seen.faults.iter())
+        .filter(|(driver, _)| !listed.contains(*driver))
+        .collect();
+    unlisted.sort();
+    for (driver, (what, address)) in unlisted {
+        let row = Row::object(driver, FAILED, symbols.fault(what, *address));
+        rows.push(Row {
+            kind: "algorithm",
+            ..row
+        });
+    }
     if let Some((what, address)) = &seen.broken {
         let line = symbols.fault(what, *address);
         rows.push(Row::object("(the hosted tree)", FAILED, line));

@@ -51,12 +51,20 @@ impl Stepped {
         let mut narrow: Vec<(u64, u8)> = narrow.collect();
         narrow.sort_unstable();
         narrow.dedup_by_key(|f| f.0);
+        let globals = link::globals(&host.image.path)?;
         if is_judged(oracle) {
             auditing.narrow(narrow);
+            let addresses = globals.iter().filter_map(|name| host.image.symbol(name));
+            auditing.restore(addresses.collect());
+            let frames = host.image.symbol("kiln_frame_pointers");
+            // SAFETY: a constant of the image, in `registers.c`.
+            if frames.is_some_and(|at| unsafe { *(at as *const u32) } != 0) {
+                auditing.expect_frames();
+            }
         }
         Ok(Stepped {
             oracle,
-            globals: link::globals(&host.image.path)?,
+            globals,
             shared,
             auditing,
         })
@@ -89,14 +97,19 @@ impl Stepped {
     fn preserved(&self, host: &Host, breaches: &[Breach]) -> Vec<Violation> {
         let mut violations: Vec<Violation> = Vec::new();
         for breach in breaches {
-            let Breach::Preserved {
-                function,
-                to,
-                register,
-                ..
-            } = *breach
-            else {
-                continue;
+            let (function, to, register) = match *breach {
+                Breach::Preserved {
+                    function,
+                    to,
+                    register,
+                    ..
+                } => (function, to, register),
+                Breach::Frame { address, .. } => {
+                    let lost = frame_lost(host, address, &violations);
+                    violations.extend(lost);
+                    continue;
+                }
+                Breach::Nested { .. } => continue,
             };
             let name = host.image.name(function);
             if !self.globals.contains(name.trim_end_matches("+0x0")) {
@@ -116,4 +129,23 @@ impl Stepped {
         }
         violations
     }
+}
+
+/// One for each function. Kiln's own code needs no backtrace.
+fn frame_lost(host: &Host, address: u64, known: &[Violation]) -> Option<Violation> {
+    let function = |address: u64| {
+        let name = host.image.name(address);
+        name.split('+').next().unwrap_or("").to_owned()
+    };
+    let name = function(address);
+    let of_kiln = ["kiln_", "svc_", "__wrap_", "0x"];
+    let is_known = |v: &Violation| v.rule == "frame-pointer" && function(v.trace[0]) == name;
+    let skipped = of_kiln.iter().any(|start| name.starts_with(start));
+    (!skipped && !known.iter().any(is_known)).then(|| Violation {
+        rule: "frame-pointer".into(),
+        what: "changes rbp, so that a backtrace from an interrupt of the next instruction fails"
+            .into(),
+        trace: vec![address],
+        ..Violation::default()
+    })
 }

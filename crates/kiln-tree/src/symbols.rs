@@ -44,7 +44,7 @@ pub(crate) const LINKER: [&str; 4] = [
 ];
 
 /// Functions of the tree that the glue wraps: calls from other objects go through it.
-pub(crate) const WRAPPED: [&str; 14] = [
+pub(crate) const WRAPPED: [&str; 16] = [
     "alg_test",
     "crypto_alloc_tfm_node",
     "crypto_alloc_base",
@@ -59,6 +59,8 @@ pub(crate) const WRAPPED: [&str; 14] = [
     "crypto_ahash_update",
     "crypto_ahash_final",
     "crypto_ahash_finup",
+    "crypto_enqueue_request",
+    "crypto_dequeue_request",
 ];
 
 /// Names of the functions of `kernel/` that a tree may call.

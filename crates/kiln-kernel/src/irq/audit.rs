@@ -1,7 +1,8 @@
 //! Single steps through code of a hosted tree: an interrupt before every instruction, and a look at the registers before each.
 //!
 //! The handler detects faults that need not lead to a wrong result: a function that returns with another value in a register that it
-//! must preserve, a section that is begun inside another, an instruction that is executed while no section is open.
+//! must preserve, a section that is begun inside another, an instruction that is executed while no section is open, a frame pointer
+//! that does not lead to a frame.
 
 use super::frame::Frame;
 use crate::sys::{self, Audit};
@@ -40,6 +41,9 @@ const ARGUMENTS: [i32; 6] = [
 /// What an argument of 32 bits may have above it: whatever the register held before (3.2.3).
 const GARBAGE: i64 = 0x5a5a_a5a5 << 32;
 
+/// How far above the stack pointer the innermost frame may be.
+const LARGEST_FRAME: u64 = 1 << 15;
+
 /// A jump farther than this leaves a function.
 const FAR: u64 = 1 << 14;
 
@@ -66,6 +70,8 @@ pub enum Breach {
         to: u64,
         register: &'static str,
     },
+    /// From this instruction on, a backtrace from an interrupt fails: the frame pointer does not point into the stack.
+    Frame { job: u64, address: u64 },
     /// A section was begun while another was open, by the code before this address.
     Nested {
         job: u64,
@@ -78,7 +84,9 @@ pub enum Breach {
 impl Breach {
     pub fn job(&self) -> u64 {
         match self {
-            Breach::Preserved { job, .. } | Breach::Nested { job, .. } => *job,
+            Breach::Preserved { job, .. }
+            | Breach::Nested { job, .. }
+            | Breach::Frame { job, .. } => *job,
         }
     }
 }
@@ -110,6 +118,11 @@ pub(super) struct AuditState {
     idle: u64,
     /// Functions with arguments of 32 bits, by address: a bit for each such argument.
     narrow: Vec<(u64, u8)>,
+    /// Functions whose callers get their registers back whatever the function does, so that what follows is not disturbed.
+    restored: Vec<u64>,
+    /// Whether the code has frame pointers, and whether the last instruction had one.
+    frames: bool,
+    framed: bool,
 }
 
 impl AuditState {
@@ -126,12 +139,24 @@ impl AuditState {
             before: (0, 0),
             idle: 0,
             narrow: Vec::new(),
+            restored: Vec::new(),
+            frames: false,
+            framed: true,
         }
     }
 
     pub(super) fn set_narrow(&mut self, mut functions: Vec<(u64, u8)>) {
         functions.sort_unstable();
         self.narrow = functions;
+    }
+
+    pub(super) fn set_frames(&mut self, wanted: bool) {
+        self.frames = wanted;
+    }
+
+    pub(super) fn set_restored(&mut self, mut functions: Vec<u64>) {
+        functions.sort_unstable();
+        self.restored = functions;
     }
 
     pub(super) fn visits(&self) -> Vec<Visit> {
@@ -173,9 +198,12 @@ impl AuditState {
         shared.steps += 1;
         if step == 0 {
             self.calls.clear();
-            (self.before, self.idle) = ((0, 0), 0);
+            (self.before, self.idle, self.framed) = ((0, 0), 0, true);
         }
         self.follow_calls(frame, shared, step);
+        if self.frames {
+            self.follow_frame(frame, shared.job);
+        }
         self.fill_arguments(frame);
         self.before = (rip, rsp);
         if rip == self.begin {
@@ -227,7 +255,7 @@ impl AuditState {
     }
 
     /// Notes a call or a return that the previous instruction made.
-    fn follow_calls(&mut self, frame: &Frame<'_>, shared: &Audit, step: u64) {
+    fn follow_calls(&mut self, frame: &mut Frame<'_>, shared: &Audit, step: u64) {
         let (rip, rsp) = (frame.rip(), frame.register(libc::REG_RSP) as u64);
         while let Some(&call) = self.calls.last().filter(|c| c.rsp <= rsp) {
             self.calls.pop();
@@ -237,6 +265,9 @@ impl AuditState {
             }
             for (i, (register, name)) in PRESERVED.into_iter().enumerate() {
                 if frame.register(register) != call.registers[i] {
+                    if self.restored.binary_search(&call.function).is_ok() {
+                        frame.set_register(register, call.registers[i]);
+                    }
                     self.keep(Breach::Preserved {
                         job: shared.job,
                         call: shared.call,
@@ -270,6 +301,18 @@ impl AuditState {
                 registers: PRESERVED.map(|(register, _)| frame.register(register)),
             });
         }
+    }
+
+    /// Notes an instruction at which the frame pointer has become something else.
+    fn follow_frame(&mut self, frame: &Frame<'_>, job: u64) {
+        let rbp = frame.register(libc::REG_RBP) as u64;
+        let rsp = frame.register(libc::REG_RSP) as u64;
+        let framed = rbp.wrapping_sub(rsp) < LARGEST_FRAME && rbp % 8 == 0;
+        if self.framed && !framed {
+            let address = self.before.0;
+            self.keep(Breach::Frame { job, address });
+        }
+        self.framed = framed;
     }
 
     /// At the entry of a function: garbage above its arguments of 32 bits.

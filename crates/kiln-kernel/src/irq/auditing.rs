@@ -33,6 +33,21 @@ impl Auditing {
         }
     }
 
+    /// Functions, by address, that return with the registers that they must preserve as they were, whatever they did to them: the
+    /// breach is kept, and what comes next is not disturbed by it.
+    pub fn restore(&mut self, functions: Vec<u64>) {
+        if let Some(state) = host().and_then(|h| h.injection.audit.as_mut()) {
+            state.set_restored(functions);
+        }
+    }
+
+    /// The code keeps frame pointers: each instruction has one from now on.
+    pub fn expect_frames(&mut self) {
+        if let Some(state) = host().and_then(|h| h.injection.audit.as_mut()) {
+            state.set_frames(true);
+        }
+    }
+
     /// The instructions that were stepped so far.
     pub fn visits(&self) -> Vec<Visit> {
         let state = host().and_then(|h| h.injection.audit.as_ref());
