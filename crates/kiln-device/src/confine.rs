@@ -48,9 +48,6 @@ fn own_memory(config: &Config) -> u64 {
 
 /// Gives a guest's process its limits and locks its memory; whether that was possible.
 pub(crate) fn confine_guest(config: &Config) -> Result<bool, Error> {
-    // Guest memory that is touched here first counts as this process's: where memory is short, it goes before the main
-    // process does. Without /proc it has no such preference.
-    let _ = std::fs::write("/proc/self/oom_score_adj", "500");
     end_core_dumps(config)?;
     let own = own_memory(config);
     limit(Resource::Data, own, "the limit of memory")?;

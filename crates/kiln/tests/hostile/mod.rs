@@ -103,8 +103,13 @@ fn a_process_that_hangs_or_dies_costs_its_guest_alone() {
         // SAFETY: as above.
         assert_eq!(unsafe { libc::kill(process as i32, signal) }, 0);
         victim.is_served();
+        let is_gone = || !device.children().contains(&process);
+        // A process that dies is reported if that is noticed before its front end goes.
+        if signal != libc::SIGSTOP {
+            until("its end is noticed", is_gone);
+        }
         drop(other);
-        until("it is gone", || !device.children().contains(&process));
+        until("it is gone", is_gone);
     }
     victim.is_served();
     end(device, &["its process ended"]);
@@ -533,11 +538,6 @@ fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
         for pid in [device.child.id()].iter().chain(&guests) {
             let limits = read(*pid, "limits");
             assert!(limits.contains(NONE), "{args:?}: {limits}");
-        }
-        if !args.contains(&"--no-isolation") {
-            // Where memory is short, the process of a guest is ended before the main one.
-            let score = |pid: u32| read(pid, "oom_score_adj").trim().parse::<i32>().unwrap();
-            assert!(guests.iter().all(|pid| score(*pid) == 500) && score(device.child.id()) < 500);
         }
         // Root may lock memory as long as it is root: with a sandbox it becomes nobody.
         // SAFETY: a system call without arguments.
