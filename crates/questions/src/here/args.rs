@@ -29,7 +29,7 @@ Exit status:
 
 Examples:
   kiln here
-  kiln here --check --json | jq '.rows[] | {question, verdict, finding}'
+  kiln here --json | jq '.rows[] | {question, verdict, finding}'
   kiln here --bpftrace > sections.bt    a script that measures FPU sections
   kiln here --record machine            what was read, to judge it elsewhere:
   kiln here --root machine
