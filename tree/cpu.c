@@ -73,7 +73,7 @@ int __wrap_cpu_has_xfeatures(u64 needed, const char **name)
 	return 0;
 }
 
-/* The words that stand for a CPUID register, the features that follow from them. */
+/* Fills in the capability words that have a CPUID register, and the features derived from them. */
 void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden)
 {
 	u32 r[4], highest, signature, family;

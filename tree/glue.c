@@ -231,7 +231,7 @@ static const char *kiln_type(u32 flags)
 	return "other";
 }
 
-/* All algorithms, or those of one driver. */
+/* Reports every registered algorithm, or only those of @driver. */
 void kiln_glue_algorithms(const char *driver, kiln_report_t *report)
 {
 	struct crypto_alg *alg;
@@ -315,7 +315,7 @@ void kiln_glue_task_state(void *task, int state)
 	smp_store_mb(((struct task_struct *)task)->__state, state);
 }
 
-/* FPU sections for code that is no driver (services/series.c). */
+/* FPU sections for code that is not a driver (services/series.c). */
 void kiln_glue_section_begin(void)
 {
 	kernel_fpu_begin();

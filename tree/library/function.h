@@ -29,7 +29,7 @@
 /* Returns 0 or a negative error, such as -EBADMSG for a wrong tag. */
 typedef int kiln_wrapper(MESSAGE);
 
-/* Two messages of one length. */
+/* Wrapper of a function that processes two messages of the same length. */
 typedef void kiln_pair_wrapper(const u8 *src1, const u8 *src2, u8 *dst1, u8 *dst2, size_t len);
 
 /* Makes what a function takes as its key of the raw key. */
@@ -63,7 +63,7 @@ extern const size_t kiln_hash_count, kiln_cipher_count, kiln_checksum_count;
 
 /* A line of a table begins with one of these and says what the function computes. */
 #define FUNCTION(called) .name = #called, .call = kiln_##called, .symbol = called
-/* Of a series of calls that ends with another function, or of an inline function. */
+/* For a series of calls that ends with @last, or an inline function, which has no symbol of its own. */
 #define SERIES(called, last) .name = #called, .call = kiln_##called, .symbol = last
 
 #define DIGEST(algorithm, size) \

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Memory: powers of two out of one arena, each block aligned to its size, as
- * kmalloc promises. Pages come from the same place.
+ * Memory allocator: blocks of a power of two from one arena, each aligned to its size, as
+ * kmalloc promises. Pages come from the same arena.
  *
  * Physical addresses equal virtual ones (page_offset_base and phys_base are 0), and
  * the array of struct page is a reservation as large as the address space needs: it
  * costs memory only where it is touched, and virt_to_page is plain arithmetic.
  *
- * vmalloc'ed blocks have a page in front that says how long they are, and one behind that
- * is not mapped.
+ * Each vmalloc'ed block has a page before it that holds its length, and an unmapped guard page
+ * behind it.
  */
 #include "service.h"
 

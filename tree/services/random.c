@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Random numbers: one stream (splitmix64) from the seed that the loader gives, so
- * that what the tree's self-tests draw can be drawn again.
+ * Random numbers: one splitmix64 stream, seeded by the loader, so that the random values of
+ * the tree's self-tests can be reproduced.
  */
 #include "service.h"
 

@@ -57,7 +57,7 @@ void SERVICE(__might_sleep)(const char *file, int line)
 	check("may sleep", __builtin_frame_address(0));
 }
 
-/* @offsets: what the caller has disabled itself, which it enables meanwhile. */
+/* @offsets: the preemption and RCU nesting that the caller itself holds, and drops while it sleeps. */
 void SERVICE(__might_resched)(const char *file, int line, unsigned int offsets)
 {
 	(void)file;

@@ -31,12 +31,12 @@ impl Alarm {
         }
     }
 
-    /// From here on no wait lasts.
+    /// Arms the timer: from now on, waits are interrupted.
     pub(crate) fn set(&self) {
         arm(PATIENCE);
     }
 
-    /// From here on waits last.
+    /// Disarms the timer: later waits are not interrupted.
     pub(crate) fn clear(&self) {
         arm(Duration::ZERO);
     }

@@ -29,7 +29,7 @@ pub struct Count {
     pub depth: u64,
     /// Chains that could not be followed.
     pub malformed: u64,
-    /// Times the driver was told.
+    /// Number of times the driver was notified.
     pub interrupts: u64,
     /// Times the thread slept.
     pub sleeps: u64,

@@ -336,7 +336,7 @@ fn object_name(source: &Path) -> String {
     name.join(".")
 }
 
-/// A tool of binutils.
+/// A command of binutils, run in the C locale.
 fn tool(name: &str) -> Command {
     let mut command = Command::new(name);
     command.env("LC_ALL", "C");

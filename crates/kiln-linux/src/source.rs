@@ -11,7 +11,7 @@ use crate::Error;
 /// Directory in which the package installs its archives.
 const PACKAGES: &str = "/usr/src";
 
-/// The tree of this name, or else the newest installed package `linux-source-*` of Debian, unpacked into the cache.
+/// The tree of this name, or without a name the newest installed `linux-source-*` package of Debian, unpacked into the cache.
 ///
 /// # Errors
 /// The name is neither a kernel tree nor a git revision of one.

@@ -14,7 +14,7 @@ const CHOICE: &str = "kiln";
 /// Flags shared by all commands that build a tree.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TreeBuildArgs {
-    /// The compiler that builds the tree [default: KILN_CC, or cc, gcc, clang]
+    /// The compiler for the kernel tree [default: KILN_CC, or cc, gcc, clang]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
     /// A kernel's .config, mitigations included, or 'tree' for the tree's own, or 'kiln' for Kiln's choice. 'speed --tree'

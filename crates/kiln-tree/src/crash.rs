@@ -1,5 +1,5 @@
-//! Signals of the hosted tree's code: a warning is told and stepped over, all else is the end of the child, told with
-//! the place and the driver under test.
+//! Signals raised by the hosted tree's code. A warning is reported and stepped over. Any other signal is reported with its
+//! place and the driver under test, and ends the child.
 
 use std::ffi::{c_char, c_void, CStr};
 use std::fmt::Write;

@@ -18,7 +18,7 @@ use crate::crash;
 use crate::image::Image;
 use crate::{raw, Error};
 
-/// Bytes of the tree's memory; pages exist once they are touched.
+/// Size of the tree's memory in bytes; a page is allocated when it is first touched.
 const ARENA: usize = 8 << 30;
 /// Its largest block, to which it is aligned.
 const LARGEST: usize = 1 << 27;

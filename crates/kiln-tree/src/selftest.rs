@@ -24,7 +24,7 @@ const CRASHES: usize = 16;
 /// Rounds of a random test, unless told otherwise.
 const USUAL_FUZZ: u32 = 100;
 
-/// Tests of a 6.12, for the bar only.
+/// Self-tests in Linux 6.12, approximately; used for the progress bar only.
 pub(crate) const USUAL_TESTS: f64 = 285.0;
 
 /// Interrupts a second while the tree tests itself, at random times.
@@ -97,7 +97,7 @@ pub struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Runs it with this program's arguments; after a crash in a driver's test again without that test.
+    /// Runs the self-test in a child with these arguments. After a crash in a driver's test it runs again without that test.
     ///
     /// # Errors
     /// A child cannot be started, or Ctrl-C.

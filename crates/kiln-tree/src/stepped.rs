@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::primitive::Primitive;
 use crate::{link, raw, Error};
 
-/// Whether what was stepped is judged by the oracle of this number.
+/// Whether the oracle of this number judges stepped code.
 pub(crate) fn is_judged(oracle: u32) -> bool {
     [raw::KILN_ORACLE_REGISTERS, raw::KILN_ORACLE_FEATURES].contains(&oracle)
 }

@@ -53,8 +53,8 @@ fn image() -> Option<PathBuf> {
     built.clone()
 }
 
-/// In the child: runs `body`, and returns nothing. In the parent: runs the test of this name in a child with the tree
-/// and returns what it left.
+/// In the child: runs `body` and returns `None`. In the parent: runs the test of this name in a child with the tree
+/// and returns how that child ended.
 fn in_child(name: &str, tests: bool, lonely: bool, body: impl FnOnce(Loaded)) -> Option<Ended> {
     if let Some(order) = Order::from_env().unwrap() {
         body(Host::load(&order).unwrap());

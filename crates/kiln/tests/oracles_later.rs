@@ -21,7 +21,7 @@ struct Fault {
     place: &'static str,
 }
 
-/// Completes a request when its child only left the backlog.
+/// Fault: completes a request when its child has merely left the backlog.
 const LRW: Fault = Fault {
     file: "crypto/lrw.c",
     edits: &[(

@@ -108,7 +108,7 @@ fn assembly_functions(tree: &Path, build: &Path) -> BTreeSet<String> {
 
 /// The results of `kiln speed` for a tree's functions.
 struct Measured {
-    /// Functions that were called and right, with the algorithm that they are written for.
+    /// Functions that were called and gave the right result, each with the algorithm that it implements.
     called: BTreeSet<(String, String)>,
     notes: Vec<String>,
 }

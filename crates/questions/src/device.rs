@@ -96,8 +96,8 @@ impl Drop for Device {
     }
 }
 
-/// CPU time that the threads of a process and of those that it started have had so far (proc(5), schedstat): a device
-/// serves each guest in a process of its own. Threads that ended are not in it.
+/// CPU time so far of the threads of a process and of its children (proc(5), schedstat): a device serves each guest in a
+/// process of its own. Threads that have ended are not included.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let mut ns = 0;
     for child in children(pid) {

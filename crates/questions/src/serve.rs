@@ -91,7 +91,7 @@ pub struct ServeArgs {
     /// Without seccomp and landlock, for debuggers
     #[arg(long)]
     no_sandbox: bool,
-    /// All guests in one process, for debuggers: what ends one can end all
+    /// Serve all guests in one process, to debug it: a crash ends all
     #[arg(long)]
     no_isolation: bool,
 }

@@ -155,7 +155,7 @@ static const u32 set_counters[16] __aligned(64) = {
 #define SET_STATE(p, n) SET_WORDS(SET_WORD, p, n)
 #define SET_FINAL(p, n) SET_WORDS(SET_FINAL_WORD, p, n)
 
-/* Transposes four words of the state of all blocks into four vectors of rows. */
+/* Transposes four state words, taken across all blocks, into four vectors of rows. */
 #define QUAD(a, b, c, d)                                                      \
 	do {                                                                  \
 		const vec_t l0 = v_lo32(a, b), h0 = v_hi32(a, b);             \

@@ -288,7 +288,7 @@ void MODES(mac)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], const u8 *dat
 
 #include "cbc_many.h"
 
-/* Processes counters from hi:lo on that do not overflow the lower half. */
+/* Processes counter blocks from hi:lo on; the lower half must not overflow. */
 static __always_inline void ctr_run(const struct aes_key *key, u8 *dst, const u8 *src,
 				    size_t len, u64 hi, u64 lo)
 {

@@ -37,7 +37,7 @@ pub struct Conversation {
     features: u64,
     /// The device was sent something that it may not have seen yet.
     unseen: bool,
-    /// Of the front end's own GET_FEATURES, those without an answer yet.
+    /// Number of GET_FEATURES requests of the front end itself that are not answered yet.
     asked: u32,
     /// A message that waits until the device has seen everything before it.
     held: Option<Message>,

@@ -1,7 +1,7 @@
-//! A front end in this process that does anything: messages with real descriptors, memory that changes while the rings in
-//! it are served, and a guest that makes requests. For fuzzing.
+//! An in-process front end for fuzzing. It may send any message with real descriptors, change memory while the rings in it
+//! are served, and make a guest's requests.
 //!
-//! Left out is what ends the process that serves such a guest, as it should: memory that is cut off.
+//! It never truncates shared memory, because that ends the process that serves the guest, as it should.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -313,8 +313,8 @@ fn raw_config(config: &Config) -> sys::CpuConfig {
 
 static TSC_HZ: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
 
-/// Takes over the TSC ticks per second that another process has measured on this machine, unless this process has measured
-/// them already.
+/// Adopts the TSC frequency that another process has measured on this machine, unless this process has measured it
+/// already.
 pub fn set_kiln_tsc_hz(hz: f64) {
     let _ = TSC_HZ.set(hz);
 }

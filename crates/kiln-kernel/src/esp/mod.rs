@@ -385,8 +385,8 @@ impl Esp {
         }
         self.user.corrupted = 0;
         let raw: *mut sys::EspLoad = &raw mut *self.raw;
-        // SAFETY: the functions take this structure, which lives until they are done with it. The
-        // flag is read as interrupts write it.
+        // SAFETY: the functions take this structure, which outlives their use of it. The read of the
+        // flag is volatile because interrupts write it.
         unsafe {
             cpu::gate(sys::kiln_esp_attach, raw.cast());
             while !ptr::read_volatile(&raw const (*raw).over) {

@@ -1,8 +1,8 @@
-//! Whether any jump or address depends on a secret, by valgrind's memcheck with keys and texts marked
-//! undefined. An implementation says of itself whether it is constant-time; both answers are checked.
+//! Checks whether any jump or address depends on a secret: valgrind's memcheck runs with keys and texts
+//! marked undefined. Each implementation declares whether it is constant-time; both declarations are checked.
 //!
-//! valgrind knows instructions up to AVX2 and SHA-NI, VAES and AVX-512 not at all: see
-//! docs/CONSTANT-TIME.md for what holds there.
+//! valgrind knows instructions up to AVX2, but neither SHA-NI nor VAES nor AVX-512: for those see
+//! docs/CONSTANT-TIME.md.
 
 mod memcheck;
 mod secrets;

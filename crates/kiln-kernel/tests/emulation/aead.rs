@@ -21,7 +21,7 @@ pub(crate) fn oracle(alg: &str) -> Impl {
     Impl::find_all(alg)[0]
 }
 
-/// What the oracle makes of a message: the text that it becomes, and its tag or digest.
+/// The right result for a message, from the oracle: the output text, and its tag or digest.
 pub(crate) fn seal(
     alg: &str,
     key: &[u8],

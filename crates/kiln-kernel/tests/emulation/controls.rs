@@ -21,7 +21,7 @@ use crate::machine::{
 /// Sections each run makes at least.
 const OPS: u64 = 20_000;
 
-/// Runs until `done`. Unless it is the control itself, in which corruption is due, nothing may be corrupted.
+/// Runs the load until `done`. Nothing may be corrupted, except in the control itself, where corruption is expected.
 fn check(
     name: &str,
     mut load: Load<'_>,

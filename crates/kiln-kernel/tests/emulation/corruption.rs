@@ -39,7 +39,7 @@ fn works(seed: u64, len: usize, spins: u64) -> Vec<(String, TaskWork)> {
     works
 }
 
-/// The addresses a few operations come by, the interrupt handlers' aside.
+/// The addresses that a few operations execute, except those in interrupt handlers.
 pub(crate) fn trace(load: &mut Load<'_>, operations: u64) -> BTreeSet<u64> {
     let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
     load.set_stepping(true, false);

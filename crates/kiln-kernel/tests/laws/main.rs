@@ -505,7 +505,7 @@ fn layering_control_includes() {
     assert_eq!(violations.len(), 5, "{violations:?}");
 }
 
-/// A CPU that starts cryptd, and FPU code that answers for the crypto API.
+/// Control: the layering check must catch CPU code that starts cryptd, and FPU code that does the crypto API's job.
 #[test]
 fn layering_control_rooms() {
     let plant = Plant::empty();

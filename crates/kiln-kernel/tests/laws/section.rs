@@ -16,8 +16,8 @@ const SIGILL: i32 = 4;
 /// Lengths in bytes: one block, ciphertext stealing, a few blocks, and the long loops.
 const LENGTHS: [&str; 4] = ["16", "17", "100", "4096"];
 
-/// Global functions of a SIMD object without a trap in them. In a build with checks each begins
-/// with one.
+/// Global functions of a SIMD object that contain no trap. In a build with checks, each of them must
+/// begin with a trap.
 pub(crate) fn unchecked_entry_points(object: &Object) -> Vec<String> {
     let functions = functions(&object.path);
     let traps = |name: &str| {

@@ -1,7 +1,7 @@
-//! Checks that a cipher's time cannot depend on its operands by what the CPU does with them: its
-//! instructions are all of a list, and of its tier.
+//! Checks that a cipher uses only listed instructions, whose timing does not depend on their operands,
+//! and only those of its tier.
 //!
-//! What an address or a jump depends on cannot be seen here: `tests/constant_time/` looks for it.
+//! Addresses and jumps that depend on secrets cannot be seen here: `tests/constant_time/` looks for those.
 
 use std::fs;
 

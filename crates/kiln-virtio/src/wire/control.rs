@@ -17,9 +17,9 @@ pub const DESTROYED: usize = 1;
 pub enum Control<'a> {
     /// Make a session of these parameters and keys.
     Create {
-        /// What kind.
+        /// The kind of session to create.
         create: Create,
-        /// The cipher's key, or the only one.
+        /// The cipher's key, or the session's only key if it is not a chain.
         key: &'a [u8],
         /// The key of a chain's MAC.
         auth_key: &'a [u8],

@@ -1,4 +1,4 @@
-//! Runs the program.
+//! Helpers for tests that run the program.
 #![allow(dead_code)] // each test binary uses only a part
 
 pub mod oracle;

@@ -154,7 +154,7 @@ impl Guest {
         self.front_end.get_features().unwrap();
     }
 
-    /// Makes a request available; its number, and where the answer will be.
+    /// Makes a request available; returns its number and the address of its answer.
     fn submit(&mut self, data: bool, request: &[u8], room: u32, kick: bool) -> (u16, u64) {
         let ring = match data {
             true => &mut self.data,

@@ -20,7 +20,7 @@ use super::variant::Variant;
 /// Preprocessor flags, which have no effect on preprocessed files.
 const OF_PREPROCESSING: [&str; 4] = ["-I", "-D", "-U", "-fmacro-prefix-map"];
 
-/// Writes the directory.
+/// Writes what is needed to reproduce `found` to `dir`.
 pub(super) fn write(
     dir: &Path,
     found: &Explained,

@@ -12,7 +12,7 @@ use kiln_driver::{Batch, Control, Error, Histogram, Request};
 pub(super) struct Tally {
     /// Creations and closings.
     pub(super) all: Histogram,
-    /// Closings only.
+    /// Latencies of closes only.
     pub(super) closes: Histogram,
 }
 

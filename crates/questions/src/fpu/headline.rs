@@ -241,7 +241,7 @@ pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
     }
     let counted = format!(
         "{} interrupts into FPU sections under {} policies caused {} wrong results and {} lost user states; under the control, \
-         which saves nothing, {} interrupts caused {} and {}",
+         which saves nothing, {} interrupts caused {} wrong results and {} lost user states",
         show(hit),
         lost.policies(),
         show(wrong),
@@ -252,10 +252,11 @@ pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
     );
     let verdict = match (lost.judge(), wrong + user) {
         (Ok(()), _) => format!(
-            "{} results lost in {} interrupts; {} in the control",
+            "{} results lost in {} interrupts; the control lost {} in {}",
             show(wrong + user),
             show(hit),
-            show(control_wrong + control_user)
+            show(control_wrong),
+            show(of_control)
         ),
         (Err(_), 0) => "Cannot tell: the control lost too little".to_string(),
         (Err(_), lost) => format!("{} results lost in {} interrupts", show(lost), show(hit)),
@@ -489,7 +490,7 @@ mod tests {
         assert_eq!(
             row.headline.unwrap(),
             "1,000,500 interrupts into FPU sections under 2 policies caused 0 wrong results and 0 lost user states; under the \
-             control, which saves nothing, 2,100 interrupts caused 940 and 10"
+             control, which saves nothing, 2,100 interrupts caused 940 wrong results and 10 lost user states"
         );
         assert_eq!((row.value, row.unit), (Some(0.0), Some("lost")));
         assert_eq!(told(7, 0).value, Some(7.0));

@@ -126,7 +126,7 @@ pub(crate) fn softirq_messages(seed: u64, packet: usize) -> Result<Arc<Messages>
     messages(seed, 2, Op::Encrypt, packet, 16)
 }
 
-/// A load of a task and softirqs, whose messages have `packet` bytes.
+/// A load of a task and softirqs; messages of the softirqs have `packet` bytes.
 pub(crate) fn load_plan(
     seed: u64,
     task: TaskWork,

@@ -64,7 +64,7 @@ pub struct IpsecArgs {
         allow_hyphen_values = true
     )]
     packet_rate: Vec<f64>,
-    /// Numbers that an anti-replay window knows
+    /// Size of the anti-replay window, in packets
     #[arg(long, value_name = "N", default_value_t = 64)]
     replay_window: u32,
     /// ns that the network stack takes per packet

@@ -7,8 +7,8 @@
 //! leaves its context ready for the next message (Hash functions), and so does a MAC's with the same key (Keyed hash
 //! functions).
 //!
-//! The size of a context comes from the library's descriptions (nettle-meta.h) if it has one; other contexts get more
-//! memory than any of nettle's headers requires.
+//! The size of a context comes from the library's description of the algorithm (nettle-meta.h) if there is one; other contexts
+//! get more memory than any of nettle's headers requires.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::Arc;

@@ -16,7 +16,7 @@ pub(super) const NAME_OUT: &str = "report.html";
 const MARK: &str = "name=\"generator\" content=\"kiln";
 const NEAR: u64 = 4096;
 
-/// The path of the page.
+/// A page that is to be written, by its path.
 pub struct Page(PathBuf);
 
 impl Page {

@@ -105,7 +105,7 @@ const MANY: Fields = Fields {
     verdict: "kiln_verdict",
 };
 
-/// How Kiln compares with the other.
+/// How Kiln's side compares with the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Faster,

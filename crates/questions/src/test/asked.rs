@@ -82,7 +82,7 @@ fn directions(imp: Impl) -> usize {
     }
 }
 
-/// How many there are of an algorithm.
+/// Number of refusal tests for one implementation: one per form and direction.
 pub(crate) fn refusals(imp: Impl) -> u64 {
     (forms(imp).len() * directions(imp)) as u64
 }

@@ -10,7 +10,7 @@ pub(super) const CONTEXTS: [Context; 4] = [
     Context::Hardirq,
 ];
 
-/// As rows have it.
+/// The name of the context in rows.
 pub(super) fn name(context: Context) -> &'static str {
     match context {
         Context::Task => "task",

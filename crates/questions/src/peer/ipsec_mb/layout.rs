@@ -114,7 +114,7 @@ mod tests {
     use std::mem::offset_of;
     use std::process::Command;
 
-    /// A C compiler confirms the layout with the header.
+    /// Checks the layout against the header, by a C compiler.
     #[test]
     fn as_the_header_has_it() {
         let dir = tempfile::tempdir().unwrap();
