@@ -35,6 +35,7 @@ mod prove;
 #[rustfmt::skip]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused)]
 mod raw;
+mod record;
 mod replay;
 mod revision;
 mod row;

@@ -545,6 +545,7 @@ fn list_objects(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, 
 /// An archive is not made when one of its objects fails; then the objects that are there, by name.
 fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
     let mut members = Vec::new();
+    let mut is_whole = cache.objects.join(dir).join("built-in.a").is_file();
     for archive in ["built-in.a", "lib.a"] {
         let archive = format!("{dir}/{archive}");
         if !cache.objects.join(&archive).is_file() {
@@ -555,14 +556,16 @@ fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
             .current_dir(&cache.objects)
             .output()
             .map_err(|e| Error::tool("ar", "binutils", e))?;
+        // A thin archive of an earlier build cannot be listed if one of its objects has not compiled since.
+        is_whole &= output.status.success();
         members.extend(
             String::from_utf8_lossy(&output.stdout)
                 .lines()
                 .map(String::from),
         );
     }
-    let built_in = cache.objects.join(dir).join("built-in.a");
-    if !built_in.is_file() {
+    if !is_whole {
+        members.clear();
         scan(&cache.objects, Path::new(dir), &mut members);
         members.sort();
     }

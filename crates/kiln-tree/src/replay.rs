@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache::Cache;
 use crate::make::clear_environment;
 use crate::place::hash;
-use crate::touched::{parse_record, read_records, Record};
+use crate::record::{parse_record, read_records, Record};
 use crate::{Error, Plan};
 
 /// From so many objects on, the time of Kbuild's own processes does not matter.

@@ -1,16 +1,17 @@
 //! What of a tree a change touches: the objects that Kbuild's records (`.sha256.o.cmd`) say contain a changed file, all that
 //! uses one of these, and so the KUnit suites and the drivers that are to be tested again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionKind};
 
 use crate::cache::Cache;
 use crate::git::{Commit, Repository};
+use crate::record::{read_records, Record};
 use crate::row::Row;
 use crate::symbols::read_tables;
 use crate::{Error, Source};
@@ -193,70 +194,6 @@ fn describe(change: &Change, direct: &Direct, touched: &Touched) -> String {
     }
 }
 
-/// What Kbuild recorded of a file that it made.
-pub(crate) struct Record {
-    /// The file, relative to where it builds.
-    pub owner: String,
-    /// Files of the source tree that it was made from.
-    pub sources: HashSet<PathBuf>,
-    /// Files that were themselves made there.
-    made: HashSet<String>,
-}
-
-/// All records below a build directory.
-pub(crate) fn read_records(objects: &Path, source: &Path) -> Vec<Record> {
-    let mut records = Vec::new();
-    let mut open = vec![objects.to_owned()];
-    while let Some(dir) = open.pop() {
-        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let owner = name.strip_prefix('.').and_then(|n| n.strip_suffix(".cmd"));
-            if entry.file_type().is_ok_and(|t| t.is_dir()) {
-                open.push(entry.path());
-            } else if let Some(owner) = owner {
-                let owner = dir.join(owner);
-                let owner = owner.strip_prefix(objects).unwrap_or(&owner);
-                let text = fs::read_to_string(entry.path()).unwrap_or_default();
-                records.push(parse_record(&owner.to_string_lossy(), &text, source));
-            }
-        }
-    }
-    records
-}
-
-pub(crate) fn parse_record(owner: &str, text: &str, source: &Path) -> Record {
-    let mut record = Record {
-        owner: owner.to_owned(),
-        sources: HashSet::new(),
-        made: HashSet::new(),
-    };
-    for word in text.split(|c: char| c.is_whitespace() || "();'\"".contains(c)) {
-        let path = Path::new(word);
-        if let Ok(inside) = path.strip_prefix(source) {
-            record.sources.insert(plain(inside));
-        } else if word.contains('/') && !path.is_absolute() && !word.starts_with('-') {
-            let path = plain(path);
-            record.made.insert(path.to_string_lossy().into_owned());
-        }
-    }
-    record
-}
-
-/// A path without `.` and `..`.
-fn plain(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                out.pop();
-            }
-            Component::CurDir => {}
-            other => out.push(other),
-        }
-    }
-    out
-}
-
 /// What changed files touch directly.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Direct {
@@ -437,6 +374,7 @@ fn read_words(bytes: &[u8]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::parse_record;
 
     fn records() -> Vec<Record> {
         let read = |owner: &str, text: &str| parse_record(owner, text, Path::new("/src"));

@@ -1,0 +1,69 @@
+//! What Kbuild records of the files that it makes (`.sha256.o.cmd`).
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// What Kbuild recorded of a file that it made.
+pub(crate) struct Record {
+    /// The file, relative to where it builds.
+    pub owner: String,
+    /// Files of the source tree that it was made from.
+    pub sources: HashSet<PathBuf>,
+    /// Files that were themselves made there.
+    pub made: HashSet<String>,
+}
+
+/// All records below a build directory.
+pub(crate) fn read_records(objects: &Path, source: &Path) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut open = vec![objects.to_owned()];
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let owner = name.strip_prefix('.').and_then(|n| n.strip_suffix(".cmd"));
+            if entry.file_type().is_ok_and(|t| t.is_dir()) {
+                open.push(entry.path());
+            } else if let Some(owner) = owner {
+                let owner = dir.join(owner);
+                let owner = owner.strip_prefix(objects).unwrap_or(&owner);
+                let text = fs::read_to_string(entry.path()).unwrap_or_default();
+                records.push(parse_record(&owner.to_string_lossy(), &text, source));
+            }
+        }
+    }
+    records
+}
+
+pub(crate) fn parse_record(owner: &str, text: &str, source: &Path) -> Record {
+    let mut record = Record {
+        owner: owner.to_owned(),
+        sources: HashSet::new(),
+        made: HashSet::new(),
+    };
+    for word in text.split(|c: char| c.is_whitespace() || "();'\"".contains(c)) {
+        let path = Path::new(word);
+        if let Ok(inside) = path.strip_prefix(source) {
+            record.sources.insert(plain(inside));
+        } else if word.contains('/') && !path.is_absolute() && !word.starts_with('-') {
+            let path = plain(path);
+            record.made.insert(path.to_string_lossy().into_owned());
+        }
+    }
+    record
+}
+
+/// A path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
