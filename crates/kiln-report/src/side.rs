@@ -343,7 +343,7 @@ mod tests {
             ("<html></html>".to_string(), "holds no records"),
             (page.replace("</script>", ""), "cut off"),
             (format!("{EMBEDDED}{{}}</script>"), "holds no records"),
-            (format!("{EMBEDDED}{{</script>"), "no report"),
+            (format!("{EMBEDDED}{{</script>"), "not a report"),
         ] {
             let e = read_page("p", &text).unwrap_err();
             assert!(e.to_string().contains(why), "{e}");

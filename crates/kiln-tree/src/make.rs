@@ -158,31 +158,6 @@ const TWICE: &str = "arch/x86/lib/";
 /// What Kbuild's fixdep says if two of its makes compile one object at the same time. Then the next run makes what is missing.
 const COLLISION: &str = "fixdep: error opening file";
 
-/// Variables by which make or the kernel's build would take other instructions.
-const IGNORED_ENV: [&str; 14] = [
-    "MAKEFLAGS",
-    "MFLAGS",
-    "MAKELEVEL",
-    "ARCH",
-    "SUBARCH",
-    "CROSS_COMPILE",
-    "LLVM",
-    "LLVM_IAS",
-    "KBUILD_OUTPUT",
-    "KBUILD_EXTMOD",
-    "KCFLAGS",
-    "KAFLAGS",
-    "KCONFIG_CONFIG",
-    "KCONFIG_ALLCONFIG",
-];
-
-/// Takes away what would change the tree's build.
-pub(crate) fn clear_environment(command: &mut Command) {
-    for name in IGNORED_ENV {
-        command.env_remove(name);
-    }
-}
-
 /// Builds what is not up to date: the stack, and of the library what is usual and these.
 pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Built, Error> {
     File::create(&cache.log).map_err(|e| Error::cache(&cache.log, e))?;
@@ -404,7 +379,7 @@ impl Make<'_> {
     pub fn run(&self, arguments: &[&str], step: &mut dyn FnMut(&str)) -> Result<Said, Error> {
         let jobs = available_parallelism().map_or(2, |n| n.get());
         let mut command = Command::new("sh");
-        clear_environment(&mut command);
+        tools::clear_environment(&mut command);
         // Messages and errors in one stream, in their order.
         command
             .args(["-c", "exec make \"$@\" 2>&1", "make", "-C"])

@@ -15,9 +15,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::Cache;
-use crate::make::clear_environment;
 use crate::place::hash;
 use crate::record::{parse_record, read_records, Record};
+use crate::tools::clear_environment;
 use crate::{Error, Plan};
 
 /// From so many objects on, the time of Kbuild's own processes does not matter.

@@ -78,6 +78,31 @@ fn has_header(compiler: &Path, header: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// Variables by which make or the kernel's build would take other instructions.
+const IGNORED_ENV: [&str; 14] = [
+    "MAKEFLAGS",
+    "MFLAGS",
+    "MAKELEVEL",
+    "ARCH",
+    "SUBARCH",
+    "CROSS_COMPILE",
+    "LLVM",
+    "LLVM_IAS",
+    "KBUILD_OUTPUT",
+    "KBUILD_EXTMOD",
+    "KCFLAGS",
+    "KAFLAGS",
+    "KCONFIG_CONFIG",
+    "KCONFIG_ALLCONFIG",
+];
+
+/// Takes away what would change the tree's build.
+pub(crate) fn clear_environment(command: &mut Command) {
+    for name in IGNORED_ENV {
+        command.env_remove(name);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
