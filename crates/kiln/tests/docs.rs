@@ -194,7 +194,7 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
         });
     }
     // Placeholders for numbers need a number; parts in brackets are optional.
-    let number = |w: &str| ["N", "K", "PCT", "US", "HZ", "MODE", "MINUTES"].contains(&w);
+    let number = |w: &str| ["N", "K", "PCT", "US", "HZ", "MODE", "MINUTES", "SECONDS"].contains(&w);
     let plain = |w| str::trim_matches(w, ['\'', '[', ']']);
     let output = scratch
         .command("kiln")
