@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Objects that every version so far needed, or whose functions are measured, as far as a tree has them. A configuration may
 /// leave those of `lib/crypto` and `lib/crc` out.
-pub(crate) const USUAL: [&str; 59] = [
+pub(crate) const USUAL: [&str; 61] = [
     "arch/x86/kernel/cpu/match",
     "arch/x86/lib/clear_page_64",
     "arch/x86/lib/copy_page_64",
@@ -53,6 +53,7 @@ pub(crate) const USUAL: [&str; 59] = [
     "lib/kstrtox",
     "lib/list_sort",
     "lib/llist",
+    "lib/lz4/",
     "lib/oid_registry",
     "lib/once",
     "lib/parser",
@@ -60,6 +61,7 @@ pub(crate) const USUAL: [&str; 59] = [
     "lib/rbtree",
     "lib/refcount",
     "lib/scatterlist",
+    "lib/seq_buf",
     "lib/siphash",
     "lib/sort",
     "lib/string",
