@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::tree::{kiln_keeping, place, tree_of};
+use common::tree::{kiln_keeping, tree_of};
 use common::{fault, kiln, Run};
 use edited::Edited;
 use serde_json::Value;
@@ -65,7 +65,7 @@ fn patched(tree: &Path) -> Edited {
         .expect("git runs");
     let why = String::from_utf8_lossy(&applied.stderr);
     assert!(applied.status.success(), "{why}");
-    let edited = Edited::at(tree, &place("patched").join("linux"));
+    let edited = Edited::new(tree);
     for file in &files {
         let text = fs::read_to_string(scratch.path().join(file)).unwrap();
         assert!(text.contains("do {"), "{file} is not patched");

@@ -4,8 +4,6 @@
 mod common;
 mod edited;
 
-use std::path::Path;
-
 use common::oracle::rows;
 use common::tree::{given_tree, tree_of};
 use edited::Edited;
@@ -211,8 +209,7 @@ fn planted_faults_are_found_in_a_current_tree() {
     let Some(tree) = tree_of("KILN_TEST_TREE_NEXT", "current kernel tree") else {
         return;
     };
-    let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("later-next/linux");
-    let tree = Edited::at(&tree, &at);
+    let tree = Edited::new(&tree);
     let lrw = Fault {
         driver: "lrw(cryptd(ecb-aes-lib))",
         ..LRW

@@ -1,8 +1,8 @@
 //! A kernel tree with edits: links to the files of the given tree, and regular files where it was edited.
 //!
-//! All test programs, which cargo runs one after the other, share one directory. Each edit therefore costs only the
-//! build of the files that it touches, not that of the whole tree. Files that an earlier program edited are restored,
-//! and are newer than the objects built from them.
+//! All tests share one directory per tree, because a cold build takes a minute: an edit then costs only the build of the
+//! files that it touches. Tests run one after the other (`.cargo/config.toml`). Files that an earlier test edited are
+//! restored, and are newer than the objects built from them.
 
 #![allow(dead_code)]
 
@@ -16,12 +16,11 @@ pub struct Edited {
 }
 
 impl Edited {
-    /// The overlay that all test programs share, without edits.
+    /// The overlay of this tree that all tests share, without edits.
     pub fn new(tree: &Path) -> Edited {
-        Edited::at(
-            tree,
-            &Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited/linux"),
-        )
+        let name = tree.file_name().expect("not the root");
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited");
+        Edited::at(tree, &place.join(name))
     }
 
     /// A separate overlay in `dir`.
