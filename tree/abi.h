@@ -13,7 +13,7 @@
 
 enum kiln_engine_kind { KILN_SKCIPHER, KILN_AEAD, KILN_SHASH, KILN_AHASH };
 
-/* Which of the drivers of a name are considered. */
+/* Which of the drivers that share an algorithm name to list. */
 enum kiln_which { KILN_PUBLIC, KILN_INTERNAL, KILN_SYNCHRONOUS };
 
 struct kiln_engine;
@@ -24,20 +24,20 @@ struct kiln_engine_open {
 	unsigned int which;
 	/* results */
 	struct kiln_engine *engine;
-	void *context;		/* the driver's own, where its expanded key is */
+	void *context;		/* the driver's own context, which holds its expanded key */
 	unsigned int iv;
 	unsigned int block;
 	unsigned int digest;
-	unsigned int tag;	/* the largest */
+	unsigned int tag;	/* largest tag size in bytes */
 	unsigned int is_async;
-	unsigned int keyed;	/* a hash that needs a key, or a cipher */
+	unsigned int keyed;	/* a cipher, or a hash that requires a key */
 };
 
 struct kiln_engine_key {
 	struct kiln_engine *engine;
 	const unsigned char *key;
 	unsigned int len;
-	unsigned int tag;	/* size of an AEAD's tags; 0: unchanged */
+	unsigned int tag;	/* AEAD tag size in bytes; 0: leave unchanged */
 };
 
 struct kiln_engine_requests {
@@ -50,13 +50,13 @@ struct kiln_engine_piece {
 	unsigned long len;
 };
 
-/* One request over pieces. */
+/* One request whose source and destination are split into pieces. */
 struct kiln_engine_request {
 	struct kiln_engine *engine;
 	const struct kiln_engine_piece *src, *dst;
 	unsigned char *iv;
-	unsigned char *result;	/* of a hash */
-	unsigned long len;	/* without the prefix, with a tag in the source */
+	unsigned char *result;	/* a hash's digest */
+	unsigned long len;	/* without the prefix; the source length includes the tag */
 	unsigned long prefix;
 	unsigned int src_count, dst_count;
 	unsigned int decrypt;
@@ -74,25 +74,25 @@ struct kiln_listed {
 struct kiln_list {
 	struct kiln_listed *listed;
 	unsigned long room;
-	unsigned long count;	/* on return: all there are */
+	unsigned long count;	/* on return: how many drivers there are */
 };
 
-/* library.c: functions that the tree's library exports. */
+/* library.c: functions exported by the tree's crypto library. */
 
 enum kiln_library_kind {
 	KILN_LIBRARY_CIPHER,
 	KILN_LIBRARY_AEAD,
 	KILN_LIBRARY_HASH,
 	KILN_LIBRARY_AGREEMENT,
-	KILN_LIBRARY_PARITY,	/* a result half as long as the message */
+	KILN_LIBRARY_PARITY,	/* the result is half as long as the message */
 };
 
-/* Flags of a function. */
+/* Properties of a library function. */
 enum kiln_library_flag {
-	KILN_LIBRARY_TASK = 1,	/* only tasks may call it, with softirqs and interrupts on */
-	KILN_LIBRARY_PAIRS = 2,	/* a call takes two messages, of which the second is the next */
-	KILN_LIBRARY_UNASKED = 4,	/* opens a section without asking whether it may */
-	KILN_LIBRARY_JUDGES = 8,	/* not exported; has the answers for others */
+	KILN_LIBRARY_TASK = 1,	/* call only from a task with softirqs and interrupts enabled */
+	KILN_LIBRARY_PAIRS = 2,	/* a call takes two messages: this one and the next */
+	KILN_LIBRARY_UNASKED = 4,	/* opens an FPU section without checking irq_fpu_usable() */
+	KILN_LIBRARY_JUDGES = 8,	/* not exported; only supplies reference answers */
 };
 
 #define KILN_LIBRARY_KEYS 6
@@ -101,23 +101,23 @@ struct kiln_function;
 struct kiln_library;
 
 struct kiln_library_listed {
-	const char *name;	/* as it is exported, or the function that gives a series its name */
-	const char *alg;	/* the algorithm's name */
+	const char *name;	/* exported name, or for a series of calls the name of its first function */
+	const char *alg;	/* algorithm name in the crypto API */
 	const char *op;
-	const char *judge;	/* another function that gives the same answers, or NULL */
+	const char *judge;	/* another function with the same answers, or NULL */
 	const struct kiln_function *function;
 	unsigned int kind;
-	unsigned short keys[KILN_LIBRARY_KEYS];	/* sizes of its key, then 0 */
-	unsigned short own_key;	/* size of a key that the algorithm's name does not imply */
+	unsigned short keys[KILN_LIBRARY_KEYS];	/* accepted key sizes in bytes, 0-terminated */
+	unsigned short own_key;	/* key size, if the algorithm name does not imply it */
 	unsigned short iv, prefix, tag, digest;
-	unsigned int least, most, multiple;	/* lengths it takes; 0: all */
+	unsigned int least, most, multiple;	/* accepted lengths; 0: no limit */
 	unsigned int flags;
 };
 
 struct kiln_library_list {
 	struct kiln_library_listed *listed;
 	unsigned long room;
-	unsigned long count;	/* on return: all there are */
+	unsigned long count;	/* on return: how many functions there are */
 };
 
 struct kiln_library_open {
@@ -129,27 +129,27 @@ struct kiln_library_open {
 
 struct kiln_library_run {
 	struct kiln_library *library;
-	unsigned long generic;	/* in an FPU section, where the functions use generic code */
+	unsigned long generic;	/* run inside an FPU section, which makes the functions use generic code */
 	struct kiln_messages m;
 };
 
 /* One message. */
 struct kiln_library_call {
 	const struct kiln_library *library;
-	unsigned char *iv;	/* may be changed */
+	unsigned char *iv;	/* the call may modify it */
 	const unsigned char *src;
 	unsigned char *dst;
 	unsigned long len, prefix;
 };
 
-/* delays.c: from an interrupt to the start of the softirq that it raises. */
+/* delays.c: the delay from an interrupt to the start of the softirq it raises. */
 struct kiln_library_delays {
-	unsigned long *ticks;	/* of the TSC; one entry for each interrupt */
+	unsigned long *ticks;	/* delays in TSC ticks, one entry per interrupt */
 	unsigned long room;
 	unsigned long count;
 };
 
-/* contexts.c: a driver in every context that may use it. */
+/* contexts.c: run a driver in every context that is allowed to call it. */
 
 enum kiln_where { KILN_IN_TASK, KILN_IN_BH_OFF, KILN_IN_SOFTIRQ, KILN_WHERES };
 enum kiln_type { KILN_TYPE_SKCIPHER, KILN_TYPE_AEAD, KILN_TYPE_HASH };
@@ -158,125 +158,125 @@ struct kiln_contexts {
 	const char *driver, *generic;
 	unsigned int type;
 	unsigned int rounds;
-	unsigned long softirqs;	/* at least, if so many occur in a hundred times the rounds */
+	unsigned long softirqs;	/* minimum to reach, if they occur within a hundred times the rounds */
 	unsigned long seed;
 	/* results */
-	int error;		/* of opening the driver or setting its key */
+	int error;		/* from opening the driver or setting its key */
 	int generic_error;
 	unsigned long cases[KILN_WHERES], wrong[KILN_WHERES];
-	unsigned long refused;	/* requests of softirqs for which there was no room */
+	unsigned long refused;	/* softirq requests that failed with -ENOSPC */
 };
 
-/* stream.c: a cipher of the tree's crypto API as an operation of a load. */
+/* stream.c: expose a cipher of the tree's crypto API as a load operation. */
 
 struct kiln_stream;
 
 struct kiln_stream_open {
-	const char *driver;	/* or an algorithm: its best driver */
+	const char *driver;	/* or an algorithm, which selects its highest-priority driver */
 	const unsigned char *key;
 	unsigned int key_len;
 	unsigned int slots;
-	unsigned int sleeps;	/* requests come from a task, and may be backlogged */
+	unsigned int sleeps;	/* requests come from a task and may be backlogged */
 	struct kiln_stream *stream;	/* result */
-	char name[128];		/* result: the driver's */
+	char name[128];		/* result: the driver's name */
 };
 
 /* services/series.c: calls of the tree's assembly functions. */
 struct kiln_primitive {
-	unsigned long call;	/* the calling convention: enum call */
-	unsigned long fn[4];	/* the function, then those that belong to it */
-	unsigned char *key;	/* expanded, or as it is */
-	unsigned char *key2;	/* of XTS: for the tweak */
-	unsigned long chunk;	/* bytes that a call of the function takes */
-	unsigned long block;	/* of a cipher that is chained outside the function */
-	unsigned long extra;	/* a number that the convention passes on */
-	const unsigned char *start;	/* a state to begin from */
+	unsigned long call;	/* calling convention: enum call */
+	unsigned long fn[4];	/* the function, then its companions */
+	unsigned char *key;	/* expanded or raw */
+	unsigned char *key2;	/* XTS: the tweak key */
+	unsigned long chunk;	/* bytes processed per call */
+	unsigned long block;	/* block size, if the caller does the chaining */
+	unsigned long extra;	/* extra argument, as the convention defines it */
+	const unsigned char *start;	/* initial state */
 	unsigned long start_size;
-	unsigned char *states;	/* room for one per message */
-	unsigned long digest;	/* bytes of the result */
+	unsigned char *states;	/* space for one state per message */
+	unsigned long digest;	/* result size in bytes */
 	struct kiln_messages m;
 };
 
-/* services/service.h: what the loader provides. */
+/* services/service.h: what the loader passes to the image. */
 struct boot {
-	unsigned long size;	/* of this structure, so that both sides agree */
-	char *arena;		/* memory, zero, aligned to the largest block */
+	unsigned long size;	/* sizeof this structure: checks that both sides agree */
+	char *arena;		/* zeroed memory, aligned to the largest block */
 	unsigned long arena_size;
-	unsigned char *page_class;	/* a byte for each page of the arena, zero */
-	unsigned long struct_pages;	/* address space for the array of struct page */
-	char *areas;		/* the CPUs' areas */
+	unsigned char *page_class;	/* one byte per page of the arena, zeroed */
+	unsigned long struct_pages;	/* address space reserved for the struct page array */
+	char *areas;		/* per-CPU areas */
 	unsigned long area_size;
-	unsigned long area_used;	/* of each: where allocations begin */
-	unsigned long ns_per_tick;	/* of the TSC, times 2^32 */
+	unsigned long area_used;	/* offset in each area where dynamic allocations begin */
+	unsigned long ns_per_tick;	/* ns per TSC tick, times 2^32 */
 	unsigned long seed;
-	const char *const *skipped;	/* drivers whose tests are not run, then NULL */
-	const unsigned short *hidden;	/* numbers of CPU features that the tree does not see, then 0xffff */
+	const char *const *skipped;	/* drivers whose self-tests are skipped, NULL-terminated */
+	const unsigned short *hidden;	/* numbers of CPU features to hide from the tree, 0xffff-terminated */
 	unsigned int cpus;
-	int events;		/* the descriptor of the protocol */
-	unsigned int tests;	/* whether the tree tests itself */
-	unsigned int tiers;	/* a bit for each that the tree may see, enum kiln_tier */
-	unsigned int lonely;	/* nobody but the tree's own tasks ends a wait */
+	int events;		/* file descriptor for the event protocol */
+	unsigned int tests;	/* whether the tree runs its self-tests */
+	unsigned int tiers;	/* bit mask of the tiers visible to the tree, enum kiln_tier */
+	unsigned int lonely;	/* only the tree's own tasks can end a wait */
 };
 
-/* prove.c: functions that are interrupted at every instruction. */
+/* prove.c: interrupt functions at every instruction. */
 
 enum kiln_prove_context { KILN_PROVE_TASK, KILN_PROVE_SOFTIRQ, KILN_PROVE_HARDIRQ };
 
-/* One function that was stepped in one context. */
+/* The result of stepping one function in one context. */
 struct kiln_proof {
 	char name[128];		/* the case of the suite that calls it */
 	unsigned int context;
-	unsigned long job;	/* of the audit: its interrupts */
+	unsigned long job;	/* the audit job that its interrupts belong to */
 	unsigned int wrong_alone;	/* wrong answers before the first interrupt */
-	unsigned long calls;	/* stepped */
+	unsigned long calls;	/* calls that were single-stepped */
 	unsigned long addresses, points, injected, masked;	/* see struct kiln_audit */
-	unsigned long answers;	/* all that were checked, those of interrupts included */
-	unsigned long in_softirqs;	/* those of softirqs that the interrupts raised */
-	unsigned long wrong;	/* answers */
-	unsigned long wrong_call, wrong_step;	/* when the first wrong one was seen */
-	unsigned long changed;	/* interrupts after which an open section had other registers */
+	unsigned long answers;	/* answers checked, including those of interrupting calls */
+	unsigned long in_softirqs;	/* answers checked in softirqs raised by the interrupts */
+	unsigned long wrong;	/* wrong answers */
+	unsigned long wrong_call, wrong_step;	/* position of the first wrong answer */
+	unsigned long changed;	/* interrupts after which the open section's registers differed */
 	unsigned long changed_call, changed_step, changed_at;
-	unsigned long left_open;	/* calls that returned with a section open */
+	unsigned long left_open;	/* calls that returned with an FPU section open */
 	unsigned long left_open_call, opener;
-	unsigned long digest;	/* of the instructions of uninterrupted calls */
-	unsigned int same;	/* the digest was known: there were no interrupts */
+	unsigned long digest;	/* digest of the instructions of the uninterrupted calls */
+	unsigned int same;	/* the digest was known, so no interrupts were delivered */
 };
 
 struct kiln_prove {
 	struct kiln_audit audit;
-	unsigned int contexts;	/* a bit for each, enum kiln_prove_context */
-	unsigned int room;	/* of the array */
-	unsigned int count;	/* on return: functions times contexts, at most as many as there is room for */
+	unsigned int contexts;	/* bit mask of enum kiln_prove_context */
+	unsigned int room;	/* capacity of the array */
+	unsigned int count;	/* on return: functions times contexts, limited to the capacity */
 	unsigned long visits;	/* as in struct kiln_audit */
 	struct kiln_proof *proofs;
-	const unsigned long *known;	/* digests of functions that need no interrupts any more */
+	const unsigned long *known;	/* digests of functions that need not be interrupted again */
 	unsigned long known_count;
 };
 
-/* A message for a function of the library, and the right result. */
+/* A message for a library function, with the expected result. */
 struct kiln_prove_message {
 	const struct kiln_library *library;
 	const unsigned char *iv, *src;
-	const unsigned char *second;	/* of a pair */
+	const unsigned char *second;	/* the second message of a pair */
 	unsigned char *expected;
 	unsigned long iv_size, len, prefix, result;
 };
 
-#define KILN_PROVE_LEVELS 8	/* how deep calls of a function may interrupt each other */
+#define KILN_PROVE_LEVELS 8	/* maximum nesting depth of interrupting calls */
 
-/* A function of the library that is to be stepped. */
+/* A library function to step. */
 struct kiln_prove_library {
 	const char *name;
 	struct kiln_prove *prove;
-	const struct kiln_prove_message *messages;	/* short ones first */
+	const struct kiln_prove_message *messages;	/* shortest first */
 	unsigned long count;
-	unsigned long brief;	/* how many of them interrupts use */
-	unsigned char *rooms;	/* for an IV and a result at each level */
-	unsigned long room;	/* size of one */
+	unsigned long brief;	/* how many of them interrupting calls use */
+	unsigned char *rooms;	/* space for an IV and a result at each nesting level */
+	unsigned long room;	/* size of one such space in bytes */
 	unsigned int flags;	/* enum kiln_library_flag */
 };
 
-/* oracles/: rules that a driver is examined by. */
+/* oracles/: rules that a driver is checked against. */
 
 enum kiln_oracle {
 	KILN_ORACLE_MEMORY,
@@ -292,9 +292,9 @@ enum kiln_oracle {
 	KILN_ORACLE_BOUNDS,
 };
 
-#define KILN_QUEUE_LENGTH 6	/* places in cryptd's queue of each CPU, under the oracle "queues" */
+#define KILN_QUEUE_LENGTH 6	/* length of cryptd's per-CPU queue under the oracle "queues" */
 
-/* context.c: why nothing may sleep. */
+/* context.c: why the current context may not sleep. */
 enum kiln_atomic {
 	KILN_ATOMIC_HARDIRQ = 1,
 	KILN_ATOMIC_SOFTIRQ = 2,
@@ -303,51 +303,57 @@ enum kiln_atomic {
 	KILN_ATOMIC_IRQS_OFF = 16,
 };
 
-/* reach.c: makes an instance of each template over each child that fits, and tells all that there is. */
+/*
+ * reach.c: instantiates each template over each child that fits, and reports every algorithm that
+ * can be reached.
+ */
 struct kiln_reach {
-	void *templates;	/* the tree's list of them, which is its own */
-	const char *const *skipped;	/* names that are not asked for, then NULL */
+	void *templates;	/* the tree's own list of templates */
+	const char *const *skipped;	/* names not to instantiate, NULL-terminated */
 };
 
 /*
- * sharing.c: another CPU, which makes a request each time that it is asked to. It is in
- * kiln_glue_peer() meanwhile.
+ * sharing.c: another CPU that makes one request each time it is asked to. Until told to end, it
+ * stays in kiln_glue_peer().
  */
 struct kiln_peer {
-	unsigned int asked;	/* how often it was asked */
-	unsigned int done;	/* how often it has ended the request */
-	unsigned int ends;	/* it returns */
+	unsigned int asked;	/* requests asked for so far */
+	unsigned int done;	/* requests completed so far */
+	unsigned int ends;	/* set to make kiln_glue_peer() return */
 };
 
-/* examine.c: one driver under one oracle. */
+/* examine.c: check one driver against one oracle. */
 struct kiln_examine {
 	const char *oracle;	/* its name, for reports */
-	const char *name;	/* what the crypto API is asked for */
-	const char *alg;	/* what it implements; the messages follow from it */
+	const char *name;	/* the name to allocate */
+	const char *alg;	/* the algorithm it implements, which determines the messages */
 	unsigned int number;	/* enum kiln_oracle */
 	unsigned int type;	/* enum kiln_type */
 	unsigned int internal;
 	unsigned int thorough;
 	unsigned long seed;
-	/* The key, then a word for each group of cases: equal words, equal answers; 0: not to be compared. */
+	/*
+	 * The key, then one word per group of cases. Drivers with equal answers have equal words; 0
+	 * means that the group is not compared.
+	 */
 	unsigned long *answers;
 	unsigned long room;
-	struct kiln_audit *audit;	/* single steps; NULL: this oracle has none */
-	unsigned long steps;	/* steps are judged now, and nothing else */
-	struct kiln_peer *peer;		/* another CPU; NULL: there is none */
+	struct kiln_audit *audit;	/* single-step audit, or NULL if the oracle does not step */
+	unsigned long steps;	/* only step, and skip all other checks */
+	struct kiln_peer *peer;		/* another CPU, or NULL */
 	/* results */
-	unsigned long count;	/* of the answers */
+	unsigned long count;	/* number of answers */
 	unsigned long cases;
 	unsigned long refused;	/* cases that the driver refuses in every form */
-	int error;		/* of opening the driver or setting its key */
+	int error;		/* from opening the driver or setting its key */
 };
 
 /* kunit.c: one of the tree's KUnit suites. */
 struct kiln_kunit_order {
 	const char *suite;
-	const char *cases;	/* a pattern with * and ?; NULL: all */
-	unsigned long bench;	/* its benchmarks, too */
-	struct kiln_prove *prove;	/* step the functions of its interrupt tests; NULL: just run it */
+	const char *cases;	/* pattern with * and ?; NULL: all */
+	unsigned long bench;	/* run its benchmarks too */
+	struct kiln_prove *prove;	/* step the functions of its interrupt tests; NULL: only run the suite */
 };
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A driver in every context that may use it: a task, a task with softirqs off, and the
- * softirqs of the interrupts that come meanwhile. Each answer is compared with that of
- * the tree's generic driver, which was computed before, undisturbed. Compiled by the
- * tree's own build, like glue.c.
+ * Runs a driver in every context that is allowed to call it: a task, a task with
+ * softirqs disabled, and softirqs raised by interrupts that arrive meanwhile. Each
+ * answer is compared with one computed beforehand, uninterrupted, by the tree's generic
+ * driver. Compiled by the tree's own build, like glue.c.
  */
 #include <linux/bottom_half.h>
 #include <linux/completion.h>
@@ -18,7 +18,7 @@
 
 #include "kiln/tree.h"
 
-#define KILN_SOFTIRQ 7		/* IRQ_POLL_SOFTIRQ, which nothing here has */
+#define KILN_SOFTIRQ 7		/* IRQ_POLL_SOFTIRQ, which is unused here */
 #define MESSAGES 8
 #define LONGEST 4096
 #define EXTRA 128		/* associated data and tag, or a digest */
@@ -37,7 +37,7 @@ static u8 kiln_key[128];
 static unsigned int kiln_key_length;
 static u8 kiln_iv[64];
 
-/* One user of a driver, with one request. */
+/* A driver as used by one context, with one request. */
 struct kiln_side {
 	enum kiln_type type;
 	void *tfm;
@@ -48,7 +48,7 @@ struct kiln_side {
 	u8 iv[64];
 	int answer;
 	u32 message;
-	bool busy;		/* of the softirq's */
+	bool busy;		/* the softirq's request is in flight */
 };
 
 static struct kiln_contexts *kiln_wanted;
@@ -142,7 +142,10 @@ static void kiln_close(struct kiln_side *s)
 	kfree(s);
 }
 
-/* Of these the first that the driver takes; then that for the others, too. */
+/*
+ * Key sizes to try in order. The first that the driver accepts is then used for the
+ * other sides too.
+ */
 static int kiln_find_key(struct kiln_side *s)
 {
 	static const u8 lengths[] = { 32, 64, 16, 36, 20, 24, 19, 35, 8, 4, 48, 128 };
@@ -206,7 +209,10 @@ static struct kiln_side *kiln_open_side(const char *driver, enum kiln_type type,
 	return s;
 }
 
-/* What the request's function returns; its answer is in the side when it is done. */
+/*
+ * Submits a request. Returns the crypto API's result; the answer is in @s once the
+ * request completes.
+ */
 static int kiln_put(struct kiln_side *s, u32 message)
 {
 	const unsigned int len = kiln_length[message];
@@ -243,7 +249,7 @@ static void kiln_softirq(void *cpu)
 		return;
 	s->busy = true;
 	result = kiln_put(s, (s->message + 1) % MESSAGES);
-	/* Refused: nothing was computed. */
+	/* The request was refused, so there is no answer to count. */
 	if (result == -ENOSPC) {
 		kiln_wanted->cases[KILN_IN_SOFTIRQ]--;
 		kiln_wanted->wrong[KILN_IN_SOFTIRQ]--;
@@ -273,13 +279,16 @@ static void kiln_draw_messages(u64 seed, unsigned int unit)
 		kiln_key[n] = kiln_draw(&state);
 	for (n = 0; n < sizeof(kiln_iv); n++)
 		kiln_iv[n] = kiln_draw(&state);
-	kiln_iv[0] = 3;		/* CCM: bytes of the length, less one */
+	kiln_iv[0] = 3;		/* CCM: size of the length field minus 1 */
 	for (i = 0; i < MESSAGES; i++) {
 		kiln_length[i] = 16 + kiln_draw(&state) % (i < 4 ? 240 : LONGEST - 16);
 		kiln_length[i] -= kiln_length[i] % unit;
 		for (n = 0; n < LONGEST + EXTRA; n++)
 			kiln_text[i][n] = kiln_draw(&state);
-		/* RFC 4106 and its like: the IV is at the end of the associated data. */
+		/*
+		 * RFC 4106 and similar templates read the IV from the end of the
+		 * associated data.
+		 */
 		memcpy(kiln_text[i] + AAD - 8, kiln_iv, 8);
 	}
 }
@@ -296,7 +305,7 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 	struct kiln_side *generic, *task, *softirq = NULL;
 	u32 i;
 
-	/* Sixteen fits every cipher; a hash takes what comes. */
+	/* 16 bytes suit every cipher; a hash takes any length. */
 	kiln_draw_messages(c->seed, c->type == KILN_TYPE_HASH ? 1 : 16);
 	kiln_key_length = 0;
 	task = kiln_open_side(c->driver, c->type, true);
@@ -312,7 +321,10 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 	}
 	for (i = 0; i < MESSAGES; i++) {
 		c->generic_error = kiln_wait_for(generic, kiln_put(generic, i));
-		/* Poly1305 without a template takes its key from the message. */
+		/*
+		 * Poly1305 without a template takes its key from the start of the
+		 * message.
+		 */
 		if (c->generic_error == -ENOKEY && kiln_length[i] < POLY1305_KEY) {
 			kiln_length[i] += POLY1305_KEY;
 			c->generic_error = kiln_wait_for(generic, kiln_put(generic, i));
@@ -348,7 +360,7 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 		c->wrong[KILN_IN_BH_OFF] += !kiln_is_right(task);
 	}
 	kiln_on_interrupt(NULL);
-	/* What is still in flight ends. */
+	/* Wait for the request that is still in flight. */
 	while (READ_ONCE(softirq->busy))
 		wait_for_completion(&softirq->done);
 	local_bh_disable();

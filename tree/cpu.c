@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * What the tree knows of the CPU: its capability words from CPUID, under Kiln's tier
- * mask, and its alternatives, which follow from them. Compiled by the tree's own build,
- * like glue.c.
+ * The tree's view of the CPU: its capability words, read from CPUID and reduced by Kiln's tier
+ * mask, and the alternatives that they select. Compiled by the tree's own build, like glue.c.
  */
 #include <linux/kernel.h>
 #include <linux/string.h>
@@ -47,10 +46,10 @@ static void kiln_set(struct cpuinfo_x86 *c, unsigned int feature)
 	c->x86_capability[feature / 32] |= 1u << feature % 32;
 }
 
-/* State that drivers may not ask for. */
+/* XSAVE state components that drivers must not see. */
 static u64 kiln_hidden_xfeatures;
 
-/* What only tiers have that are masked. */
+/* Clears the features that only masked tiers have. */
 static void kiln_mask_tiers(struct cpuinfo_x86 *c, u32 tiers)
 {
 	size_t i;
@@ -63,7 +62,9 @@ static void kiln_mask_tiers(struct cpuinfo_x86 *c, u32 tiers)
 			kiln_clear(c, kiln_tier_features[i].feature);
 }
 
-/* Some drivers ask only this. The FPU core itself saves all there is, masked or not. */
+/*
+ * Some drivers check only this function. The FPU core still saves every component, masked or not.
+ */
 int __wrap_cpu_has_xfeatures(u64 needed, const char **name)
 {
 	if (!(needed & kiln_hidden_xfeatures))
@@ -112,12 +113,15 @@ void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden)
 	kiln_set(c, X86_FEATURE_ALWAYS);
 	kiln_set(c, X86_FEATURE_REP_GOOD);
 #if defined(CONFIG_MITIGATION_RETPOLINE) || defined(CONFIG_RETPOLINE)
-	/* Indirect calls go the long way, as on a CPU that cannot do with less. */
+	/* Use full retpolines, as on a CPU that needs them. */
 	kiln_set(c, X86_FEATURE_RETPOLINE);
 #endif
 	kiln_set(c, X86_FEATURE_CPUID);
 
-	/* What only ring 0 can do, and protection keys, are not this process's. */
+	/*
+	 * Clear the features that need ring 0, and protection keys, which this process does not
+	 * use.
+	 */
 	kiln_clear(c, X86_FEATURE_XSAVES);
 	kiln_clear(c, X86_FEATURE_SMAP);
 	kiln_clear(c, X86_FEATURE_PKU);
@@ -142,7 +146,7 @@ void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden)
 	kiln_mask_tiers(c, tiers);
 	for (; *hidden != U16_MAX; hidden++) {
 		kiln_clear(c, *hidden);
-		/* Without the instructions there is no state. */
+		/* Hiding the instructions hides their state too. */
 		if (*hidden == X86_FEATURE_AVX)
 			kiln_hidden_xfeatures |= XFEATURE_MASK_YMM;
 		if (*hidden == X86_FEATURE_AVX512F)
@@ -151,7 +155,7 @@ void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden)
 	fpu_kernel_cfg.max_features = xcr0;
 	fpu_user_cfg.max_features = xcr0;
 #ifdef XFEATURE_MASK_XTILE
-	/* A task has AMX only once it has asked for it. */
+	/* A task has AMX state only after requesting it. */
 	xcr0 &= ~(u64)XFEATURE_MASK_XTILE;
 #endif
 	fpu_kernel_cfg.default_features = xcr0;
@@ -159,10 +163,10 @@ void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden)
 }
 
 /*
- * Alternatives: instructions that a kernel replaces once it knows its CPU. Applied are
- * those that follow from a feature of boot_cpu_data. Left as compiled are what belongs to
- * the native kernel alone (the tree runs as a paravirtual guest), direct calls in place
- * of those through pv_ops, and a replacement that is longer than its place.
+ * Alternatives are instructions that a kernel patches once it knows its CPU. Those selected by a
+ * feature of boot_cpu_data are applied. Three kinds stay as compiled: those for a native kernel
+ * only (the tree runs as a paravirtual guest), direct calls that replace calls through pv_ops, and
+ * replacements longer than the site.
  */
 static bool kiln_has(u32 feature)
 {
@@ -170,7 +174,7 @@ static bool kiln_has(u32 feature)
 	       boot_cpu_data.x86_capability[feature / 32] & 1u << feature % 32;
 }
 
-/* 1: to be applied; 0: not on this CPU; -1: never here. */
+/* 1: apply; 0: this CPU lacks the feature; -1: never applied here. */
 static int kiln_wanted(const struct alt_instr *a)
 {
 #ifdef ALTINSTR_FLAG_INV
@@ -189,7 +193,7 @@ static int kiln_wanted(const struct alt_instr *a)
 	return feature / 32 < NCAPINTS && kiln_has(feature) != inverted;
 }
 
-/* Not memcpy: it is among what is being written. */
+/* memcpy() itself may be among the code being patched. */
 static __always_inline void kiln_copy(void *to, const void *from, size_t n)
 {
 	asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
@@ -217,7 +221,9 @@ static void kiln_nops(u8 *at, size_t n)
 	}
 }
 
-/* Before it has patched all returns a kernel warns of those that are left; none is patched here. */
+/*
+ * A kernel warns when it meets a return that has not been patched yet. Kiln patches none of them.
+ */
 extern char warn_thunk_thunk[] __weak;
 
 static bool kiln_only_warns(const struct alt_instr *a, const u8 *from)
@@ -243,7 +249,7 @@ void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u
 		u8 *const site = kiln_site(a);
 		size_t room = 0;
 
-		/* Of several for one place the last that is wanted counts. */
+		/* If several entries name the same site, the last applicable one wins. */
 		for (next = a; next < (const struct alt_instr *)stop && kiln_site(next) == site;
 		     next++)
 			room = max_t(size_t, room, next->instrlen);
@@ -258,7 +264,10 @@ void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u
 			if (wanted < 1 || i->replacementlen > room || kiln_only_warns(i, from))
 				continue;
 			kiln_copy(site, from, i->replacementlen);
-			/* A jump or a call begins a replacement; a return that is a jump may end it. */
+			/*
+			 * A replacement may begin with a jump or a call, and end in a return that
+			 * is a jump.
+			 */
 			for (at = 0; at + 5 <= i->replacementlen; at++) {
 				if (from[at] != 0xe8 && from[at] != 0xe9)
 					continue;
@@ -274,7 +283,7 @@ void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u
 		}
 	}
 #ifdef X86_FEATURE_XCOMPACTED
-	/* What XSAVEC writes. */
+	/* XSAVEC writes the compacted format. */
 	if (kiln_has(X86_FEATURE_XSAVEC))
 		kiln_set(&boot_cpu_data, X86_FEATURE_XCOMPACTED);
 #endif

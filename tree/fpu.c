@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The tree as an FPU policy: its own functions begin and end sections, say where one may
- * be, save and restore what is the user's. Compiled by the tree's own build, like
+ * The tree's FPU code as a policy of Kiln: its own functions begin and end sections, decide where a
+ * section is allowed, and save and restore the user's state. Compiled by the tree's own build, like
  * glue.c.
  *
- * The link sends the calls of the tree's own code to the functions below, which count
- * and time the section as Kiln does its own. A section that Kiln opens under this policy
- * is counted there.
+ * The linker redirects the tree's FPU calls to the wrappers below, which count and time each
+ * section as Kiln does for its own. Sections that Kiln itself opens under this policy are counted
+ * by Kiln.
  */
 #include <linux/sched.h>
 #include <linux/smp.h>
@@ -22,7 +22,10 @@
 #define PF_USER_WORKER PF_IO_WORKER
 #endif
 
-/* The state lies behind the task and not in it, and one function switches it. */
+/*
+ * Since 6.16 the FPU state follows task_struct in memory instead of being a member of it, and a
+ * single function switches it.
+ */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
 #define KILN_SWITCH_FPU
 #endif
@@ -41,8 +44,8 @@ u64 kiln_glue_fpu_policy(void *unused);
 void kiln_glue_fpu_task(struct task_struct *task);
 
 /*
- * Called around each section of the tree's code, if they are set: before it begins; in it, first, for which the first must be set,
- * too; in it, last.
+ * Optional hooks around each FPU section of the tree's code: called before the section begins,
+ * first thing inside it (requires the first hook), and last thing inside it.
  */
 void (*kiln_before_section)(void);
 void (*kiln_in_section)(void);
@@ -72,7 +75,7 @@ void __wrap_kernel_fpu_end(void)
 	kiln_section_end(__real_kernel_fpu_end());
 }
 
-/* As kernel_fpu_begin(), which is inline, has it for 64 bits. */
+/* What the inline kernel_fpu_begin() does on 64-bit. */
 static void kiln_begin(void)
 {
 	__real_kernel_fpu_begin_mask(KFPU_MXCSR);
@@ -88,7 +91,7 @@ static bool kiln_usable(void)
 	return irq_fpu_usable();
 }
 
-/* On the way to user mode. */
+/* Called on return to user mode. */
 static bool kiln_user_restore(void)
 {
 	if (likely(!test_thread_flag(TIF_NEED_FPU_LOAD)))
@@ -97,7 +100,7 @@ static bool kiln_user_restore(void)
 	return true;
 }
 
-/* As __switch_to() has it; the current task is still @from. */
+/* What __switch_to() does. The current task is still @from. */
 static void kiln_switch_to(void *from, void *to)
 {
 	struct task_struct *prev = from, *next = to;
@@ -105,7 +108,7 @@ static void kiln_switch_to(void *from, void *to)
 #ifdef KILN_SWITCH_FPU
 	switch_fpu(prev, raw_smp_processor_id());
 #else
-	/* Its first parameter is the task, before 6.7 the task's state. */
+	/* The first parameter is the task; before 6.7 it was the task's FPU state. */
 	if (!test_tsk_thread_flag(prev, TIF_NEED_FPU_LOAD))
 		switch_fpu_prepare(_Generic(&switch_fpu_prepare,
 					    void (*)(struct fpu *, int): (void *)&prev->thread.fpu,
@@ -116,7 +119,7 @@ static void kiln_switch_to(void *from, void *to)
 	(void)next;
 }
 
-/* Its number among Kiln's policies. */
+/* Returns the policy's number in Kiln's table. */
 u64 kiln_glue_fpu_policy(void *unused)
 {
 	static const struct kiln_fpu_ops ops = {
@@ -132,12 +135,12 @@ u64 kiln_glue_fpu_policy(void *unused)
 	return kiln_fpu_policy_add(&ops);
 }
 
-/* A task with a user mode, whose state is in the registers. */
+/* Gives the task a user mode, with the user's state in the registers. */
 void kiln_glue_fpu_task(struct task_struct *task)
 {
 	struct fpu *fpu;
 
-	/* Some trees refuse to say where a kthread's state is. */
+	/* Some trees refuse to return a kthread's FPU state. */
 	task->flags &= ~(PF_KTHREAD | PF_USER_WORKER);
 #ifdef KILN_SWITCH_FPU
 	fpu = x86_task_fpu(task);

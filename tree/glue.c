@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Kiln's entry points into a kernel tree. The tree's own build compiles this file
- * against the tree's own headers, so that no structure's layout is ever guessed.
+ * Kiln's entry points into a kernel tree. The tree's own build compiles this file against
+ * the tree's own headers, so structure layouts always match.
  *
- * What it calls outside the tree (kiln_*) is in services/test.c, paravirt.c and Kiln's
- * kernel/cpu.
+ * The functions it calls outside the tree (kiln_*) are in services/test.c, paravirt.c and
+ * Kiln's kernel/cpu.
  */
 #include <linux/bug.h>
 #include <linux/completion.h>
@@ -59,7 +59,7 @@ static void kiln_set_pv_ops(void)
 
 	for (i = 0; i < sizeof(pv_ops) / sizeof(*slot); i++)
 		slot[i] = kiln_pv_refused;
-	/* Needs no privilege: what a process is told is the CPU's own answer. */
+	/* CPUID is unprivileged, so the process can read the CPU's own answer. */
 	pv_ops.cpu.cpuid = native_cpuid;
 	pv_ops.irq.save_fl.func = (void *)kiln_pv_save_fl;
 	pv_ops.irq.irq_disable.func = (void *)kiln_pv_irq_disable;
@@ -67,7 +67,7 @@ static void kiln_set_pv_ops(void)
 #endif
 }
 
-/* @tiers: a bit for each that the tree may see. */
+/* @tiers: bit mask of the tiers visible to the tree. */
 void kiln_glue_setup(u32 tiers, const u16 *hidden)
 {
 	kiln_glue_identify_cpu(&boot_cpu_data, tiers, hidden);
@@ -79,7 +79,7 @@ int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list arg
 	return vsnprintf(text, size, format, args);
 }
 
-/* What the UD2 at @ip means: 0 nothing, 1 a warning, 2 a bug. */
+/* Classifies the UD2 at @ip: 0 unknown, 1 a warning, 2 a bug. */
 int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
 		  const char **file, unsigned int *line)
 {
@@ -106,7 +106,7 @@ int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
 	return 0;
 }
 
-/* The link sends the crypto manager's calls of alg_test here. */
+/* The linker redirects the crypto manager's calls to alg_test() here. */
 int __wrap_alg_test(const char *driver, const char *alg, u32 type, u32 mask)
 {
 	bool skipped;
@@ -123,8 +123,8 @@ int __wrap_alg_test(const char *driver, const char *alg, u32 type, u32 mask)
 }
 
 /*
- * Likewise allocations by name. A test that never got hold of its driver tested
- * nothing: some are empty, and some pass when the driver cannot be had.
+ * Allocations by name are redirected too, to see whether a test reached its driver. Some
+ * tests are empty, and some pass although their driver cannot be allocated.
  */
 void *__wrap_crypto_alloc_tfm_node(const char *name, const struct crypto_type *frontend,
 				   u32 type, u32 mask, int node)
@@ -146,8 +146,8 @@ struct crypto_tfm *__wrap_crypto_alloc_base(const char *name, u32 type, u32 mask
 }
 
 /*
- * The crypto manager declares internal algorithms tested without a test. They are
- * given the tests of the algorithm they are inside.
+ * The crypto manager marks internal algorithms as tested without running a test. Run the
+ * tests of the algorithm that each of them implements.
  */
 void kiln_glue_test_internal(void)
 {
@@ -170,7 +170,10 @@ void kiln_glue_test_internal(void)
 	for (i = 0; i < n; i++) {
 		const char *name = found[i].name;
 
-		/* cryptd instances are tested through their owner, with SIMD off. */
+		/*
+		 * cryptd instances are tested through the driver that uses them, with SIMD
+		 * disabled.
+		 */
 		if (!strncmp(name, "__", 2) && !strncmp(found[i].driver, "__", 2))
 			__wrap_alg_test(found[i].driver, name + 2, found[i].type,
 					CRYPTO_ALG_INTERNAL);
@@ -246,9 +249,7 @@ void kiln_glue_algorithms(const char *driver, kiln_report_t *report)
 	up_read(&crypto_alg_sem);
 }
 
-/*
- * Tasks. Kiln makes the memory, the tree says how much, and what is in it at first.
- */
+/* Tasks. Kiln allocates the memory; the tree determines its size and initial contents. */
 extern const unsigned int kiln_glue_hz;
 size_t kiln_glue_task_size(void);
 void kiln_glue_new_task(void *memory, const char *name, bool user);
@@ -261,13 +262,13 @@ bool kiln_glue_task_held(const void *task);
 
 const unsigned int kiln_glue_hz = HZ;
 
-/* The FPU state a task ends in is as large as the CPU says. */
+/* The FPU state at the end of the task is as large as CPUID reports. */
 size_t kiln_glue_task_size(void)
 {
 	return sizeof(struct task_struct) + 16384 + sizeof(struct completion);
 }
 
-/* Whoever waits for the end of a kernel thread looks for this in the thread's structure. */
+/* Where to find the completion that waiters for a kernel thread's end use. */
 static struct completion *kiln_task_end(void *memory)
 {
 	return memory + kiln_glue_task_size() - sizeof(struct completion);
@@ -278,7 +279,7 @@ void kiln_glue_new_task(void *memory, const char *name, bool user)
 	struct task_struct *task = memory;
 
 	memset(task, 0, kiln_glue_task_size());
-	/* Without user FPU state: nothing to save, nothing to restore. */
+	/* A kthread has no user FPU state to save or restore. */
 	task->flags = PF_KTHREAD;
 	if (user)
 		kiln_glue_fpu_task(task);
@@ -293,7 +294,7 @@ void kiln_glue_task_ends(void *task)
 	complete_all(kiln_task_end(task));
 }
 
-/* Whether somebody besides the thread itself holds its structure. */
+/* Whether anybody besides the thread itself holds a reference to its structure. */
 bool kiln_glue_task_held(const void *task)
 {
 	return refcount_read(&((const struct task_struct *)task)->usage) > 1;
@@ -309,13 +310,16 @@ void kiln_glue_task_runs(void *task)
 	WRITE_ONCE(((struct task_struct *)task)->__state, TASK_RUNNING);
 }
 
-/* Before its question is asked: whoever answers then is seen. */
+/*
+ * Sets the task's state before the task checks its condition, so a wakeup in between is not
+ * lost.
+ */
 void kiln_glue_task_state(void *task, int state)
 {
 	smp_store_mb(((struct task_struct *)task)->__state, state);
 }
 
-/* FPU sections for code that is not a driver (services/series.c). */
+/* FPU sections around code that is not a driver (services/series.c). */
 void kiln_glue_section_begin(void)
 {
 	kernel_fpu_begin();

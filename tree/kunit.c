@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The tree's KUnit suites, run one at a time by its own runner. What the suites print is
- * the tree's KTAP; services/printk.c sends it to the parent.
+ * Runs the tree's KUnit suites with the tree's own runner, one suite at a time. The suites
+ * print the tree's KTAP, which services/printk.c sends to the parent.
  *
- * Also hrtimers, by which the suites call their functions in hardirq context. A timer that
- * is due fires at the CPU's next interrupt.
+ * Also provides hrtimers, which the suites use to call their functions in hardirq context.
+ * An expired timer fires at the CPU's next interrupt.
  */
 #include <linux/glob.h>
 #include <linux/hrtimer.h>
@@ -52,8 +52,8 @@ static void kiln_skip_benchmark(struct kunit *test)
 }
 
 /*
- * Runs a suite's cases that match the pattern; all, if that is NULL. Returns how many
- * matched, those that are skipped included, or a negative error.
+ * Runs the suite's cases that match the pattern, or all if it is NULL. Returns how many
+ * matched, including skipped ones, or a negative errno.
  */
 u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 {
@@ -68,7 +68,7 @@ u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 	set = kunit_filter_suites(&all, pattern, NULL, NULL, &err);
 	if (err)
 		return err;
-	/* kunit_filter_suites() returns copies, which may be changed. */
+	/* kunit_filter_suites() returns copies, so they may be modified. */
 	if (set.start < set.end)
 		kunit_suite_for_each_test_case((*set.start), c) {
 			if (!order->bench && strstr(c->name, "benchmark"))
@@ -83,7 +83,7 @@ u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 	return cases;
 }
 
-/* The armed timer; no suite has more than one. Written with interrupts off. */
+/* The armed timer. No suite arms more than one. Written with interrupts disabled. */
 static struct hrtimer *kiln_armed;
 static bool kiln_in_timer;
 
@@ -129,7 +129,10 @@ void hrtimer_start_range_ns(struct hrtimer *timer, ktime_t at, u64 range,
 	kiln_local_irq_restore(flags);
 }
 
-/* The function runs in an interrupt of this CPU: not now, unless it has called this. */
+/*
+ * The timer function runs in an interrupt of this CPU, so it is not running now unless it
+ * is the caller.
+ */
 int hrtimer_cancel(struct hrtimer *timer)
 {
 	const unsigned long flags = kiln_local_irq_save();
@@ -155,7 +158,7 @@ u64 hrtimer_forward(struct hrtimer *timer, ktime_t now, ktime_t interval)
 	return n;
 }
 
-/* Inline before 6.18. */
+/* hrtimer_cb_get_time() was inline before 6.18. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
 ktime_t hrtimer_cb_get_time(const struct hrtimer *timer)
 {

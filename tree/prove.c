@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Interrupts a function before each instruction that it executes, up to a number of visits. It is
- * single-stepped in a task and in a softirq, where handlers call it, too, and in a hardirq, where it
- * is only checked. The host's trap handler delivers the interrupts and does the checks (struct
- * kiln_audit).
+ * Interrupts a function before each instruction it executes, up to a number of visits per
+ * instruction. The function is single-stepped in a task and in a softirq, where interrupt handlers
+ * call it too, and in a hardirq, where it is checked but not interrupted. The host's trap handler
+ * delivers the interrupts and makes the checks (struct kiln_audit).
  *
- * The functions are those of the KUnit suites' interrupt tests: kunit_run_irq_test() starts a
- * timer that calls such a function at random moments, and here the timer is taken over. And they
- * are those that the tree's library exports, called on messages of the host's.
+ * The functions come from two sources. One is the KUnit suites' interrupt tests:
+ * kunit_run_irq_test() starts a timer that calls a function at random moments, and this file takes
+ * over that timer. The other is the tree's exported library functions, called on messages that the
+ * host supplies.
  */
 #include <linux/version.h>
 
-/* The first with system_bh_wq, by which softirqs make their calls. */
+/* 6.9 is the first version with system_bh_wq, from which the softirqs make their calls. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
 #include <linux/bottom_half.h>
 #include <linux/kconfig.h>
@@ -23,42 +24,45 @@
 #include <kiln/step.h>
 #include <kiln/tree.h>
 
-/* What is stepped. */
+/* The function to step. */
 struct kiln_stepped {
 	const char *name;
-	/* Call it, and return whether the answer was right: as a job does; as interrupts do. */
+	/*
+	 * Call the function and return whether its answer was right, once as the stepped job and
+	 * once as an interrupt handler.
+	 */
 	bool (*call)(void *state);
 	bool (*call_briefly)(void *state);
 	void *state;
-	unsigned int calls;	/* at least */
+	unsigned int calls;	/* minimum */
 	bool task_only;
-	bool unasked;	/* opens a section without asking irq_fpu_usable() */
-	bool of_library;	/* sets the trap flag itself, around the function alone */
+	bool unasked;	/* opens a section without checking irq_fpu_usable() */
+	bool of_library;	/* sets the trap flag itself, around the library function only */
 };
 
 /*
- * A function that keeps state may run different code in each call. So a job ends after QUIET_CALLS
- * calls in a row without a new instruction; once MANY_STEPS are exceeded, after the first such
- * call; and after MOST_CALLS in any case.
+ * A function that keeps state may take a different path in each call. A job therefore ends after
+ * QUIET_CALLS consecutive calls without a new instruction, or, beyond MANY_STEPS, after the first
+ * such call. MOST_CALLS limits it in any case.
  */
 #define LEAST_CALLS 6
 #define MOST_CALLS 120
 #define QUIET_CALLS 4
 #define MANY_STEPS 200000
-/* See struct kiln_audit. A section that begins later is stepped again. */
+/* See struct kiln_audit. A section that begins later resumes stepping. */
 #define IDLE 1024
 #define OUTSIDE_IDLE 512
-/* Calls after the last interrupt, to expose damage that shows only later. */
+/* Calls after the last interrupt, to detect damage that shows only later. */
 #define LATE_CALLS 128
 /*
- * Outside sections no code relies on vector registers (rule "outside"), so fewer interrupts
- * show whether an instruction can be interrupted.
+ * Outside sections code must not rely on vector registers (rule "outside"), so fewer interrupts
+ * suffice to show whether an instruction can be interrupted.
  */
 #define OUTSIDE_VISITS 2
-/* So many first interrupts of sections have their handlers stepped, too, so that these are checked. */
+/* For this many first interrupts of sections, the handlers are single-stepped and checked too. */
 #define STEPPED_HANDLERS 2
 
-/* All components but AMX's tiles lie below this in the standard format. */
+/* In the standard format every component except AMX tile data fits in this size. */
 #define STATE_SIZE 4096
 #define STATE_SSE BIT(1)
 #define STATE_TILES (BIT(17) | BIT(18))
@@ -77,7 +81,7 @@ static u8 kiln_painted[STATE_SIZE] __aligned(64);
 static struct kiln_prove *kiln_wanted;
 static struct kiln_proof *kiln_proof;
 static const struct kiln_stepped *kiln_stepped;
-static bool kiln_step_next;	/* the next call of a subject that sets the flag */
+static bool kiln_step_next;	/* the next call of a subject with of_library sets the trap flag */
 static bool kiln_in_hardirq;	/* the next interrupt makes the calls */
 static struct work_struct kiln_bh_work;
 static unsigned int kiln_stepped_handlers;
@@ -93,13 +97,13 @@ int kiln_library_call(const struct kiln_library *library, u8 *iv, const u8 *src,
 void kiln_library_call_pair(const struct kiln_library *library, const u8 *src1, const u8 *src2,
 			    u8 *dst1, u8 *dst2, size_t len);
 
-/* The job is stepped again from here on if it was not any more. */
+/* Resumes stepping the job if it had stopped. */
 static void kiln_resume_steps(void)
 {
 	kiln_set_trap_flag(true);
 }
 
-/* What interrupts the job is not stepped. Returns what to restore. */
+/* Code that interrupts the job is not stepped. Returns the flags to restore. */
 static void *kiln_leave_job(void)
 {
 	void *const was = kiln_before_section;
@@ -124,7 +128,7 @@ static u64 kiln_states(void)
 	return ((u64)high << 32 | low) & ~STATE_TILES;
 }
 
-/* Zeroed first, so that bytes that XSAVE does not write compare equal. */
+/* Zero first, so bytes that XSAVE does not write compare equal. */
 static void kiln_save_state(u8 *to)
 {
 	const u64 wanted = kiln_states();
@@ -140,7 +144,7 @@ static bool kiln_state_differs(const u8 *a, const u8 *b)
 	       memcmp(a + EXTENDED_AT, b + EXTENDED_AT, STATE_SIZE - EXTENDED_AT);
 }
 
-/* Other values into all vector registers, as any user of a section may leave them. */
+/* Overwrites all vector registers, as any other user of an FPU section may. */
 static void kiln_paint_registers(void)
 {
 	const u64 vectors = kiln_states() & STATE_VECTORS;
@@ -170,7 +174,7 @@ static void kiln_check(bool right)
 	p->wrong_step = kiln_wanted->audit.steps;
 }
 
-/* Ends a section that the function left open; otherwise nothing could sleep any more. */
+/* Ends a section that the function left open; otherwise no code could sleep afterwards. */
 static bool kiln_call(bool (*const call)(void *state))
 {
 	const unsigned int depth = kiln_section_depth();
@@ -187,7 +191,7 @@ static bool kiln_call(bool (*const call)(void *state))
 	return right;
 }
 
-/* Whether interrupts may call it where this is asked. */
+/* Whether interrupt handlers in the current context may call the function. */
 static bool kiln_may_interrupt(void)
 {
 	return !kiln_stepped->task_only && (!kiln_stepped->unasked || irq_fpu_usable());
@@ -229,7 +233,7 @@ static bool kiln_step_call(void)
 	return right;
 }
 
-/* Steps the function, in whatever context this is called, until it shows no new instruction. */
+/* Steps the function in the current context until it executes no new instruction. */
 static void kiln_step_calls(void)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;
@@ -243,7 +247,7 @@ static void kiln_step_calls(void)
 
 		if (audit->call > audit->last_call)
 			break;
-		/* Nothing interrupts a hardirq; one look at each instruction is enough. */
+		/* A hardirq is not interrupted, so one visit per instruction is enough. */
 		audit->visits = in_hardirq() ? 1 : kiln_wanted->visits;
 		audit->outside_visits = min_t(u64, audit->visits, OUTSIDE_VISITS);
 		right = kiln_step_call();
@@ -254,7 +258,7 @@ static void kiln_step_calls(void)
 		steps += audit->steps;
 		if (audit->call + 1 < kiln_stepped->calls)
 			continue;
-		/* The library's functions keep no state: each message is called once. */
+		/* Library functions keep no state: call each message once. */
 		if (kiln_stepped->of_library || (steps > MANY_STEPS ? quiet : quiet >= QUIET_CALLS))
 			break;
 	}
@@ -265,7 +269,7 @@ static void kiln_step_in_bh(struct work_struct *work)
 	kiln_step_calls();
 }
 
-/* Steps what the handler does, without interrupts, so that it is checked, too. */
+/* Single-steps the handler's work without interrupts, so it is checked too. */
 static bool kiln_step_handler(void)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;
@@ -293,7 +297,7 @@ static void kiln_interrupt_job(void)
 		kiln_paint_registers();
 		if (calls)
 			kiln_check(right);
-		/* Softirqs come only where they are not off; there the softirq runs right after this. */
+		/* If softirqs are enabled, the softirq runs right after this handler. */
 		if (!softirq_count())
 			queue_work(system_bh_wq, &kiln_bh_work);
 		return;
@@ -346,7 +350,7 @@ static void kiln_step_from(enum kiln_prove_context context)
 		destroy_work_on_stack(&work);
 		break;
 	case KILN_PROVE_HARDIRQ:
-		/* One interrupt, at the next instruction. */
+		/* Deliver one interrupt, at the next instruction. */
 		kiln_in_hardirq = true;
 		audit->call = audit->steps = 0;
 		audit->visits = audit->outside_visits = 1;
@@ -357,7 +361,7 @@ static void kiln_step_from(enum kiln_prove_context context)
 	}
 }
 
-/* NULL if there is no room. */
+/* Returns NULL if the array is full. */
 static struct kiln_proof *kiln_start_proof(enum kiln_prove_context context)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;
@@ -369,7 +373,7 @@ static struct kiln_proof *kiln_start_proof(enum kiln_prove_context context)
 	memset(p, 0, sizeof(*p));
 	strscpy(p->name, kiln_stepped->name, sizeof(p->name));
 	p->context = context;
-	/* A new job: what was counted belongs to the previous one. */
+	/* Start a new job: the audit's counts belong to the previous one. */
 	p->job = ++audit->job;
 	audit->idle = context == KILN_PROVE_HARDIRQ ? OUTSIDE_IDLE : IDLE;
 	audit->outside_idle = OUTSIDE_IDLE;
@@ -444,13 +448,13 @@ static bool kiln_answer(const struct kiln_prove_message *m, u8 *to)
 		error = kiln_library_call(m->library, iv, m->src, dst, m->len, m->prefix);
 	if (stepped)
 		kiln_set_trap_flag(false);
-	/* A cipher leaves what is before its result as it was. */
+	/* A cipher must leave the bytes before its result unchanged. */
 	right = !error && !memcmp(dst + m->prefix, m->expected + m->prefix, m->result - m->prefix);
 	kiln_level--;
 	return right;
 }
 
-/* The call's number chooses the message, so that a replay has the same one. */
+/* The call number selects the message, so a replay uses the same one. */
 static bool kiln_call_library(void *state)
 {
 	return kiln_answer(&kiln_library->messages[kiln_wanted->audit.call % kiln_library->count],
@@ -463,8 +467,8 @@ static bool kiln_call_library_briefly(void *state)
 }
 
 /*
- * Whether the function runs the same instructions as one that was interrupted before. The steps
- * themselves are without interrupts.
+ * Whether the function executes the same instructions as one that was interrupted before.
+ * Determined by stepping without interrupts.
  */
 static bool kiln_is_known(const struct kiln_stepped *subject, unsigned long *digest)
 {
@@ -487,7 +491,7 @@ static bool kiln_is_known(const struct kiln_stepped *subject, unsigned long *dig
 	return p->same;
 }
 
-/* Steps a function of the library. The results before the first interrupt are the right ones. */
+/* Steps a library function. Results before the first interrupt are taken as correct. */
 u64 kiln_glue_prove_library(struct kiln_prove_library *wanted)
 {
 	const struct kiln_stepped subject = {
@@ -520,7 +524,7 @@ u64 kiln_glue_prove_library(struct kiln_prove_library *wanted)
 #include <linux/limits.h>
 #include <kunit/run-in-irq-context.h>
 
-/* Whether the timer of an interrupt test was taken over. */
+/* Whether the timer belongs to an interrupt test and was taken over. */
 bool kiln_prove_timer(struct hrtimer *timer)
 {
 	struct kunit_irq_test_state *const test =
@@ -536,7 +540,7 @@ bool kiln_prove_timer(struct hrtimer *timer)
 	if (!kiln_wanted)
 		return false;
 	kiln_prove_all(&subject);
-	/* The test ends after one call more, as if all contexts had made theirs. */
+	/* Make the test end after one more call, as if all contexts had made their calls. */
 	atomic_set(&test->task_func_calls, INT_MAX / 2);
 	atomic_set(&test->hardirq_func_calls, 1);
 	atomic_set(&test->softirq_func_calls, 1);

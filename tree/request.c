@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Requests through the tree's own crypto API, to a driver opened by name. Compiled by
- * the tree's own build, like glue.c.
+ * Requests through the tree's own crypto API, to a driver opened by name. Compiled by the
+ * tree's own build, like glue.c.
  *
- * Each function takes one structure of abi.h and is called in kernel mode in a task that
+ * Each function takes one structure from abi.h. Call it in kernel mode, in a task that
  * may sleep.
  */
 #include <linux/err.h>
@@ -23,7 +23,7 @@
 
 #define KILN_PIECES 64
 
-/* A driver with a key and a request, and what its last series of calls was over. */
+/* A driver with a key and a request, and the messages of its last series of calls. */
 struct kiln_engine {
 	enum kiln_engine_kind kind;
 	union {
@@ -42,7 +42,7 @@ struct kiln_engine {
 	} request;
 	struct crypto_wait wait;
 	struct scatterlist from[KILN_PIECES], to[KILN_PIECES];
-	struct scatterlist *sg;		/* of each message: source, destination */
+	struct scatterlist *sg;		/* source and destination of each message */
 	const u8 *prepared_src;
 	u8 *prepared_dst;
 	u64 prepared_src_len, prepared_dst_len, prepared_count;
@@ -73,7 +73,7 @@ static int kiln_kind(u32 flags)
 	return -1;
 }
 
-/* The drivers that can be opened, in the order of registration. */
+/* Lists the drivers that can be opened, in order of registration. */
 u64 kiln_glue_list(struct kiln_list *list)
 {
 	struct crypto_alg *alg;
@@ -174,7 +174,7 @@ static void kiln_open_shash(struct kiln_engine_open *o, struct kiln_engine *e, u
 		return;
 	o->block = crypto_shash_blocksize(tfm);
 	o->digest = crypto_shash_digestsize(tfm);
-	/* As long as it lacks a key, and only if it must have one. */
+	/* The flag is set while the hash lacks a key that it must have. */
 	o->keyed = !!(crypto_shash_get_flags(tfm) & CRYPTO_TFM_NEED_KEY);
 	o->context = crypto_shash_ctx(tfm);
 	e->request.shash = kzalloc(sizeof(struct shash_desc) + crypto_shash_descsize(tfm),
@@ -206,7 +206,7 @@ static void kiln_open_ahash(struct kiln_engine_open *o, struct kiln_engine *e, u
 		crypto_free_ahash(tfm);
 }
 
-/* Internal drivers are had by whoever asks for them; 0, or an error's number. */
+/* Opens internal drivers too if asked for them. Returns 0 or an errno. */
 u64 kiln_glue_open(struct kiln_engine_open *open)
 {
 	const u32 type = open->which == KILN_INTERNAL ? CRYPTO_ALG_INTERNAL : 0;
@@ -268,8 +268,8 @@ u64 kiln_glue_setkey(struct kiln_engine_key *k)
 }
 
 /*
- * Scatterlists for all messages, once for the same ones: whoever sends many requests has
- * them at hand.
+ * Builds scatterlists for all messages, and reuses them if the messages are the same as
+ * before, as a caller that sends many requests would.
  */
 static int kiln_prepare(struct kiln_engine *e, const struct kiln_messages *m)
 {
@@ -326,7 +326,7 @@ static int kiln_one_ahash(struct kiln_engine *e, struct scatterlist *src, u8 *re
 	return crypto_wait_req(crypto_ahash_digest(r), &e->wait);
 }
 
-/* 0, or an error's number. Drivers write to the IV they are given, so they get copies. */
+/* Returns 0 or an errno. Drivers write to the IV, so each request gets a copy. */
 u64 kiln_glue_requests(struct kiln_engine_requests *requests)
 {
 	struct kiln_engine *e = requests->engine;

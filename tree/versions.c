@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * What the kernel's inline functions call under parameters that differ by version and
- * configuration. The tree's own build compiles this file, so that its headers say
- * which; a mistake is a compiler's error and no wrong answer.
+ * Functions that the kernel's inline functions call, with parameters that differ by version and
+ * configuration. The tree's own build compiles this file against its headers, so a mismatch is a
+ * compile error instead of a wrong result.
  */
 #include <linux/bug.h>
 #include <linux/cpumask.h>
@@ -21,7 +21,9 @@ void kiln_glue_own_count(int n);
 void *kiln_alloc(size_t size, gfp_t flags);
 void kiln_warn(unsigned long ip, const char *file, unsigned int line);
 
-/* Since 6.10 with a suffix, since 6.11 from buckets, since 7.1 with a token. */
+/*
+ * Since 6.10 the name has a suffix, since 6.11 the parameters include buckets, since 7.1 a token.
+ */
 #ifdef DECL_BUCKET_PARAMS
 #ifndef DECL_KMALLOC_PARAMS
 #define DECL_KMALLOC_PARAMS(size, b, token) DECL_BUCKET_PARAMS(size, b)
@@ -38,7 +40,10 @@ void *__kmalloc_node_track_caller_noprof(DECL_KMALLOC_PARAMS(size, b, token), gf
 	return kiln_alloc(size, flags);
 }
 
-/* With an alignment since kvmalloc_node_align: every block is aligned to its size. */
+/*
+ * Takes an alignment since kvmalloc_node_align. It can be ignored, because every block is aligned
+ * to its size.
+ */
 #ifdef kvmalloc_node_align
 void *__kvmalloc_node_noprof(DECL_KMALLOC_PARAMS(size, b, token), unsigned long align,
 			     gfp_t flags, int node)
@@ -50,7 +55,7 @@ void *__kvmalloc_node_noprof(DECL_KMALLOC_PARAMS(size, b, token), gfp_t flags, i
 }
 #endif
 
-/* Since 7.0 a warning with arguments calls instead of trapping. */
+/* Since 7.0 a warning with arguments is a call instead of a trap. */
 #ifdef HAVE_ARCH_BUG_FORMAT_ARGS
 static void kiln_warn_trap(struct bug_entry *bug, ...)
 {
@@ -64,7 +69,7 @@ static void kiln_warn_trap(struct bug_entry *bug, ...)
 DEFINE_STATIC_CALL(WARN_trap, kiln_warn_trap);
 #endif
 
-/* Since 6.15 a word says that a CPU's FPU may be used; the CPU's own boot sets it. */
+/* Since 6.15 a per-CPU flag says that the FPU may be used; each CPU's boot sets it. */
 DECLARE_PER_CPU(bool, kernel_fpu_allowed) __weak;
 
 static int __init kiln_allow_fpu(void)
@@ -79,13 +84,13 @@ static int __init kiln_allow_fpu(void)
 early_initcall(kiln_allow_fpu);
 
 /*
- * Since 7.2 the preempt count may be two words with other bits than those of the
- * host's CPU. Then the tree has a count of its own, to which the services add what
- * they add to the host's. What inline functions add to it, the host is told when it looks.
+ * Since 7.2 the preempt count may be two words whose bits differ from those of the host's CPU. The
+ * tree then keeps its own count. The services add to both counts; what inline functions add to the
+ * tree's is passed on when the host asks.
  */
 #ifdef CONFIG_HAS_SEPARATE_PREEMPT_RESCHED_BITS
 DEFINE_PER_CPU_CACHE_HOT(unsigned long, __preempt_count) = PREEMPT_ENABLED;
-/* The part of it that the host's count has, too. */
+/* The part of the tree's count that the host's count includes. */
 static DEFINE_PER_CPU(int, counted);
 
 void kiln_glue_own_count(int n)
@@ -93,7 +98,10 @@ void kiln_glue_own_count(int n)
 	__preempt_count_add(n);
 }
 
-/* In an order in which an interrupt between the two makes the host's count too high, never negative. */
+/*
+ * The order matters: an interrupt between the two updates must find the host's count too high,
+ * never negative.
+ */
 void kiln_glue_count(int n)
 {
 	if (n > 0)
@@ -103,7 +111,7 @@ void kiln_glue_count(int n)
 		__preempt_count_add(n);
 }
 
-/* Preemption and softirqs; the bits above are others than the host's. */
+/* Preemption and softirqs. The bits above these differ from the host's. */
 int kiln_glue_uncounted(void)
 {
 	const int n = (s16)(preempt_count() - raw_cpu_read(counted));
@@ -112,7 +120,10 @@ int kiln_glue_uncounted(void)
 	return n;
 }
 
-/* The host's CPU enters a context, or leaves it: 0x10000 is a hardirq, 0x100000 an NMI, less softirqs. */
+/*
+ * The host's CPU enters or leaves a context: 0x10000 is a hardirq, 0x100000 an NMI, smaller values
+ * are softirqs.
+ */
 void kiln_glue_context(int n)
 {
 	switch (n) {

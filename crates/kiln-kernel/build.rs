@@ -1,4 +1,4 @@
-//! Builds `kernel/` and links it in.
+//! Builds `kernel/` and links it into this crate.
 
 use std::env;
 use std::fs;
@@ -61,7 +61,7 @@ fn build() -> Result<(), String> {
     Ok(())
 }
 
-/// `kernel/tiers.def` as an invocation of the macro in `src/tier.rs`.
+/// Converts `kernel/tiers.def` to an invocation of the macro in `src/tier.rs`.
 fn table_of_tiers() -> String {
     let variants =
         |ids: &mut dyn Iterator<Item = &str>| ids.map(variant).collect::<Vec<_>>().join(" ");

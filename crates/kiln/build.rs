@@ -1,11 +1,11 @@
-//! Finds out which commit the program is built from, for `kiln --version` and every record.
+//! Determines the commit that the program is built from, for `kiln --version` and every record.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the program is made of. Documents and tests may differ from the commit without a `-dirty`.
+/// Paths the program is built from. Documents and tests may differ from the commit without causing a `-dirty`.
 const SOURCES: [&str; 6] = [
     "Cargo.lock",
     "Cargo.toml",
@@ -30,13 +30,13 @@ fn main() {
         features.push("none".to_string());
     }
     println!("cargo:rustc-env=KILN_FEATURES={}", features.join(", "));
-    // All of these make the program again anyway when they change, so that looking costs nothing more.
+    // A change to any of these rebuilds the program anyway, so checking the commit adds no build.
     for path in sources.iter().chain(&heads(&root)).filter(|p| p.exists()) {
         println!("cargo:rerun-if-changed={}", path.display());
     }
 }
 
-/// Files and directories that the program is made of.
+/// Files and directories that the program is built from.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = SOURCES.iter().map(|name| root.join(name)).collect();
     let crates = fs::read_dir(root.join("crates")).into_iter().flatten();
@@ -48,8 +48,8 @@ fn sources(root: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// As `git describe --always` has it, with `-dirty` if a source differs. Nothing outside git, and nothing where the
-/// repository belongs to another project, into which these sources were unpacked.
+/// The output of `git describe --always`, plus `-dirty` if a source differs. `None` outside git, or if the sources were
+/// unpacked into another project's repository.
 fn commit(root: &Path, sources: &[PathBuf]) -> Option<String> {
     let top = PathBuf::from(git(root, &["rev-parse", "--show-toplevel"])?);
     if top.canonicalize().ok()? != root {
@@ -64,27 +64,27 @@ fn commit(root: &Path, sources: &[PathBuf]) -> Option<String> {
     }
 }
 
-/// What changes when another commit is checked out, or one is made.
+/// Files that change when a commit is checked out or created.
 fn heads(root: &Path) -> Vec<PathBuf> {
     let path = |name: &str| git(root, &["rev-parse", "--git-path", name]).map(|p| root.join(p));
     let mut all: Vec<PathBuf> = path("HEAD").into_iter().collect();
     if let Some(name) = git(root, &["symbolic-ref", "-q", "HEAD"]) {
         match path(&name) {
             Some(file) if file.exists() => all.push(file),
-            // A packed one, which becomes a file with the next commit.
+            // The branch is packed; the next commit creates a file for it.
             _ => all.extend(["packed-refs", "refs/heads"].iter().filter_map(|n| path(n))),
         }
     }
     all
 }
 
-/// What git prints, without the last newline; nothing if it fails or is not installed.
+/// Git's output without the final newline; `None` if it fails or is not installed.
 fn git(root: &Path, args: &[&str]) -> Option<String> {
     let out = Command::new("git")
         .arg("--no-optional-locks")
         .args(args)
         .current_dir(root)
-        // A hook or a rebase may have set them, for another directory.
+        // A hook or a rebase may have set these for another directory.
         .env_remove("GIT_DIR")
         .env_remove("GIT_WORK_TREE")
         .env_remove("GIT_INDEX_FILE")

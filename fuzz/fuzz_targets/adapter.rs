@@ -1,5 +1,5 @@
-//! The socket adapter between a front end and a device that both send anything: it never panics, every message that it
-//! passes is whole, and sessions come only from messages that were agreed on.
+//! The socket adapter between a front end and a device that both send arbitrary bytes. It must not panic, must forward
+//! whole messages only, and must create sessions only from negotiated messages.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use kiln_device::adapter::{Conversation, Message, To, LONGEST};
 use kiln_virtio::{Guest, Limits, Services};
 use libfuzzer_sys::fuzz_target;
 
-/// Sizes of payloads that mean something, besides any.
+/// Payload sizes with a meaning; others are possible too.
 const SIZES: [usize; 8] = [0, 8, 12, 40, 72, 632, 1072, 4096];
 
 fuzz_target!(|data: &[u8]| {

@@ -1,5 +1,5 @@
-//! A front end with real descriptors, whose memory changes while its rings are served: the device goes on, and the next
-//! driver on the same connection is served.
+//! A front end with real descriptors, which modifies its memory while its rings are served. The device must survive,
+//! and serve the next driver on the same connection.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The driver's ring, and a device that writes anything anywhere at any time.
+//! The driver's ring, with a device that writes anything, anywhere, at any time.
 
 #![no_main]
 

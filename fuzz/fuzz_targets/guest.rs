@@ -1,5 +1,5 @@
-//! A hostile guest: any order of control and data requests, whole or broken, against one device that serves another
-//! guest beside it.
+//! A hostile guest sends control and data requests in any order, valid or malformed, to a device that also serves
+//! another guest.
 
 #![no_main]
 
@@ -15,7 +15,7 @@ thread_local! {
         RefCell::new((Services::detect(), Worker::new().expect("memory for an emulated CPU")));
 }
 
-/// What a session's name is replaced by in requests: the one made last, where the fuzzer asks for it.
+/// Replaces a session ID in a request with the most recently created one, if the fuzzer asks for it.
 fn name(bytes: &mut [u8], at: usize, session: u64) {
     if let Some(place) = bytes.get_mut(at..at + 8) {
         if place.iter().all(|&b| b == 0xff) {
@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
         };
         guest.negotiate(features.into());
         let mut last = 0;
-        // Each request: which queue, room for the answer, length, bytes.
+        // For each request: the queue, the space for the answer, the length, and the bytes.
         while let [queue, room, low, high, tail @ ..] = rest {
             let len = usize::from(u16::from_le_bytes([*low, *high])).min(tail.len());
             let (bytes, tail) = tail.split_at(len);
@@ -51,7 +51,7 @@ fuzz_target!(|data: &[u8]| {
                 assert!(used <= room);
                 assert!(answer[used..].iter().all(|&b| b == 0));
                 if used == 16 {
-                    let created = Created::parse(&answer).expect("it has the room");
+                    let created = Created::parse(&answer).expect("the answer has the right size");
                     match created.result() {
                         Ok(session) => last = session,
                         Err(status) => assert_eq!(created.status, status as u32),

@@ -1,4 +1,5 @@
-//! Two guests at once in one process: one does anything, and the other has right answers and its session all the while.
+//! Two concurrent guests in one process: one does anything, the other must keep its session and get right answers
+//! throughout.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! A hostile driver's queues: descriptors, indices and buffers in guest memory, in any order and of any content, and the
-//! device looking at them. Whatever was done, a driver that begins anew is served.
+//! A hostile driver's queues: descriptors, indices and buffers in guest memory, in any order and with any content,
+//! processed by the device. Whatever happened, a driver that starts over must be served.
 
 #![no_main]
 
@@ -23,7 +23,7 @@ thread_local! {
     }));
 }
 
-/// Bytes of the input, zeros behind its end.
+/// Bytes of the input, followed by zeros.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -39,7 +39,7 @@ impl Input<'_> {
         u16::from_le_bytes(self.take())
     }
 
-    /// An address: most of them in the rings and the buffers, some anywhere.
+    /// An address, usually in the rings and the buffers, sometimes anywhere.
     fn address(&mut self) -> u64 {
         let [kind, a, b] = self.take();
         let near = u64::from(u16::from_le_bytes([a, b]));
@@ -76,7 +76,7 @@ fn create() -> Vec<u8> {
     bytes
 }
 
-/// A well-formed request for a session, which must be answered with one.
+/// A well-formed request for a session, which must succeed.
 fn is_well(rig: &mut Rig) {
     let request = create();
     let table = rig.place(Which::Control).desc;
@@ -131,7 +131,7 @@ fuzz_target!(|data: &[u8]| {
         }
         let _ = rig.serve(Which::Control);
         let _ = rig.serve(Which::Data);
-        // Requests and answers of 4 KiB and what is around them, in vectors that double.
+        // Requests and answers of 4 KiB plus headers, in vectors that double their capacity.
         assert!(rig.allocated() <= 64 << 10, "{} bytes", rig.allocated());
         rig.reset();
         is_well(rig);

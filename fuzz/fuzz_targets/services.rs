@@ -1,4 +1,4 @@
-//! Sessions of every service that are well made, and requests to them with some bytes changed.
+//! Valid sessions of every service, and requests to them with some bytes changed.
 
 #![no_main]
 
@@ -111,7 +111,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Each change: where, and by what.
+/// Each change is a position and a value to combine with the byte there.
 fn change(bytes: &mut [u8], changes: &[u8]) {
     for change in changes.chunks_exact(2) {
         if let Some(byte) = bytes.get_mut(usize::from(change[0])) {
@@ -139,7 +139,7 @@ fuzz_target!(|input: &[u8]| {
         create.emit(driver.features, &mut control);
         change(&mut control, of_control);
         let mut answer = [0; 16];
-        // Changed to a destroy request it is answered in one byte, and there is no session.
+        // If changed to a destroy request, it is answered with one byte, and no session is created.
         let used = driver.guest.control(&control, &mut answer);
         assert!(used == 16 || used == 1);
         let name = u64::from_le_bytes(answer[..8].try_into().expect("eight bytes"));
@@ -159,7 +159,7 @@ fuzz_target!(|input: &[u8]| {
             0 => whole.answer_len(),
             n => usize::from(*n),
         };
-        // It looks at the answer: a status, no result without success, no old bytes.
+        // It checks the answer: a status, no result without success, no old bytes.
         let _ = driver.bytes(&mut request, room);
     });
 });

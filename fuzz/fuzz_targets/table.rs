@@ -1,4 +1,4 @@
-//! The session table against a map: any order of creating, looking up, holding, destroying and clearing.
+//! Compares the session table with a map: create, look up, hold, destroy and clear in any order.
 
 #![no_main]
 
@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
     let mut held: Vec<(u32, Arc<u32>)> = Vec::new();
     for (i, step) in steps.chunks_exact(2).enumerate() {
         let value = i as u32;
-        // A name that was given once, or one of the guest's own making.
+        // An ID that was returned before, or one made up by the guest.
         let name = match names.get(usize::from(step[1])) {
             Some(&name) => name,
             None => u64::from(step[1] & 3) << 20 | u64::from(step[1] >> 2),
@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
                 let name = table.insert(value);
                 assert_eq!(name.is_none(), full);
                 if let Some(name) = name {
-                    assert!(!names.contains(&name), "names are not used again");
+                    assert!(!names.contains(&name), "IDs are never reused");
                     names.push(name);
                     model.insert(name, value);
                 }

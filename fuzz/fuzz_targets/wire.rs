@@ -1,4 +1,5 @@
-//! Any bytes as a request of either queue: what can be parsed is the same after it was emitted.
+//! Arbitrary bytes as a request of either queue: a request that can be parsed must be the same after emitting and
+//! parsing it again.
 
 #![no_main]
 

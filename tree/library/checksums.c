@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Checksums, and the parities of a RAID, that the tree's library exports. A checksum begins with 0 unless the crypto
- * API has it otherwise, and is stored in little-endian order.
+ * Checksum and RAID parity functions exported by the tree's library. A checksum starts from 0
+ * unless the crypto API defines another initial value, and is stored in little-endian order.
  */
 #include <linux/crc-ccitt.h>
 #include <linux/crc-itu-t.h>
@@ -60,7 +60,7 @@ WRAPPER(crc8)
 	return 0;
 }
 
-/* Inverted at both ends, as in the crypto API. Until 6.13 the function was the crypto API's. */
+/* Inverted before and after, as in the crypto API, which owned the function until 6.13. */
 #if SINCE(6, 14)
 WEAK(crc32c);
 WRAPPER(crc32c)
@@ -81,7 +81,7 @@ WRAPPER(__crc32c_le)
 CHECKSUM(crc64_rocksoft_generic, 64)
 #endif
 
-/* A message is four disks, of 512 bytes at least. */
+/* A message is four disks of at least 512 bytes each. */
 #if SINCE(7, 2)
 #define KILN_RAID
 #include <linux/raid/pq.h>
@@ -93,7 +93,7 @@ WEAK(raid6_recov_2data);
 WEAK(raid6_recov_datap);
 WEAK(xor_gen);
 
-/* What goes in, in its order, and behind it the two parities. */
+/* Pointers to the data disks in order, followed by the two parities. */
 #define DISKS(p, q)							\
 	const size_t size = len / 4;					\
 	void *disks[] = { (u8 *)src, (u8 *)src + size, (u8 *)src + 2 * size,	\
@@ -107,7 +107,7 @@ WRAPPER(raid6_gen_syndrome)
 	return 0;
 }
 
-/* It adds to parities; those of no data are 0. */
+/* The function adds to existing parities, so start from 0, the parities of empty disks. */
 WRAPPER(raid6_xor_syndrome)
 {
 	DISKS(dst, dst + size);
@@ -119,7 +119,10 @@ WRAPPER(raid6_xor_syndrome)
 	return 0;
 }
 
-/* The message is the third and the fourth disk and both parities; the first two are recovered. */
+/*
+ * The message is the third and the fourth disk and both parities. The call recovers the first two
+ * disks.
+ */
 WRAPPER(raid6_recov_2data)
 {
 	const size_t size = len / 4;
@@ -130,7 +133,7 @@ WRAPPER(raid6_recov_2data)
 	return 0;
 }
 
-/* The message is the second to the fourth disk and Q; the first disk and P are recovered. */
+/* The message is the second to the fourth disk and Q. The call recovers the first disk and P. */
 WRAPPER(raid6_recov_datap)
 {
 	const size_t size = len / 4;
@@ -141,7 +144,7 @@ WRAPPER(raid6_recov_datap)
 	return 0;
 }
 
-/* It adds to what is there, as md_raid does after clearing it. */
+/* The function XORs into its destination, so clear it first, as md_raid does. */
 WRAPPER(xor_gen)
 {
 	DISKS(NULL, NULL);
@@ -151,7 +154,9 @@ WRAPPER(xor_gen)
 	return 0;
 }
 
-/* Both take a page of zeros for the disks that are lost: no disk may be longer. */
+/*
+ * Both functions read a page of zeros in place of the lost disks, so a disk is at most one page.
+ */
 #define RECOVERED (4 * 4096)
 
 #define PARITY(way)						\

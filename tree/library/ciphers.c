@@ -11,7 +11,7 @@
 
 #include "kiln/function.h"
 
-/* A function of one block, called for each. */
+/* Wraps a single-block function in a loop over all blocks. */
 #define EACH_BLOCK(name, size)					\
 	WEAK(name);						\
 	WRAPPER(name)						\
@@ -23,7 +23,6 @@
 		return 0;					\
 	}
 
-/* AES. */
 
 #if SINCE(7, 0)
 #define AES_KEY struct aes_key
@@ -152,7 +151,10 @@ WRAPPER(aes_xts_decrypt)
 }
 #endif
 
-/* At once and in parts, the second of which usually begins within a block. */
+/*
+ * One-shot and incremental calls. The second part of an incremental call usually starts inside a
+ * block.
+ */
 #if __has_include(<crypto/aes-gcm.h>)
 #include <crypto/aes-gcm.h>
 WEAK(aes_gcm_preparekey);
@@ -243,7 +245,7 @@ WEAK(aes_ccm_decrypt_update);
 WEAK(aes_ccm_encrypt_final);
 WEAK(aes_ccm_decrypt_final);
 
-/* An IV of the crypto API: size of the length field less one, nonce, zeros. */
+/* The crypto API's IV for CCM: size of the length field minus 1, then the nonce, then zeros. */
 #define NONCE iv + 1, 14 - iv[0]
 
 PREPARE(aes_ccm)
@@ -293,9 +295,8 @@ WRAPPER(aes_ccm_decrypt_update)
 }
 #endif
 
-/* ChaCha. */
 
-/* Structures since 6.16. Before that the functions were inline around one for this architecture. */
+/* Structures since 6.16. Before that, the functions were inline wrappers of arch-specific ones. */
 #if SINCE(6, 16)
 #define STATE struct chacha_state
 #define CHACHA chacha_crypt
@@ -316,7 +317,7 @@ WEAK(hchacha_block_arch);
 WEAK(chacha_crypt_generic);
 #endif
 #endif
-/* An array is its own address. */
+/* An array decays to its own address. */
 #define AT(state) ((void *)&(state))
 
 WEAK(chacha_block_generic);
@@ -341,7 +342,7 @@ WRAPPER(chacha_crypt)
 	return 0;
 }
 
-/* It makes a block of the key stream. */
+/* Generates one key stream block. */
 WRAPPER(chacha_block_generic)
 {
 	u8 stream[CHACHA_BLOCK_SIZE];
@@ -355,7 +356,7 @@ WRAPPER(chacha_block_generic)
 	return 0;
 }
 
-/* The message is the first 16 bytes of the nonce. */
+/* The message supplies the first 16 bytes of the nonce. */
 #define SUBKEY(name)						\
 	WRAPPER(name)						\
 	{							\
@@ -380,7 +381,7 @@ WEAK(xchacha20poly1305_decrypt);
 WEAK(chacha20poly1305_encrypt_sg_inplace);
 WEAK(chacha20poly1305_decrypt_sg_inplace);
 
-/* The crypto API's nonce has 12 bytes, of which the first 4 are 0 here. */
+/* The crypto API's nonce has 12 bytes; the first 4 are 0 here. */
 #define NONCE64 get_unaligned_le64(iv + 4)
 
 WRAPPER(chacha20poly1305_encrypt)
@@ -407,7 +408,7 @@ WRAPPER(xchacha20poly1305_decrypt)
 					 key) ? 0 : -EBADMSG;
 }
 
-/* What the two above compute, made of other functions. */
+/* Computes what the two functions above compute, using other library functions. */
 static void kiln_subkey(u8 *subkey, const u8 *key, const u8 *iv)
 {
 	u32 words[8];
@@ -435,7 +436,10 @@ WRAPPER(xchacha_made_of_hchacha_decrypt)
 					get_unaligned_le64(iv + 16), subkey) ? 0 : -EBADMSG;
 }
 
-/* These two work in place, so a copy of the message is made before, which is timed as well. */
+/*
+ * These two work in place, so the wrapper first copies the message. The copy is part of the
+ * measured time.
+ */
 WRAPPER(chacha20poly1305_encrypt_sg_inplace)
 {
 	struct scatterlist sg;
@@ -445,7 +449,7 @@ WRAPPER(chacha20poly1305_encrypt_sg_inplace)
 	return chacha20poly1305_encrypt_sg_inplace(&sg, len, src, prefix, NONCE64, key) ? 0 : -EINVAL;
 }
 
-/* The tag is copied to the stack, since the room behind the result ends before it. */
+/* The output buffer has no room for the tag, so the tag goes to the stack. */
 WRAPPER(chacha20poly1305_decrypt_sg_inplace)
 {
 	struct scatterlist sg[2];
@@ -460,7 +464,6 @@ WRAPPER(chacha20poly1305_decrypt_sg_inplace)
 										       -EBADMSG;
 }
 
-/* Older ciphers. */
 
 WEAK(des_expand_key);
 PREPARE(des)
@@ -479,7 +482,7 @@ EACH_BLOCK(des_decrypt, DES_BLOCK_SIZE)
 EACH_BLOCK(des3_ede_encrypt, DES3_EDE_BLOCK_SIZE)
 EACH_BLOCK(des3_ede_decrypt, DES3_EDE_BLOCK_SIZE)
 
-/* The state changes, so that each message begins with the key. */
+/* Encrypting modifies the state, so each message sets the key again. */
 WEAK(arc4_setkey);
 WEAK(arc4_crypt);
 WRAPPER(arc4_crypt)
@@ -493,7 +496,7 @@ WRAPPER(arc4_crypt)
 	return 0;
 }
 
-/* Curve25519: the key is the secret, the message the other side's public value. */
+/* Curve25519: the key is the private key, the message is the other side's public value. */
 
 WEAK(curve25519_generic);
 #if SINCE(6, 18)
@@ -522,7 +525,7 @@ WRAPPER(curve25519_generic)
 	return 0;
 }
 
-/* The message is a secret. */
+/* The message is the private key. */
 WRAPPER(curve25519_generate_public)
 {
 	return curve25519_generate_public(dst, src) ? 0 : -EINVAL;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * How long softirqs wait while the tree's functions are called: from each interrupt to the start
- * of the softirq that it raises. Several interrupts may come before the softirq starts, in
- * one long FPU section for example; each has its own delay.
+ * Measures how long softirqs wait while the tree's functions run: the time from each interrupt
+ * to the start of the softirq it raises. Several interrupts may arrive before the softirq
+ * starts, for example during one long FPU section; each has its own delay.
  */
 #include <linux/compiler.h>
 #include <linux/types.h>
@@ -10,15 +10,15 @@
 #include "kiln/abi/hosted.h"
 #include "kiln/tree.h"
 
-#define KILN_SOFTIRQ 7		/* IRQ_POLL_SOFTIRQ, which nothing here has */
-#define WAITING 256		/* interrupts that one softirq answers at most */
+#define KILN_SOFTIRQ 7		/* IRQ_POLL_SOFTIRQ, which is unused here */
+#define WAITING 256		/* maximum interrupts answered by one softirq */
 
 u64 kiln_glue_delays_start(struct kiln_library_delays *delays);
 u64 kiln_glue_delays_stop(void *unused);
 
 static struct kiln_library_delays *kiln_delays;
-static u64 kiln_arrived[WAITING];	/* when the interrupts came */
-static u32 kiln_first, kiln_next;	/* those of them that still wait */
+static u64 kiln_arrived[WAITING];	/* arrival times of the interrupts */
+static u32 kiln_first, kiln_next;	/* range of those still waiting */
 
 static u64 kiln_tsc(void)
 {
@@ -39,7 +39,7 @@ static void kiln_interrupt(void *cpu)
 	kiln_raise_softirq(KILN_SOFTIRQ);
 }
 
-/* An interrupt in here raises the softirq once more. */
+/* An interrupt that arrives in here raises the softirq again. */
 static void kiln_softirq(void *cpu)
 {
 	const u64 now = kiln_tsc();
@@ -50,7 +50,7 @@ static void kiln_softirq(void *cpu)
 	for (i = kiln_first; i != next; i++) {
 		const u64 arrived = kiln_arrived[i % WAITING];
 
-		/* One that came after the clock was read did not wait. */
+		/* An interrupt that arrived after the clock was read did not wait. */
 		if (d && d->count < d->room)
 			d->ticks[d->count++] = arrived < now ? now - arrived : 0;
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A function that the tree's library exports, such as sha256(), with a wrapper that calls it on
- * one message. All wrappers have the same parameters. hashes.c, ciphers.c and checksums.c
- * have a table of functions each; library.c calls them.
+ * Describes a function exported by the tree's library, such as sha256(), with a wrapper that calls
+ * it on one message. All wrappers have the same parameters. hashes.c, ciphers.c and checksums.c
+ * each contain a table of functions; library.c calls them.
  *
- * The functions are weak, because a configuration may leave some out. What the versions of
- * Linux do not have in common is chosen by version.
+ * The functions are declared weak because a configuration may leave some out. Differences between
+ * Linux versions are handled by version checks.
  */
 #ifndef KILN_LIBRARY_FUNCTION_H
 #define KILN_LIBRARY_FUNCTION_H
@@ -23,7 +23,7 @@
 
 #include "kiln/tree.h"
 
-/* A message, of which @prefix bytes are associated data, and room for its result. */
+/* A message whose first @prefix bytes are associated data, and space for its result. */
 #define MESSAGE const void *key, u8 *iv, const u8 *src, u8 *dst, size_t len, size_t prefix
 
 /* Returns 0 or a negative error, such as -EBADMSG for a wrong tag. */
@@ -32,7 +32,7 @@ typedef int kiln_wrapper(MESSAGE);
 /* Wrapper of a function that processes two messages of the same length. */
 typedef void kiln_pair_wrapper(const u8 *src1, const u8 *src2, u8 *dst1, u8 *dst2, size_t len);
 
-/* Makes what a function takes as its key of the raw key. */
+/* Converts the raw key into the form the function takes. */
 typedef int kiln_prepare(void *key, const u8 *raw, size_t len);
 
 struct kiln_function {
@@ -41,12 +41,12 @@ struct kiln_function {
 	const char *op;
 	enum kiln_library_kind kind;
 	kiln_wrapper *call;
-	kiln_pair_wrapper *pair;	/* if a call takes two messages */
+	kiln_pair_wrapper *pair;	/* set if a call takes two messages */
 	const void *symbol;	/* NULL if this tree does not have it */
-	kiln_prepare *prepare;	/* NULL: the key is taken as it is */
-	size_t prepared;	/* size of a prepared key */
-	unsigned short keys[KILN_LIBRARY_KEYS];	/* sizes, then 0 */
-	unsigned short own_key;	/* size of a key that the algorithm's name does not imply */
+	kiln_prepare *prepare;	/* NULL: the raw key is used directly */
+	size_t prepared;	/* size of the converted key */
+	unsigned short keys[KILN_LIBRARY_KEYS];	/* accepted sizes, 0-terminated */
+	unsigned short own_key;	/* key size, if the algorithm name does not imply it */
 	unsigned short iv, prefix, tag, digest;
 	unsigned int least, most, multiple;
 	unsigned int flags;
@@ -61,9 +61,14 @@ extern const size_t kiln_hash_count, kiln_cipher_count, kiln_checksum_count;
 #define WRAPPER(name) static int kiln_##name(MESSAGE)
 #define PREPARE(name) static int kiln_prepare_##name(void *key, const u8 *raw, size_t len)
 
-/* A line of a table begins with one of these and says what the function computes. */
+/*
+ * Each table entry begins with one of these macros and then describes what the function computes.
+ */
 #define FUNCTION(called) .name = #called, .call = kiln_##called, .symbol = called
-/* For a series of calls that ends with @last, or an inline function, which has no symbol of its own. */
+/*
+ * For a series of calls that ends with @last, or for an inline function, which has no symbol of its
+ * own.
+ */
 #define SERIES(called, last) .name = #called, .call = kiln_##called, .symbol = last
 
 #define DIGEST(algorithm, size) \

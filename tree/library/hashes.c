@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Hashes, MACs and signatures that the tree's library exports. */
+/* Hash, MAC and signature functions exported by the tree's library. */
 #include <asm/byteorder.h>
 
 #include <crypto/blake2s.h>
@@ -16,7 +16,7 @@
 		return 0;			\
 	}
 
-/* A message in two parts, the second of which usually begins within a block. */
+/* Hashes the message in two parts. The second usually starts inside a block. */
 #define IN_TWO_PARTS(name, state, initialize)			\
 	WRAPPER(name##_update)					\
 	{							\
@@ -33,7 +33,7 @@
 	WEAK(name##_final);			\
 	IN_TWO_PARTS(name, state, name##_init(&ctx))
 
-/* With the key prepared before, with the raw key, and in two parts. */
+/* HMAC with a prepared key, with a raw key, and in two parts. */
 #define HMAC(name, state)					\
 	WEAK(name);						\
 	WEAK(name##_usingrawkey);				\
@@ -72,7 +72,7 @@
 HASH(sha256)
 WEAK(sha256_final);
 
-/* SHA-1 and SHA-2 with HMAC are library functions since 6.17, MD5 since 6.18. */
+/* The library has SHA-1, SHA-2 and their HMACs since 6.17, MD5 since 6.18. */
 #if SINCE(6, 17)
 #include <crypto/sha1.h>
 
@@ -155,7 +155,7 @@ WRAPPER(sha3_update)
 SHAKE(shake128, 32)
 SHAKE(shake256, 64)
 
-/* The output in two parts, too. */
+/* Also squeezes the output in two parts. */
 WRAPPER(shake_squeeze)
 {
 	struct shake_ctx ctx;
@@ -174,7 +174,7 @@ static void kiln_pair_sha256_finup_2x(const u8 *src1, const u8 *src2, u8 *dst1, 
 	sha256_finup_2x(NULL, src1, src2, len, dst1, dst2);
 }
 
-/* The message twice. */
+/* Uses the message twice. */
 WRAPPER(sha256_finup_2x)
 {
 	u8 second[32];
@@ -217,7 +217,7 @@ WRAPPER(blake2s_keyed)
 
 IN_TWO_PARTS(blake2s, BLAKE2S_STATE, blake2s_init(&ctx, 32))
 
-/* Inline functions around one for this architecture until 6.15. */
+/* Until 6.15 these were inline wrappers of arch-specific functions. */
 #if SINCE(6, 16)
 WEAK(poly1305_init);
 WEAK(poly1305_update);
@@ -342,9 +342,9 @@ STREAM(sm3, struct sm3_ctx)
 WEAK(mldsa_verify);
 
 /*
- * The signature is that of the tree's own test, for a message of the test. It is right if the
- * message here begins with an even byte; otherwise another message is verified. The result
- * is the function's.
+ * Verifies the signature from the tree's own test. The message verified is the test's if this
+ * message starts with an even byte, and another one otherwise. The result is the function's
+ * return value.
  */
 #define MLDSA(set)							\
 	WRAPPER(mldsa##set)						\

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calls of the functions that the tree's library exports. The functions decide themselves whether
- * they may use vector registers, and open their own FPU sections. A section that is open already
- * makes them use their generic code.
+ * Calls the functions exported by the tree's library. They decide by themselves whether vector
+ * registers are usable, and open their own FPU sections. If a section is already open, they use
+ * their generic code.
  */
 #include <linux/minmax.h>
 #include <linux/slab.h>
@@ -10,7 +10,7 @@
 
 #include "kiln/function.h"
 
-/* Tables that could not be compiled for this tree are missing. */
+/* Tables that do not compile against this tree are absent. */
 WEAK(kiln_hashes);
 WEAK(kiln_hash_count);
 WEAK(kiln_ciphers);
@@ -18,7 +18,7 @@ WEAK(kiln_cipher_count);
 WEAK(kiln_checksums);
 WEAK(kiln_checksum_count);
 
-/* A function with its key. */
+/* A function with its key set. */
 struct kiln_library {
 	const struct kiln_function *function;
 	u8 key[] __aligned(64);
@@ -67,7 +67,7 @@ static void kiln_add(struct kiln_library_list *list, const struct kiln_function 
 	}
 }
 
-/* The functions that this tree has. */
+/* Lists the functions this tree has. */
 u64 kiln_glue_library_list(struct kiln_library_list *list)
 {
 	list->count = 0;
@@ -77,7 +77,7 @@ u64 kiln_glue_library_list(struct kiln_library_list *list)
 	return 0;
 }
 
-/* 0, or an error's number. */
+/* Returns 0 or an errno. */
 u64 kiln_glue_library_open(struct kiln_library_open *open)
 {
 	const struct kiln_function *f = open->function;
@@ -107,8 +107,8 @@ u64 kiln_glue_library_close(struct kiln_library *library)
 }
 
 /*
- * Calls the function once, from any context, unless its flags say that only tasks may. The IV
- * may be changed.
+ * Calls the function once. Any context is allowed unless KILN_LIBRARY_TASK is set. The function
+ * may modify the IV.
  */
 int kiln_library_call(const struct kiln_library *library, u8 *iv, const u8 *src, u8 *dst,
 		      size_t len, size_t prefix)
@@ -123,7 +123,7 @@ void kiln_library_call_pair(const struct kiln_library *library, const u8 *src1, 
 	library->function->pair(src1, src2, dst1, dst2, len);
 }
 
-/* 0, or an error's number. */
+/* Returns 0 or an errno. */
 u64 kiln_glue_library_call(const struct kiln_library_call *c)
 {
 	return -kiln_library_call(c->library, c->iv, c->src, c->dst, c->len, c->prefix);
@@ -146,7 +146,7 @@ static int kiln_run(const struct kiln_library *library, const struct kiln_messag
 	return error;
 }
 
-/* Messages two by two; an odd one at the end alone. */
+/* Processes messages in pairs; with an odd count the last one is processed alone. */
 static int kiln_run_pairs(const struct kiln_library *library, const struct kiln_messages *m)
 {
 	kiln_pair_wrapper *const call = library->function->pair;
@@ -165,7 +165,7 @@ static int kiln_run_pairs(const struct kiln_library *library, const struct kiln_
 				 m->dst + i * m->dst_stride, m->len, m->prefix);
 }
 
-/* 0, or an error's number. With a section open, the functions use their generic code. */
+/* Returns 0 or an errno. If a section is open, the functions use their generic code. */
 u64 kiln_glue_library_run(struct kiln_library_run *run)
 {
 	int error;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The image's entry points for its loader. kiln_image_setup() comes before there is a
- * CPU, kiln_image_jiffies() (time.c) from any thread; the others are for kernel mode.
+ * Entry points that the loader calls in the image. It calls kiln_image_setup() before
+ * any CPU exists and kiln_image_jiffies() (time.c) from any thread. Call the others
+ * in kernel mode.
  */
 #include "service.h"
 
@@ -30,7 +31,7 @@ int kiln_image_setup(const struct boot *given)
 	return 0;
 }
 
-/* This CPU was booted. 0: it is the tree's from now on. */
+/* Attaches the tree to the CPU that was just booted. Returns 0 on success. */
 uint64_t kiln_image_cpu(void *unused)
 {
 	static const struct kiln_hooks hooks = {
@@ -48,7 +49,7 @@ uint64_t kiln_image_cpu(void *unused)
 	return kiln_attach(&hooks) ? 0 : 1;
 }
 
-/* The initcalls, each to its end with all that it started; how many there were. */
+/* Runs each initcall and waits for everything it started. Returns how many ran. */
 uint64_t kiln_image_start(void *unused)
 {
 	unsigned long count = 0;
@@ -72,14 +73,14 @@ uint64_t kiln_image_start(void *unused)
 	return count;
 }
 
-/* Whether what is registered from now on is tested. */
+/* Sets whether algorithms registered from now on are tested. */
 uint64_t kiln_image_tests(void *wanted)
 {
 	boot.tests = !!wanted;
 	return 0;
 }
 
-/* The tests that the tree leaves out, and what is registered. */
+/* Reports the tests that the tree skips and the registered algorithms. */
 uint64_t kiln_image_list(void *unused)
 {
 	(void)unused;

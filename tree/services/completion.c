@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Completions. Who waits sleeps on the completion's address; completing is for any
- * context, and touches nothing of it once it is done: the waiter may free it.
+ * Completions. A waiter sleeps on the completion's address. complete() may be
+ * called in any context and does not touch the completion after waking the waiter,
+ * which may free it.
  */
 #include "service.h"
 
 #define DONE_FOR_ALL 0xffffffffu
 
-/* Begins as the tree's struct completion does. */
+/* Matches the start of the tree's struct completion. */
 struct completion {
 	volatile unsigned int done;
 };
@@ -59,7 +60,7 @@ void SERVICE(wait_for_completion)(struct completion *c)
 	kiln_wait_finish();
 }
 
-/* There are no signals. */
+/* There are no signals to interrupt the wait. */
 int SERVICE(wait_for_completion_interruptible)(struct completion *c)
 {
 	SERVICE(wait_for_completion)(c);
@@ -72,7 +73,7 @@ int SERVICE(wait_for_completion_killable)(struct completion *c)
 	return 0;
 }
 
-/* The jiffies that were left, at least 1; 0 when they were over. */
+/* Returns the jiffies left, at least 1, or 0 on timeout. */
 unsigned long SERVICE(wait_for_completion_timeout)(struct completion *c,
 						   unsigned long jiffies)
 {

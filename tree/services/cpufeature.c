@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * What the tree knows of the CPU. glue.c fills boot_cpu_data from CPUID, with the
+ * The tree's view of the CPU. glue.c fills boot_cpu_data from CPUID, using the
  * tree's own feature numbers.
  */
 #include "service.h"

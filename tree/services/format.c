@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * A small printf: %d %i %u %x %lu %lx %lld %s %.Ns %.*s %c %p %%, with a width and
- * leading zeros. It also stands in for a tree whose own lib/vsprintf.o cannot be linked;
- * of the kernel's %p formats it knows none.
+ * leading zeros. It also replaces the vsnprintf() of a tree whose lib/vsprintf.o cannot
+ * be linked, without the kernel's %p extensions.
  */
 #include "service.h"
 
 struct output {
-	char *p, *end;	/* end: where the closing NUL may be written at the latest */
-	size_t n;	/* all that would have been written */
+	char *p, *end;	/* end: last position for the closing NUL */
+	size_t n;	/* length of the untruncated text */
 };
 
 static void put(struct output *out, char c)
@@ -178,7 +178,7 @@ int SERVICE(sprintf)(char *text, const char *s, ...)
 	return n;
 }
 
-/* Symbols by address: Kiln resolves them from the link, not here. */
+/* Prints addresses only; Kiln resolves symbols afterwards from the linked image. */
 #define SYMBOL(name)                                            \
 	int SERVICE(name)(char *text, unsigned long address)    \
 	{                                                       \

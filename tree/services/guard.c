@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A heap whose blocks end at an unmapped page, or begin behind one. While kiln_guard() is on, all that the
- * tree allocates comes from it. Blocks are as large as was asked for: they end at the page's end, but for
- * the eight bytes that kmalloc aligns to, and those bytes are compared when the block is freed.
+ * A heap whose blocks end at an unmapped page, or begin right after one. While kiln_guard() is on,
+ * all allocations of the tree come from it. Each block has exactly the size asked for. It ends at
+ * the end of a page except for the padding to kmalloc's 8-byte alignment, which is checked when the
+ * block is freed.
  *
- * A ring of pages: freed ones are unmapped until the ring comes around. Between two blocks is a page that is never
- * mapped.
+ * The pages form a ring: freed pages stay unmapped until the ring wraps around. Between two blocks
+ * there is always a page that is never mapped.
  */
 #include "service.h"
 
@@ -20,29 +21,29 @@
 #define ALIGNMENT 8
 #define DEEPEST 12
 
-/* Of a block's first page. */
+/* Recorded for a block's first page. */
 struct slot {
 	size_t size;		/* rounded up; 0: no block begins here */
 	size_t asked;
 	uint32_t pages;
 	bool at_start;
-	unsigned long number;	/* in the order of allocation */
+	unsigned long number;	/* sequence number of the allocation */
 	unsigned long trace[DEEPEST];
 	unsigned int depth;
 };
 
 static char *heap;
 static struct slot *slots;
-static unsigned char *taken;	/* of each page */
+static unsigned char *taken;	/* one byte per page */
 static unsigned long cursor;
-static unsigned long numbers;	/* of blocks, counted from 1 */
+static unsigned long numbers;	/* last sequence number; the first is 1 */
 static bool wanted;
 static int fill = -1;
 static long failing = -1;
-static unsigned long since;	/* allocations */
+static unsigned long since;	/* allocations since failures were armed */
 static volatile unsigned char lock;
 
-/* Called once, before anything is allocated: takes the end of the arena. */
+/* Reserves the end of the arena. Called once, before any allocation. */
 void guard_init(void)
 {
 	const unsigned long table = PAGES * sizeof(struct slot) + PAGES;
@@ -68,7 +69,7 @@ int guard_fill(void)
 	return fill;
 }
 
-/* Whether this allocation fails. */
+/* Whether to make this allocation fail. */
 bool guard_fails(void)
 {
 	const unsigned long nr = __atomic_fetch_add(&since, 1, __ATOMIC_RELAXED);
@@ -76,7 +77,9 @@ bool guard_fails(void)
 	return failing >= 0 && nr == (unsigned long)failing;
 }
 
-/* The first of @n free pages with one before and one behind. Called with the lock. */
+/*
+ * Finds @n free pages with a free page on either side; returns the first. Call with the lock held.
+ */
 static unsigned long find(unsigned long n)
 {
 	unsigned long i, run = 0, looked = 0;
@@ -105,7 +108,7 @@ static void change(unsigned long first, unsigned long pages, long protection)
 {
 	if (syscall3(SYS_MPROTECT, (long)(heap + first * PAGE_SIZE), (long)(pages * PAGE_SIZE),
 		     protection))
-		give_up("no room for guard pages");
+		give_up("no memory left for guard pages");
 }
 
 void *guard_alloc(size_t size, bool at_start, bool exact)
@@ -148,7 +151,7 @@ static struct slot *slot_of(const void *p)
 	unsigned long page = ((unsigned long)p - (unsigned long)heap) / PAGE_SIZE;
 	struct slot *slot = &slots[page];
 
-	/* An empty block is where its guard page begins. */
+	/* A block of size 0 is at the start of its guard page. */
 	if (!slot->size && page)
 		slot--;
 	if (!slot->size || !taken[slot - slots])
@@ -220,7 +223,7 @@ unsigned long SERVICE(kiln_mark)(void)
 	return numbers;
 }
 
-/* How many blocks that were allocated since are still there. */
+/* Counts the blocks allocated since @mark that have not been freed. */
 unsigned long SERVICE(kiln_leaked)(unsigned long mark, bool tell_them)
 {
 	unsigned long i, n = 0;

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The tree's tasks: kernel/cpu's, each with a struct task_struct of the tree, which GS:0
- * points to while it runs. What services keep of a task lies before that structure.
+ * The tree's tasks. Each is a task of kernel/cpu with a struct task_struct of the tree,
+ * which GS:0 points to while the task runs. The services keep their own data right
+ * before that structure.
  */
 #include "service.h"
 
-/* What sleeps so long while nothing else runs has nothing to do. */
+/*
+ * A thread that sleeps this long while no other task runs is idle: it waits for work.
+ */
 #define DAEMONS_NS 20000000ul
 
 struct thread {
 	struct test test;
-	uint64_t ran;		/* nanoseconds, until it last gave the CPU away */
-	uint64_t since;		/* when it got it again */
-	bool fresh;		/* a kthread that was not woken yet */
-	bool counted;		/* one that start-up waits for */
+	uint64_t ran;		/* ns of CPU time until it last gave up the CPU */
+	uint64_t since;		/* when it last got the CPU */
+	bool fresh;		/* a kthread that has not been woken yet */
+	bool counted;		/* start-up waits for it */
 } __attribute__((aligned(64)));
 
 struct start {
@@ -21,8 +24,8 @@ struct start {
 	void *data;
 };
 
-static volatile int running;	/* of those that start-up waits for */
-static volatile bool daemons;	/* those left sleep: start-up goes on without them */
+static volatile int running;	/* threads that start-up waits for */
+static volatile bool daemons;	/* the remaining ones are idle, so start-up no longer waits for them */
 
 static struct thread *thread_of(void *task)
 {
@@ -57,12 +60,12 @@ void give_cpu(void)
 	thread->since = now_ns();
 }
 
-/* kernel/cpu makes a task, or one in the place of @old, which has ended. */
+/* Hook of kernel/cpu: creates a task, or reuses @old, which has ended. */
 void *new_task(void *old, const char *name, _Bool user)
 {
 	struct thread *thread = old ? thread_of(old) : NULL;
 
-	/* Somebody still looks at it: kthread_stop(), or who waits for its end. */
+	/* kthread_stop() or a waiter still holds a reference to it. */
 	if (thread && kiln_glue_task_held(thread + 1))
 		thread = NULL;
 	if (!thread)
@@ -134,7 +137,7 @@ void SERVICE(kthread_exit)(long result)
 	__builtin_unreachable();
 }
 
-/* Until all kthreads that were started have ended, or only wait for something to do. */
+/* Waits until every kthread that was started has ended or is idle. */
 void wait_for_threads(void)
 {
 	daemons = false;
@@ -147,7 +150,7 @@ void wait_for_threads(void)
 	kiln_wait_finish();
 }
 
-/* No task can run, for so long. */
+/* Hook: no task has been able to run for @ns. */
 void threads_idle(uint64_t ns)
 {
 	if (ns < DAEMONS_NS || tests_run())
@@ -156,7 +159,7 @@ void threads_idle(uint64_t ns)
 	kiln_wake(&running);
 }
 
-/* KUnit's, of a case that takes too long. */
+/* KUnit calls this for a case that takes too long. */
 int SERVICE(kthread_stop)(void *task)
 {
 	(void)task;
@@ -168,7 +171,7 @@ bool SERVICE(kthread_should_stop)(void)
 	return false;
 }
 
-/* The tree says in its own structure whether it means to sleep. */
+/* Sleep only if the tree's task_struct says so. */
 void SERVICE(schedule)(void)
 {
 	void *task = kiln_task_word(NULL);

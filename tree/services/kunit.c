@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * What KUnit's runner needs besides tasks and memory. There are no devices: the suites of
- * lib/ do not use KUnit's bus.
+ * What KUnit's runner needs besides tasks and memory. There are no devices, because lib/'s
+ * suites do not use KUnit's bus.
  */
 #include "service.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Locks. Spin locks hold between CPUs, and do to preemption, softirqs and interrupts
- * what the kernel's do. One that this CPU has already is a deadlock, which is told.
+ * Locks. Spin locks exclude other CPUs, and disable preemption, softirqs and interrupts
+ * as the kernel's do. Taking one that this CPU already holds is reported as a deadlock.
  */
 #include "service.h"
 
@@ -128,7 +128,7 @@ void SERVICE(_raw_spin_unlock_irqrestore)(struct spinlock *lock, unsigned long f
 	preempt_enable();
 }
 
-/* For the services themselves, in any context. */
+/* For the services' own use, in any context. */
 unsigned long lock_irq(volatile unsigned char *lock)
 {
 	const unsigned long flags = kiln_local_irq_save();
@@ -145,8 +145,8 @@ void unlock_irq(volatile unsigned char *lock, unsigned long flags)
 }
 
 /*
- * Sleeping locks. The word is the first of the tree's structure, and zero when the lock
- * is free, so that the tree's inline questions get true answers.
+ * Sleeping locks. The lock word comes first in the tree's structure and is zero when
+ * the lock is free, so the tree's inline checks see the right state.
  */
 struct sleeping_lock {
 	volatile long word;	/* mutex: taken; rwsem: readers, or -1 for a writer */
@@ -260,10 +260,10 @@ void SERVICE(__init_rwsem)(struct sleeping_lock *lock)
 		(void)p;                    \
 	}
 
-/* Who waits on a completion is in kernel/cpu's table, by its address. */
+/* kernel/cpu's wait table holds the waiters, keyed by the completion's address. */
 NOTHING(__init_swait_queue_head)
 
-/* A task stays on its CPU. */
+/* Tasks never migrate to another CPU. */
 void SERVICE(migrate_disable)(void)
 {
 }
@@ -274,7 +274,7 @@ void SERVICE(migrate_enable)(void)
 
 NOTHING(__might_fault)
 
-/* Nothing here waits for readers. */
+/* There are no RCU callbacks or updaters that need a grace period. */
 void SERVICE(synchronize_rcu)(void)
 {
 	may_sleep("calls synchronize_rcu()");

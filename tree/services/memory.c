@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Memory allocator: blocks of a power of two from one arena, each aligned to its size, as
- * kmalloc promises. Pages come from the same arena.
+ * Memory allocator: power-of-two blocks from one arena, each aligned to its size, as kmalloc
+ * promises. Pages come from the same arena.
  *
- * Physical addresses equal virtual ones (page_offset_base and phys_base are 0), and
- * the array of struct page is a reservation as large as the address space needs: it
- * costs memory only where it is touched, and virt_to_page is plain arithmetic.
+ * Physical addresses equal virtual ones (page_offset_base and phys_base are 0). The struct
+ * page array is an address-space reservation that covers all pages; it uses memory only where
+ * touched, and virt_to_page() is plain arithmetic.
  *
- * Each vmalloc'ed block has a page before it that holds its length, and an unmapped guard page
- * behind it.
+ * Each vmalloc'ed block is preceded by a page that holds its length and followed by an
+ * unmapped guard page.
  */
 #include "service.h"
 
@@ -17,7 +17,7 @@
 #define SMALLEST 6	/* 64 bytes */
 #define LARGEST 27
 #define STRUCT_PAGE 64
-#define VMALLOCED 0x80	/* of a page: the block with a guard begins a page before */
+#define VMALLOCED 0x80	/* page class: the guarded block starts one page earlier */
 #define SYS_MPROTECT 10
 #define PROT_RW 3
 
@@ -26,15 +26,15 @@ struct block {
 };
 
 static char *arena;
-static unsigned long fresh;		/* pages never handed out begin here */
-static unsigned char *class_of;		/* of a page, or of a block's first page */
+static unsigned long fresh;		/* start of the pages never handed out */
+static unsigned char *class_of;		/* class of a single page, or of a block's first page */
 static struct block *freed[LARGEST + 1];
-static volatile unsigned char lock;	/* of all of it; free is for any context */
+static volatile unsigned char lock;	/* protects the whole allocator; any context may free */
 
 unsigned long SERVICE(page_offset_base), SERVICE(phys_base);
 unsigned long SERVICE(vmemmap_base), SERVICE(vmalloc_base);
 char SERVICE(empty_zero_page)[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
-void *SERVICE(__zero_page);	/* its struct page, since 7.0 */
+void *SERVICE(__zero_page);	/* its struct page, used since 7.0 */
 char SERVICE(kmalloc_caches)[1 << 16];
 char SERVICE(hugetlb_optimize_vmemmap_key)[64];
 
@@ -132,7 +132,7 @@ static unsigned long block_size(const void *p)
 static void protect(void *at, unsigned long flags)
 {
 	if (syscall3(SYS_MPROTECT, (long)at, PAGE_SIZE, (long)flags))
-		give_up("no room for a guard page");
+		give_up("no memory left for a guard page");
 }
 
 void *vmalloc_alloc(size_t size, unsigned int gfp)
@@ -141,7 +141,7 @@ void *vmalloc_alloc(size_t size, unsigned int gfp)
 	char *block, *p;
 
 	may_sleep("vmalloc");
-	/* It has its guard already. */
+	/* The guard heap already adds a guard page. */
 	if (guard_wanted())
 		return memory_alloc(size, gfp);
 	block = memory_alloc(pages + 2 * PAGE_SIZE, gfp & ~GFP_ZERO);
@@ -171,7 +171,7 @@ void memory_free(const void *p)
 	unsigned long flags;
 	unsigned int class;
 
-	/* NULL and ZERO_SIZE_PTR. */
+	/* NULL or ZERO_SIZE_PTR. */
 	if ((unsigned long)p <= 16)
 		return;
 	if (guard_owns(p)) {
@@ -289,7 +289,7 @@ char *SERVICE(kmemdup_nul)(const char *from, size_t size, unsigned int gfp)
 	return duplicate(from, size, gfp);
 }
 
-/* Whether it is constant does not matter where nothing is unloaded: copied anyway. */
+/* The kernel skips the copy for constant strings, which only saves memory. */
 const char *SERVICE(kstrdup_const)(const char *from, unsigned int gfp)
 {
 	return duplicate(from, ~0ul, gfp);
@@ -323,7 +323,7 @@ void SERVICE(__free_pages)(void *page, unsigned int order)
 	memory_free((const void *)(n / STRUCT_PAGE << PAGE_SHIFT));
 }
 
-/* All memory is directly mapped. */
+/* All memory is in the direct map. */
 int SERVICE(is_vmalloc_or_module_addr)(const void *p)
 {
 	(void)p;

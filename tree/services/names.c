@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Services under the names that other versions than 6.12 call them by. What differs
- * in more than its name is in versions.c.
+ * Services under the names used by versions other than 6.12. Functions that differ in more than
+ * the name are in versions.c.
  */
 #include "service.h"
 
@@ -17,7 +17,7 @@ void *SERVICE(kiln_alloc)(size_t size, unsigned int gfp)
 	return memory_alloc(size, gfp);
 }
 
-/* Until 6.9 without the suffix. */
+/* Before 6.10 the name has no suffix. */
 void *SERVICE(__kmalloc)(size_t size, unsigned int gfp)
 {
 	return memory_alloc(size, gfp);
@@ -43,7 +43,7 @@ void *SERVICE(kmalloc_trace)(void *cache, unsigned int gfp, size_t size)
 	return memory_alloc(size, gfp);
 }
 
-/* Of blocks that no cache has, if their size is a constant. */
+/* Used for constant sizes too large for any cache. */
 void *SERVICE(kmalloc_large)(size_t size, unsigned int gfp)
 {
 	return memory_alloc(size, gfp);
@@ -86,7 +86,7 @@ void *SERVICE(alloc_pages)(unsigned int gfp, unsigned int order)
 	return SERVICE(alloc_pages_noprof)(gfp, order);
 }
 
-/* Without NUMA the inline functions end here. */
+/* Without NUMA the inline functions call this. */
 void *SERVICE(__alloc_pages_noprof)(unsigned int gfp, unsigned int order, int node, void *mask)
 {
 	(void)node;
@@ -137,10 +137,10 @@ void SERVICE(___migrate_enable)(void)
 {
 }
 
-/* struct rq: inline code counts in it what may not migrate. */
+/* struct rq: inline code counts tasks with migration disabled in it. */
 __attribute__((section(".data..percpu"), aligned(64))) char SERVICE(runqueues)[1 << 14];
 
-/* Preemptible RCU asks by calls. Nothing here waits for readers. */
+/* Preemptible RCU calls these functions. Nothing here waits for readers. */
 void SERVICE(__rcu_read_lock)(void)
 {
 }
@@ -150,7 +150,10 @@ void SERVICE(__rcu_read_unlock)(void)
 }
 
 
-/* Hardened copies ask whether a kernel object may be copied as a whole: all memory is one heap. */
+/*
+ * Hardened usercopy checks whether the whole kernel object may be copied. Here all memory is one
+ * heap.
+ */
 void SERVICE(__check_object_size)(const void *p, unsigned long n, bool to_user)
 {
 	(void)p;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * What the oracles (tree/oracles/) tell: which drivers there are, and which rule was broken, by whom and where.
+ * Reports from the oracles (tree/oracles/): which drivers exist, and which rule was broken, where
+ * and by which driver.
  */
 #include "service.h"
 
@@ -22,18 +23,21 @@ struct iovec {
 	size_t len;
 };
 
-/* Memory that may not be there: by a system call, which fails where a load would end the process. */
+/*
+ * Reads memory that may be unmapped. The system call returns an error where a load would crash the
+ * process.
+ */
 static bool peek(const void *from, void *to, size_t n)
 {
 	const struct iovec local = { to, n }, remote = { from, n };
 	const long pid = syscall3(SYS_GETPID, 0, 0, 0);
-	/* Behind the call, which may use these registers. */
+	/* Declared after the call, which may clobber these registers. */
 	register long flags __asm__("r9") = 0;
 	register long count __asm__("r8") = 1;
 	register const void *far __asm__("r10") = &remote;
 	long result;
 
-	/* (pid, local, 1, remote, 1, 0); a remote list begins with the fourth. */
+	/* (pid, local, 1, remote, 1, 0). The fourth argument points to the remote iovec. */
 	__asm__ volatile("syscall"
 			 : "=a"(result)
 			 : "a"(SYS_PROCESS_VM_READV), "D"(pid), "S"(&local), "d"(1l), "r"(far),
@@ -42,7 +46,7 @@ static bool peek(const void *from, void *to, size_t n)
 	return result == (long)n;
 }
 
-/* Return addresses in the image, by frame pointers. */
+/* Collects return addresses inside the image by following frame pointers. */
 unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int most)
 {
 	unsigned long pair[2];
@@ -53,7 +57,7 @@ unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int
 			to[n++] = pair[1];
 		else if (n)
 			break;
-		/* Frames of callers are further up, and not far. */
+		/* Callers' frames are at higher addresses, within 64 KiB. */
 		if (pair[0] <= (unsigned long)frame || pair[0] - (unsigned long)frame > 1 << 16)
 			break;
 		frame = (const void *)pair[0];
@@ -61,7 +65,10 @@ unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int
 	return n;
 }
 
-/* The same of code that was interrupted: a function without a frame of its own has its caller on top of the stack. */
+/*
+ * The same for interrupted code: a function without a frame of its own has its return address on
+ * top of the stack.
+ */
 unsigned int kiln_image_fault_trace(const void *stack, const void *frame, unsigned long *to,
 				    unsigned int most)
 {
@@ -73,7 +80,7 @@ unsigned int kiln_image_fault_trace(const void *stack, const void *frame, unsign
 	return n + kiln_image_trace(frame, to + n, most - n);
 }
 
-/* What is being called, for reports: the case of an oracle, else the request; empty if there is neither. */
+/* Describes the current call for reports: the oracle's case, else the request, else "". */
 const char *kiln_image_case(void)
 {
 	static char text[320];
@@ -142,7 +149,7 @@ unsigned int SERVICE(kiln_trace)(const void *frame, unsigned long *to, unsigned 
 	return kiln_image_trace(frame, to, most);
 }
 
-/* A short while, in which a CPU that is another thread of this host may run. */
+/* Pauses briefly so that a CPU on another host thread can run. */
 void SERVICE(kiln_relax)(void)
 {
 	unsigned int i;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Module parameters keep their defaults: their types are here, and are never asked.
+ * Module parameters keep their defaults. Their types exist here, but are never
+ * used.
  */
 #include "service.h"
 

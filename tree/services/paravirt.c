@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Privileged instructions. A tree built for Xen's paravirtual guests calls through
- * pv_ops instead of executing them; glue.c puts kernel/cpu's functions there.
+ * pv_ops instead of executing them, and glue.c points pv_ops to kernel/cpu's
+ * functions.
  */
 #include "service.h"
 

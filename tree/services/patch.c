@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Code that changes: alternatives once, static keys (jump labels) and static calls while
- * it runs. The tree's text is mapped writable; the bytes written are those that a kernel
+ * Code patching: alternatives once, static keys (jump labels) and static calls at any
+ * time. The tree's text is mapped writable, and the bytes written are those a kernel
  * would write.
  */
 #include "service.h"
@@ -9,11 +9,11 @@
 #define NOP2 "\x66\x90"
 #define NOP5 "\x0f\x1f\x44\x00\x00"
 
-/* As the tree's struct jump_entry with relative addresses. */
+/* Matches the tree's struct jump_entry with relative addresses. */
 struct jump_entry {
 	int32_t code;
 	int32_t target;
-	int64_t key;	/* bit 0: a jump when the key is off; bit 1: as compiled a jump to be a no-op */
+	int64_t key;	/* bit 0: jump when the key is off; bit 1: compiled as a jump that must become a no-op */
 };
 
 struct static_key {
@@ -31,10 +31,10 @@ bool SERVICE(static_key_initialized) = true;
 
 extern char __kiln_alternatives[], __kiln_alternatives_end[];
 
-/* Asked by what must not run before. */
+/* Checked by code that must not run before patching. */
 int SERVICE(alternatives_patched);
 
-/* Once it is known what the CPU has. */
+/* Call after the CPU's features are known. */
 void alternatives_init(void)
 {
 	uint32_t applied = 0, left = 0;
@@ -69,8 +69,8 @@ static void set_branch(const struct jump_entry *e, bool jump)
 }
 
 /*
- * Compilers cannot emit a no-op as long as a jump; objtool writes it later, in some
- * configurations only when it sees the whole kernel, which is never linked here.
+ * Compilers cannot emit a no-op as long as a jump. objtool writes it afterwards, in some
+ * configurations only when it processes the linked kernel, which never exists here.
  */
 void patch_init(void)
 {
@@ -120,7 +120,10 @@ int SERVICE(static_key_count)(struct static_key *key)
 	return key->enabled;
 }
 
-/* Callers go through the trampoline: one jump more than a kernel that patched them. */
+/*
+ * Callers go through the trampoline, which costs one jump more than in a kernel that
+ * patches the call sites.
+ */
 void SERVICE(__static_call_update)(struct static_call_key *key, unsigned char *trampoline,
 				   void *func)
 {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Per-CPU data. Each CPU has an area, to which its GS base points. From its start:
+ * Per-CPU data. Each CPU has an area, to which its GS base points. Layout of an area:
  *
- *	0		struct cpu, which begins as struct pcpu_hot does
+ *	0		struct cpu, which begins like struct pcpu_hot
  *	0xf0000		single words that a tree addresses by symbol
- *	0x100000	the tree's .data..percpu, at its link address (host.ld); the loader
- *			has put its first contents there
- *	behind it	what the tree allocates
+ *	0x100000	the tree's .data..percpu, at its link address (host.ld),
+ *			initialised by the loader
+ *	after that	what the tree allocates
  *
- * A per-CPU address is an offset into the area, as in a kernel.
+ * As in a kernel, a per-CPU address is an offset into the area.
  */
 #include "service.h"
 
-/* Absolute symbols of the link. */
+/* Absolute symbols defined at link time. */
 extern char this_cpu_off[];
 
 #define MASK_WORDS 128
@@ -44,7 +44,7 @@ void percpu_init(void)
 	}
 }
 
-/* In all CPUs' areas, zero there. */
+/* Allocates zeroed memory at the same offset in every CPU's area. */
 unsigned long SERVICE(pcpu_alloc_noprof)(size_t size, size_t align, bool reserved,
 					 unsigned int gfp)
 {
@@ -65,7 +65,7 @@ unsigned long SERVICE(pcpu_alloc_noprof)(size_t size, size_t align, bool reserve
 	return at;
 }
 
-/* The areas are never short: freed memory is not used again. */
+/* Freed memory is not reused: the areas are large enough. */
 void SERVICE(free_percpu)(unsigned long at)
 {
 	(void)at;

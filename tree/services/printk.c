@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * What the tree prints: a line of the protocol, formatted by the tree's own
- * vsnprintf, which knows the kernel's formats.
+ * Sends what the tree prints to the parent as an event. The tree's own
+ * vsnprintf(), which knows the kernel's formats, formats it.
  */
 #include "service.h"
 
@@ -9,7 +9,7 @@ static void print(const char *event, const char *text, va_list args)
 {
 	char line[1024];
 
-	/* KERN_SOH and the level. */
+	/* Skip KERN_SOH and the level. */
 	if (text[0] == 1 && text[1])
 		text += 2;
 	kiln_glue_vsnprintf(line, sizeof(line), text, args);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * What objects that are wanted refer to in parts that never run here: user memory,
- * the page cache, signals, devices. Calling one ends the host with its name.
+ * Symbols that linked objects refer to but that never run here: user memory, the page
+ * cache, signals, devices. Calling one ends the host process with the symbol's name.
  */
 #include "service.h"
 
@@ -14,7 +14,6 @@
 
 REFUSE(BUG_func)
 
-/* User memory. */
 REFUSE(_copy_from_user)
 REFUSE(_copy_to_user)
 REFUSE(__get_user_nocheck_4)
@@ -37,13 +36,13 @@ REFUSE(unpin_user_page)
 REFUSE(rep_movs_alternative)
 REFUSE(rep_stos_alternative)
 
-/* The page cache, vmalloc's map. */
+/* The page cache and vmalloc's map. */
 REFUSE(__xas_next)
 REFUSE(xas_load)
 REFUSE(xas_find)
 REFUSE(vmalloc_to_page)
 
-/* FPU state of user tasks: signals, core dumps, ptrace; setting up CR4 and XCR0. */
+/* FPU state of user tasks (signals, core dumps, ptrace), and setup of CR4 and XCR0. */
 REFUSE(cr4_update_irqsoff)
 REFUSE(dump_align)
 REFUSE(dump_emit)
@@ -51,7 +50,7 @@ REFUSE(get_sigframe_size)
 REFUSE(setup_clear_cpu_cap)
 REFUSE(update_regset_xstate_info)
 
-/* Sleepable RCU, which only some notifier chains use. */
+/* Sleepable RCU, used only by some notifier chains. */
 REFUSE(__srcu_read_lock)
 REFUSE(__srcu_read_unlock)
 REFUSE(init_srcu_struct)
@@ -59,7 +58,7 @@ REFUSE(synchronize_srcu)
 REFUSE(call_rcu)
 int SERVICE(system_state) = 2;	/* SYSTEM_SCHEDULING: initcalls may sleep */
 
-/* Formats of vsnprintf for devices and flags. */
+/* vsnprintf's formats for devices and flags. */
 REFUSE(fwnode_count_parents)
 REFUSE(fwnode_get_name)
 REFUSE(fwnode_get_name_prefix)
@@ -68,7 +67,7 @@ REFUSE(has_capability_noaudit)
 REFUSE(time64_to_tm)
 void *SERVICE(gfpflag_names)[2], *SERVICE(pageflag_names)[2], *SERVICE(vmaflag_names)[2];
 
-/* Devices, files and user memory, of which the string helpers know. */
+/* Devices, files and user memory, which the string helpers refer to. */
 REFUSE(__devm_add_action)
 REFUSE(__devres_alloc_node)
 REFUSE(devres_add)
@@ -78,7 +77,9 @@ REFUSE(get_cmdline)
 REFUSE(memdup_user_nul)
 REFUSE(sysfs_emit)
 
-/* The same under the names of 6.1, and what its iov_iter, vsprintf and bitmaps know. */
+/*
+ * The same under the names of 6.1, and what its iov_iter, vsprintf and bitmaps refer to.
+ */
 REFUSE(PageHeadHuge)
 REFUSE(PageHuge)
 REFUSE(__copy_user_flushcache)
@@ -96,20 +97,22 @@ REFUSE(nla_put)
 REFUSE(queue_delayed_work_on)
 void *SERVICE(default_pipe_buf_ops)[8], *SERVICE(page_cache_pipe_buf_ops)[8];
 
-/* Speculation: what a boot replaces return thunks by, and its complaint if it did not. */
+/*
+ * The function that a boot replaces return thunks with, and the warning if it did not.
+ */
 REFUSE(warn_thunk_thunk)
 
-/* Names of 7.x. */
+/* Names introduced in 7.x. */
 REFUSE(init_srcu_struct_generic)
 
-/* Text buffers that end in a file. */
+/* Text buffers that are written to a file. */
 REFUSE(d_path)
 REFUSE(seq_mangle_path)
 REFUSE(seq_write)
 
-/* KUnit may end a virtual machine. */
+/* KUnit can power off a virtual machine. */
 REFUSE(kernel_halt)
 REFUSE(kernel_power_off)
 REFUSE(kernel_restart)
-/* The last reference to a task is the task's own. */
+/* A task itself drops the last reference to it, so this is not reached. */
 REFUSE(__put_task_struct_rcu_cb)

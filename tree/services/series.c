@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calls of a tree's assembly functions as its own C code makes them: one loop, compiled for
- * each calling convention, all calls in one section. tree/primitives says which function has
- * which; crates/kiln-tree/src/primitive.rs has the numbers of the conventions, too.
+ * Calls a tree's assembly functions as the tree's own C code does: one loop, compiled once
+ * per calling convention, with all calls in one FPU section. tree/primitives lists each
+ * function's convention; crates/kiln-tree/src/primitive.rs also has the conventions'
+ * numbers.
  *
- * IVs, and states to begin from, are copied for all messages at once, long before they
- * are read: a load that waits for two narrower stores would be in every figure.
+ * IVs and initial states are copied for all messages at once, long before they are read.
+ * Otherwise a load that stalls on two narrower stores would be part of every measurement.
  */
 #include "service.h"
 
@@ -57,14 +58,17 @@ static inline void store128(u8 *to, const u8 *from)
 	store64(to + 8, load64(from + 8));
 }
 
-/* Each: message @src of p->m.len bytes to @dst, with an IV that may be written to. */
+/*
+ * Each function processes message @src of p->m.len bytes to @dst, with an IV that may be
+ * modified.
+ */
 #define ONE(name) \
 	static inline __attribute__((always_inline)) void \
 	one_##name(const struct kiln_primitive *p, const u8 *src, u8 *dst, u8 *iv, u8 *state)
 
 /*
- * ctx, dst, src, and a number that some take: a flag or how many blocks. What is left by
- * chunks of several blocks goes through a function for one.
+ * Arguments: ctx, dst, src, and a number for some functions, either a flag or the block
+ * count. A companion function for single blocks handles what multi-block chunks leave over.
  */
 ONE(blocks)
 {
@@ -93,7 +97,7 @@ ONE(len_iv)
 	fn(p->key, dst, src, (u32)p->m.len, iv);
 }
 
-/* The function chains within a chunk; extra is its fourth argument. */
+/* The function chains the blocks within a chunk; extra is its fourth argument. */
 ONE(cbc_blocks)
 {
 	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u64 extra) = (void *)p->fn[0];
@@ -166,7 +170,9 @@ ONE(xctr_by8)
 	fn(src, iv, p->key, dst, (u32)p->m.len, 0);
 }
 
-/* The counter's low half does not overflow: IVs are random, messages short. */
+/*
+ * The low half of the counter does not overflow, because IVs are random and messages short.
+ */
 ONE(ctr64)
 {
 	void (*const fn)(void *ctx, const u8 *src, u8 *dst, int len, const u64 *ctr) =
@@ -184,7 +190,7 @@ ONE(xctr)
 	fn(p->key, src, dst, (int)p->m.len, iv, 1);
 }
 
-/* One block. extra: rounds. */
+/* One block. extra: number of rounds. */
 ONE(aes_block)
 {
 	void (*const fn)(void *round_keys, int rounds, u8 *dst, const u8 *src) =
@@ -195,7 +201,7 @@ ONE(aes_block)
 		fn(p->key, (int)p->extra, dst + at, src + at);
 }
 
-/* The message is the key, the result the structure that it is expanded into. */
+/* The message is the key; the result is the structure it is expanded into. */
 ONE(aes_set_key)
 {
 	void (*const fn)(u8 *ctx, const u8 *key, u32 len) = (void *)p->fn[0];
@@ -203,7 +209,7 @@ ONE(aes_set_key)
 	fn(dst, src, (u32)p->m.len);
 }
 
-/* The same for the keys of encryption, then those of decryption. */
+/* The same, with encryption keys followed by decryption keys. */
 ONE(aes_expandkey)
 {
 	void (*const fn)(u8 *keys, u8 *inverse, const u8 *key) = (void *)p->fn[0];
@@ -228,7 +234,7 @@ ONE(gcm)
 		bool (*const final)(void *key, const u32 *ctr, const u8 *acc, u64 aad, u64 len,
 				    const u8 *tag, int tag_len) = (void *)p->fn[2];
 
-		/* A wrong verdict shows as a wrong result. */
+		/* A wrong verification result shows up as a wrong output. */
 		if (!final(p->key, ctr, acc, p->m.prefix, p->m.len, src + p->m.len, TAG))
 			dst[0] ^= 0xff;
 	} else {
@@ -263,7 +269,7 @@ ONE(aegis)
 		dst[0] ^= 0xff;
 }
 
-/* RFC 8439's state: constants, key, counter and nonce. extra: rounds. */
+/* The state of RFC 8439: constants, key, counter and nonce. extra: number of rounds. */
 ONE(chacha)
 {
 	void (*const fn)(u32 *state, u8 *dst, const u8 *src, u32 len, int rounds) =
@@ -295,7 +301,7 @@ ONE(hchacha)
 	fn(words, dst, (int)p->extra);
 }
 
-/* The halves of the message are two messages. */
+/* The two halves of the message are hashed as two messages. */
 ONE(finup2x)
 {
 	void (*const fn)(const u8 *ctx, const u8 *a, const u8 *b, int len, u8 *out_a, u8 *out_b) =
@@ -317,7 +323,7 @@ ONE(compress)
 		dst[i] = state[i];
 }
 
-/* extra: the checksum to begin with, which also is what the result is inverted by. */
+/* extra: the initial checksum, which the result is also inverted with. */
 static inline void put_crc(const struct kiln_primitive *p, u8 *dst, u64 crc)
 {
 	crc ^= p->extra;
@@ -343,7 +349,9 @@ ONE(crc_first)
 	put_crc(p, dst, fn((u32)p->extra, src, p->m.len));
 }
 
-/* Any width: narrower CRCs are in the low bits of the first argument and of the result. */
+/*
+ * For any width: a narrower CRC is in the low bits of the first argument and of the result.
+ */
 ONE(crc_table)
 {
 	u64 (*const fn)(u64 crc, const u8 *src, u64 len, const void *table) =
@@ -370,7 +378,7 @@ ONE(polyval)
 	store128(dst, acc);
 }
 
-/* The caller adds the blocks, the function multiplies. */
+/* The caller adds the blocks; the function only multiplies. */
 ONE(gf128_mul)
 {
 	void (*const fn)(u8 *acc, void *key) = (void *)p->fn[0];
@@ -385,7 +393,7 @@ ONE(gf128_mul)
 	store128(dst, acc);
 }
 
-/* The sum is in POLYVAL's order of bytes, which is the reverse of GHASH's. */
+/* The accumulator is in POLYVAL's byte order, the reverse of GHASH's. */
 ONE(ghash_blocks)
 {
 	void (*const fn)(u8 *acc, void *key, const u8 *src, u64 blocks) = (void *)p->fn[0];
@@ -405,7 +413,7 @@ ONE(polyval_blocks)
 	store128(dst, acc);
 }
 
-/* Sums of chunks, so that each of them counts. */
+/* XOR of the chunks' hashes, so that each chunk affects the result. */
 ONE(nh)
 {
 	void (*const fn)(void *key, const u8 *src, u64 len, u8 *hash) = (void *)p->fn[0];
@@ -424,7 +432,7 @@ ONE(nh)
 		store64(dst + 8 * i, sum[i]);
 }
 
-/* The one-time key is before the message. fn: blocks, init, emit. */
+/* The one-time key precedes the message. fn: blocks, init, emit. */
 ONE(poly1305)
 {
 	void (*const blocks)(u8 *state, const u8 *src, u64 len, u32 padbit) = (void *)p->fn[0];
@@ -444,7 +452,7 @@ ONE(x25519)
 	fn(dst, p->key, src);
 }
 
-/* Fresh IVs and states for all messages. */
+/* Copies fresh IVs and states for all messages. */
 static void refresh(const struct kiln_primitive *p)
 {
 	u64 i;
@@ -454,7 +462,10 @@ static void refresh(const struct kiln_primitive *p)
 		copy(p->states + i * p->start_size, p->start, p->start_size);
 }
 
-/* Pointers go on by additions: four products a call are two cycles of a short message. */
+/*
+ * Advance the pointers by addition: four multiplications per call would cost a short message
+ * two cycles.
+ */
 #define LOOP(name)                                              \
 	for (n = 0; n < p->m.calls; n++) {                        \
 		if (!left) {                                    \
@@ -470,7 +481,7 @@ static void refresh(const struct kiln_primitive *p)
 	}                                                       \
 	break
 
-/* The calls of @given; 0, or -1 for a convention that is not known. */
+/* Runs the calls described by @given. Returns 0, or -1 if the convention is unknown. */
 uint64_t kiln_image_series(struct kiln_primitive *given)
 {
 	const struct kiln_primitive here = *given, *const p = &here;

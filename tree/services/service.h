@@ -1,53 +1,53 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What every service shares. A service is a function or a variable that a kernel
- * tree's objects leave undefined; it is called SERVICE(name) here, and Kiln renames
- * the tree's reference to it: what no service provides is known by name.
+ * Declarations shared by the services. A service is a function or variable that a kernel
+ * tree's objects reference but do not define. It is called SERVICE(name) here, and Kiln
+ * renames the tree's reference to match, so that a missing service shows up by name.
  *
- * Services are freestanding and use general registers only, since the tree's vector
- * registers may be live. What they need of kernel/ are its border functions.
+ * Services are freestanding and use general-purpose registers only, because the tree's
+ * vector registers may be live. From kernel/ they use its border functions.
  *
  * boot.c APIs:
- *	boot			what the loader gave
+ *	boot			the parameters from the loader
  * tell.c APIs:
- *	tell, tell_text		one line of the protocol
- *	refused, give_up, give_up_in	end: the tree cannot go on
- *	syscall3		of the host
+ *	tell, tell_text		send one line of the event protocol
+ *	refused, give_up, give_up_in	end the process: the tree cannot continue
+ *	syscall3		host system call
  * format.c APIs:
  *	format, format_args	a small snprintf
  * string.c APIs:
  *	clear, copy, same, length
  * test.c APIs:
- *	struct test		what a thread tests
- *	test_request		the request that this thread makes, for reports
+ *	struct test		the test that a thread runs
+ *	test_request		format this thread's current request, for reports
  *	tests_run, test_hangs, tell_algorithm
  * percpu.c, patch.c APIs:
  *	percpu_init; patch_init, alternatives_init
  * kthread.c APIs:
  *	new_task		a hook of kernel/cpu
- *	give_cpu		kiln_schedule(), with the thread's time kept
- *	wait_for_threads	all that were started have ended
- *	current_test		what this thread tests
- *	thread_us		time that this thread ran
+ *	give_cpu		kiln_schedule(), accounting the thread's CPU time
+ *	wait_for_threads	until every kthread has ended or is idle
+ *	current_test		the test that this thread runs
+ *	thread_us		CPU time of this thread
  * workqueue.c APIs:
- *	wait_for_work		until all that was queued is done, except on system_bh_wq
+ *	wait_for_work		until all queued work is done, except on system_bh_wq
  * softirq.c, workqueue.c APIs:
- *	*_cpu_starts		this CPU was booted
+ *	*_cpu_starts		called when a CPU boots
  * locks.c APIs:
  *	lock_irq, unlock_irq
  * memory.c APIs:
  *	memory_init, memory_alloc, memory_free
- *	vmalloc_alloc		with an unmapped page behind it
+ *	vmalloc_alloc		followed by an unmapped page
  * oracle.c APIs:
- *	oracle_subject		the driver that is examined
- *	violated_at		tells that it broke a rule, with a backtrace
+ *	oracle_subject		the driver being examined
+ *	violated_at		report that it broke a rule, with a backtrace
  * guard.c APIs:
- *	guard_*			the heap that oracles let the tree allocate from
+ *	guard_*			the heap the tree allocates from under an oracle
  * sleep.c APIs:
- *	may_sleep		a violation where nothing may
+ *	may_sleep		report a violation in atomic context
  * time.c APIs:
  *	now_ns
- *	deadline_*		waits that end by time
+ *	deadline_*		waits with a timeout
  *	time_tick, time_idle	hooks of kernel/cpu
  */
 #ifndef KILN_SERVICE_H
@@ -63,17 +63,17 @@
 
 #define SERVICE(name) svc_##name
 
-/* The kernel's numbers that services need; 6.12's, unchanged for long. */
+/* The kernel constants that the services need, from 6.12. They rarely change. */
 #define GFP_ZERO 0x100u
 #define ENOMEM 12
 #define EIO 5
 #define E2BIG 7
 
-/* CPUs that the loader may give. */
+/* Maximum number of CPUs. */
 #define CPUS_MOST 64
 
 extern struct boot boot;
-extern bool on_cpu;	/* there is a CPU under this thread */
+extern bool on_cpu;	/* this thread runs on an emulated CPU */
 
 void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void tell_text(const char *event, const char *text);
@@ -103,11 +103,11 @@ void wait_for_work(void);
 void workqueue_cpu_starts(void);
 void softirq_cpu_starts(void);
 
-/* With interrupts off, one CPU at a time; what they were. */
+/* Disables interrupts and takes the lock. Returns the previous flags. */
 unsigned long lock_irq(volatile unsigned char *lock);
 void unlock_irq(volatile unsigned char *lock, unsigned long flags);
 
-/* A wait that may end by time: somebody sleeps on @on. MAX_TIMEOUT: it may not. */
+/* A wait with a timeout, sleeping on @on. MAX_TIMEOUT means no timeout. */
 struct deadline {
 	struct deadline *next, **prev;
 	const volatile void *on;
@@ -126,7 +126,7 @@ void time_tick(void);
 void time_idle(unsigned long since);
 uint64_t now_ns(void);
 
-/* oracle.c: what an oracle calls, as tree/oracles/oracle.h has it. */
+/* oracle.c: called by the oracles; matches tree/oracles/oracle.h. */
 struct oracle_case {
 	const char *op;
 	unsigned long len, aad;
@@ -140,7 +140,6 @@ unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int
 const char *kiln_image_case(void);
 void violated_at(const char *rule, const char *what, const unsigned long *at, unsigned int n);
 
-/* guard.c */
 void guard_init(void);
 bool guard_owns(const void *p);
 bool guard_wanted(void);
@@ -152,22 +151,25 @@ void guard_free(const void *p);
 
 void SERVICE(kiln_violated)(const char *rule, const char *what, const void *frame);
 
-/* sleep.c: the caller may sleep; what does. */
+/* sleep.c: the caller may sleep; @what describes the call. */
 void may_sleep(const char *what);
 
-/* A request of the tree's crypto API: context.c has the same. */
+/*
+ * The request being made through the tree's crypto API. context.c has the same
+ * structure.
+ */
 struct request_note {
-	const char *function;	/* NULL: none is being made */
+	const char *function;	/* NULL: no request is being made */
 	char driver[128];
 	unsigned long len, aad;
-	unsigned long src, dst;	/* offsets in a page; -1: there is none */
+	unsigned long src, dst;	/* offsets within a page; -1: no buffer */
 };
 
 struct test {
-	char driver[128];	/* empty: none */
+	char driver[128];	/* "": none */
 	struct request_note note;
-	bool reached;		/* it was allocated */
-	struct test *next, **prev;	/* of those that run */
+	bool reached;		/* the test allocated its driver */
+	struct test *next, **prev;	/* list of running tests */
 };
 
 bool tests_run(void);
@@ -187,7 +189,7 @@ int SERVICE(wake_up_process)(void *task);
 void SERVICE(open_softirq)(int nr, void (*handler)(void *action));
 void SERVICE(kthread_exit)(long result) __attribute__((noreturn));
 
-/* Words of this CPU: struct cpu begins as 6.12's struct pcpu_hot does. */
+/* Fields of this CPU. struct cpu begins like 6.12's struct pcpu_hot. */
 #define CPU_PREEMPT_COUNT KILN_CPU_PREEMPT_COUNT
 #define CPU_NUMBER KILN_CPU_NUMBER
 #define cpu_add(word, n) \
@@ -201,7 +203,7 @@ void SERVICE(kthread_exit)(long result) __attribute__((noreturn));
 		v_;                                                             \
 	})
 
-/* Of trees that count preemption in a word of their own: versions.c. */
+/* For trees that keep the preempt count in a word of their own; see versions.c. */
 void kiln_glue_count(int n) __attribute__((weak));
 void kiln_glue_own_count(int n) __attribute__((weak));
 int kiln_glue_uncounted(void) __attribute__((weak));
@@ -213,10 +215,13 @@ static inline void also_count(int n)
 		kiln_glue_count(n);
 }
 
-/* glue.c, which the tree's own build compiles against its own headers. */
+/* glue.c, compiled by the tree's own build against its own headers. */
 extern const unsigned int kiln_glue_hz;
-extern const unsigned int kiln_glue_gfp_sleeps;	/* the flag of allocations that may sleep */
-/* Why nothing may sleep now: enum kiln_atomic of <kiln/tree.h>; 0: it may. */
+extern const unsigned int kiln_glue_gfp_sleeps;	/* flag of allocations that may sleep */
+/*
+ * Why the current context may not sleep (enum kiln_atomic of <kiln/tree.h>), or 0 if it
+ * may.
+ */
 unsigned int kiln_glue_atomic(void);
 void kiln_glue_setup(uint32_t tiers, const uint16_t *hidden);
 void kiln_glue_alternatives(const void *start, const void *stop, uint32_t *applied,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Where nothing may sleep. Each service that may sleep says so here, whether it then does or not, and so do
- * the tree's own might_sleep() and cond_resched().
+ * Detects sleeping in atomic context. Each service that may sleep calls may_sleep() whether or not
+ * it then sleeps, and so do the tree's own might_sleep() and cond_resched().
  */
 #include "service.h"
 
@@ -41,7 +41,7 @@ static void check(const char *what, const void *frame)
 	if (!why)
 		return;
 	format(text, sizeof(text), "%s %s", what, context(why));
-	/* Telling it allocates nothing and does not sleep. */
+	/* Reporting neither allocates memory nor sleeps. */
 	SERVICE(kiln_violated)("sleep", text, frame);
 }
 
@@ -57,11 +57,13 @@ void SERVICE(__might_sleep)(const char *file, int line)
 	check("may sleep", __builtin_frame_address(0));
 }
 
-/* @offsets: the preemption and RCU nesting that the caller itself holds, and drops while it sleeps. */
+/*
+ * @offsets: the preemption and RCU nesting that the caller itself holds and drops while sleeping.
+ */
 void SERVICE(__might_resched)(const char *file, int line, unsigned int offsets)
 {
 	(void)file;
 	(void)line;
 	if (!offsets)
-		check("may give the CPU away (cond_resched)", __builtin_frame_address(0));
+		check("may give up the CPU (cond_resched)", __builtin_frame_address(0));
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Softirqs, BH-disables and preemption points of the tree: kernel/cpu's.
+ * The tree's softirqs, BH-disables and preemption points, implemented by kernel/cpu.
  */
 #include "service.h"
 
 #define SOFTIRQS 10
-/* The preempt count of a task that may be preempted, with no reason for it. */
+/* The preempt count of a preemptible task that holds nothing. */
 #define NOTHING_COUNTED ((int)0x80000000)
 
 static void (*handlers[SOFTIRQS])(void *action);
@@ -24,14 +24,20 @@ void SERVICE(__local_bh_enable_ip)(unsigned long ip, unsigned int count)
 		kiln_local_bh_enable(count);
 		return;
 	}
-	/* Only the tree's count has it, unless an interrupt has come since. */
+	/*
+	 * Only the tree's own count includes it, unless an interrupt has arrived
+	 * since.
+	 */
 	kiln_glue_own_count(-(int)count);
 	if (cpu_read(CPU_PREEMPT_COUNT) != NOTHING_COUNTED ||
 	    (uint16_t)cpu_read(KILN_CPU_SOFTIRQ_PENDING))
 		kiln_bh_enabled();
 }
 
-/* Takes its half off the preempt count and leaves what is pending for later. */
+/*
+ * Subtracts SOFTIRQ_DISABLE_OFFSET from the preempt count without running pending
+ * softirqs.
+ */
 void SERVICE(_local_bh_enable)(void)
 {
 	if (kiln_glue_own_count)
@@ -63,11 +69,11 @@ void SERVICE(do_softirq)(void)
 	kiln_do_softirq();
 }
 
-/* For all CPUs; those that start later get them then. */
+/* Registers for all CPUs. CPUs that boot later get the handlers then. */
 void SERVICE(open_softirq)(int nr, void (*handler)(void *action))
 {
 	if ((unsigned int)nr >= SOFTIRQS)
-		give_up("a softirq that there is not");
+		give_up("a softirq with an invalid number");
 	handlers[nr] = handler;
 	kiln_open_softirq((unsigned int)nr, handler);
 }
@@ -82,8 +88,8 @@ void softirq_cpu_starts(void)
 }
 
 /*
- * Where a preemptible tree gives the CPU away: called from inline assembly that keeps
- * no register, some through a static call.
+ * Where a preemptible tree gives up the CPU. Called from inline assembly that
+ * preserves no registers, in some cases through a static call.
  */
 #define THUNK(name)                                             \
 	__asm__(".pushsection .text\n"                          \
@@ -117,6 +123,8 @@ __asm__(".pushsection .text\n"
 	"	.balign 8\n"
 	".popsection\n");
 
-/* Their keys, to which inline code refers so that modules could be patched. */
+/*
+ * The static-call keys. Inline code refers to them so that modules can be patched.
+ */
 void *SERVICE(__SCK__preempt_schedule)[2], *SERVICE(__SCK__preempt_schedule_notrace)[2];
 void *SERVICE(__SCK__cond_resched)[2], *SERVICE(__SCK__might_resched)[2];

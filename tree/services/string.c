@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Bytes, by general registers. The compiler calls the memcpy family by itself.
+ * Byte functions that use general-purpose registers only. The compiler itself
+ * generates calls to the memcpy() family.
  */
 #include "service.h"
 

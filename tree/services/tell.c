@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The protocol to the process that started this one: one JSON object a line, on a
+ * The event protocol with the parent process: one JSON object per line, on a file
  * descriptor of its own.
  *
- *	{"event":"alternatives","applied":N,"left":N}	before all else
- *	{"event":"initcall","address":A,"result":R}	of those that failed
+ *	{"event":"alternatives","applied":N,"left":N}	first event
+ *	{"event":"initcall","address":A,"result":R}	a failed initcall
  *	{"event":"test","driver":D,"alg":N,"result":R,"us":T,"reached":B}
- *	{"event":"suite","name":N,"cases":C}	a KUnit suite that there is
+ *	{"event":"suite","name":N,"cases":C}	a KUnit suite of the tree
  *	{"event":"log","text":T}		what the tree printed
  *	{"event":"warn","address":A,"file":F,"line":N}
- *	{"event":"alg",...}			one for each algorithm registered
+ *	{"event":"alg",...}			a registered algorithm
  *	{"event":"violation","oracle":O,"driver":D,"rule":R,"what":W,"case":C,"trace":[A,...]}
- *	{"event":"subject",...}			a driver for the oracles
- *	{"event":"unreached","name":N,"why":W}	one that they do not examine
- *	{"event":"fault","what":W,"address":A,"driver":D,"case":C,"trace":[A,...]}	and it ends
- *	{"event":"done","initcalls":N}		and it ends
+ *	{"event":"subject",...}			a driver that the oracles can examine
+ *	{"event":"unreached","name":N,"why":W}	an algorithm they cannot examine
+ *	{"event":"fault","what":W,"address":A,"driver":D,"case":C,"trace":[A,...]}	crash; the last event
+ *	{"event":"done","initcalls":N}		success; the last event
  *
- * A line is written by one system call, which leaves vector registers alone, so that it
- * may be told from anywhere: a section, a softirq.
+ * Each line is written by one system call, which preserves the vector registers, so that events
+ * can be sent from any context, such as an FPU section or a softirq.
  */
 #include "service.h"
 

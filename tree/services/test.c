@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * The tree's self-tests, one by one, as the glue meets them.
- */
+/* The tree's self-tests, recorded one at a time as glue.c begins and ends them. */
 #include "service.h"
 
 void kiln_image_testing(const char *name);
 
-/* Tests that have not ended, the last that began first. */
+/* Tests still running, most recently started first. */
 static struct test *tests;
 static volatile unsigned char lock;
 
 /*
- * For reports of crashes: the driver that an oracle examines, else the one that this thread tests, or for whose test it
- * answers a request. A thread that works for others in another way tests none; then it is the test that began last, for
- * which the others wait. Or "".
+ * For crash reports: the driver that an oracle examines, else the one this thread tests, or for
+ * whose test it answers a request. If this thread works for others in another way, return the most
+ * recently started test, which is the one they wait for. Otherwise "".
  */
 const char *kiln_image_test(void)
 {
@@ -26,7 +24,7 @@ const char *kiln_image_test(void)
 	return tests->driver;
 }
 
-/* Called around each request. Returns in @note what was noted before, to be put back. */
+/* Called around each request. Saves the previous note in @note for the caller to restore. */
 void SERVICE(kiln_note_request)(struct request_note *note)
 {
 	struct request_note *own = &current_test()->note;
@@ -37,8 +35,8 @@ void SERVICE(kiln_note_request)(struct request_note *note)
 }
 
 /*
- * Requests that were put into a queue, and for whose test: a thread that answers requests of others, such as cryptd's,
- * crashes in theirs. The oldest make room.
+ * Queued requests, with the test that made each. A thread that answers others' requests, such as
+ * cryptd's, crashes on their behalf. New entries overwrite the oldest.
  */
 #define QUEUED 64
 
@@ -62,7 +60,7 @@ void SERVICE(kiln_note_queued)(const void *request)
 	unlock_irq(&lock, flags);
 }
 
-/* This thread answers @request from now on; NULL: none. */
+/* From now on this thread answers @request, or nothing if it is NULL. */
 void SERVICE(kiln_note_dequeued)(const void *request)
 {
 	struct test *test = current_test();
@@ -83,7 +81,7 @@ void SERVICE(kiln_note_dequeued)(const void *request)
 	unlock_irq(&lock, flags);
 }
 
-/* The request that this thread makes, as text; 0 if it makes none. */
+/* Formats the request this thread is making; returns 0 if there is none. */
 int test_request(char *to, size_t size)
 {
 	const struct request_note *note = &current_test()->note;
@@ -93,15 +91,15 @@ int test_request(char *to, size_t size)
 		return 0;
 	n = format(to, size, "%s() of %s, %lu bytes", note->function, note->driver, note->len);
 	if (note->aad)
-		n += format(to + n, size - n, " with %lu of associated data", note->aad);
+		n += format(to + n, size - n, ", %lu bytes of associated data", note->aad);
 	if (note->src != -1ul)
-		n += format(to + n, size - n, ", source at %lu of a page", note->src);
+		n += format(to + n, size - n, ", source at page offset %lu", note->src);
 	if (note->dst != -1ul)
-		n += format(to + n, size - n, ", destination at %lu of a page", note->dst);
+		n += format(to + n, size - n, ", destination at page offset %lu", note->dst);
 	return n;
 }
 
-/* Names what this thread is about to call. */
+/* Records what this thread is about to call. */
 void kiln_image_testing(const char *name)
 {
 	struct test *test = current_test();
@@ -169,7 +167,7 @@ void SERVICE(kiln_test_end)(const char *name, const char *alg, int result, uint6
 	if (test->next)
 		test->next->prev = test->prev;
 	unlock_irq(&lock, flags);
-	/* Now: a better one may come and have it removed. */
+	/* Report it now: a better driver may replace and remove it. */
 	kiln_glue_algorithms(name, tell_algorithm);
 }
 
@@ -188,7 +186,7 @@ void SERVICE(kiln_tell_suite)(const char *name, unsigned int cases)
 	tell("{\"event\":\"suite\",\"name\":\"%s\",\"cases\":%u}", quoted(name, a, sizeof(a)), cases);
 }
 
-/* 0: run it. Otherwise what it is to return. */
+/* Returns 0 to run the test, otherwise the result to return instead. */
 int SERVICE(kiln_test_skipped)(const char *name, bool *skipped)
 {
 	const char *const *s;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Time, from the TSC, which the loader has measured. Jiffies are brought up to date at
- * each tick, whenever no task can run, and when somebody waits; a loop that only reads
- * them needs the loader's clock thread, which calls kiln_image_jiffies().
+ * Time, derived from the TSC, whose frequency the loader has measured. Jiffies are
+ * updated at each tick, whenever no task can run, and when a task starts to wait. A loop
+ * that only reads jiffies needs the loader's clock thread, which calls
+ * kiln_image_jiffies().
  *
- * A wait that may end by time is on a list, which is looked through at the same places.
+ * Waits with a timeout are on a list that is checked at the same points.
  */
 #include "service.h"
 
-/* All tasks sleep, nothing has come for so long, and nothing will by itself. */
+/* Every task has slept this long, and no event is due that would wake one. */
 #define HANGS_NS 20000000000ul
 
 void kiln_image_jiffies(void);
@@ -40,7 +41,7 @@ void time_init(void)
 	kiln_image_jiffies();
 }
 
-/* Wraps soon after start-up, as the kernel's do, so that wrong comparisons show. */
+/* jiffies wraps soon after start-up, as in the kernel, to expose wrong comparisons. */
 void kiln_image_jiffies(void)
 {
 	const uint64_t passed = (now_ns() - start_ns) / (1000000000ul / kiln_glue_hz);
@@ -114,7 +115,10 @@ static void wake_late(void)
 	unlock_irq(&lock, flags);
 }
 
-/* Hooks of kernel/cpu: each tick, in hardirq; no task can run, for so many TSC ticks. */
+/*
+ * Hooks of kernel/cpu: called at each tick in hardirq context, and when no task can run,
+ * with the TSC ticks since then.
+ */
 void time_tick(void)
 {
 	wake_late();
@@ -165,7 +169,7 @@ void SERVICE(msleep)(unsigned int ms)
 	SERVICE(msleep_interruptible)(ms);
 }
 
-/* As the tree's struct timespec64. */
+/* Matches the tree's struct timespec64. */
 struct timespec {
 	int64_t seconds;
 	long ns;

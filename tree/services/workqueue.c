@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Work queues: each queue of the tree has one of kernel/cpu's, with a thread, per CPU,
- * since work on one queue may wait for work on another. The thread is created when the
- * first work is queued there, which may be in a softirq.
+ * Work queues. Each queue of the tree has one of kernel/cpu's, with one thread, per CPU,
+ * because work on one queue may wait for work on another. The thread is created when work
+ * is first queued there, which may happen in a softirq.
  *
- * The queue system_bh_wq has no thread: its work runs in a softirq of the CPU that
- * queued it.
+ * system_bh_wq has no thread: its work runs in a softirq on the CPU that queued it.
  *
- * queue_work_on() ignores its CPU: nothing here sends interrupts to others. cryptd always
- * names the CPU that it is on.
+ * queue_work_on() ignores the CPU number because CPUs here cannot interrupt each other.
+ * cryptd always passes the CPU it is running on.
  */
 #include "service.h"
 
@@ -30,7 +29,7 @@ static struct kiln_work *volatile bh_running[CPUS_MOST];
 
 static struct workqueue queues[MOST] = { { .used = 1, .name = "events" } };
 
-/* All of the system's queues but system_bh_wq are one, "events". */
+/* All system queues except system_bh_wq share one, "events". */
 void *SERVICE(system_wq) = queues, *SERVICE(system_percpu_wq) = queues;
 void *SERVICE(system_long_wq) = queues, *SERVICE(system_unbound_wq) = queues;
 void *SERVICE(system_bh_wq) = &bh;
@@ -56,20 +55,23 @@ void *SERVICE(alloc_workqueue_noprof)(const char *name, unsigned int flags, int 
 	return SERVICE(alloc_workqueue)(name, flags, most);
 }
 
-/* This CPU's part of the queue. Called with interrupts off, so the CPU stays the same. */
+/*
+ * Returns this CPU's part of the queue. Call with interrupts disabled, so that the CPU
+ * cannot change.
+ */
 static struct kiln_workqueue *part(struct workqueue *wq)
 {
 	const unsigned int cpu = cpu_read(CPU_NUMBER);
 
 	if (!wq->started[cpu]) {
 		if (!kiln_workqueue_start(&wq->on[cpu], wq->name))
-			give_up("no room for the thread of a work queue");
+			give_up("no memory for the thread of a work queue");
 		wq->started[cpu] = 1;
 	}
 	return &wq->on[cpu];
 }
 
-/* Called with interrupts off. */
+/* Call with interrupts disabled. */
 static bool queue_bh(struct kiln_work *work)
 {
 	const unsigned int cpu = cpu_read(CPU_NUMBER);
@@ -132,7 +134,7 @@ bool SERVICE(flush_work)(struct kiln_work *work)
 {
 	const unsigned int cpu = cpu_read(CPU_NUMBER);
 
-	/* Work of system_bh_wq: run this CPU's softirqs until it is done. */
+	/* For work of system_bh_wq, run this CPU's softirqs until it is done. */
 	while (!work->queue && ((work->pending & 1) || bh_running[cpu] == work))
 		kiln_do_softirq();
 	if (!work->queue)
@@ -157,7 +159,7 @@ static void drain(struct workqueue *wq)
 	kiln_flush_work(&wq->on[cpu], &last);
 }
 
-/* Waits for all that is queued on this CPU now, except on system_bh_wq. */
+/* Waits for everything now queued on this CPU, except on system_bh_wq. */
 void wait_for_work(void)
 {
 	unsigned int i;
@@ -186,7 +188,7 @@ void SERVICE(destroy_workqueue)(struct workqueue *wq)
 	wq->used = 0;
 }
 
-/* A CPU that boots again has lost its threads. */
+/* Called when a CPU boots. A CPU that boots again has lost its threads. */
 void workqueue_cpu_starts(void)
 {
 	const unsigned int cpu = cpu_read(CPU_NUMBER);

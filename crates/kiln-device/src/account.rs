@@ -1,4 +1,4 @@
-//! One guest's sessions as its queues and its messages use them, with what the metrics show of them.
+//! One guest's sessions, shared by its queues and its messages, with the metrics derived from them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::adapter::Health;
 use crate::pace::Pace;
 use crate::tally::{Count, Counters, Gauge};
 
-/// The longest wait for a single message of a guest that is ahead of its rate, so that its connection can still end.
+/// Maximum delay for a single message of a guest that exceeds its rate, so that its connection can still end.
 const LONGEST_HOLD: Duration = Duration::from_millis(200);
 
 pub(crate) struct Account {
     pub guest: Arc<Guest>,
     pub counters: Arc<Counters>,
     pub pace: Pace,
-    /// What a front end with the protocol feature STATUS is told.
+    /// Reported to a front end that negotiated the protocol feature STATUS.
     pub health: Arc<Health>,
-    /// Sessions are made by messages of the front end: QEMU's cryptodev has the control queue.
+    /// The front end creates sessions by message, because QEMU's cryptodev handles the control queue itself.
     by_message: AtomicBool,
 }
 
@@ -42,8 +42,8 @@ impl Account {
         used
     }
 
-    /// Serves a control request that came as a message. It counts as one of the control queue, and a guest that is
-    /// ahead of its rate waits here.
+    /// Serves a control request that arrived as a message. It counts as a request of the control queue, and waits here
+    /// if the guest exceeds its rate.
     pub(crate) fn message(&self, request: &[u8], answer: &mut [u8]) -> usize {
         self.by_message.store(true, Ordering::Relaxed);
         let start = Instant::now();
@@ -63,12 +63,12 @@ impl Account {
         used
     }
 
-    /// Whether sessions come as messages, so that no control queue shows when the driver was reset.
+    /// Whether sessions arrive as messages, in which case no control queue reveals that the driver was reset.
     pub(crate) fn is_by_message(&self) -> bool {
         self.by_message.load(Ordering::Relaxed)
     }
 
-    /// All sessions are gone and their keys wiped.
+    /// Removes all sessions and wipes their keys.
     pub(crate) fn reset(&self) {
         self.guest.reset();
         self.show();

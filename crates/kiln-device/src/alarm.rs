@@ -1,25 +1,25 @@
-//! An end to every wait of the main process.
+//! Limits every wait of the main process.
 //!
-//! A front end sends descriptors, and the last reference to one of them may be dropped here: with a connection that is turned
-//! away before its messages were read, or by reading them from a socket that takes none. To close a TCP socket with
-//! `SO_LINGER` is to wait until its peer has taken what was sent, for as long as the front end has said. A signal ends
-//! such a wait, and all that follow before its handler runs.
+//! Front ends send file descriptors, and this process may drop the last reference to one, either by rejecting a
+//! connection before reading its messages or by reading messages from a socket that accepts no descriptors. Closing a
+//! TCP socket with `SO_LINGER` set waits until its peer has received all data, for as long as the front end has chosen.
+//! A signal interrupts that wait, and any that follow before its handler runs.
 
 use std::io;
 use std::time::Duration;
 
-/// How long the main process may be busy before its waits are cut short.
+/// How long the main process may be busy before its waits are interrupted.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// A timer that interrupts this process, which must have one thread.
+/// A timer that interrupts this process, which must be single-threaded.
 pub(crate) struct Alarm(());
 
 extern "C" fn ignore(_signal: libc::c_int) {}
 
 impl Alarm {
-    /// One that is not set. The signal is this process's own: the programs that it starts do not inherit the timer.
+    /// Creates a disarmed timer. Programs that this process starts do not inherit it.
     pub(crate) fn new() -> io::Result<Alarm> {
-        // SAFETY: zero is a valid value of all fields, and the handler does nothing.
+        // SAFETY: all-zero is a valid value, and the handler does nothing.
         let done = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as usize;
@@ -51,6 +51,6 @@ fn arm(period: Duration) {
         it_interval: time,
         it_value: time,
     };
-    // SAFETY: the structure outlives the call. It cannot fail: the time is valid.
+    // SAFETY: the structure outlives the call, which cannot fail because the time is valid.
     unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) };
 }

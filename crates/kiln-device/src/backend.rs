@@ -1,4 +1,4 @@
-//! What a front end asks of the device over its socket: the vhost-user protocol, one guest's side of it.
+//! Handles the vhost-user requests of one guest's front end.
 
 use std::fs::File;
 use std::io;
@@ -26,44 +26,44 @@ use crate::ring::{Areas, Place};
 use crate::runner::{patience, Post, Runner, Stuck, Work};
 use crate::tally::Gauge;
 
-/// The ring bits that are offered besides the guest's own. Requests are handed back in the order in which they were made
-/// available in any case.
+/// Ring feature bits offered in addition to the guest's. Requests are always returned in the order in which they were
+/// made available.
 const RING_FEATURES: u64 = 1 << VIRTIO_F_VERSION_1
     | 1 << VIRTIO_F_IN_ORDER
     | 1 << VIRTIO_F_RING_RESET
     | 1 << VIRTIO_RING_F_EVENT_IDX
     | 1 << VIRTIO_RING_F_INDIRECT_DESC;
 
-/// What the queues of one guest are made of.
+/// Settings for one guest's queues.
 pub(crate) struct Queues {
-    /// Data queues.
+    /// Number of data queues.
     pub data: u16,
-    /// Who serves the control queue.
+    /// How the control queue is served.
     pub control: ControlBy,
-    /// The most that a request and its answer may hold together, bytes.
+    /// Maximum size of a request and its answer together, in bytes.
     pub max_request: usize,
-    /// How long a thread looks for more before it sleeps.
+    /// How long a thread polls before it sleeps.
     pub poll: Duration,
-    /// The guest's number, in names of threads.
+    /// The guest's number, used in thread names.
     pub number: u64,
-    /// Bytes of memory that it may share.
+    /// Maximum memory it may share, in bytes.
     pub max_memory: u64,
-    /// Whether its queues' threads give up the system calls that they do not need.
+    /// Whether queue threads drop the system calls they do not need.
     pub narrow: bool,
 }
 
-/// A ring as the front end has set it up.
+/// A ring as configured by the front end.
 #[derive(Default)]
 struct Vring {
     place: Place,
     enabled: bool,
-    /// A kick was given, or it was said that there will be none.
+    /// A kick descriptor was given, or the front end said that there is none.
     started: bool,
     kick: Option<Kick>,
     call: Option<Call>,
     err: Option<Call>,
     runner: Option<Runner>,
-    /// Where the ring was stopped last.
+    /// Where the ring was last stopped.
     stopped_at: u16,
 }
 
@@ -74,13 +74,13 @@ pub(crate) struct Backend {
     memory: Memory,
     vrings: Vec<Vring>,
     features: u64,
-    /// Features were taken and no ring has started since: a driver begins.
+    /// Features were accepted and no ring has started since: a driver is initialising.
     begun: bool,
-    /// The file that a front end is given to keep notes of requests in flight in.
+    /// The file given to a front end for recording in-flight requests.
     spare: File,
     inflight: Option<Arc<Inflight>>,
-    /// The device's own way to the front end. Nothing is sent by it, but user mode Linux takes its end for the end of the
-    /// device.
+    /// The device's channel to the front end. Nothing is sent on it, but user mode Linux treats its closing as the end
+    /// of the device.
     channel: Option<vhost::vhost_user::Backend>,
 }
 
@@ -90,7 +90,7 @@ fn refused(reason: String) -> Error {
 }
 
 fn stuck(_: Stuck) -> Error {
-    refused("a queue does not stop: the front end keeps it in a call that waits".into())
+    refused("a queue does not stop: the front end blocks it in a system call".into())
 }
 
 fn unsupported<T>(what: &'static str) -> Result<T> {
@@ -98,7 +98,7 @@ fn unsupported<T>(what: &'static str) -> Result<T> {
 }
 
 impl Backend {
-    /// A device that is not set up yet. `spare` is what [`Inflight::file`] has made.
+    /// Creates a device that is not set up yet. `spare` comes from [`Inflight::file`].
     pub(crate) fn new(account: Arc<Account>, queues: Queues, spare: File) -> Backend {
         let vrings = (0..=queues.data).map(|_| Vring::default()).collect();
         Backend {
@@ -114,7 +114,7 @@ impl Backend {
         }
     }
 
-    /// Tells all queues to serve what the guest has made available, and to stop then.
+    /// Orders all queues to serve what the guest has made available, then stop.
     pub(crate) fn drain(&self) {
         self.vrings
             .iter()
@@ -122,7 +122,7 @@ impl Backend {
             .for_each(|runner| runner.order(Order::Drain));
     }
 
-    /// Waits until [`Backend::drain`] is done, or until then.
+    /// Waits for [`Backend::drain`] to finish, at most until the given time.
     pub(crate) fn drained(&mut self, until: Instant) {
         for vring in &mut self.vrings {
             let done = vring.runner.as_mut().map(|runner| runner.wait(until));
@@ -132,9 +132,9 @@ impl Backend {
         }
     }
 
-    /// Stops all queues; those that do not stop are given up.
+    /// Stops all queues, abandoning those that do not stop.
     pub(crate) fn stop(&mut self) {
-        // All begin before one is waited for.
+        // Order all to stop before waiting for any.
         self.vrings
             .iter()
             .filter_map(|vring| vring.runner.as_ref())
@@ -142,12 +142,12 @@ impl Backend {
         let until = patience();
         for vring in &mut self.vrings {
             if vring.stop(until).is_err() {
-                tracing::warn!("a queue that does not stop is given up");
+                tracing::warn!("a queue that does not stop is abandoned");
             }
         }
     }
 
-    /// Regions of memory, and their bytes.
+    /// Number of memory regions, and their size in bytes.
     #[cfg(any(test, feature = "rig"))]
     pub(crate) fn memory_size(&self) -> (u64, u64) {
         self.memory.size()
@@ -171,7 +171,7 @@ impl Backend {
         usize::from(self.queues.data)
     }
 
-    /// Starts a ring if all is there that it needs.
+    /// Starts a ring if everything it needs is set.
     fn start(&mut self, index: usize) -> Result<()> {
         let control = self.control();
         let vring = &mut self.vrings[index];
@@ -189,11 +189,11 @@ impl Backend {
             })?),
             None => None,
         };
-        // A driver that restarts a ring that it had used was reset, and its sessions are lost. There is no message
-        // that would say so: QEMU sets the status to 0 in a pause, too. The ring is the control queue's, or any if the
-        // front end has kept that queue to itself: QEMU's cryptodev starts all rings before its guest can make a session.
-        // With RING_RESET a driver may reset that ring alone (2.6.1) and keeps its sessions; one that begins anew takes
-        // features or sets the status first.
+        // If a driver restarts a ring it has used, it was reset, and its sessions are lost. No message reports this:
+        // QEMU also sets the status to 0 for a pause. The ring to watch is the control queue, or any ring if the front
+        // end handles that queue itself: QEMU's cryptodev starts all rings before its guest can create a session. With
+        // RING_RESET a driver may reset the control queue alone (2.6.1) and keep its sessions; a driver that
+        // initialises the device first sets features or the status.
         if index == control || self.account.is_by_message() {
             let anew = self.account.health.take_anew() | std::mem::take(&mut self.begun);
             let alone = self.features & 1 << VIRTIO_F_RING_RESET != 0 && !anew;
@@ -233,7 +233,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Changes a ring's set-up; one that runs is stopped meanwhile.
+    /// Changes a ring's settings, stopping it meanwhile if it runs.
     fn change(&mut self, index: u32, change: impl FnOnce(&mut Vring) -> Result<()>) -> Result<()> {
         let vring = self.vring(index)?;
         vring.stop(patience()).map_err(stuck)?;
@@ -241,7 +241,7 @@ impl Backend {
         self.start(index as usize)
     }
 
-    /// Changes the guest's memory; no ring runs meanwhile, so that none holds on to what is taken away.
+    /// Changes the guest's memory. All rings are stopped meanwhile, so that none uses memory being removed.
     fn remap(&mut self, change: impl FnOnce(&mut Memory) -> Result<()>) -> Result<()> {
         let running = self.stop_rings()?;
         change(&mut self.memory)?;
@@ -251,7 +251,7 @@ impl Backend {
         self.start_rings(running)
     }
 
-    /// Stops all rings; those that ran.
+    /// Stops all rings; returns those that were running.
     fn stop_rings(&mut self) -> Result<Vec<usize>> {
         let mut running = Vec::new();
         let until = patience();
@@ -285,7 +285,7 @@ impl Backend {
 }
 
 impl Vring {
-    /// Stops the ring; true if it ran.
+    /// Stops the ring; returns whether it was running.
     fn stop(&mut self, until: Instant) -> std::result::Result<bool, Stuck> {
         let work = match &mut self.runner {
             Some(runner) => runner.stop(until),
@@ -337,7 +337,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
         self.features = features;
         self.account.guest.negotiate(features);
         let event_idx = features & 1 << VIRTIO_RING_F_EVENT_IDX != 0;
-        // Without the protocol features there is no message that enables a ring.
+        // Without protocol features, no message enables rings, so they start enabled.
         let enable = features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0;
         for index in 0..self.vrings.len() as u32 {
             self.change(index, |vring| {
@@ -387,7 +387,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
         available: u64,
         _log: u64,
     ) -> Result<()> {
-        // The address itself is the guest's business, and not for the log.
+        // The address is private to the guest and must not appear in the log.
         let find = |address, part| {
             self.memory
                 .guest_address(address)
@@ -445,7 +445,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
             .transpose()
             .map_err(Error::ReqHandlerError)?;
         self.change(u32::from(index), |vring| {
-            // What was told to the old one may not have been seen.
+            // A notification sent to the old descriptor may have been missed.
             if let (Some(call), true) = (&call, vring.started) {
                 call.tell();
             }
@@ -536,7 +536,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
             ))
         })?;
         let file = || self.spare.try_clone().map_err(Error::ReqHandlerError);
-        // It may have been given before, and used.
+        // The file may have been handed out and used before.
         Inflight::open(file()?, &told, rings)
             .map_err(Error::ReqHandlerError)?
             .clear();

@@ -1,4 +1,4 @@
-//! The buffers of one request: its descriptors, each copied once and checked, and the bytes behind them.
+//! The buffers of one request: its descriptors, each copied once and validated, and the bytes they point to.
 
 use std::fmt;
 
@@ -7,27 +7,28 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, Volati
 
 use crate::ring::Ring;
 
-/// The longest chain that is followed. An indirect table may be longer than the ring (2.7.5.3.1 forbids it, drivers do
-/// it); a request has a handful of buffers.
+/// Maximum chain length. An indirect table may be longer than the ring (2.7.5.3.1 forbids it, but drivers do it); a
+/// request has only a few buffers.
 pub(crate) const MAX_DESCRIPTORS: usize = 1024;
 
-/// Bytes of `struct virtq_desc`.
+/// Size of `struct virtq_desc` in bytes.
 const DESCRIPTOR: usize = 16;
 
-/// What is wrong with a chain.
+/// Why a chain is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Malformed {
     /// `next` is beyond the table.
     Next,
-    /// More descriptors than the table has: a loop (CVE-2026-86847), or [`MAX_DESCRIPTORS`] passed.
+    /// The chain has more descriptors than the table, so it loops (CVE-2026-86847), or more than [`MAX_DESCRIPTORS`].
     Loop,
-    /// An indirect table of no whole number of descriptors, inside another, followed by more, or not in memory.
+    /// An indirect table whose size is not a multiple of a descriptor, that is nested, that is followed by another
+    /// descriptor, or that is outside memory.
     Indirect,
-    /// A buffer for the device to read follows one for it to write (2.7.4.2).
+    /// A device-readable buffer follows a device-writable one (2.7.4.2).
     Order,
-    /// A buffer is not in the guest's memory.
+    /// A buffer is outside the guest's memory.
     Outside,
-    /// The lengths of all buffers together are more than the device takes.
+    /// The total length of all buffers exceeds the limit.
     Length,
 }
 
@@ -35,10 +36,10 @@ impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Malformed::Next => "a descriptor's next is beyond the table",
-            Malformed::Loop => "a chain of more descriptors than there are",
-            Malformed::Indirect => "an indirect table that is none",
+            Malformed::Loop => "a chain with more descriptors than its table",
+            Malformed::Indirect => "an invalid indirect table",
             Malformed::Order => "a readable buffer after a writable one",
-            Malformed::Outside => "a buffer outside of the guest's memory",
+            Malformed::Outside => "a buffer outside the guest's memory",
             Malformed::Length => "buffers longer than a request may be",
         })
     }
@@ -50,24 +51,24 @@ struct Span {
     len: u32,
 }
 
-/// A chain's buffers. Made once a queue and used again for each request.
+/// A chain's buffers. Allocated once per queue and reused for each request.
 #[derive(Default)]
 pub(crate) struct Chain {
     spans: Vec<Span>,
-    /// Those before are read, from here on they are written.
+    /// Index of the first writable span; the spans before it are readable.
     first_writable: usize,
     readable: u64,
     writable: u64,
 }
 
-/// Where descriptors are read from.
+/// The table that descriptors are read from.
 enum Table<'a> {
     Ring,
     Indirect(VolatileSlice<'a>),
 }
 
 impl Chain {
-    /// An empty chain, with room for the longest.
+    /// Creates an empty chain with capacity for the longest.
     pub(crate) fn new() -> Chain {
         Chain {
             spans: Vec::with_capacity(MAX_DESCRIPTORS),
@@ -85,7 +86,8 @@ impl Chain {
         self.writable
     }
 
-    /// Follows the chain from `head`. What was found before a fault stays, so that an error can still be answered.
+    /// Follows the chain from `head`. After a fault, the buffers found so far are kept, so that an error can still be
+    /// returned.
     pub(crate) fn walk(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -148,7 +150,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Copies the readable buffers into `to`, which is as long as they are together or shorter.
+    /// Copies the readable buffers into `to`, which may be shorter than their total length.
     pub(crate) fn read(&self, memory: &GuestMemoryMmap, to: &mut [u8]) -> Result<(), Malformed> {
         let mut rest = to;
         for span in &self.spans[..self.first_writable] {
@@ -162,7 +164,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Copies `from` to the writable buffers, beginning with their first byte.
+    /// Copies `from` to the start of the writable buffers.
     pub(crate) fn write(&self, memory: &GuestMemoryMmap, from: &[u8]) -> Result<(), Malformed> {
         let mut rest = from;
         for span in &self.spans[self.first_writable..] {
@@ -178,7 +180,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Writes the last writable byte, which is where a data request's status lies.
+    /// Writes the last writable byte, which holds a data request's status.
     pub(crate) fn write_last(&self, memory: &GuestMemoryMmap, byte: u8) -> Result<(), Malformed> {
         let last = self.spans[self.first_writable..]
             .iter()
@@ -196,7 +198,7 @@ impl Chain {
     }
 }
 
-/// The table that an indirect descriptor names.
+/// The table that an indirect descriptor points to.
 fn indirect<'a>(memory: &'a GuestMemoryMmap, desc: &Descriptor) -> Option<VolatileSlice<'a>> {
     let len = desc.len() as usize;
     if len == 0 || len % DESCRIPTOR != 0 {

@@ -10,19 +10,19 @@ use kiln_virtio::Limits;
 use crate::error::Error;
 use crate::pace::Rates;
 
-/// Data queues that a device may have.
+/// Maximum number of data queues.
 pub(crate) const MAX_QUEUES: u16 = 16;
 
-/// Descriptors that a ring may have.
+/// Maximum number of descriptors in a ring.
 pub(crate) const MAX_RING: u16 = 1024;
 
-/// The thread that serves the control queue.
+/// Which thread serves the control queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ControlBy {
     /// The queue's own thread.
     #[default]
     Inline,
-    /// Another, to which each request is handed, so that what that costs can be seen.
+    /// A second thread that each request is handed to, to measure the cost of doing so.
     Thread,
 }
 
@@ -43,37 +43,36 @@ impl FromStr for ControlBy {
 /// A device's settings.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where to listen; each connection is a guest of its own.
+    /// Paths to listen on; each connection is a separate guest.
     pub sockets: Vec<PathBuf>,
-    /// Descriptors that were passed on: sockets that listen, or one connection each.
+    /// Inherited descriptors: listening sockets, or single connections.
     pub inherited: Vec<RawFd>,
-    /// Permissions and group of the sockets; none: as the file mode creation mask and the process say.
+    /// Permissions and group of the sockets; `None` uses the umask and the process's group.
     pub socket_mode: Option<u32>,
     pub socket_group: Option<u32>,
-    /// Data queues; the control queue comes behind them.
+    /// Number of data queues; the control queue comes after them.
     pub queues: u16,
     /// Who serves the control queue.
     pub control: ControlBy,
-    /// What each guest may have.
+    /// Limits for each guest.
     pub limits: Limits,
-    /// How fast each guest may be.
+    /// Rate limits for each guest.
     pub rates: Rates,
-    /// Guests at a time, of each socket.
+    /// Maximum number of concurrent guests per socket.
     pub max_guests: usize,
-    /// Bytes of memory that each guest may share.
+    /// Maximum memory each guest may share, in bytes.
     pub max_memory: u64,
-    /// How long a queue's thread looks for more before it sleeps.
+    /// How long a queue's thread polls before it sleeps.
     pub poll: Duration,
-    /// How long a stop waits for what guests have made available.
+    /// How long a shutdown waits for requests that guests have made available.
     pub drain: Duration,
-    /// Where metrics are served.
+    /// Path of the socket for metrics.
     pub metrics: Option<PathBuf>,
-    /// Close the sandbox before the first guest.
+    /// Enter the sandbox before serving the first guest.
     pub sandbox: bool,
-    /// Serve each guest in a process of its own. Without it, and in tests, all are served in this one.
+    /// Serve each guest in a separate process. Otherwise, as in tests, this process serves all of them.
     pub isolation: bool,
-    /// This process does other things as well, as a test does: it keeps its limits, its core dumps and memory that is
-    /// not locked.
+    /// The process has other uses, as in a test: do not change its limits, core dumps or memory locking.
     pub shares_process: bool,
 }
 
@@ -100,18 +99,18 @@ impl Default for Config {
     }
 }
 
-/// What a request and its answer hold besides what `--max-request` counts: headers, and an answer as long as the data.
+/// Allowance for what `--max-request` does not count: headers, and an answer as long as the data.
 const AROUND: usize = 4096;
 
 impl Config {
-    /// The most that all buffers of one request may hold.
+    /// Maximum total size of a request's buffers.
     pub(crate) fn max_chain(&self) -> usize {
         let data = self.limits.max_request.saturating_mul(2);
         let keys = self.limits.max_akcipher_key + self.limits.max_key + self.limits.max_auth_key;
         data.max(keys).saturating_add(AROUND)
     }
 
-    /// Checks what one setting alone cannot say.
+    /// Checks settings that depend on each other.
     pub fn check(&self) -> Result<(), Error> {
         let refuse = |line: String| Err(Error::Argument(line));
         if self.sockets.is_empty() && self.inherited.is_empty() {

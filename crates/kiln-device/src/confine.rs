@@ -1,8 +1,8 @@
-//! What a process gives up before it meets a guest, besides the system calls and files of the sandbox: root, the memory
-//! and descriptors that it does not need, core dumps, and swapping.
+//! What a process gives up before it serves a guest, in addition to the sandbox's system calls and files: root
+//! privileges, memory and descriptors it does not need, core dumps, and swapping.
 //!
-//! Keys stay in memory: nothing of a guest's process is swapped out, and none of it gets into a core dump. Guests' memory
-//! is the exception. It is the front end's, which decides about it.
+//! Keys stay in memory: a guest's process is not swapped out and does not dump core. The exception is the guest's
+//! memory, which belongs to the front end.
 
 use std::io;
 
@@ -15,10 +15,10 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::memory::MAX_REGIONS;
 
-/// Descriptors of a guest's process beyond those of its memory regions: rings, messages that are under way, its own.
+/// File descriptors of a guest's process, not counting memory regions: rings, queued messages, and its own.
 const DESCRIPTORS: u64 = 256;
 
-/// The user and group `nobody`, which a process of root changes to.
+/// The user and group `nobody`, to which a root process switches.
 const NOBODY: libc::uid_t = 65534;
 
 fn limit(resource: Resource, most: u64, what: &'static str) -> Result<(), Error> {
@@ -31,14 +31,14 @@ fn limit(resource: Resource, most: u64, what: &'static str) -> Result<(), Error>
     setrlimit(resource, new).map_err(|e| Error::lacks(what, e))
 }
 
-/// Bytes of memory that a guest's process needs for itself at most: stacks, sessions, and copies of requests.
+/// Upper bound in bytes for a guest process's own memory: stacks, sessions, and copies of requests.
 fn own_memory(config: &Config) -> u64 {
     const BASE: u64 = 256 << 20;
     const THREAD: u64 = 4 << 20;
-    /// An RSA session that was used has 8 KiB.
+    /// An RSA session that has been used takes 8 KiB.
     const SESSION: u64 = 16 << 10;
     let threads = u64::from(config.queues) + 4;
-    // A copy that grows is there twice for a moment.
+    // A growing copy exists twice for a moment.
     let copies = (config.max_chain() as u64).saturating_mul(4);
     threads
         .saturating_mul(copies.saturating_add(THREAD))
@@ -46,12 +46,12 @@ fn own_memory(config: &Config) -> u64 {
         .saturating_add(BASE)
 }
 
-/// Gives a guest's process its limits and locks its memory; whether that was possible.
+/// Sets a guest process's limits and locks its memory. Returns whether locking was possible.
 pub(crate) fn confine_guest(config: &Config) -> Result<bool, Error> {
     end_core_dumps(config)?;
     let own = own_memory(config);
     limit(Resource::Data, own, "the limit of memory")?;
-    // A new table of regions is mapped before the old one goes. Allocators reserve more than they use.
+    // A new region table is mapped before the old one is unmapped, and allocators reserve more than they use.
     let space = config
         .max_memory
         .saturating_mul(2)
@@ -66,7 +66,7 @@ pub(crate) fn confine_guest(config: &Config) -> Result<bool, Error> {
     lock(space)
 }
 
-/// The main process: as many descriptors as it may have, and it needs `descriptors`.
+/// Raises the main process's descriptor limit as far as allowed; it needs `descriptors`.
 pub(crate) fn confine_main(config: &Config, descriptors: u64) -> Result<(), Error> {
     end_core_dumps(config)?;
     let old = getrlimit(Resource::Nofile);
@@ -84,7 +84,7 @@ pub(crate) fn confine_main(config: &Config, descriptors: u64) -> Result<(), Erro
     Ok(())
 }
 
-/// Without a sandbox a debugger may still look at the process.
+/// Without a sandbox, a debugger may still inspect the process.
 fn end_core_dumps(config: &Config) -> Result<(), Error> {
     let what = "core dumps cannot be turned off";
     if config.sandbox {
@@ -93,8 +93,8 @@ fn end_core_dumps(config: &Config) -> Result<(), Error> {
     limit(Resource::Core, 0, what)
 }
 
-/// Locks what this process has and will have, page by page as it is touched. False if the limit does not allow that: it
-/// counts all that is mapped, guests' memory too, before that is let go.
+/// Locks all present and future memory of this process, page by page as it is touched. Returns false if the limit is
+/// too low: it counts everything mapped, including guests' memory until that is unlocked.
 pub(crate) fn lock(space: u64) -> Result<bool, Error> {
     let may = getrlimit(Resource::Memlock).maximum;
     if may.is_some_and(|most| most < space) && !may_lock_all() {
@@ -103,13 +103,13 @@ pub(crate) fn lock(space: u64) -> Result<bool, Error> {
     if may.is_none() {
         limit(Resource::Memlock, space, "the limit of locked memory")?;
     }
-    // Stacks and scratch are larger than what is used of them.
+    // Stacks and scratch buffers are only partly used, so lock pages on fault.
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)
         .map_err(|e| Error::lacks("memory cannot be locked", e))?;
     Ok(true)
 }
 
-/// Whether the limit does not count for this process (`CAP_IPC_LOCK`).
+/// Whether the process is exempt from the limit (`CAP_IPC_LOCK`).
 fn may_lock_all() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| {
         sets.effective
@@ -117,21 +117,21 @@ fn may_lock_all() -> bool {
     })
 }
 
-/// Whether the process is root's.
+/// Whether the process runs as root.
 pub(crate) fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// A process of root changes to the user `nobody` for good. It loses its capabilities, and the processes that it starts have
-/// neither.
+/// Switches a root process to the user `nobody` permanently. It loses its capabilities, and programs it starts do not
+/// regain them.
 pub(crate) fn leave_root() -> Result<(), Error> {
-    // From here on locked memory counts against the limit. Root may raise it.
+    // As a normal user, locked memory counts against the limit, which root may still raise.
     let unlimited = Rlimit {
         current: None,
         maximum: None,
     };
     let _ = setrlimit(Resource::Memlock, unlimited);
-    // SAFETY: no pointer but that of an empty list; every thread changes.
+    // SAFETY: the only pointer is that of an empty list. The C library applies these calls to every thread.
     let done = unsafe {
         libc::setgroups(0, std::ptr::null()) == 0
             && libc::setresgid(NOBODY, NOBODY, NOBODY) == 0

@@ -1,15 +1,15 @@
-//! CPU time of a process: of this one, for a guest's rate, and of the guests' processes, for metrics.
+//! CPU time of a process: this one for a guest's rate limit, and the guests' processes for metrics.
 
 use std::time::Duration;
 
-/// CPU time of all threads of a process so far; none if it is gone.
+/// CPU time of all threads of a process so far; `None` if the process has ended.
 pub(crate) fn cpu_time(process: u32) -> Option<Duration> {
     let mut clock = 0;
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: both calls fill what they are given and keep no pointer.
+    // SAFETY: both calls fill the structures passed to them, and keep no pointer.
     let done = unsafe {
         libc::clock_getcpuclockid(process as libc::pid_t, &mut clock) == 0
             && libc::clock_gettime(clock, &mut time) == 0

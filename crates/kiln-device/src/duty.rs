@@ -1,4 +1,4 @@
-//! What a queue's requests are for: the control queue's make and close sessions, a data queue's use them.
+//! What a queue's requests do: those of the control queue create and close sessions, those of a data queue use them.
 
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::Arc;
@@ -15,26 +15,26 @@ pub(crate) const STATUS_ERR: u8 = 1;
 
 /// Serves requests of one kind.
 pub(crate) trait Duty {
-    /// Serves a request; the used length, of which `answer` begins with the result.
+    /// Serves a request. The result is at the start of `answer`; returns its used length.
     fn serve(&mut self, request: &mut [u8], answer: &mut [u8]) -> usize;
 
-    /// The status in an answer of which [`Duty::serve`] used `used` bytes.
+    /// The status contained in an answer of `used` bytes from [`Duty::serve`].
     fn status(&self, answer: &[u8], used: usize) -> u32;
 
-    /// Whether the status is the last byte of all the room there is, and not of what was used.
+    /// Whether the status is the last byte of the whole writable area instead of the used part.
     fn ends_with_status(&self) -> bool;
 
-    /// Whether requests carry keys, so that no copy may stay.
+    /// Whether requests contain keys, so that copies must be wiped.
     fn is_secret(&self) -> bool;
 
-    /// Whether what a request did is gone if the process ends, so that the next process does it again.
+    /// Whether the effects of a request are lost when the process ends, so that the next process must repeat it.
     fn is_lost_with_process(&self) -> bool;
 }
 
 pub(crate) struct Data {
-    /// Whose sessions.
+    /// The guest whose sessions are used.
     pub guest: Arc<Guest>,
-    /// This thread's.
+    /// The worker of this thread.
     pub worker: Worker,
 }
 
@@ -61,7 +61,7 @@ impl Duty for Data {
     }
 }
 
-/// The status of a control request: behind the session's number if there is one, else the first byte.
+/// The status of a control request: after the session number if there is one, otherwise the first byte.
 fn control_status(answer: &[u8]) -> u32 {
     match (answer.get(8..12), answer.first()) {
         (Some(word), _) => u32::from_le_bytes([word[0], word[1], word[2], word[3]]),
@@ -95,7 +95,7 @@ impl Duty for Control {
     }
 }
 
-/// A control request on its way to the other thread and back.
+/// A control request passed to the other thread and back.
 #[derive(Default)]
 struct Slip {
     request: Vec<u8>,
@@ -103,8 +103,8 @@ struct Slip {
     used: usize,
 }
 
-/// The control queue, each request handed to another thread and waited for, as QEMU did when the control queue was
-/// measured first (`references/virtio-crypto-ctrlq.txt`).
+/// The control queue, with each request handed to another thread and waited for, as QEMU did when Kiln first measured
+/// its control queue (`references/virtio-crypto-ctrlq.txt`).
 pub(crate) struct HandedControl {
     to: Option<SyncSender<Slip>>,
     from: Receiver<Slip>,
@@ -113,7 +113,7 @@ pub(crate) struct HandedControl {
 }
 
 impl HandedControl {
-    /// Starts the other thread.
+    /// Starts the second thread.
     pub(crate) fn new(account: Arc<Account>, narrow: bool) -> io::Result<HandedControl> {
         let (to, requests) = sync_channel::<Slip>(1);
         let (answers, from) = sync_channel(1);

@@ -1,13 +1,13 @@
-//! What can go wrong, in words for the person who started the device.
+//! Errors, as messages for the user who started the device.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a device does not start, or stopped.
+/// Why a device does not start, or has stopped.
 #[derive(Debug)]
 pub enum Error {
-    /// An argument is out of its range.
+    /// An argument is invalid.
     Argument(String),
     /// Another process listens on this socket.
     InUse(PathBuf),
@@ -17,10 +17,10 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
-    /// The kernel refuses something that the device needs.
+    /// The kernel refuses a resource that the device needs.
     Lacks {
         what: &'static str,
-        /// Why it was refused, and what to do.
+        /// Why it was refused, and what the user can do.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }

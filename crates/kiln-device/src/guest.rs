@@ -20,7 +20,7 @@ use crate::notify::Bell;
 use crate::pace::Pace;
 use crate::tally::Counters;
 
-/// A guest that is connected.
+/// A connected guest.
 pub(crate) struct Connection {
     stream: UnixStream,
     backend: Arc<Mutex<Backend>>,
@@ -28,7 +28,6 @@ pub(crate) struct Connection {
     over: Arc<Bell>,
 }
 
-/// Which guest it is.
 pub(crate) struct Name<'a> {
     pub number: u64,
     /// The socket that it connected to.
@@ -36,7 +35,7 @@ pub(crate) struct Name<'a> {
 }
 
 impl Connection {
-    /// Serves a front end that has just connected, on threads of its own. `inflight` is what [`Inflight::file`] has made.
+    /// Serves a newly connected front end on threads of its own. `inflight` comes from [`Inflight::file`].
     pub(crate) fn new(
         stream: UnixStream,
         name: &Name<'_>,
@@ -86,10 +85,11 @@ impl Connection {
                 move || {
                     tracing::info!(guest = number, socket = %socket.display(), "connected");
                     let why = serve(stream, &backend);
-                    // Sessions are dropped once no thread can use or create one.
+                    // Drop the sessions once no thread can use or create one.
                     lock(&backend).stop();
                     let adapter = adapter.join();
-                    // All was passed on. A front end that sees this may give its memory to another device.
+                    // Everything has been forwarded. A front end that sees the shutdown may reuse its memory with
+                    // another device.
                     let _ = last.shutdown(Shutdown::Both);
                     let sessions = account.guest.sessions();
                     account.reset();
@@ -115,36 +115,36 @@ impl Connection {
         })
     }
 
-    /// Whether it is gone.
+    /// Whether the connection has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Readable once it is gone.
+    /// Becomes readable when the connection has ended.
     pub(crate) fn over(&self) -> &Bell {
         &self.over
     }
 
-    /// Tells all queues to serve what the guest has made available, and to stop then.
+    /// Orders all queues to serve what the guest has made available, then stop.
     pub(crate) fn drain(&self) {
         lock(&self.backend).drain();
     }
 
-    /// Waits for that until then, and ends the connection.
+    /// Waits for the drain, at most until the given time, and closes the connection.
     pub(crate) fn end(self, until: Instant) {
         lock(&self.backend).drained(until);
-        // An error means that the other side was faster.
+        // An error means that the other side closed first.
         let _ = self.stream.shutdown(Shutdown::Both);
         let _ = self.thread.join();
     }
 }
 
-/// A thread that panicked has left nothing half done that the next would trip over: it is about to stop all queues.
+/// Ignores poisoning: a thread that panicked leaves nothing inconsistent, because the next step is to stop all queues.
 fn lock(backend: &Mutex<Backend>) -> MutexGuard<'_, Backend> {
     backend.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Serves messages until the connection ends; returns why it did.
+/// Serves messages until the connection ends; returns the reason.
 fn serve(stream: UnixStream, backend: &Arc<Mutex<Backend>>) -> Error {
     let mut handler = BackendReqHandler::from_stream(stream, backend.clone());
     loop {

@@ -1,4 +1,4 @@
-//! A hostile driver's queues. Each fault that another device had is a test here, by its name.
+//! Tests with a hostile driver's queues. Each fault found in other devices has a test here, named after it.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,10 +21,10 @@ const ERR: u8 = Status::Err as u8;
 const KEY: [u8; 16] = [7; 16];
 const LEGACY: u64 = 0;
 
-/// What is in a buffer before an answer, and after one that is only a status.
+/// Fills a buffer before the answer, and must remain where only a status is written.
 const LEFT: u8 = 0xee;
 
-/// Where requests, results and statuses lie.
+/// Addresses of requests, results and indirect tables.
 const REQUEST: u64 = BUFFERS;
 const RESULT: u64 = BUFFERS + 0x8000;
 const TABLE: u64 = BUFFERS + 0x1_0000;
@@ -63,7 +63,7 @@ fn destroy(session: u64) -> Vec<u8> {
     bytes
 }
 
-/// A request of AES-CBC: header, IV, and the text.
+/// An AES-CBC request: header, IV, and text.
 pub(crate) fn encrypt(session: u64, text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let len = text.len() as u32;
@@ -83,7 +83,7 @@ pub(crate) fn encrypt(session: u64, text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Ends a thread that writes beside a test, also if the test fails.
+/// Stops a thread that writes concurrently with a test, even if the test fails.
 #[derive(Default)]
 struct Stop(AtomicBool);
 
@@ -96,7 +96,7 @@ impl Drop for Stopped<'_> {
 }
 
 impl Rig {
-    /// One request in one readable and one writable buffer; what the device said about it.
+    /// Sends one request in one readable and one writable buffer; returns the device's answer.
     fn ask(&mut self, which: Which, request: &[u8], room: u32) -> (u32, Vec<u8>) {
         let table = self.place(which).desc;
         self.put(REQUEST, request);
@@ -116,7 +116,7 @@ impl Rig {
         Created::parse(&answer).unwrap().result().unwrap()
     }
 
-    /// The control: whatever was done before, a well-formed request is served.
+    /// The control: whatever was sent before, a well-formed request is still served.
     fn is_well(&mut self) {
         let session = self.session();
         let (used, answer) = self.ask(Which::Data, &encrypt(session, &[3; 64]), 65);
@@ -126,7 +126,7 @@ impl Rig {
         assert_eq!(answer, [OK]);
     }
 
-    /// A chain from `head`, served: its used length.
+    /// Serves a chain starting at `head`; returns its used element.
     fn follow(&mut self, head: u16) -> (u32, u64) {
         self.offer(Which::Data, &[head]);
         let count = self.serve(Which::Data).expect("the ring is in order");
@@ -146,14 +146,14 @@ fn cve_2017_5931_lengths_that_overflow() {
     let mut rig = Rig::new(limits());
     let session = rig.session();
     let table = rig.place(Which::Data).desc;
-    // Buffers whose lengths are 2^32 together: a 32-bit sum is zero.
+    // Buffers whose total length is 2^32, which is zero in a 32-bit sum.
     rig.describe(table, 0, (REQUEST, 0x8000_0000), NEXT, 1);
     rig.describe(table, 1, (REQUEST, 0x8000_0000), NEXT, 2);
     rig.describe(table, 2, (RESULT, 16), WRITE, 0);
     rig.put(RESULT, &[LEFT; 16]);
     assert_eq!(rig.follow(0).1, 1);
     assert_eq!(rig.get(RESULT, 16)[15], ERR);
-    // And the header's: IV and source are 2^32 together, as is what they need.
+    // The same for lengths in the header: IV and source together are 2^32 bytes.
     let mut request = encrypt(session, &[0; 16]);
     request[24..28].copy_from_slice(&16u32.to_le_bytes());
     request[28..32].copy_from_slice(&0xffff_fff0u32.to_le_bytes());
@@ -181,12 +181,12 @@ fn cve_2020_14374_more_data_than_the_buffers_hold() {
     let mut rig = Rig::new(limits());
     let session = rig.session();
     let request = encrypt(session, &[3; 256]);
-    // The source is cut short, then the destination.
+    // First the source is cut short, then the destination.
     let (_, answer) = rig.ask(Which::Data, &request[..request.len() - 16], 257);
     assert_eq!(answer[256], ERR);
     let (_, answer) = rig.ask(Which::Data, &request, 65);
     assert_eq!(answer[64], ERR);
-    assert_eq!(answer[..64], [LEFT; 64], "nothing of a result");
+    assert_eq!(answer[..64], [LEFT; 64], "no byte of a result");
     rig.is_well();
 }
 
@@ -198,7 +198,8 @@ fn cve_2020_14375_memory_that_changes_while_it_is_read() {
     let stop = Stop::default();
     std::thread::scope(|scope| {
         let _stopped = Stopped(&stop);
-        // Another of the guest's CPUs flips source and destination lengths in the header between right and huge.
+        // Another CPU of the guest flips source and destination lengths in the header between the right value and a
+        // huge one.
         scope.spawn(|| {
             use vm_memory::{Bytes, GuestAddress};
             let mut huge = false;
@@ -212,7 +213,7 @@ fn cve_2020_14375_memory_that_changes_while_it_is_read() {
         });
         for _ in 0..400 {
             let (used, answer) = rig.ask(Which::Data, &encrypt(session, &[3; 64]), 65);
-            // Served as one or as the other, whole.
+            // The request is served with either length, but consistently.
             match answer[64] {
                 OK => assert_eq!(used, 65),
                 _ => assert_eq!(answer[..64], [LEFT; 64]),
@@ -243,19 +244,19 @@ fn cve_2020_14376_14377_every_length_of_both_sides() {
 fn cve_2020_14378_more_descriptors_than_there_are() {
     let mut rig = Rig::new(limits());
     let table = rig.place(Which::Data).desc;
-    // The whole ring, the last of which points on.
+    // A chain through the whole ring whose last descriptor points back.
     for i in 0..RING {
         rig.describe(table, i, (REQUEST, 1), NEXT, (i + 1) % RING);
     }
     assert_eq!(rig.follow(0), (0, 1));
-    // An indirect table longer than any chain that is followed.
+    // An indirect table longer than the longest chain the device follows.
     let long = MAX_DESCRIPTORS as u32 + 1;
     for i in 0..long as u16 {
         rig.describe(TABLE, i, (REQUEST, 1), NEXT, i + 1);
     }
     rig.describe(table, 0, (TABLE, 16 * long), INDIRECT, 0);
     assert_eq!(rig.follow(0), (0, 1));
-    // `next` behind the table, of the ring and of an indirect one.
+    // `next` is beyond the table, in the ring and in an indirect table.
     rig.describe(table, 0, (REQUEST, 1), NEXT, RING);
     assert_eq!(rig.follow(0), (0, 1));
     rig.describe(TABLE, 0, (REQUEST, 1), NEXT, 1);
@@ -281,8 +282,8 @@ fn cve_2023_3180_source_and_destination_of_different_lengths() {
 
 #[test]
 fn cve_2024_3446_results_over_the_ring_itself() {
-    // A result that is written over the request's own descriptors, over the driver's area and over the device's. All
-    // of it was copied before; the ring may be worthless then, but only to the guest whose it is.
+    // The result overwrites the request's own descriptors, the driver area or the device area. Everything was copied
+    // before. The ring may then be useless, but only to that guest.
     let place = *Rig::new(limits()).place(Which::Data);
     for target in [place.desc, place.avail, place.used, REQUEST] {
         let mut rig = Rig::new(limits());
@@ -292,10 +293,10 @@ fn cve_2024_3446_results_over_the_ring_itself() {
         rig.describe(place.desc, 0, (REQUEST, request.len() as u32), NEXT, 1);
         rig.describe(place.desc, 1, (target, 65), WRITE, 0);
         rig.offer(Which::Data, &[0]);
-        // Served once, whatever the ring says by then.
+        // The request is served once, whatever the ring contains by then.
         let _ = rig.serve(Which::Data);
         let _ = rig.serve(Which::Data);
-        // The other queue is as it was.
+        // The other queue is unaffected.
         let (_, answer) = rig.ask(Which::Control, &destroy(session), 1);
         assert_eq!(answer, [OK]);
     }
@@ -305,7 +306,7 @@ fn cve_2024_3446_results_over_the_ring_itself() {
 fn cve_2025_14876_allocation_before_the_check() {
     let mut rig = Rig::new(limits());
     let table = rig.place(Which::Control).desc;
-    // The guest has no such memory, and the device does not look for room for it.
+    // The guest has no such memory, and the device does not allocate buffers for it.
     for len in [16 << 20, 0x7fff_ffff, u32::MAX] {
         rig.describe(table, 0, (REQUEST, len), NEXT, 1);
         rig.describe(table, 1, (RESULT, 16), WRITE, 0);
@@ -328,7 +329,7 @@ fn cve_2026_86845_a_session_that_is_gone() {
     let session = rig.session();
     let (_, answer) = rig.ask(Which::Control, &destroy(session), 1);
     assert_eq!(answer, [OK]);
-    // Its place is taken by another.
+    // Another session takes its slot.
     let other = rig.session();
     assert_ne!(session, other);
     for name in [session, other ^ 1, other + (1 << 32), u64::MAX, !other] {
@@ -350,7 +351,7 @@ fn cve_2026_86846_an_available_index_that_jumps() {
         assert_eq!(broken, Broken::AvailIndex(jump));
         assert_eq!(rig.used(Which::Data), []);
     }
-    // An invalid head breaks the ring, too.
+    // An invalid head breaks the ring too.
     rig.set_avail_idx(Which::Data, 0);
     rig.offer(Which::Data, &[RING]);
     assert_eq!(rig.serve(Which::Data).err(), Some(Broken::Head(RING)));
@@ -365,7 +366,7 @@ fn cve_2026_86847_chains_that_come_back_to_themselves() {
     rig.describe(table, 0, (RESULT, 16), NEXT | WRITE, 1);
     rig.describe(table, 1, (RESULT, 16), NEXT | WRITE, 0);
     assert_eq!(rig.follow(0), (0, 1));
-    // The same in an indirect table, and tables in tables.
+    // The same in an indirect table, and with nested tables.
     rig.describe(table, 2, (TABLE, 32), INDIRECT, 0);
     rig.describe(TABLE, 0, (REQUEST, 16), NEXT, 1);
     rig.describe(TABLE, 1, (REQUEST, 16), NEXT, 0);
@@ -384,7 +385,7 @@ fn cve_2026_86848_descriptors_that_change_while_they_are_followed() {
     let stop = Stop::default();
     std::thread::scope(|scope| {
         let _stopped = Stopped(&stop);
-        // Another of the guest's CPUs flips `next`, a length and a flag.
+        // Another CPU of the guest flips `next`, a length and a flag.
         scope.spawn(|| {
             use vm_memory::{Bytes, GuestAddress};
             let mut odd = 0u16;
@@ -436,11 +437,11 @@ fn buffers_outside_of_memory_and_out_of_order() {
         rig.describe(table, 1, (write, 65), WRITE, 0);
         assert_eq!(rig.follow(0), (0, 1), "{read:#x} to {write:#x}");
     }
-    // What is written comes first.
+    // The writable buffer comes first.
     rig.describe(table, 0, (RESULT, 65), WRITE | NEXT, 1);
     rig.describe(table, 1, (REQUEST, len), 0, 0);
     assert_eq!(rig.follow(0), (0, 1));
-    // A table of no whole number of descriptors, of none, and outside.
+    // Tables whose size is not a multiple of a descriptor, empty tables, and tables outside memory.
     for table_at in [(TABLE, 24), (TABLE, 0), (end - 16, 32)] {
         rig.describe(table, 0, table_at, INDIRECT, 0);
         assert_eq!(rig.follow(0), (0, 1), "{table_at:x?}");
@@ -465,7 +466,7 @@ fn more_sessions_than_are_allowed() {
 fn one_guest_cannot_name_anothers_sessions() {
     let mut one = Rig::new(limits());
     let session = one.session();
-    // Another thread, since a thread is one emulated CPU.
+    // Use another thread, because a thread can have only one emulated CPU.
     let other = std::thread::spawn(move || {
         let mut other = Rig::new(limits());
         let (_, answer) = other.ask(Which::Data, &encrypt(session, &[3; 64]), 65);
@@ -479,7 +480,8 @@ fn one_guest_cannot_name_anothers_sessions() {
     one.is_well();
 }
 
-/// A kick may be any file. How long the thread ran is measured, and a slow machine makes it sleep less often.
+/// A kick descriptor may be any file. The thread's running time is measured, and a slow machine only makes it sleep
+/// less often.
 #[test]
 fn a_wake_up_for_nothing_is_followed_by_longer_and_longer_pauses() {
     let mut rig = Rig::new(Limits::default());

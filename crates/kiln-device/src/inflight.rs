@@ -1,19 +1,21 @@
-//! Requests that were taken and not yet handed back, noted in memory that the front end keeps if this process ends
-//! (vhost-user.rst, "Inflight I/O tracking", split virtqueues). The process that serves the guest next goes on there.
+//! Records requests that were taken but not yet returned, in memory that the front end keeps if this process ends
+//! (vhost-user.rst, "Inflight I/O tracking", split virtqueues). The next process that serves the guest continues from
+//! this record.
 //!
-//! The device hands requests back in the order in which it took them, so the used index alone says where to go on. What it
-//! does not say is how far the first of them had come, and doing a request again is wrong where its result lies over its
-//! source. Therefore the bytes that the layout leaves free hold each request's stage:
+//! The device returns requests in the order in which it took them, so the used index shows where to continue. It does
+//! not show how far the first of them had progressed, and repeating a request gives a wrong result if its destination
+//! overlaps its source. Therefore the unused bytes of the layout record each request's stage:
 //!
-//! | when the process ended | what the next one does |
+//! | the process ended | what the next one does |
 //! |---|---|
-//! | before the answer was begun | serves the request |
-//! | while the answer was written | answers with an error: part of the source may be overwritten |
-//! | after the answer was written | hands it back |
+//! | before it began writing the answer | serves the request |
+//! | while it wrote the answer | returns an error: part of the source may have been overwritten |
+//! | after it wrote the answer | returns the request to the driver |
 //!
-//! Sessions end with the process that had them, and so does the effect of a control request: those are served again.
+//! Sessions, and with them the effects of control requests, are lost when the process ends, so control requests are
+//! always served again.
 //!
-//! A front end may write anything there. It can make its own requests be skipped or be done twice.
+//! A front end may write anything into this memory. The worst effect is that its own requests are skipped or repeated.
 
 use std::fs::File;
 use std::io;
@@ -27,41 +29,42 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use crate::config::MAX_RING;
 use crate::memory::check;
 
-/// Before a queue's descriptors: features, version, number of descriptors, head of the last batch, used index.
+/// A queue's header, before its descriptor entries: features, version, number of descriptors, head of the last batch,
+/// used index.
 const HEADER: usize = 16;
 const VERSION: usize = 8;
 const SIZE: usize = 10;
 const LAST_BATCH: usize = 12;
 const USED: usize = 14;
 
-/// A descriptor: in flight, five free bytes, the next of its batch, when it was taken.
+/// Entry of a descriptor: in-flight flag, five unused bytes, next in its batch, sequence number.
 const DESCRIPTOR: usize = 16;
-/// The first free byte has the stage; it is read together with the byte before.
+/// The flag and the first unused byte, which holds the stage, are accessed as one 16-bit word.
 const STATE: usize = 0;
-/// The others have the length of an answer, in two halves.
+/// The other unused bytes hold the length of an answer, in two halves.
 const LENGTH: [usize; 2] = [2, 4];
 const NEXT: usize = 6;
 const COUNTER: usize = 8;
 
 /// The version of the layout.
 const LAYOUT: u16 = 1;
-/// Queues begin at cache lines.
+/// Queues start at cache lines.
 const ALIGN: usize = 64;
 
 const IN_FLIGHT: u16 = 1;
 
-/// How far a request had come.
+/// Progress of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// No byte of its answer was written.
+    /// No byte of its answer has been written.
     Taken,
-    /// Some bytes may have been.
+    /// Some bytes of its answer may have been written.
     Answering,
-    /// All were: so many.
+    /// Its answer has been written; the value is its length in bytes.
     Answered(u32),
 }
 
-/// Bytes for a queue of so many descriptors.
+/// Bytes needed for a queue of this size.
 fn queue_bytes(size: u16) -> usize {
     (HEADER + DESCRIPTOR * usize::from(size)).next_multiple_of(ALIGN)
 }
@@ -74,7 +77,7 @@ pub(crate) struct Inflight {
 }
 
 impl Inflight {
-    /// Makes the file that a front end is given, for at most so many queues. It cannot be shrunk.
+    /// Creates the file given to a front end, for at most this many queues. It cannot be shrunk.
     pub(crate) fn file(queues: usize) -> io::Result<File> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create("kiln-inflight", flags)?);
@@ -83,7 +86,7 @@ impl Inflight {
         Ok(file)
     }
 
-    /// What a front end is told of the file that it asks for, if it may have that many queues.
+    /// Describes the file that a front end asked for; `None` if it asks for too many queues or descriptors.
     pub(crate) fn describe(asked: &VhostUserInflight, queues: usize) -> Option<VhostUserInflight> {
         let (n, size) = (asked.num_queues, asked.queue_size);
         let possible = (1..=queues).contains(&usize::from(n)) && (1..=MAX_RING).contains(&size);
@@ -91,7 +94,7 @@ impl Inflight {
         possible.then(|| VhostUserInflight::new(bytes as u64, 0, n, size))
     }
 
-    /// Maps a file of the front end's, which is the one that it was given or any other.
+    /// Maps a file from the front end, which may or may not be the one it was given.
     pub(crate) fn open(
         file: File,
         given: &VhostUserInflight,
@@ -99,7 +102,7 @@ impl Inflight {
     ) -> io::Result<Arc<Inflight>> {
         let invalid = |reason| io::Error::new(io::ErrorKind::InvalidInput, reason);
         let needed = Inflight::describe(given, queues)
-            .ok_or_else(|| invalid("in-flight memory for queues that there are not"))?
+            .ok_or_else(|| invalid("in-flight memory for a number of queues that does not exist"))?
             .mmap_size;
         if given.mmap_size < needed {
             return Err(invalid("in-flight memory that is too small for its queues"));
@@ -114,7 +117,7 @@ impl Inflight {
         }))
     }
 
-    /// Forgets everything.
+    /// Clears the whole record.
     pub(crate) fn clear(&self) {
         let zeros = vec![0; self.map.size()];
         self.map
@@ -123,7 +126,7 @@ impl Inflight {
             .expect("as many bytes as are mapped");
     }
 
-    /// The notes on one queue, if there is room for those of a ring of `size` descriptors.
+    /// The record of one queue, if it has space for a ring of `size` descriptors.
     pub(crate) fn log(self: &Arc<Self>, queue: usize, size: u16) -> Option<Log> {
         let there = queue < usize::from(self.queues) && size <= self.size;
         there.then(|| Log {
@@ -136,12 +139,12 @@ impl Inflight {
     }
 }
 
-/// The notes on one queue.
+/// The record of one queue.
 pub(crate) struct Log {
     memory: Arc<Inflight>,
     at: usize,
     size: u16,
-    /// Handed back, and not published.
+    /// Heads returned but not yet published.
     batch: Vec<u16>,
     counter: u64,
 }
@@ -149,10 +152,10 @@ pub(crate) struct Log {
 impl Log {
     fn short(&self, at: usize) -> &AtomicU16 {
         let found = self.memory.map.get_atomic_ref(self.at + at);
-        found.expect("aligned, and in the queue's part")
+        found.expect("aligned, and within the queue's part")
     }
 
-    /// A part of a descriptor's notes; `head` is below the size.
+    /// A field of a descriptor's entry; `head` must be less than the ring size.
     fn of(&self, head: u16, part: usize) -> &AtomicU16 {
         self.short(HEADER + DESCRIPTOR * usize::from(head) + part)
     }
@@ -160,11 +163,11 @@ impl Log {
     fn counter_of(&self, head: u16) -> &AtomicU64 {
         let at = self.at + HEADER + DESCRIPTOR * usize::from(head) + COUNTER;
         let found = self.memory.map.get_atomic_ref(at);
-        found.expect("aligned, and in the queue's part")
+        found.expect("aligned, and within the queue's part")
     }
 
-    /// The requests in flight, in the order in which they were taken, after another process was left at any point. `used` is
-    /// the ring's used index.
+    /// Returns the requests in flight in the order in which they were taken, after another process stopped at any
+    /// point. `used` is the ring's used index.
     pub(crate) fn recover(&mut self, used: u16) -> Vec<u16> {
         self.batch.clear();
         let same = self.short(VERSION).load(Ordering::Relaxed) == LAYOUT
@@ -172,7 +175,7 @@ impl Log {
         if !same {
             self.forget();
         }
-        // What was published last may still be marked.
+        // Entries of the batch published last may still be marked as in flight.
         let published = used.wrapping_sub(self.short(USED).load(Ordering::Relaxed));
         if published <= self.size {
             let mut head = self.short(LAST_BATCH).load(Ordering::Relaxed);
@@ -198,7 +201,7 @@ impl Log {
         taken.into_iter().map(|(_, head)| head).collect()
     }
 
-    /// Forgets what is in flight: it is not of this ring.
+    /// Clears the record, which belongs to another ring.
     pub(crate) fn forget(&mut self) {
         for head in 0..self.size {
             self.of(head, STATE).store(0, Ordering::Relaxed);
@@ -207,7 +210,7 @@ impl Log {
         self.short(VERSION).store(LAYOUT, Ordering::Release);
     }
 
-    /// Notes that a request was taken; how far it had come when it was taken before.
+    /// Records that a request was taken, and returns its stage if it was taken before.
     pub(crate) fn take(&mut self, head: u16) -> Stage {
         let state = self.of(head, STATE).load(Ordering::Relaxed);
         let half = |part| u32::from(self.of(head, part).load(Ordering::Relaxed));
@@ -224,7 +227,7 @@ impl Log {
         before
     }
 
-    /// Notes how far a request has come, before what comes after it.
+    /// Records the stage of a request, before any later store.
     pub(crate) fn set(&self, head: u16, stage: Stage) {
         let stage = match stage {
             Stage::Taken => 0,
@@ -237,15 +240,15 @@ impl Log {
                 2
             }
         };
-        // Nothing reads this while the thread runs, and a process that ends has done its stores in the order of the
-        // program. Only the compiler could move them.
+        // Nothing reads this while the thread runs, and once a process has ended, its stores are visible in program
+        // order. So only the compiler must be kept from reordering.
         compiler_fence(Ordering::SeqCst);
         self.of(head, STATE)
             .store(IN_FLIGHT | stage << 8, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Notes that a request is handed back with the next that is published.
+    /// Records that a request is returned with the next publication.
     pub(crate) fn give(&mut self, head: u16) {
         let last = self.short(LAST_BATCH);
         self.of(head, NEXT)
@@ -254,7 +257,7 @@ impl Log {
         self.batch.push(head);
     }
 
-    /// Notes that all that was handed back is published.
+    /// Records that everything returned has been published.
     pub(crate) fn publish(&mut self, used: u16) {
         while let Some(head) = self.batch.pop() {
             self.of(head, STATE).store(0, Ordering::Release);
@@ -281,7 +284,7 @@ mod tests {
         Inflight::describe(&VhostUserInflight::new(0, 0, 2, size), 2).unwrap()
     }
 
-    /// A rig with a session, and notes on its rings. The text of its one data request lies where its result will.
+    /// A rig with a session and a record of its rings. The text of its one data request overlaps its result.
     struct Guest {
         rig: Rig,
         inflight: Arc<Inflight>,
@@ -324,7 +327,7 @@ mod tests {
             (self.rig.get(self.text, 64), self.rig.get(STATUS, 1)[0])
         }
 
-        /// The process ended before it published anything, and another one begins.
+        /// Simulates that the process ended before it published anything and another one starts.
         fn begin_again(&mut self, keeps_notes: bool) {
             let place = self.rig.place(Which::Data);
             place.next_avail = 0;
@@ -334,7 +337,7 @@ mod tests {
         }
     }
 
-    /// What the text is once it was encrypted. A thread is one emulated CPU at most.
+    /// The expected ciphertext. It runs on its own thread, because a thread can have only one emulated CPU.
     fn encrypted() -> Vec<u8> {
         let run = || {
             let mut guest = Guest::new();
@@ -358,7 +361,10 @@ mod tests {
         guest.rig.serve(Which::Data).unwrap();
         assert_eq!(guest.is(), (encrypted(), 0));
         assert_eq!(guest.rig.used(Which::Data), [(0, 65)]);
-        assert!(guest.log().recover(1).is_empty(), "it is in flight no more");
+        assert!(
+            guest.log().recover(1).is_empty(),
+            "it is no longer in flight"
+        );
     }
 
     #[test]
@@ -368,14 +374,14 @@ mod tests {
             guest.rig.inflight = Some(guest.inflight.clone());
             guest.rig.offer(Which::Data, &[0]);
             guest.rig.serve(Which::Data).unwrap();
-            // As it was before the answer was published.
+            // The state before the answer was published.
             guest.log().set(0, Stage::Answered(65));
             guest.log().short(USED).store(0, Ordering::Relaxed);
             guest.log().short(LAST_BATCH).store(0, Ordering::Relaxed);
             guest.begin_again(notes);
             guest.rig.serve(Which::Data).unwrap();
             assert_eq!(guest.rig.used(Which::Data), [(0, 65)]);
-            // The control: without notes it is encrypted twice.
+            // The control: without the record, the text is encrypted twice.
             assert_eq!(guest.is() == (encrypted(), 0), notes);
         }
     }
@@ -398,7 +404,7 @@ mod tests {
         );
     }
 
-    /// The driver was reset, or the ring is another one: what is noted is not its own.
+    /// The driver was reset or the ring is a different one, so the record does not belong to it.
     #[test]
     fn notes_that_do_not_fit_the_ring_are_forgotten() {
         let mut guest = Guest::new();
@@ -420,10 +426,14 @@ mod tests {
         for head in [5, 2, 7] {
             log.take(head);
         }
-        assert_eq!(guest.log().recover(0), [5, 2, 7], "in the order of taking");
+        assert_eq!(
+            guest.log().recover(0),
+            [5, 2, 7],
+            "in the order in which they were taken"
+        );
         log.give(5);
         log.give(2);
-        // The used index of the ring has moved, and the process ended.
+        // The process ended right after it moved the ring's used index.
         assert_eq!(guest.log().recover(2), [7]);
         log.publish(2);
         assert_eq!(guest.log().recover(2), [7]);

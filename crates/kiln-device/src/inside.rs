@@ -1,4 +1,4 @@
-//! The process of one guest, from inside.
+//! The process that serves one guest.
 
 use std::env;
 use std::io::Write;
@@ -21,13 +21,14 @@ use crate::process::{GUEST, READY, READY_UNLOCKED, VARIABLE};
 use crate::sandbox::{self, Role};
 use crate::tally::Counters;
 
-/// What a process that serves one guest was given by the main process.
+/// What the main process passed to a guest's process.
 pub struct Inside {
     channel: UnixStream,
 }
 
 impl Inside {
-    /// What this process was given, if it is to serve one guest. To be asked once, early: the variable is for no other.
+    /// What this process was given, if it is to serve one guest. Call once and early: it removes the variable, so that
+    /// no other program sees it.
     ///
     /// # Errors
     /// The variable is set, but not by a main process.
@@ -39,14 +40,14 @@ impl Inside {
         let parts = text.to_str().and_then(|text| text.split_once(','));
         let (fd, clock) = parts.unzip();
         let fd = fd.and_then(|fd| fd.parse::<RawFd>().ok());
-        // SAFETY: asks about a number; touches nothing.
+        // SAFETY: only queries a descriptor number; touches no memory.
         let open = |fd: &RawFd| unsafe { libc::fcntl(*fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
         match fd.filter(|fd| *fd > 2).filter(open) {
             Some(fd) => {
                 if let Some(hz) = clock.and_then(|hz| hz.parse::<f64>().ok()) {
                     Worker::set_clock(hz);
                 }
-                // SAFETY: the main process passed this descriptor on for this, and nothing else here knows of it.
+                // SAFETY: the main process passed this descriptor for this purpose, and nothing else here uses it.
                 let channel = unsafe { OwnedFd::from_raw_fd(fd) };
                 Ok(Some(Inside {
                     channel: channel.into(),
@@ -62,7 +63,7 @@ impl Inside {
     pub fn serve(mut self, config: &Config) -> Result<(), Error> {
         let services = Services::detect();
         let lacks = |e: std::io::Error| Error::lacks("a guest's process", e);
-        // Later no file can be made.
+        // The sandbox does not allow creating files later.
         let inflight = Inflight::file(usize::from(config.queues) + 1).map_err(lacks)?;
         let ready = match confine::confine_guest(config)? {
             true => READY,
@@ -75,7 +76,7 @@ impl Inside {
             return Ok(());
         }
         let socket = Socket::new(self.channel.try_clone().map_err(lacks)?);
-        // None if the device ended before there was a guest.
+        // The channel is closed if the device ended before it had a guest.
         let Ok(Some(message)) = socket.receive() else {
             return Ok(());
         };
@@ -92,7 +93,7 @@ impl Inside {
             fds.next(),
         ) else {
             return Err(Error::Argument(
-                "a guest's process was handed no guest".into(),
+                "a guest's process was not given a guest".into(),
             ));
         };
         let counters = Counters::open(counters.into(), config.queues).map_err(lacks)?;

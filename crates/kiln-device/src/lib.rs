@@ -1,10 +1,11 @@
 //! A virtio-crypto device on a vhost-user socket.
 //!
-//! Each connection is a guest of its own, with a process of its own ([`Inside`]), its own sessions, its own queues and a
-//! thread for each of them. What a request means is `kiln-virtio`'s to say; here it is copied out of the guest's memory once, and the answer into it.
+//! Each connection is a guest of its own, with a process of its own ([`Inside`]), its own sessions, its own queues and
+//! a thread for each of them. `kiln-virtio` interprets requests; this crate copies each request out of the guest's
+//! memory once, and its answer back.
 //!
-//! The rings are walked here and not by a library: all that is available is served, shown and told of in batches, and
-//! a malformed chain is distinguished from a short one.
+//! This crate processes the rings itself instead of using a library, so that it can serve, publish and notify in
+//! batches, and distinguish a malformed chain from a short one.
 
 mod account;
 pub mod adapter;

@@ -1,4 +1,5 @@
-//! One queue at work: takes what the driver made available, serves it, hands it back, and sleeps when there is no more.
+//! One queue's work loop: takes what the driver made available, serves it, returns it, and sleeps when there is no
+//! more.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -14,14 +15,15 @@ use crate::pace::Pace;
 use crate::ring::{Broken, Ring};
 use crate::tally::{Count, Tally};
 
-/// Requests after which the driver sees what is done, however many more there are.
+/// The results are published after this many requests, however many more are available.
 const BATCH: u16 = 16;
 
-/// How soon a ring without a kick is looked at again. Twice as long after every look that found nothing, up to the longest.
+/// Interval for checking a ring that has no kick descriptor. It doubles after every check that found nothing, up to the
+/// maximum.
 const WITHOUT_KICK: Duration = Duration::from_micros(100);
 const LONGEST_WITHOUT_KICK: Duration = Duration::from_millis(10);
 
-/// Wake-ups in a row that found nothing, after which a kick is taken for one that means nothing.
+/// After this many consecutive wake-ups without work, the kick descriptor is considered useless.
 const FUTILE: u32 = 8;
 
 /// What a queue's thread is to do next.
@@ -29,20 +31,20 @@ const FUTILE: u32 = 8;
 #[repr(u8)]
 pub(crate) enum Order {
     Run = 0,
-    /// Finish the batch, and stop.
+    /// Finish the batch, then stop.
     Stop = 1,
-    /// Finish all that is available, and stop.
+    /// Finish everything available, then stop.
     Drain = 2,
 }
 
-/// Where a thread finds its order.
+/// Holds the order for a thread.
 pub(crate) struct Halt {
     order: AtomicU8,
     bell: Bell,
 }
 
 impl Halt {
-    /// An order to run.
+    /// Starts with the order to run.
     pub(crate) fn new() -> std::io::Result<Halt> {
         Ok(Halt {
             order: AtomicU8::new(Order::Run as u8),
@@ -59,7 +61,7 @@ impl Halt {
         }
     }
 
-    /// Sleeps until there is another order than to run.
+    /// Sleeps until the order is no longer to run.
     pub(crate) fn wait(&self) {
         while self.order() == Order::Run {
             wait(None, &self.bell, None);
@@ -75,7 +77,7 @@ impl Halt {
     }
 }
 
-/// Copies of a request and of its answer. They grow to what is needed, and stay.
+/// Buffers for a request and its answer. They grow as needed and never shrink.
 #[derive(Default)]
 pub(crate) struct Scratch {
     request: Vec<u8>,
@@ -83,10 +85,10 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Room for a request and an answer.
+    /// Returns space for a request and an answer.
     fn reserve(&mut self, request: usize, answer: usize) -> (&mut [u8], &mut [u8]) {
         if self.request.len() < request {
-            // A vector that grows leaves its old bytes behind.
+            // Wipe first, because a vector that grows leaves its old bytes behind.
             self.request.zeroize();
             self.request.resize(request, 0);
         }
@@ -97,42 +99,42 @@ impl Scratch {
         (&mut self.request[..request], &mut self.answer[..answer])
     }
 
-    /// Bytes that both hold.
+    /// Capacity of both buffers in bytes.
     #[cfg(any(test, feature = "rig"))]
     pub(crate) fn allocated(&self) -> usize {
         self.request.capacity() + self.answer.capacity()
     }
 
-    /// Wipes both.
+    /// Wipes both buffers.
     pub(crate) fn wipe(&mut self) {
         self.request.zeroize();
         self.answer.zeroize();
     }
 }
 
-/// What a queue works with.
+/// Everything a queue works with.
 pub(crate) struct Line<'a> {
     /// The guest's memory.
     pub memory: &'a GuestMemoryMmap,
     pub ring: Ring<'a>,
-    /// The driver's end.
+    /// Signals from the driver.
     pub kick: Option<&'a Kick>,
-    /// The device's end.
+    /// Signals to the driver.
     pub call: Option<&'a Call>,
-    /// What the requests are for.
+    /// Serves the requests.
     pub duty: &'a mut dyn Duty,
     /// Room for a request.
     pub scratch: &'a mut Scratch,
     /// Room for a request's descriptors.
     pub chain: &'a mut Chain,
-    /// Notes for the process that comes after this one, if the front end keeps them.
+    /// Record for the next process, if the front end keeps it.
     pub log: Option<&'a mut Log>,
     /// The guest's rates.
     pub pace: &'a Pace,
     pub tally: &'a Tally,
-    /// The most that a request and its answer may hold together, bytes.
+    /// Maximum size of a request and its answer together, in bytes.
     pub max_request: usize,
-    /// How long to look for more before sleeping.
+    /// How long to poll before sleeping.
     pub poll: Duration,
 }
 
@@ -148,10 +150,11 @@ impl Line<'_> {
     }
 
     fn until(&mut self, halt: &Halt, count: &mut Count) -> Result<(), Broken> {
-        // Looking for more pays where the driver comes back before a sleep would have ended. Whether it does is seen from
-        // the last time: a look that found nothing is not repeated until a sleep was as short as a look.
+        // Polling pays off if the driver returns before a sleep would have ended, which is predicted from the last
+        // time: after polling in vain, sleep until a sleep turns out as short as polling.
         let mut look = true;
-        // A kick may be a file that is always readable. After wake-ups without work the pauses get longer.
+        // A kick descriptor may be a file that is always readable, so wake-ups without work are followed by ever longer
+        // pauses.
         let mut futile: u32 = 0;
         loop {
             self.ring.silence();
@@ -187,19 +190,19 @@ impl Line<'_> {
             look = asleep.elapsed() <= self.poll;
             futile = futile.saturating_add(1);
             if woken.kick && !self.kick.is_some_and(Kick::clear) {
-                // Nothing that notifies: the ring is looked at now and then, as if there were none.
+                // The descriptor cannot notify. Check the ring periodically, as if there were none.
                 self.kick = None;
             }
         }
     }
 
-    /// Serves all there is, in batches. How long the guest must wait, if it is ahead of its rate.
+    /// Serves everything available, in batches. Returns how long the guest must wait if it exceeds its rate.
     pub(crate) fn drain(
         &mut self,
         halt: &Halt,
         count: &mut Count,
     ) -> Result<Option<Duration>, Broken> {
-        // A drain ends although the driver goes on: with what fits into the ring.
+        // To end even if the driver keeps adding requests, a drain serves at most one ring's worth.
         let mut left = u32::from(self.ring.size());
         loop {
             let available = self.ring.available()?;
@@ -211,7 +214,7 @@ impl Line<'_> {
             let before = self.ring.next_avail();
             let hold = self.batch(batch, count)?;
             self.hand_back(count);
-            // A batch is cut short where the guest is ahead of its rate.
+            // A batch ends early if the guest exceeds its rate.
             let served = self.ring.next_avail().wrapping_sub(before);
             left = left.saturating_sub(u32::from(served));
             match halt.order() {
@@ -255,7 +258,7 @@ impl Line<'_> {
         Ok(None)
     }
 
-    /// Serves one request: bytes written, and its status.
+    /// Serves one request; returns the bytes written and its status.
     fn request(&mut self, head: u16, count: &mut Count) -> (u32, u32) {
         match self.try_request(head, count) {
             Ok(done) => done,
@@ -270,7 +273,7 @@ impl Line<'_> {
         }
     }
 
-    /// Answers a request with an error: the process before this one ended while it wrote the answer.
+    /// Returns an error for a request, because the previous process ended while writing its answer.
     fn fail(&mut self, head: u16) -> (u32, u32) {
         match self.chain.walk(self.memory, &self.ring, head) {
             Ok(()) => self.write_error(),
@@ -278,7 +281,7 @@ impl Line<'_> {
         }
     }
 
-    /// Writes an error where the status of the chain belongs.
+    /// Writes an error to the status byte of the chain.
     fn write_error(&self) -> (u32, u32) {
         let written = match self.chain.write_last(self.memory, STATUS_ERR) {
             Ok(()) => u32::try_from(self.chain.writable()).unwrap_or(u32::MAX),
@@ -290,7 +293,7 @@ impl Line<'_> {
     fn try_request(&mut self, head: u16, count: &mut Count) -> Result<(u32, u32), Malformed> {
         self.chain.walk(self.memory, &self.ring, head)?;
         let (readable, writable) = (self.chain.readable(), self.chain.writable());
-        // Before anything is allocated.
+        // Check before allocating anything.
         if readable.saturating_add(writable) > self.max_request as u64 {
             return Err(Malformed::Length);
         }
@@ -306,8 +309,8 @@ impl Line<'_> {
             log.set(head, Stage::Answering);
         }
         match used.checked_sub(1).filter(|_| apart) {
-            // What is between is left alone: Linux's driver lists the pieces of a message behind the first one again, so
-            // that it is the end of the message once more.
+            // Leave the bytes in between untouched: Linux's driver lists the remaining pieces of a message again after
+            // the first, so they are also the message's end.
             Some(result) => {
                 self.chain.write(self.memory, &answer[..result])?;
                 self.chain
@@ -338,7 +341,7 @@ impl Line<'_> {
         }
     }
 
-    /// Looks for more for a short while: a driver that answers at once is not waited for asleep.
+    /// Polls for more requests for a short while, so that a driver that responds at once does not wait for a wake-up.
     fn more_soon(&self, halt: &Halt) -> Result<bool, Broken> {
         let end = Instant::now() + self.poll;
         loop {

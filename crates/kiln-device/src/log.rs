@@ -1,5 +1,5 @@
-//! Logs on stderr: events with fields, as text or as JSON. No field ever holds a key, a request's bytes, or an address of
-//! guest memory.
+//! Logs to stderr: events with fields, as text or as JSON. No field ever holds a key, a request's bytes, or an address
+//! of guest memory.
 
 use std::io::stderr;
 use std::str::FromStr;
@@ -15,11 +15,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::error::Error;
 use crate::pace::Bucket;
 
-/// Lines per second of a process, and how many at once after a pause. A front end can cause any number.
+/// Log lines per second of a process, and the burst after a pause. A front end can cause any number.
 const LINES: u64 = 20;
 const LINES_AT_ONCE: Duration = Duration::from_secs(10);
 
-/// Leaves out lines that are too many, and says later how many they were.
+/// Drops lines that exceed the rate, and later reports how many.
 struct Limit {
     bucket: Bucket,
     start: Instant,
@@ -35,7 +35,7 @@ impl Limit {
         }
     }
 
-    /// Whether a line may be written `now`; how many were left out since the last.
+    /// Whether a line may be written `now`, and if so, how many were dropped since the last one.
     fn admit(&self, now: Duration) -> Option<u64> {
         let now = now.as_nanos() as u64;
         if !self.bucket.is_due(now) {
@@ -56,13 +56,13 @@ impl<S: Subscriber> Layer<S> for Limit {
         match self.admit(self.start.elapsed()) {
             None => return false,
             Some(0) => {}
-            Some(lines) => tracing::warn!(lines, "lines were left out: too many at a time"),
+            Some(lines) => tracing::warn!(lines, "lines were dropped: the rate limit was exceeded"),
         }
         true
     }
 }
 
-/// Whether a line can be written without a wait: a reader that stalls leaves a pipe full.
+/// Whether a line can be written without blocking: a stalled reader leaves a full pipe.
 fn has_room() -> bool {
     let out = stderr();
     let mut fds = [PollFd::new(&out, PollFlags::OUT)];
@@ -73,7 +73,7 @@ fn has_room() -> bool {
 pub enum Form {
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -91,7 +91,7 @@ impl FromStr for Form {
     }
 }
 
-/// Sends this process's events to stderr, from `level` on (error, warn, info, debug, trace, off).
+/// Sends this process's events of severity `level` and above to stderr (error, warn, info, debug, trace, off).
 pub fn start(form: Form, level: &str) -> Result<(), Error> {
     let level: LevelFilter = level.parse().map_err(|_| {
         Error::Argument(format!(
@@ -103,7 +103,7 @@ pub fn start(form: Form, level: &str) -> Result<(), Error> {
         .with_target(false)
         .with_ansi(false)
         .with_writer(stderr)
-        // The reader may have gone. Reporting that on the same stream would panic.
+        // The reader may have closed the stream, and reporting that on the same stream would panic.
         .log_internal_errors(false);
     let done = match form {
         Form::Text => log.finish().with(Limit::new()).try_init(),
@@ -124,7 +124,7 @@ mod tests {
         let limit = Limit::new();
         let most = LINES * LINES_AT_ONCE.as_secs();
         let admitted = (0..10 * most).filter(|_| limit.admit(Duration::ZERO).is_some());
-        // The one that uses the last of it up is the last.
+        // The line that exhausts the burst is the last one admitted.
         assert_eq!(admitted.count() as u64, most + 1);
         let later = LINES_AT_ONCE * 2;
         assert_eq!(limit.admit(later), Some(9 * most - 1));

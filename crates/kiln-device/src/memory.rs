@@ -1,4 +1,4 @@
-//! The guest's memory: the regions that the front end shares, mapped here.
+//! The guest's memory: maps the regions that the front end shares.
 
 use std::fs::File;
 use std::io;
@@ -10,11 +10,11 @@ use vhost::vhost_user::message::{VhostUserMemoryRegion, VhostUserSingleMemoryReg
 use vhost::vhost_user::{Error, Result};
 use vm_memory::{GuestAddress, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
 
-/// Regions of one guest. Linux's own limit of memory slots, less three that it keeps.
+/// Maximum regions per guest: Linux's own number of memory slots, minus the three that it reserves.
 pub(crate) const MAX_REGIONS: usize = 509;
 
 struct Region {
-    /// In the front end's address space, which ring addresses are given in.
+    /// Address in the front end's address space, which ring addresses refer to.
     user: u64,
     mapped: Arc<GuestRegionMmap>,
 }
@@ -32,7 +32,7 @@ impl Region {
 pub(crate) struct Memory {
     regions: Vec<Region>,
     map: Arc<GuestMemoryMmap>,
-    /// Bytes of all regions together at most.
+    /// Maximum total size of the regions in bytes.
     most: u64,
 }
 
@@ -43,20 +43,20 @@ fn invalid(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error
 /// `f_type` of hugetlbfs.
 const HUGETLBFS: i64 = 0x9584_58f6;
 
-/// Checks the file that is to be guest memory, before anything is mapped.
+/// Checks a file that is to become guest memory before mapping it.
 ///
-/// Only a memfd, tmpfs and hugetlbfs have seals to ask for, and asking does not go to the file system. A file of any
-/// other may be one of FUSE, whose server decides how long a page fault takes.
+/// Only memfd, tmpfs and hugetlbfs files have seals, and querying them does not involve the file system. Any other file
+/// may be on FUSE, whose server decides how long a page fault takes.
 pub(crate) fn check(file: &File, offset: u64, size: u64) -> io::Result<()> {
     let refuse = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     if fcntl_get_seals(file).is_err() {
-        return refuse("guest memory that is not a memfd or a file of tmpfs or hugetlbfs".into());
+        return refuse("guest memory that is not a memfd or a file on tmpfs or hugetlbfs".into());
     }
     let (stat, fs) = (fstat(file)?, fstatfs(file)?);
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return refuse("guest memory that is not a file".into());
     }
-    // What is behind the end of the file would be a fault when it is touched.
+    // Touching memory beyond the end of the file would fault.
     let has = u64::try_from(stat.st_size).unwrap_or(0);
     if offset.checked_add(size).is_none_or(|end| end > has) {
         return refuse(format!(
@@ -74,16 +74,15 @@ pub(crate) fn check(file: &File, offset: u64, size: u64) -> io::Result<()> {
 }
 
 fn map(region: &VhostUserMemoryRegion, file: File) -> Result<Region> {
-    // Ring addresses are looked up by adding and comparing: no region may wrap.
+    // Ring addresses are found by adding and comparing, so no region may wrap around.
     for base in [region.user_addr, region.guest_phys_addr, region.mmap_offset] {
         base.checked_add(region.memory_size)
             .ok_or_else(|| invalid("a memory region wraps around"))?;
     }
     check(&file, region.mmap_offset, region.memory_size).map_err(Error::ReqHandlerError)?;
     let mapping = region.mmap_region(file)?;
-    // The front end decides whether its memory is swapped out, and it would count against the limit of what may be
-    // locked here.
-    // SAFETY: the range is the mapping's; nothing that a program sees changes.
+    // The front end decides whether its memory may be swapped out, and here it would count against the limit of locked
+    // memory. SAFETY: the range is exactly the mapping, and munlock changes nothing a program can observe.
     let _ = unsafe { munlock(mapping.as_ptr().cast(), mapping.size()) };
     let mapped = GuestRegionMmap::new(mapping, GuestAddress(region.guest_phys_addr))
         .ok_or_else(|| invalid("a memory region beyond the address space"))?;
@@ -94,7 +93,7 @@ fn map(region: &VhostUserMemoryRegion, file: File) -> Result<Region> {
 }
 
 impl Memory {
-    /// None yet; at most `most` bytes.
+    /// Creates an empty memory that may grow to `most` bytes.
     pub(crate) fn new(most: u64) -> Memory {
         Memory {
             regions: Vec::new(),
@@ -103,13 +102,13 @@ impl Memory {
         }
     }
 
-    /// Regions, and their bytes.
+    /// Number of regions, and their size in bytes.
     pub(crate) fn size(&self) -> (u64, u64) {
         let bytes = self.regions.iter().map(Region::len).sum();
         (self.regions.len() as u64, bytes)
     }
 
-    /// Whether regions of these sizes fit beside `held` bytes.
+    /// Whether regions of these sizes fit in addition to `held` bytes.
     fn check_total(&self, held: u64, sizes: impl Iterator<Item = u64>) -> Result<()> {
         let total = sizes.fold(held, u64::saturating_add);
         match total > self.most {
@@ -120,7 +119,7 @@ impl Memory {
         }
     }
 
-    /// What a ring is looked up in. It stays mapped for as long as it is held.
+    /// A snapshot for looking up rings. It stays mapped for as long as it is held.
     pub(crate) fn map(&self) -> Arc<GuestMemoryMmap> {
         self.map.clone()
     }
@@ -160,7 +159,7 @@ impl Memory {
         self.install(regions)
     }
 
-    /// Takes a region away.
+    /// Removes a region.
     pub(crate) fn remove(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
         let at = self
             .regions
@@ -188,7 +187,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The guest's address for one of the front end's.
+    /// Translates an address of the front end to a guest address.
     pub(crate) fn guest_address(&self, user: u64) -> Option<u64> {
         self.regions.iter().find_map(|r| {
             let offset = user.checked_sub(r.user)?;

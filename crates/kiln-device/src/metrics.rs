@@ -1,4 +1,4 @@
-//! Metrics in Prometheus's text form, on a Unix socket: one answer of HTTP 1.0 a connection.
+//! Metrics in Prometheus's text format on a Unix socket, with one HTTP 1.0 response per connection.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -19,37 +19,37 @@ use crate::tally::{Count, Counters, Gauge, CLASSES, STATUSES};
 /// How long a client may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The longest request that is read.
+/// Maximum number of bytes read from a client.
 const MAX_ASKED: usize = 4096;
 
-/// Names of statuses (5.9.7).
+/// Labels of the statuses (5.9.7).
 const STATUS: [&str; STATUSES] = [
     "ok", "err", "badmsg", "notsupp", "invsess", "nospc", "other",
 ];
 
-/// What is measured of a device.
+/// The measurements of a device.
 pub(crate) struct Meter {
-    /// Counts of guests that are gone, by queue.
+    /// Counts of guests that have left, per queue.
     gone: Vec<Count>,
     guests: Vec<Measured>,
     /// Front ends that connected.
     pub connections: u64,
-    /// Front ends that were turned away.
+    /// Front ends that were rejected.
     pub refused: u64,
-    /// Guests whose process had to be ended.
+    /// Guests whose process was killed.
     pub killed: u64,
 }
 
-/// One guest that is connected.
+/// One connected guest.
 struct Measured {
     number: u64,
     counters: Arc<Counters>,
-    /// Its process, if it has one of its own.
+    /// Its process ID, if it has a process of its own.
     process: Option<u32>,
 }
 
 impl Meter {
-    /// Of a device with `data` data queues and a control queue.
+    /// Creates the meter for a device with `data` data queues and a control queue.
     pub(crate) fn new(data: u16) -> Meter {
         Meter {
             gone: (0..=data).map(|_| Count::default()).collect(),
@@ -60,7 +60,7 @@ impl Meter {
         }
     }
 
-    /// Measures a guest until [`Meter::left`].
+    /// Measures a guest until [`Meter::left`] is called.
     pub(crate) fn joined(&mut self, number: u64, counters: Arc<Counters>, process: Option<u32>) {
         self.connections += 1;
         self.guests.push(Measured {
@@ -70,7 +70,7 @@ impl Meter {
         });
     }
 
-    /// Keeps what a guest did, which is gone.
+    /// Adds the counts of a guest that has left to the totals.
     pub(crate) fn left(&mut self, number: u64) {
         let Some(at) = self.guests.iter().position(|g| g.number == number) else {
             return;
@@ -82,7 +82,7 @@ impl Meter {
         }
     }
 
-    /// The counts of each queue over all guests, the control queue's last.
+    /// Counts of each queue over all guests, with the control queue last.
     pub(crate) fn queues(&self) -> Vec<Count> {
         let mut queues = self.gone.clone();
         for guest in &self.guests {
@@ -93,7 +93,7 @@ impl Meter {
         queues
     }
 
-    /// Everything, as Prometheus reads it.
+    /// All metrics in Prometheus's format.
     pub(crate) fn text(&self) -> String {
         let control = self.gone.len() - 1;
         let name = |i| match i == control {
@@ -166,11 +166,11 @@ const OF_QUEUE: [OfQueue; 7] = [
     ),
     (
         "kiln_interrupts",
-        "Times a driver was told of answers",
+        "Times a driver was notified of answers",
         |c| c.interrupts,
     ),
     ("kiln_sleeps", "Times a queue's thread slept", |c| c.sleeps),
-    ("kiln_held", "Times a guest was held to its rate", |c| {
+    ("kiln_held", "Times a guest was delayed to its rate", |c| {
         c.held
     }),
     (
@@ -243,12 +243,12 @@ impl Collector for Snapshot {
             ),
             (
                 "kiln_refused",
-                "Front ends that were turned away",
+                "Front ends that were rejected",
                 self.refused,
             ),
             (
                 "kiln_killed",
-                "Guests whose process had to be ended",
+                "Guests whose process was killed",
                 self.killed,
             ),
         ] {
@@ -257,7 +257,7 @@ impl Collector for Snapshot {
         }
         let mut family = to.encode_descriptor(
             "kiln_guest_requests",
-            "Requests answered to each guest that is connected",
+            "Requests answered to each connected guest",
             None,
             MetricType::Counter,
         )?;
@@ -305,7 +305,7 @@ const OF_GUEST: [OfGuest; 3] = [
     }),
 ];
 
-/// What a class holds at most, seconds.
+/// Upper bound of a latency class in seconds.
 fn bound(class: usize) -> f64 {
     match class + 1 == CLASSES {
         true => f64::MAX,
@@ -313,10 +313,10 @@ fn bound(class: usize) -> f64 {
     }
 }
 
-/// Clients that are answered at a time; one more, and the oldest is cut off.
+/// Maximum number of concurrent clients; one more, and the oldest is dropped.
 const CLIENTS: usize = 8;
 
-/// A client that asks for metrics. It may be slow, and nothing ever waits for it.
+/// A client that asks for metrics. It may be slow: nothing ever waits for it.
 pub(crate) struct Client {
     stream: UnixStream,
     since: Instant,
@@ -346,7 +346,7 @@ impl Clients {
         });
     }
 
-    /// Goes on with every client; those that are answered, gone or too slow are dropped.
+    /// Advances every client; drops those that are finished, gone or too slow.
     pub(crate) fn go_on(&mut self, meter: &Meter) {
         self.0
             .retain_mut(|client| client.since.elapsed() < PATIENCE && client.go_on(meter));
@@ -354,7 +354,7 @@ impl Clients {
 }
 
 impl Client {
-    /// What it is waited for: to read its answer, or to ask.
+    /// The event the client waits for: space to send the response, or the request.
     pub(crate) fn wanted(&self) -> (&UnixStream, PollFlags) {
         let flags = match self.answer {
             Some(_) => PollFlags::OUT,
@@ -363,7 +363,7 @@ impl Client {
         (&self.stream, flags)
     }
 
-    /// Whether there is more to do.
+    /// Advances the client; returns whether there is more to do.
     fn go_on(&mut self, meter: &Meter) -> bool {
         let blocks = |e: &io::Error| e.kind() == io::ErrorKind::WouldBlock;
         let mut part = [0; 512];
@@ -392,7 +392,7 @@ impl Client {
     }
 }
 
-/// All metrics, whatever was asked.
+/// Returns all metrics, whatever was requested.
 fn answer(meter: &Meter) -> Vec<u8> {
     let text = meter.text();
     format!(

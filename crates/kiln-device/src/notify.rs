@@ -1,8 +1,9 @@
-//! The file descriptors by which driver and device wake each other.
+//! The file descriptors with which driver and device notify each other.
 //!
-//! They come from the other side, so they may be anything, and whether a call blocks is a flag that the other side shares
-//! and may change at any time. A read says itself that it must not block. A write cannot: a front end that fills its
-//! counter holds the queue's thread, and with it its own process, which the main process ends ([`crate::server`]).
+//! They are passed by the front end, so they may be any file, and the non-blocking flag is shared with the front end,
+//! which may change it at any time. Reads therefore request non-blocking behaviour per call. Writes cannot: a front end
+//! that fills its counter blocks the queue's thread, and with it its own process, which the main process then kills
+//! ([`crate::server`]).
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Write};
@@ -12,14 +13,14 @@ use std::time::Duration;
 use rustix::io::{preadv2, Errno, ReadWriteFlags};
 use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
-/// The driver's end is written by the driver: there is something to do.
+/// Signalled by the driver: there is work to do.
 pub(crate) struct Kick(File);
 
-/// The device's end: there is something done.
+/// Signals to the driver that work is done.
 pub(crate) struct Call(File);
 
 fn unblock(file: &File) -> io::Result<()> {
-    // SAFETY: the descriptor is open for as long as `file` is borrowed, and neither command takes a pointer.
+    // SAFETY: the descriptor is open while `file` is borrowed, and neither command takes a pointer.
     let done = unsafe {
         let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
         flags >= 0 && libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) == 0
@@ -32,17 +33,17 @@ fn unblock(file: &File) -> io::Result<()> {
 }
 
 impl Kick {
-    /// Takes the file over.
+    /// Takes ownership of the file.
     pub(crate) fn new(file: File) -> io::Result<Kick> {
         unblock(&file)?;
         Ok(Kick(file))
     }
 
-    /// Takes the notification. Returns false if the file cannot notify: it is at its end, or faulty.
+    /// Consumes the notification. Returns false if the file cannot notify, because it is at its end or fails.
     pub(crate) fn clear(&self) -> bool {
         let mut count = [0; 8];
         let mut parts = [IoSliceMut::new(&mut count)];
-        // From where the file is: what notifies has no positions.
+        // Offset -1 reads from the current position: notification files have no positions.
         match preadv2(&self.0, &mut parts, u64::MAX, ReadWriteFlags::NOWAIT) {
             Ok(8) => true,
             Ok(_) => false,
@@ -52,13 +53,13 @@ impl Kick {
 }
 
 impl Call {
-    /// Takes the file over.
+    /// Takes ownership of the file.
     pub(crate) fn new(file: File) -> io::Result<Call> {
         unblock(&file)?;
         Ok(Call(file))
     }
 
-    /// Tells the driver. If its counter is full it has been told.
+    /// Notifies the driver. If the counter is full, the driver has been notified already.
     pub(crate) fn tell(&self) {
         let _ = (&self.0).write(&1u64.to_ne_bytes());
     }
@@ -68,7 +69,7 @@ impl Call {
 pub(crate) struct Bell(EventFd);
 
 impl Bell {
-    /// A bell that has not rung.
+    /// Creates a bell that has not rung.
     pub(crate) fn new() -> io::Result<Bell> {
         EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).map(Bell)
     }
@@ -77,7 +78,7 @@ impl Bell {
         let _ = self.0.write(1);
     }
 
-    /// Silences it.
+    /// Resets the bell.
     pub(crate) fn clear(&self) {
         let _ = self.0.read();
     }
@@ -85,7 +86,7 @@ impl Bell {
 
 impl AsFd for Bell {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor stays open for as long as `self` is borrowed.
+        // SAFETY: the descriptor stays open while `self` is borrowed.
         unsafe { BorrowedFd::borrow_raw(self.0.as_raw_fd()) }
     }
 }
@@ -106,7 +107,7 @@ pub(crate) fn wait(kick: Option<&Kick>, bell: &Bell, limit: Option<Duration>) ->
         events: libc::POLLIN,
         revents: 0,
     };
-    // A negative descriptor is passed over.
+    // poll() ignores a negative descriptor.
     let mut fds = [
         watch(bell.as_fd().as_raw_fd()),
         watch(kick.map_or(-1, |kick| kick.0.as_raw_fd())),
@@ -116,7 +117,7 @@ pub(crate) fn wait(kick: Option<&Kick>, bell: &Bell, limit: Option<Duration>) ->
         tv_nsec: libc::c_long::from(limit.subsec_nanos()),
     });
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: both arrays outlive the call, and their lengths are theirs.
+    // SAFETY: both pointers are valid during the call, and the length is that of the array.
     unsafe {
         libc::ppoll(
             fds.as_mut_ptr(),

@@ -1,37 +1,37 @@
-//! A guest held to a rate: requests per second, bytes per second and CPU time, over all its queues and messages.
+//! Limits a guest to a rate: requests per second, bytes per second and CPU time, over all its queues and messages.
 //!
-//! The generic cell rate algorithm: one word says until when the guest has used its share up. A guest that is ahead
-//! waits; nothing is refused, and no other guest notices.
+//! It uses the generic cell rate algorithm: one word holds the time until which the guest has used up its share. A
+//! guest that exceeds its rate waits; requests are not rejected, and other guests are not affected.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::cpu::cpu_time;
 
-/// How much may be used at once by a guest that has been idle.
+/// The burst allowed to a guest that has been idle.
 const BURST: Duration = Duration::from_millis(10);
 
-/// Rates; none means without limit.
+/// Rates; `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// Requests a second.
+    /// Requests per second.
     pub ops: Option<u64>,
-    /// Bytes a second, read and written together.
+    /// Bytes per second, read and written together.
     pub bytes: Option<u64>,
-    /// CPU time of the guest's process, per cent of one core.
+    /// CPU time of the guest's process, in percent of one core.
     pub cpu: Option<u64>,
 }
 
 pub(crate) struct Bucket {
     per_second: u64,
-    /// How much may be used at once, in nanoseconds of the rate.
+    /// The allowed burst, in nanoseconds at the rate.
     burst: u64,
-    /// Nanoseconds since the start until which the share is used up.
+    /// Time in nanoseconds since the start until which the share is used up.
     used_until: AtomicU64,
 }
 
 impl Bucket {
-    /// A bucket that has not been used for `burst`.
+    /// Creates a bucket that allows a full burst.
     pub(crate) fn new(per_second: u64, burst: Duration) -> Bucket {
         Bucket {
             per_second: per_second.max(1),
@@ -45,7 +45,7 @@ impl Bucket {
         self.used_until.load(Ordering::Relaxed) <= now.saturating_add(self.burst)
     }
 
-    /// Uses `amount` at `now`; how long until it would have been due.
+    /// Uses `amount` at `now`; returns how long until it would have been allowed, in nanoseconds.
     pub(crate) fn take(&self, amount: u64, now: u64) -> u64 {
         let cost = u128::from(amount) * 1_000_000_000 / u128::from(self.per_second);
         let cost = u64::try_from(cost).unwrap_or(u64::MAX / 4);
@@ -66,18 +66,18 @@ pub(crate) struct Pace {
     ops: Option<Bucket>,
     bytes: Option<Bucket>,
     cpu: Option<Bucket>,
-    /// CPU time that `cpu` has counted so far.
+    /// CPU time already charged to `cpu`, in nanoseconds.
     spent: AtomicU64,
 }
 
 impl Pace {
-    /// An idle guest with these rates.
+    /// Creates the rate limiter of an idle guest.
     pub(crate) fn new(rates: &Rates) -> Pace {
         Pace {
             start: Instant::now(),
             ops: rates.ops.map(|rate| Bucket::new(rate, BURST)),
             bytes: rates.bytes.map(|rate| Bucket::new(rate, BURST)),
-            // One per cent of a second is 10 ms.
+            // One percent of a second is 10 ms.
             cpu: rates
                 .cpu
                 .map(|percent| Bucket::new(percent.saturating_mul(10_000_000), BURST)),
@@ -85,7 +85,7 @@ impl Pace {
         }
     }
 
-    /// Whether there is any rate to hold.
+    /// Whether any rate is limited.
     pub(crate) fn is_limited(&self) -> bool {
         self.ops.is_some() || self.bytes.is_some() || self.cpu.is_some()
     }
@@ -107,7 +107,7 @@ impl Pace {
     }
 }
 
-/// CPU time of this process so far, nanoseconds. A guest has a process of its own, so that all of it is the guest's.
+/// CPU time of this process so far, in nanoseconds. A guest has its own process, so all of it is the guest's.
 fn spent() -> u64 {
     cpu_time(std::process::id()).map_or(0, |time| time.as_nanos() as u64)
 }
@@ -119,12 +119,12 @@ mod tests {
     #[test]
     fn a_bucket_lets_the_burst_through_and_then_the_rate() {
         let bucket = Bucket::new(1000, BURST);
-        // 10 ms at 1000/s: ten at once, the eleventh waits a millisecond.
+        // 10 ms at 1000/s: ten requests at once, then the eleventh waits 1 ms.
         for _ in 0..10 {
             assert_eq!(bucket.take(1, 0), 0);
         }
         assert_eq!(bucket.take(1, 0), 1_000_000);
-        // A second later all of that is over.
+        // One second later the full burst is available again.
         assert_eq!(bucket.take(1, 1_000_000_000), 0);
     }
 
@@ -132,7 +132,7 @@ mod tests {
     fn no_amount_overflows_a_bucket() {
         let bucket = Bucket::new(1, BURST);
         assert!(bucket.take(u64::MAX, u64::MAX / 2) > 0);
-        // An instant beyond the clock's range: do not wait.
+        // A time beyond the clock's range: do not wait.
         assert_eq!(bucket.take(u64::MAX, u64::MAX - 1), 0);
     }
 
@@ -146,7 +146,7 @@ mod tests {
         while super::spent() < spent + 20_000_000 {
             std::hint::spin_loop();
         }
-        // 20 ms at one per cent of a core is 2 s.
+        // 20 ms at one percent of a core takes 2 s.
         assert!(pace.take(0).unwrap() > Duration::from_millis(1500));
         let free = Pace::new(&Rates {
             cpu: Some(100_000),

@@ -1,5 +1,5 @@
-//! A process that serves one guest, as the main process sees it: the same program again, with the same arguments. It is
-//! started before there is a guest for it, closes its sandbox, and is then handed a connection.
+//! A process that serves one guest, as seen by the main process: the same program with the same arguments. It is
+//! started before there is a guest for it, enters its sandbox, and is then given a connection.
 
 use std::env;
 use std::fs::File;
@@ -14,26 +14,25 @@ use kiln_virtio::Worker;
 
 use crate::adapter::{Message, Socket};
 
-/// The environment variable by which such a process knows what it is: the number of its descriptor, and the ticks per second
-/// of the clock that workers run by, which would take it 20 ms of its guest's time to measure.
+/// The environment variable that marks such a process. It contains the number of its descriptor, and the TSC ticks per
+/// second, which would take 20 ms of its guest's time to measure.
 pub(crate) const VARIABLE: &str = "KILN_SERVE_GUEST";
 
-/// What it says once it can be handed a guest; the second if its memory could not be locked.
+/// Sent by the process when it is ready for a guest; the second value if its memory could not be locked.
 pub(crate) const READY: u8 = b'r';
 pub(crate) const READY_UNLOCKED: u8 = b'u';
 
-/// The only message that it is sent: number of the guest, number of the socket, and two descriptors, the connection and
-/// the counters.
+/// The only message sent to it: guest number, socket number, and two descriptors, the connection and the counters.
 pub(crate) const GUEST: u32 = 1;
 
-/// How far a process has come.
+/// Progress of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Starting,
     Ready {
         locked: bool,
     },
-    /// It has closed its channel: it is ending, or is over.
+    /// It has closed its channel: it is ending or has ended.
     Closed,
 }
 
@@ -44,7 +43,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts one.
+    /// Starts a process.
     pub(crate) fn start() -> io::Result<Process> {
         let (channel, theirs) = UnixStream::pair()?;
         let theirs = OwnedFd::from(theirs);
@@ -55,9 +54,10 @@ impl Process {
             .args(env::args_os().skip(1))
             .env(VARIABLE, format!("{fd},{}", Worker::clock()))
             .stdin(Stdio::null())
-            // A terminal's Ctrl-C is for the main process, which lets its guests finish.
+            // Ctrl-C on a terminal is meant for the main process, which lets its guests finish.
             .process_group(0);
-        // SAFETY: async-signal-safe calls only: the descriptor outlives exec, the process does not outlive its parent.
+        // SAFETY: makes async-signal-safe calls only. The descriptor survives exec, and the process is killed when its
+        // parent ends.
         unsafe {
             command.pre_exec(move || {
                 if libc::fcntl(fd, libc::F_SETFD, 0) != 0
@@ -69,7 +69,7 @@ impl Process {
             });
         }
         let child = command.spawn()?;
-        // What a process that was taken over does with its end must not hold this one.
+        // A compromised process must not be able to block this one through its end of the channel.
         channel.set_nonblocking(true)?;
         Ok(Process {
             child,
@@ -78,7 +78,7 @@ impl Process {
         })
     }
 
-    /// Readable when there is something to [`Process::look`] at.
+    /// Becomes readable when [`Process::look`] has something to read.
     pub(crate) fn channel(&self) -> &UnixStream {
         &self.channel
     }
@@ -87,7 +87,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Reads what the process said.
+    /// Reads what the process sent.
     pub(crate) fn look(&mut self) {
         let mut said = [0; 16];
         match self.channel.read(&mut said) {
@@ -102,7 +102,7 @@ impl Process {
         }
     }
 
-    /// Hands it its guest. The channel has room for the one message that it is ever sent.
+    /// Gives the process its guest. The channel has space for the single message ever sent.
     pub(crate) fn give(
         &self,
         number: u64,
@@ -121,7 +121,7 @@ impl Process {
             .map_err(io::Error::other)
     }
 
-    /// Tells it to serve what its guest has made available, and to end.
+    /// Orders the process to serve what its guest has made available, then end.
     pub(crate) fn drain(&self) {
         let _ = self.channel.shutdown(Shutdown::Write);
     }
@@ -130,7 +130,7 @@ impl Process {
         let _ = self.child.kill();
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }

@@ -1,7 +1,7 @@
-//! A split virtqueue, seen from the device (virtio 1.2, 2.7).
+//! A split virtqueue from the device's side (virtio 1.2, 2.7).
 //!
-//! The three areas are looked up once, when the ring starts; after that an access is a load or a store, and none can
-//! fail. Nothing read from guest memory is read a second time.
+//! The three areas are looked up once, when the ring starts. After that each access is a load or a store that cannot
+//! fail. Nothing is read from guest memory twice.
 
 use std::sync::atomic::{fence, AtomicU16, Ordering};
 
@@ -12,12 +12,12 @@ use vm_memory::{ByteValued, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 use crate::inflight::Log;
 
-/// Where a ring lies, and where it was left.
+/// Location of a ring, and where processing stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-// The rig shows it to fuzzers.
+// Public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Place {
-    /// Descriptors: a power of two.
+    /// Number of descriptors, a power of two.
     pub size: u16,
     /// Descriptor table.
     pub desc: u64,
@@ -25,7 +25,7 @@ pub struct Place {
     pub avail: u64,
     /// Device area.
     pub used: u64,
-    /// The next entry of the driver area to be taken.
+    /// Next entry of the driver area to take.
     pub next_avail: u16,
     /// `VIRTIO_F_EVENT_IDX` was negotiated.
     pub event_idx: bool,
@@ -33,14 +33,14 @@ pub struct Place {
 
 /// Why a ring cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// The rig shows it to fuzzers.
+// Public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub enum Broken {
     /// The specification does not allow this size.
     Size(u16),
     /// An area is not aligned.
     Alignment(&'static str),
-    /// An area is not in the guest's memory.
+    /// An area is outside the guest's memory.
     Outside(&'static str),
     /// The driver made more entries available than the ring has (CVE-2026-86846).
     AvailIndex(u16),
@@ -66,7 +66,7 @@ impl std::fmt::Display for Broken {
     }
 }
 
-/// A ring's areas, found in the guest's memory.
+/// A ring's areas, located in the guest's memory.
 pub(crate) struct Areas<'a> {
     desc: VolatileSlice<'a>,
     avail: VolatileSlice<'a>,
@@ -74,7 +74,7 @@ pub(crate) struct Areas<'a> {
 }
 
 impl<'a> Areas<'a> {
-    /// Looks them up.
+    /// Locates and checks the areas.
     pub(crate) fn find(memory: &'a GuestMemoryMmap, place: &Place) -> Result<Areas<'a>, Broken> {
         let size = place.size;
         if !size.is_power_of_two() || size > 32768 {
@@ -89,13 +89,13 @@ impl<'a> Areas<'a> {
     }
 }
 
-/// A ring that runs.
+/// A running ring.
 pub(crate) struct Ring<'a> {
     size: u16,
     event_idx: bool,
     next_avail: u16,
     next_used: u16,
-    /// The used index when the driver was last asked whether it wants to be told.
+    /// The used index when the driver's wish for an interrupt was last checked.
     told: u16,
     desc: VolatileArrayRef<'a, Descriptor>,
     avail_flags: &'a AtomicU16,
@@ -112,7 +112,7 @@ const DESC: &str = "descriptor table";
 const AVAIL: &str = "driver area";
 const USED: &str = "device area";
 
-/// `len` bytes at a guest's address, aligned in this process too.
+/// Locates `len` bytes at a guest address, and checks that they are aligned in this process too.
 fn area<'a>(
     memory: &'a GuestMemoryMmap,
     name: &'static str,
@@ -129,7 +129,7 @@ fn area<'a>(
     Ok(slice)
 }
 
-/// A word that both sides use.
+/// A 16-bit word shared by both sides.
 fn word<'a>(
     area: &'a VolatileSlice<'_>,
     at: usize,
@@ -138,7 +138,7 @@ fn word<'a>(
     area.get_atomic_ref(at).map_err(|_| Broken::Alignment(name))
 }
 
-/// Elements that one side writes and the other reads.
+/// An array that one side writes and the other reads.
 fn array<'a, T: ByteValued>(
     area: &'a VolatileSlice<'_>,
     at: usize,
@@ -149,7 +149,7 @@ fn array<'a, T: ByteValued>(
 }
 
 impl<'a> Ring<'a> {
-    /// A ring that was left at `place`, in the areas found for it.
+    /// Continues a ring that stopped at `place`, in the areas located for it.
     pub(crate) fn new(areas: &'a Areas<'_>, place: &Place) -> Result<Ring<'a>, Broken> {
         let n = usize::from(place.size);
         let [desc, avail, used] = [
@@ -182,8 +182,8 @@ impl<'a> Ring<'a> {
         })
     }
 
-    /// Goes on where another process was left, if its notes are about this ring: what is in flight was made available right
-    /// behind what was handed back.
+    /// Continues where another process stopped, if its record is about this ring. Requests in flight follow directly
+    /// after those returned.
     pub(crate) fn resume(&mut self, log: &mut Log) {
         let taken = log.recover(self.next_used);
         let behind = |n: usize| self.next_used.wrapping_add(n as u16);
@@ -202,22 +202,22 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// The used index as it is published next.
+    /// The used index that will be published next.
     pub(crate) fn next_used(&self) -> u16 {
         self.next_used
     }
 
-    /// Descriptors in the table.
+    /// Number of descriptors in the table.
     pub(crate) fn size(&self) -> u16 {
         self.size
     }
 
-    /// The next entry to be taken, as `GET_VRING_BASE` reports it.
+    /// The next entry to take, as reported by `GET_VRING_BASE`.
     pub(crate) fn next_avail(&self) -> u16 {
         self.next_avail
     }
 
-    /// How many heads the driver has made available that were not taken.
+    /// Number of heads that the driver has made available and the device has not taken.
     pub(crate) fn available(&self) -> Result<u16, Broken> {
         let ahead =
             u16::from_le(self.avail_idx.load(Ordering::Acquire)).wrapping_sub(self.next_avail);
@@ -227,7 +227,7 @@ impl<'a> Ring<'a> {
         Ok(ahead)
     }
 
-    /// Takes the next head; only after [`Ring::available`] has counted it.
+    /// Takes the next head. Call only if [`Ring::available`] has counted it.
     pub(crate) fn take(&mut self) -> Result<u16, Broken> {
         let slot = usize::from(self.next_avail & (self.size - 1));
         let head = u16::from_le(self.avail.load(slot));
@@ -238,12 +238,12 @@ impl<'a> Ring<'a> {
         Ok(head)
     }
 
-    /// Copies a descriptor of the table out; `index` is below the size.
+    /// Copies a descriptor from the table; `index` must be less than the size.
     pub(crate) fn descriptor(&self, index: u16) -> Descriptor {
         self.desc.load(usize::from(index & (self.size - 1)))
     }
 
-    /// Hands a chain back. The driver sees it after [`Ring::publish`].
+    /// Returns a chain. The driver sees it after [`Ring::publish`].
     pub(crate) fn give(&mut self, head: u16, written: u32) {
         let slot = usize::from(self.next_used & (self.size - 1));
         // struct virtq_used_elem: id, then len.
@@ -252,18 +252,18 @@ impl<'a> Ring<'a> {
         self.next_used = self.next_used.wrapping_add(1);
     }
 
-    /// Lets the driver see what was handed back.
+    /// Makes the returned chains visible to the driver.
     pub(crate) fn publish(&self) {
         self.used_idx
             .store(self.next_used.to_le(), Ordering::Release);
     }
 
-    /// Whether the driver wants to be told of what was published since it was last asked (2.7.7, 2.7.10).
+    /// Whether the driver wants an interrupt for what was published since the last check (2.7.7, 2.7.10).
     pub(crate) fn wants_interrupt(&mut self) -> bool {
         if self.told == self.next_used {
             return false;
         }
-        // What was published must be visible before the driver's wish is read.
+        // The published index must be visible before the driver's wish is read.
         fence(Ordering::SeqCst);
         let old = std::mem::replace(&mut self.told, self.next_used);
         if self.event_idx {
@@ -276,19 +276,20 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Asks the driver for no notifications while the device looks for itself.
+    /// Suppresses notifications from the driver while the device polls.
     pub(crate) fn silence(&self) {
-        // With event indices silence is the rule: one notification for each index that is asked for.
+        // With event indices there is nothing to do: the driver notifies only for the index the device asks for.
         if !self.event_idx {
             self.used_flags
                 .store((VRING_USED_F_NO_NOTIFY as u16).to_le(), Ordering::Relaxed);
         }
     }
 
-    /// Asks for a notification of the next head. True if one came meanwhile, of which there will be none.
+    /// Requests a notification for the next head. Returns true if one was made available meanwhile, for which no
+    /// notification will come.
     pub(crate) fn listen(&self) -> Result<bool, Broken> {
-        // In any case: QEMU's cryptodev agrees on event indices with its guest and does not tell the device of it. Every
-        // ring has the word, and a driver that does not look at it loses nothing.
+        // Written even without event indices: QEMU's cryptodev negotiates them with its guest without informing the
+        // device. Every ring has this word, and a driver that does not read it is not affected.
         self.avail_event
             .store(self.next_avail.to_le(), Ordering::Relaxed);
         if !self.event_idx {

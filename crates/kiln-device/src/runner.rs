@@ -1,4 +1,4 @@
-//! A queue's thread: made when its ring first starts, parked while it is stopped, ended with the guest.
+//! A queue's thread: created when its ring first starts, parked while the ring is stopped, and ended with the guest.
 
 use std::io;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
@@ -20,7 +20,7 @@ use crate::ring::{Areas, Place, Ring};
 use crate::sandbox;
 use crate::tally::Tally;
 
-/// How long a thread may take to stop. A batch of the most expensive requests takes a tenth of a second.
+/// How long a thread may take to stop. A batch of the most expensive requests takes 0.1 s.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The deadline for a thread that has to stop now.
@@ -28,44 +28,44 @@ pub(crate) fn patience() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// A queue's thread that does not stop.
+/// A queue's thread does not stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stuck;
 
-/// What a thread is given to serve a ring, and gives back when it stops.
+/// What a thread needs to serve a ring. It returns this when it stops.
 pub(crate) struct Work {
-    /// Where the ring lies; on return, where it was left.
+    /// Location of the ring, and on return, where processing stopped.
     pub place: Place,
-    /// The memory it lies in.
+    /// The guest memory that contains it.
     pub memory: Arc<GuestMemoryMmap>,
-    /// The driver's end.
+    /// Signals from the driver.
     pub kick: Option<Kick>,
-    /// The device's end.
+    /// Signals to the driver.
     pub call: Option<Call>,
-    /// Told if the ring breaks.
+    /// Signalled if the ring breaks.
     pub err: Option<Call>,
-    /// Notes on what is in flight, if the front end keeps them.
+    /// Record of requests in flight, if the front end keeps it.
     pub log: Option<Log>,
 }
 
-/// What all queues of a guest share, and what one is for.
+/// What all queues of a guest share, and the settings of one queue.
 #[derive(Clone)]
 pub(crate) struct Post {
-    /// Whose sessions, and at what rate.
+    /// The guest's sessions and rates.
     pub account: Arc<Account>,
     pub tally: Arc<Tally>,
-    /// Who serves the control queue; none for a data queue.
+    /// How the control queue is served; `None` for a data queue.
     pub control: Option<ControlBy>,
-    /// The most that a request and its answer may hold together, bytes.
+    /// Maximum size of a request and its answer together, in bytes.
     pub max_request: usize,
-    /// How long to look for more before sleeping.
+    /// How long to poll before sleeping.
     pub poll: Duration,
     pub name: String,
-    /// Whether the thread gives up the system calls that a queue does not need.
+    /// Whether the thread drops system calls that a queue does not need.
     pub narrow: bool,
 }
 
-/// A queue's thread, from outside.
+/// Handle of a queue's thread.
 pub(crate) struct Runner {
     to: Option<Sender<Work>>,
     back: Receiver<Work>,
@@ -75,7 +75,7 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// Starts the thread, parked.
+    /// Starts the thread in the parked state.
     pub(crate) fn new(post: Post) -> io::Result<Runner> {
         let (to, work) = channel::<Work>();
         let (done, back) = channel::<Work>();
@@ -90,7 +90,7 @@ impl Runner {
                             worker,
                         }),
                         Err(error) => {
-                            tracing::error!(%error, queue = post.name, "no emulated CPU");
+                            tracing::error!(%error, queue = post.name, "cannot create an emulated CPU");
                             return;
                         }
                     },
@@ -99,14 +99,14 @@ impl Runner {
                         match HandedControl::new(post.account.clone(), post.narrow) {
                             Ok(duty) => Box::new(duty),
                             Err(error) => {
-                                tracing::error!(%error, queue = post.name, "no second thread");
+                                tracing::error!(%error, queue = post.name, "cannot start the second thread");
                                 return;
                             }
                         }
                     }
                 };
                 if let Some(error) = post.narrow.then(sandbox::narrow).and_then(Result::err) {
-                    tracing::error!(%error, queue = post.name, "no filter for a queue");
+                    tracing::error!(%error, queue = post.name, "cannot install the filter for a queue");
                     return;
                 }
                 let mut scratch = Scratch::default();
@@ -148,30 +148,30 @@ impl Runner {
         }
     }
 
-    /// Gives the order without waiting for it to be carried out.
+    /// Gives an order without waiting for it to be carried out.
     pub(crate) fn order(&self, order: Order) {
         self.halt.set(order);
     }
 
-    /// Stops; every request that was taken has been answered. What the ring was served with comes back.
+    /// Stops serving and returns what the ring was served with. Every request taken has been answered.
     ///
     /// # Errors
-    /// The thread does not stop until then: its front end keeps it in a call that waits. It is given up.
+    /// The thread does not stop in time, because its front end blocks it in a system call. It is abandoned.
     pub(crate) fn stop(&mut self, until: Instant) -> Result<Option<Work>, Stuck> {
         self.order(Order::Stop);
         let work = self.wait(until);
         if work.is_err() {
             self.running = false;
-            // It may never end, so it is not joined.
+            // The thread may never end, so do not join it.
             self.thread = None;
         }
         work
     }
 
-    /// Waits for what was ordered.
+    /// Waits until the order is carried out.
     ///
     /// # Errors
-    /// It is not carried out until then.
+    /// It is not carried out in time.
     pub(crate) fn wait(&mut self, until: Instant) -> Result<Option<Work>, Stuck> {
         if !self.running {
             return Ok(None);
@@ -197,7 +197,7 @@ impl Drop for Runner {
     }
 }
 
-/// Serves a ring until told to stop; a ring that breaks is left alone until then.
+/// Serves a ring until ordered to stop. A ring that breaks is left alone until then.
 fn serve(
     work: &mut Work,
     post: &Post,

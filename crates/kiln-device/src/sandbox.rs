@@ -1,7 +1,8 @@
-//! What is closed before the first guest: no new privileges, no file, no program, and only the system calls that
-//! serving takes. Anything else ends the process.
+//! The sandbox, entered before the first guest: no new privileges, no access to files or programs, and only the system
+//! calls needed for serving. Any other call kills the process.
 //!
-//! Threads that are made later inherit all of it. What needs more (loading libraries, binding sockets) comes before.
+//! Threads created later inherit it. Whatever needs more privileges, such as loading libraries and binding sockets, is
+//! done before.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +17,18 @@ use seccompiler::{
 
 use crate::error::Error;
 
-/// Which process the sandbox is for.
+/// The kind of process to confine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The process of one guest.
+    /// Serves one guest.
     Guest,
-    /// The process of all guests, if they have none of their own.
+    /// Serves all guests, which have no processes of their own.
     Together,
-    /// The process that accepts connections and starts those of the guests.
+    /// Accepts connections and starts the guests' processes.
     Main,
 }
 
-/// What every thread needs.
+/// System calls for every thread.
 const ALWAYS: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_preadv2,
@@ -35,11 +36,9 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_close,
     libc::SYS_poll,
     libc::SYS_ppoll,
-    // Memory.
     libc::SYS_munmap,
     libc::SYS_mremap,
     libc::SYS_brk,
-    // Threads.
     libc::SYS_futex,
     libc::SYS_set_robust_list,
     libc::SYS_rseq,
@@ -50,13 +49,13 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_gettid,
     libc::SYS_getpid,
     libc::SYS_membarrier,
-    // Signals: handlers that are there return, and an abort is an abort.
+    // Signals: existing handlers can return, and abort() works.
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigreturn,
     libc::SYS_sigaltstack,
     libc::SYS_restart_syscall,
-    // Time and chance.
+    // Time and random numbers.
     libc::SYS_clock_getres,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
@@ -64,7 +63,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_getrandom,
 ];
 
-/// What the threads that speak with a front end need as well.
+/// Additional system calls for threads that communicate with a front end.
 const MESSAGES: &[libc::c_long] = &[
     libc::SYS_recvmsg,
     libc::SYS_recvfrom,
@@ -78,19 +77,20 @@ const MESSAGES: &[libc::c_long] = &[
     libc::SYS_fstat,
     libc::SYS_fstatfs,
     libc::SYS_munlock,
-    // A thread may give up more calls.
+    // A thread may drop more system calls.
     libc::SYS_seccomp,
 ];
 
-/// What a process needs as well that accepts connections and serves them, too: a guest's counters are in shared memory.
+/// Additional system calls for a process that both accepts and serves connections. The guests' counters are in shared
+/// memory.
 const ACCEPTS: &[libc::c_long] = &[
     libc::SYS_accept4,
     libc::SYS_memfd_create,
     libc::SYS_ftruncate,
 ];
 
-/// What the main process needs as well: to start a program, and whatever the program does before it closes its own
-/// sandbox.
+/// Additional system calls for the main process: those to start a program, and those the program makes before it enters
+/// its own sandbox.
 const STARTS: &[libc::c_long] = &[
     libc::SYS_accept4,
     libc::SYS_access,
@@ -156,22 +156,22 @@ const STARTS: &[libc::c_long] = &[
     libc::SYS_waitid,
 ];
 
-/// Calls that fail with an error: their callers can do without them.
+/// System calls that fail with an error, which their callers tolerate.
 const REFUSED: &[(libc::c_long, libc::c_int)] = &[
-    // The C library then makes threads by clone, whose flags can be looked at.
+    // The C library then creates threads with clone, whose flags can be checked.
     (libc::SYS_clone3, libc::ENOSYS),
-    // Its allocator looks into /proc for a setting.
+    // The C library's allocator reads a setting from /proc.
     (libc::SYS_openat, libc::EACCES),
     (libc::SYS_open, libc::EACCES),
 ];
 
-/// `prctl` options: a thread's name, a mapping's name, and what a filter asks for first.
+/// `prctl` options: naming a thread, naming a mapping, and what installing a filter requires.
 const PRCTL: [u64; 3] = [
     libc::PR_SET_NAME as u64,
     0x5356_4d41,
     libc::PR_SET_NO_NEW_PRIVS as u64,
 ];
-/// `madvise` advice: memory of an allocator is given back, or shown to it as one piece.
+/// `madvise` advice that an allocator uses to return memory or to request huge pages.
 const MADVISE: [u64; 5] = [
     libc::MADV_DONTNEED as u64,
     libc::MADV_FREE as u64,
@@ -179,7 +179,7 @@ const MADVISE: [u64; 5] = [
     libc::MADV_NOHUGEPAGE as u64,
     libc::MADV_DONTDUMP as u64,
 ];
-/// `arch_prctl` options: an emulated CPU has its own GS base.
+/// `arch_prctl` options: an emulated CPU sets its own GS base.
 const ARCH_PRCTL: [u64; 2] = [0x1001, 0x1004];
 /// `fcntl` commands.
 const FCNTL: [u64; 7] = [
@@ -192,14 +192,14 @@ const FCNTL: [u64; 7] = [
     libc::F_ADD_SEALS as u64,
 ];
 
-/// Whether the landlock domain is there in full.
+/// How completely landlock protects files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Files {
     /// No file can be opened.
     Closed,
-    /// Some of what is asked for this kernel does not know.
+    /// This kernel supports only some of the requested restrictions.
     Partly,
-    /// The kernel has no landlock; system calls that open files are refused all the same.
+    /// The kernel has no landlock, but system calls that open files are still refused.
     Open,
 }
 
@@ -227,7 +227,7 @@ fn each(arg: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::Backen
     values.iter().map(|&v| low(arg, v)).collect()
 }
 
-/// Rules for what every thread needs, and for `more` calls.
+/// Rules for the system calls of every thread, plus those in `more`.
 fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = [ALWAYS, more]
         .concat()
@@ -244,12 +244,12 @@ fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_madvise, each(2, &MADVISE)?);
     rules.insert(libc::SYS_prctl, each(0, &PRCTL)?);
     rules.insert(libc::SYS_arch_prctl, each(0, &ARCH_PRCTL)?);
-    // An abort is a signal of this process to itself.
+    // abort() sends a signal to its own process.
     rules.insert(libc::SYS_tgkill, each(0, &[u64::from(std::process::id())])?);
     Ok(rules)
 }
 
-/// The allow list of a process that serves guests, with everything else fatal.
+/// The filter of a process that serves guests. It kills the process for any other call.
 fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules = always(MESSAGES)?;
     if role == Role::Together {
@@ -264,7 +264,7 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     );
     rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
     rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
-    // To a connected stream only: no address can be named.
+    // Only to a connected stream: no address may be given.
     let stream = SeccompRule::new(vec![
         SeccompCondition::new(
             0,
@@ -284,7 +284,7 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     filter(rules, SeccompAction::KillProcess, SeccompAction::Allow)
 }
 
-/// The allow list of a thread that serves a queue: it has no socket, no descriptor comes to it, and it starts nothing.
+/// The filter of a thread that serves a queue. It cannot use sockets, receive descriptors or start programs.
 fn allow_queue() -> Result<BpfProgram, seccompiler::BackendError> {
     filter(
         always(&[])?,
@@ -293,12 +293,12 @@ fn allow_queue() -> Result<BpfProgram, seccompiler::BackendError> {
     )
 }
 
-/// The allow list of the main process. What it starts is under it, too, so that anything else is an error and not an end:
-/// the C library tries things.
+/// The filter of the main process. Programs it starts inherit it, so any other call returns an error instead of killing
+/// the process, because the C library probes for system calls.
 fn allow_main() -> Result<BpfProgram, seccompiler::BackendError> {
     let calls = [ALWAYS, MESSAGES, STARTS].concat();
     let mut rules: Rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
-    // A file may be written that is open; landlock says which may be opened.
+    // Writing is allowed to files that are open; landlock restricts which files can be opened.
     rules.insert(libc::SYS_sendto, vec![when(4, SeccompCmpOp::Eq, 0)?]);
     filter(
         rules,
@@ -307,7 +307,7 @@ fn allow_main() -> Result<BpfProgram, seccompiler::BackendError> {
     )
 }
 
-/// An error for those calls whose makers live without.
+/// A filter that returns an error for calls whose callers tolerate it.
 fn refuse(call: libc::c_long, errno: libc::c_int) -> Result<BpfProgram, seccompiler::BackendError> {
     filter(
         BTreeMap::from([(call, Vec::new())]),
@@ -339,14 +339,14 @@ fn apply(program: Result<BpfProgram, seccompiler::BackendError>) -> Result<(), E
     apply_filter(&program).map_err(|e| lacks("seccomp", &e))
 }
 
-/// Closes the calling thread in, and with it those that it makes later.
+/// Confines the calling thread, and all threads it creates later.
 pub(crate) fn close(role: Role) -> Result<Files, Error> {
     let files = no_files(role)?;
     if role == Role::Main {
         apply(allow_main())?;
         return Ok(files);
     }
-    // The one that kills comes last: the others still have to be installed.
+    // The filter that kills comes last, because it forbids installing the others.
     for &(call, errno) in REFUSED {
         apply(refuse(call, errno))?;
     }
@@ -354,13 +354,13 @@ pub(crate) fn close(role: Role) -> Result<Files, Error> {
     Ok(files)
 }
 
-/// Closes a queue's thread in further.
+/// Confines a queue's thread further.
 pub(crate) fn narrow() -> Result<(), Error> {
     apply(allow_queue())
 }
 
-/// A landlock domain: no TCP, no signal to and no abstract socket of a process outside, and nothing beneath any
-/// directory. The main process may read and start programs, which is what it does with itself.
+/// A landlock domain that forbids TCP, signals to and abstract sockets of outside processes, and all files. The main
+/// process may read and execute programs, which it needs to start itself.
 fn no_files(role: Role) -> Result<Files, Error> {
     let abi = ABI::V6;
     let closed = || -> Result<_, RulesetError> {
@@ -390,9 +390,10 @@ fn no_files(role: Role) -> Result<Files, Error> {
 mod tests {
     use super::*;
 
-    /// How a process ends that closes itself in and tries this: 0, or the signal.
+    /// How a process ends that confines itself and then makes this attempt: 0, or the signal.
     fn ends(role: Role, attempt: impl FnOnce()) -> i32 {
-        // SAFETY: the child makes system calls and allocates, which the C library allows after a fork, and leaves by _exit.
+        // SAFETY: the child makes system calls and allocates, which the C library allows after a fork, and exits with
+        // _exit().
         unsafe {
             let child = libc::fork();
             assert!(child >= 0);
@@ -414,7 +415,7 @@ mod tests {
 
     #[test]
     fn what_a_taken_over_process_tries_ends_it() {
-        // SAFETY: none of these calls touches memory but what it is given.
+        // SAFETY: these calls access only the memory passed to them.
         unsafe {
             let parent = libc::getpid();
             let mut pair = [0; 2];
@@ -424,7 +425,7 @@ mod tests {
             };
             let len = size_of_val(&address) as libc::socklen_t;
             let none = std::ptr::null_mut();
-            // The controls: what serving takes.
+            // The controls: calls needed for serving.
             assert_eq!(
                 ends(Role::Guest, || {
                     libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), 0);
@@ -441,7 +442,7 @@ mod tests {
                 ("a signal by another call", &|| {
                     libc::kill(parent, 0);
                 }),
-                ("a socket for datagrams", &|| {
+                ("a datagram socket", &|| {
                     let mut pair = [0; 2];
                     libc::socketpair(libc::AF_UNIX, libc::SOCK_DGRAM, 0, pair.as_mut_ptr());
                 }),
@@ -457,7 +458,7 @@ mod tests {
                 ("a program", &|| {
                     libc::execve(c"/bin/true".as_ptr(), std::ptr::null(), std::ptr::null());
                 }),
-                ("memory with code", &|| {
+                ("executable memory", &|| {
                     let code = libc::PROT_READ | libc::PROT_EXEC;
                     libc::mmap(
                         none,
@@ -472,14 +473,14 @@ mod tests {
             for (what, attempt) in attempts {
                 assert_eq!(ends(Role::Guest, attempt), libc::SIGSYS, "{what}");
             }
-            // A queue's thread has less.
+            // A queue's thread is confined further.
             assert_eq!(ends(Role::Guest, || assert!(narrow().is_ok())), 0);
             let sockets = || {
                 assert!(narrow().is_ok());
                 libc::shutdown(1, libc::SHUT_RDWR);
             };
             assert_eq!(ends(Role::Guest, sockets), libc::SIGSYS);
-            // The main process may start programs, and signal none but its own.
+            // The main process may start programs, and signal only those.
             assert_eq!(
                 ends(Role::Main, || {
                     if libc::kill(parent, 0) == 0 || libc::socket(libc::AF_INET, 1, 0) >= 0 {

@@ -1,7 +1,7 @@
-//! The device: listens, hands each guest to a process of its own, and ends with all of them served.
+//! The device: listens, gives each guest to a process of its own, and on shutdown lets all of them finish.
 //!
-//! The main process has one thread, reads nothing that a front end sends, and waits for none of them. A connection that
-//! says nothing costs a descriptor for some seconds; a guest whose process hangs or dies costs its own process.
+//! The main process is single-threaded, never parses what a front end sends, and waits for none of them. A silent
+//! connection costs a descriptor for a few seconds; a guest whose process hangs or dies affects only that process.
 
 use std::collections::VecDeque;
 use std::fs::{self, Permissions};
@@ -32,29 +32,29 @@ use crate::process::{Process, State};
 use crate::sandbox::{self, Files, Role};
 use crate::tally::Counters;
 
-/// How long a front end may be silent after it has connected.
+/// How long a front end may be silent after connecting.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Silent connections of one socket at a time; one more, and the oldest is cut off.
+/// Maximum number of silent connections per socket; one more, and the oldest is closed.
 const SILENT: usize = 64;
 
-/// Front ends of one socket that are served per second, and how many at once after a pause: each costs a process.
+/// Front ends per socket admitted each second, and the burst after a pause: each costs a process.
 const ADMITTED: u64 = 50;
 const ADMITTED_AT_ONCE: u32 = 64;
 
-/// How long the process of a guest that is gone may take to end.
+/// How long a process may take to end after its guest has left.
 const GRACE: Duration = Duration::from_millis(700);
 
-/// How long a process that was killed may take to go. A file system can keep it until then, and for longer.
+/// How long a killed process may take to disappear. A file system can delay it that long, and longer.
 const LAST: Duration = Duration::from_millis(300);
 
-/// How long a listener is left alone after an error.
+/// How long to ignore a listener after an error.
 const REST: Duration = Duration::from_millis(200);
 
-/// How long a process may take until it can be handed a guest.
+/// How long a process may take until it is ready for a guest.
 const START: Duration = Duration::from_secs(20);
 
-/// Between looks at what no descriptor tells of.
+/// Intervals for checking conditions that no descriptor signals.
 const LOOK: Duration = Duration::from_millis(10);
 const SELDOM: Duration = Duration::from_millis(50);
 
@@ -66,40 +66,40 @@ pub struct Server {
     meter: Meter,
 }
 
-/// A socket and the connections to it that no process serves yet.
+/// A socket, and its connections that no process serves yet.
 struct Socket {
     path: PathBuf,
-    /// None for a single connection that was passed on.
+    /// `None` for a single inherited connection.
     listener: Option<UnixListener>,
     waiting: VecDeque<Waiting>,
     admitted: Bucket,
-    /// After an error.
+    /// Set after an error.
     rests_until: Option<Instant>,
 }
 
 struct Waiting {
     stream: UnixStream,
     since: Instant,
-    /// Who it is, for the log.
+    /// Describes the peer for the log.
     peer: String,
-    /// It has said something, and is still there.
+    /// It has sent something, and is still connected.
     speaks: bool,
     gone: bool,
 }
 
-/// A guest that is served.
+/// A guest being served.
 struct Guest {
     number: u64,
     socket: usize,
-    /// The connection, to see its end.
+    /// The connection, watched for its end.
     stream: UnixStream,
     host: Host,
-    /// Since when the front end is gone.
+    /// When the front end disconnected.
     gone: Option<Instant>,
     killed: Option<Instant>,
 }
 
-/// Who serves a guest.
+/// What serves a guest.
 enum Host {
     Process(Process),
     Threads(Connection),
@@ -120,13 +120,13 @@ enum Watched {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// Front ends that were served.
+    /// Number of front ends served.
     pub guests: u64,
-    /// Requests answered, control requests included.
+    /// Requests answered, including control requests.
     pub requests: u64,
 }
 
-/// Who may connect to a socket.
+/// Permissions of a socket.
 #[derive(Clone, Copy, Default)]
 struct Access {
     mode: Option<u32>,
@@ -145,7 +145,7 @@ impl Access {
     }
 }
 
-/// Listens at a path. A stale socket is replaced; anything else there is left alone.
+/// Listens at a path. A stale socket is replaced; any other file there is left alone.
 fn listen(path: &Path, access: Access) -> Result<UnixListener, Error> {
     let is_socket = |found: fs::Metadata| found.file_type().is_socket();
     if fs::symlink_metadata(path).is_ok_and(is_socket) {
@@ -160,14 +160,14 @@ fn listen(path: &Path, access: Access) -> Result<UnixListener, Error> {
     appear(path, access).map_err(|e| Error::io("listen on", path, e))
 }
 
-/// A bound socket refuses connections until it listens, and has its permissions after that: it gets its name last, so that
-/// a client that waits for the name can connect.
+/// Binds under a temporary name and renames last, because a bound socket refuses connections until it listens, and gets
+/// its permissions after that. A client that waits for the name can then connect.
 fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
     let mut before = path.as_os_str().to_owned();
     before.push(format!(".{}", std::process::id()));
     let listener = match UnixListener::bind(&before) {
         Ok(listener) => listener,
-        // The longer name is too long for a socket.
+        // The temporary name is too long for a socket.
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
             let listener = UnixListener::bind(path)?;
             return access.give(path).map(|()| listener);
@@ -181,14 +181,15 @@ fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
     named.map(|()| listener)
 }
 
-/// A socket inherited from the parent process: one that listens, or a connection.
+/// A socket inherited from the parent process: a listening one, or a connection.
 fn inherit(fd: RawFd) -> Result<Socket, Error> {
-    let refuse = |e: io::Error| Error::Argument(format!("--fd {fd}: {e}: pass a Unix socket on"));
-    // SAFETY: a command without a pointer, of a number that may be no descriptor. The processes of guests do not get it.
+    let refuse = |e: io::Error| Error::Argument(format!("--fd {fd}: {e}: pass a Unix socket"));
+    // SAFETY: this command takes no pointer, and the number need not be an open descriptor. Guests' processes do not
+    // inherit it.
     if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
         return Err(refuse(io::Error::last_os_error()));
     }
-    // SAFETY: it is open, and named on the command line for this alone.
+    // SAFETY: it is open, and was given on the command line for this purpose only.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let path = PathBuf::from(format!("fd {fd}"));
     match socket_acceptconn(&socket).map_err(|e| refuse(e.into()))? {
@@ -255,7 +256,7 @@ impl Socket {
                     io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
                 ) => {}
             Err(error) => {
-                // The listener stays readable: without a rest this would be asked again at once, for ever.
+                // The listener stays readable, so without a pause this would repeat at once, forever.
                 tracing::error!(%error, socket = %self.path.display(), "no connection");
                 self.rests_until = Some(Instant::now() + REST);
             }
@@ -263,7 +264,7 @@ impl Socket {
     }
 }
 
-/// Process, user and group of the peer, from the kernel (`SO_PEERCRED`).
+/// Process, user and group of the peer, as reported by the kernel (`SO_PEERCRED`).
 fn peer(stream: &UnixStream) -> String {
     match socket_peercred(stream) {
         Ok(peer) => format!(
@@ -277,7 +278,7 @@ fn peer(stream: &UnixStream) -> String {
 }
 
 impl Guest {
-    /// How its process ended, or nothing if its threads did; none if it goes on.
+    /// The guest's exit status, or `Some(None)` if it was served by threads; `None` if it is still served.
     fn ended(&mut self) -> Option<Option<ExitStatus>> {
         match &mut self.host {
             Host::Process(process) => process.ended().map(Some),
@@ -285,7 +286,7 @@ impl Guest {
         }
     }
 
-    /// Whether it is on its way out, which no descriptor may tell of.
+    /// Whether it is ending, which no descriptor may signal.
     fn is_ending(&self) -> bool {
         let closed = matches!(&self.host, Host::Process(process) if process.state == State::Closed);
         closed || self.gone.is_some() || self.killed.is_some()
@@ -332,11 +333,11 @@ impl Server {
         })
     }
 
-    /// Closes this process in.
+    /// Confines this process.
     fn confine(&self) -> Result<(), Error> {
         let sockets = self.sockets.len() as u64;
         let guests = self.config.max_guests as u64;
-        // For each guest its connection, its channel, its counters, which are mapped by another descriptor.
+        // Each guest has its connection, its channel, and its counters, which are mapped from another descriptor.
         let descriptors = sockets * (guests * 5 + SILENT as u64 + 8) + 64;
         if !self.config.shares_process {
             confine::confine_main(&self.config, descriptors)?;
@@ -347,7 +348,7 @@ impl Server {
             );
             confine::leave_root()?;
         }
-        // With isolation, keys are in the guests' processes.
+        // With isolation, only the guests' processes hold keys.
         let keys = !self.config.isolation && !self.config.shares_process;
         if keys && !confine::lock(u64::MAX)? {
             warn_of_unlocked_memory();
@@ -372,7 +373,7 @@ impl Server {
         Ok(())
     }
 
-    /// Serves until `stop` is readable; then what guests have made available, and no more.
+    /// Serves until `stop` is readable, then finishes what guests have made available.
     pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<Served, Error> {
         let services = (!self.config.isolation).then(Services::detect);
         self.confine()?;
@@ -391,7 +392,7 @@ impl Server {
         let mut clients = Clients::default();
         let mut served = Served::default();
         let start = Instant::now();
-        // After a process that could not be started.
+        // Delays the next attempt after a process could not be started.
         let mut start_again = start;
         let mut turn = 0;
         let own = self.config.isolation && !self.config.shares_process;
@@ -424,7 +425,7 @@ impl Server {
                     }
                     Watched::Spare(k) => spares[k].look(),
                     Watched::Metrics => {
-                        // One per turn, so that a client that connects in a loop does not delay the others.
+                        // One per iteration, so that a client that connects in a loop does not delay the others.
                         if let Some(Ok((stream, _))) = self.metrics.as_ref().map(|m| m.accept()) {
                             clients.add(stream);
                         }
@@ -437,12 +438,12 @@ impl Server {
             self.reap_lost(&mut lost);
             let is_over = |s: &Socket| s.listener.is_none() && s.waiting.is_empty();
             if guests.is_empty() && self.sockets.iter().all(is_over) {
-                // The connections that were passed on were all there was to serve.
+                // All connections were inherited, and all have ended.
                 self.finish(guests, spares, &mut served);
                 return Ok(served);
             }
             for i in listening {
-                // One that is ending makes room in a moment.
+                // A guest that is ending will free its place soon.
                 let full =
                     places(&guests, &lost, i) >= self.config.max_guests && !makes_room(&guests, i);
                 self.sockets[i].accept(full, &mut self.meter);
@@ -490,7 +491,7 @@ impl Server {
         }
     }
 
-    /// Waits until there is something to do. Returns what was found.
+    /// Waits until there is something to do; returns which descriptors are ready.
     fn wait(
         &self,
         stop: BorrowedFd<'_>,
@@ -515,7 +516,8 @@ impl Server {
                 None => {}
             }
             for (k, waiting) in socket.waiting.iter().enumerate() {
-                // One that speaks waits for a process, or for its socket's rate; whether it goes is seen all the same.
+                // A connection that has sent something waits for a process or for its socket's rate limit. Its end is
+                // still noticed.
                 let flags = match waiting.speaks {
                     true => PollFlags::empty(),
                     false => PollFlags::IN,
@@ -572,7 +574,7 @@ impl Server {
             .collect())
     }
 
-    /// Takes leave of guests that are over, and ends the processes of those that should be.
+    /// Removes guests that have ended, and kills processes that should have.
     fn reap(&mut self, guests: &mut Vec<Guest>, lost: &mut Vec<Guest>) {
         let mut k = 0;
         while k < guests.len() {
@@ -587,7 +589,7 @@ impl Server {
                 self.meter.left(guest.number);
                 continue;
             }
-            // A process that has closed its channel has nothing left to do.
+            // A process that has closed its channel has finished its work.
             let closed =
                 matches!(&guest.host, Host::Process(process) if process.state == State::Closed);
             if guest.killed.is_none() && (closed || guest.gone.is_some_and(|g| g.elapsed() > GRACE))
@@ -619,8 +621,8 @@ impl Server {
         lost.retain_mut(|guest| guest.ended().is_none());
     }
 
-    /// Hands connections that speak to processes that are ready, sockets in turn. Returns how many spare processes
-    /// there should be.
+    /// Gives connections that have sent something to processes that are ready, taking sockets in turn. Returns how many
+    /// spare processes there should be.
     fn hand_over(
         &mut self,
         guests: &mut Vec<Guest>,
@@ -655,7 +657,7 @@ impl Server {
                     wanting += 1;
                     break;
                 }
-                // A front end that connects in a loop has used up its share and waits.
+                // A front end that connects in a loop has exhausted its rate and waits.
                 if !self.sockets[i].admitted.is_due(now.as_nanos() as u64) {
                     break;
                 }
@@ -720,7 +722,7 @@ impl Server {
         })
     }
 
-    /// Lets all guests finish, and ends those that do not.
+    /// Lets all guests finish, and kills those that do not.
     fn finish(mut self, guests: Vec<Guest>, spares: Vec<Process>, served: &mut Served) {
         let until = Instant::now() + self.config.drain;
         self.sockets.clear();
@@ -728,7 +730,7 @@ impl Server {
         let mut processes: Vec<(Option<u64>, Process)> =
             spares.into_iter().map(|spare| (None, spare)).collect();
         let mut threads = Vec::new();
-        // All are told to drain before the first is waited for. A spare process then ends.
+        // Order all to drain before waiting for the first. A spare process then ends.
         for guest in guests {
             match guest.host {
                 Host::Process(process) => processes.push((Some(guest.number), process)),
@@ -766,14 +768,14 @@ impl Server {
     }
 }
 
-/// Places of a socket that are taken. Processes that cannot be ended do not count until they are as many as there are
+/// Number of occupied places of a socket. Processes that cannot be killed do not count until they are as many as the
 /// places.
 fn places(guests: &[Guest], lost: &[Guest], socket: usize) -> usize {
     let count = |all: &[Guest]| all.iter().filter(|g| g.socket == socket).count();
     count(guests).max(count(lost))
 }
 
-/// Whether a guest of this socket is on its way out.
+/// Whether a guest of this socket is about to end.
 fn makes_room(guests: &[Guest], socket: usize) -> bool {
     guests.iter().any(|g| g.socket == socket && g.is_ending())
 }
@@ -791,7 +793,7 @@ fn warn_of_unlocked_memory() {
     );
 }
 
-/// The first process for a guest. If it cannot serve, no later one can, and the device does not start.
+/// Starts the first process for a guest. If it cannot serve, no later one can, so the device does not start.
 fn first_process() -> Result<Process, Error> {
     let what = "a process for a guest";
     let mut process = Process::start().map_err(|e| Error::lacks(what, e))?;
@@ -802,7 +804,7 @@ fn first_process() -> Result<Process, Error> {
             return Err(Error::lacks(what, "it does not start"));
         }
         let mut fds = [PollFd::new(process.channel(), PollFlags::IN)];
-        // An error is found when it is looked at.
+        // An error shows up in the next look.
         let _ = poll(&mut fds, Some(&timespec(SELDOM)));
         process.look();
     }
@@ -817,7 +819,7 @@ fn first_process() -> Result<Process, Error> {
     }
 }
 
-/// Says how the process of a guest ended, if that was not as it should.
+/// Logs how a guest's process ended, if it ended abnormally.
 fn report_end(guest: &Guest, how: Option<ExitStatus>) {
     let number = guest.number;
     let Some(status) = how.filter(|status| !status.success()) else {

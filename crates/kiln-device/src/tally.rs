@@ -1,4 +1,4 @@
-//! Counters of what queues did: counted by a queue's thread for itself, added to the shared ones once a batch.
+//! Counters of queue activity. A queue's thread counts privately and adds to the shared counters once per batch.
 
 use std::fs::File;
 use std::io;
@@ -8,38 +8,38 @@ use std::sync::Arc;
 use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
 use vm_memory::{FileOffset, MmapRegion, VolatileMemory};
 
-/// Statuses that are counted separately: `VIRTIO_CRYPTO_OK` to `KEY_REJECTED` (5.9.7), and any other.
+/// Number of statuses counted separately: `VIRTIO_CRYPTO_OK` to `KEY_REJECTED` (5.9.7), and all others together.
 pub(crate) const STATUSES: usize = 7;
 
-/// Latency classes: at most 2^n ns; the last takes all that is slower.
+/// Number of latency classes. Class n covers up to 2^n ns; the last covers everything slower.
 pub(crate) const CLASSES: usize = 32;
 
 /// One queue's counts.
 #[derive(Clone, Debug)]
-// The rig shows it to fuzzers.
+// Public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Count {
-    /// Requests by the status they were answered with.
+    /// Number of requests by answered status.
     pub status: [u64; STATUSES],
     /// Bytes read from the guest.
     pub bytes_in: u64,
     /// Bytes written to the guest.
     pub bytes_out: u64,
-    /// Requests available when the queue was last looked at.
+    /// Requests available when the queue was last checked.
     pub depth: u64,
-    /// Chains that could not be followed.
+    /// Malformed chains.
     pub malformed: u64,
     /// Number of times the driver was notified.
     pub interrupts: u64,
-    /// Times the thread slept.
+    /// Number of times the thread slept.
     pub sleeps: u64,
-    /// Times the guest was held to its rate.
+    /// Number of times the guest was delayed to its rate.
     pub held: u64,
     /// Session messages on the socket, which QEMU's cryptodev sends instead of control requests.
     pub messages: u64,
-    /// Nanoseconds of service, by class.
+    /// Number of requests by latency class.
     pub class: [u64; CLASSES],
-    /// Nanoseconds of service, all together.
+    /// Total service time in nanoseconds.
     pub nanos: u64,
 }
 
@@ -62,7 +62,7 @@ impl Default for Count {
 }
 
 impl Count {
-    /// Counts a request answered with `status` after `nanos`.
+    /// Counts a request answered with `status` after `nanos` nanoseconds.
     pub(crate) fn answered(&mut self, status: u32, nanos: u64) {
         self.status[(status as usize).min(STATUSES - 1)] += 1;
         self.class[class_of(nanos)] += 1;
@@ -101,29 +101,29 @@ impl Count {
     }
 }
 
-/// The first class whose bound is not below `nanos`.
+/// The first class whose upper bound is at least `nanos`.
 fn class_of(nanos: u64) -> usize {
     let class = 64 - nanos.saturating_sub(1).leading_zeros() as usize;
     class.min(CLASSES - 1)
 }
 
-/// Cells of one queue: statuses, latency classes, and the nine single counters.
+/// Counters of one queue: statuses, latency classes, and the nine single counters.
 const CELLS: usize = STATUSES + CLASSES + 9;
 
-/// What is known of a guest as a whole at this moment.
+/// Current values of a guest as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Gauge {
     Sessions,
-    /// Bytes of guest memory that are mapped.
+    /// Bytes of mapped guest memory.
     Memory,
     Regions,
 }
 
 const GAUGES: usize = 3;
 
-/// All counters of one guest, in memory that the guest's process shares with the main process. The main process adds
-/// them up for metrics; nothing is decided by them.
+/// All counters of one guest, in memory that its process shares with the main process. The main process sums them for
+/// metrics; no decision depends on them.
 pub(crate) struct Counters {
     cells: MmapRegion,
     queues: usize,
@@ -131,19 +131,19 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Counters of `data` data queues and a control queue, all zero.
+    /// Creates zeroed counters for `data` data queues and a control queue.
     pub(crate) fn new(data: u16) -> io::Result<Arc<Counters>> {
         let file = File::from(memfd_create(
             "kiln-counters",
             MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
         )?);
         file.set_len(bytes(data) as u64)?;
-        // A guest's process that was taken over cannot shrink what the main process reads.
+        // A compromised guest process must not be able to shrink memory that the main process reads.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Counters::open(file, data)
     }
 
-    /// Those that another process has made by [`Counters::new`].
+    /// Opens counters that another process created with [`Counters::new`].
     pub(crate) fn open(file: File, data: u16) -> io::Result<Arc<Counters>> {
         let shared = FileOffset::new(file.try_clone()?, 0);
         let cells = MmapRegion::from_file(shared, bytes(data)).map_err(io::Error::other)?;
@@ -154,12 +154,12 @@ impl Counters {
         }))
     }
 
-    /// What [`Counters::open`] takes.
+    /// The file to pass to [`Counters::open`].
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// The counters of each queue, the control queue's last.
+    /// The counters of each queue, with the control queue last.
     pub(crate) fn tallies(self: &Arc<Self>) -> Vec<Arc<Tally>> {
         let tally = |queue| {
             Arc::new(Tally {
@@ -200,7 +200,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds a thread's counts and leaves it none.
+    /// Adds a thread's counts to the shared counters and resets them.
     pub(crate) fn add(&self, count: &mut Count) {
         let put = |to: &AtomicU64, from: u64| {
             if from != 0 {
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(read.nanos, 600);
     }
 
-    /// The main process reads what the guest's process counts, and cannot lose it.
+    /// The main process reads what the guest's process counts, and the guest's process cannot take the memory away.
     #[test]
     fn another_mapping_of_the_same_counters_sees_every_cell_and_none_twice() {
         let counters = Counters::new(1).unwrap();

@@ -1,4 +1,4 @@
-//! Requests that are submitted together, and the waiter of each.
+//! Requests submitted together, each with its waiter.
 
 use std::sync::{Arc, Weak};
 
@@ -10,21 +10,21 @@ use crate::sleepers::Woken;
 
 type Called = Box<dyn FnOnce(&mut Batch, Result<(), Error>) + Send>;
 
-/// What is notified of a request's result.
+/// How the result of a request is delivered.
 pub(crate) enum Waiter {
-    /// A thread that sleeps, or spins.
+    /// A thread that sleeps or spins.
     Parked(Arc<Completion>),
     Called(Called),
     Nobody,
 }
 
 impl Waiter {
-    /// Whether `completion` waits.
+    /// Whether this is the thread waiting on `completion`.
     pub(crate) fn is_parked_on(&self, completion: &Arc<Completion>) -> bool {
         matches!(self, Waiter::Parked(c) if Arc::ptr_eq(c, completion))
     }
 
-    /// Returns false if the waiter has given up. A thread is added to `woken`.
+    /// Delivers the result; returns false if the waiter has given up. A thread to wake is added to `woken`.
     pub(crate) fn tell(
         self,
         batch: &mut Batch,
@@ -42,14 +42,14 @@ impl Waiter {
     }
 }
 
-/// Requests to be submitted together: under one lock, with one notification.
+/// Requests submitted together, under one lock and with one notification.
 pub struct Batch {
     asks: Vec<(Ask, Waiter)>,
     closer: Weak<dyn Closer>,
 }
 
 impl Batch {
-    /// A batch whose sessions `closer` will close.
+    /// Creates a batch. Its sessions are closed through `closer`.
     pub(crate) fn new(closer: Weak<dyn Closer>) -> Batch {
         Batch {
             asks: Vec::new(),
@@ -57,7 +57,8 @@ impl Batch {
         }
     }
 
-    /// Creates a session. `done` is called with it, and with a batch to which it may add.
+    /// Adds a request to create a session. `done` is called with the session, and with a batch to which it may add
+    /// requests.
     pub fn create(
         &mut self,
         request: Request,
@@ -72,7 +73,7 @@ impl Batch {
         self.push(ask, Waiter::Called(Box::new(call)));
     }
 
-    /// Closes a session. `done` is called with what the device said.
+    /// Adds a request to close a session. `done` is called with the device's answer.
     pub fn close(
         &mut self,
         session: Session,
@@ -82,7 +83,7 @@ impl Batch {
         self.push(ask, Waiter::Called(Box::new(done)));
     }
 
-    /// Requests in it.
+    /// Number of requests in the batch.
     pub fn len(&self) -> usize {
         self.asks.len()
     }

@@ -1,4 +1,4 @@
-//! What a thread sleeps on until its device interrupts.
+//! Lets a thread sleep until its device interrupts.
 
 use std::io::{ErrorKind, Result};
 use std::os::fd::AsRawFd;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
-/// The edges of two events: the device's, and the driver's own. They are never read: that would be a second system call, and
-/// whether a read blocks is a flag that the device shares and may change.
+/// An edge-triggered epoll of two events, the device's and the driver's own. The events are never read: that would be
+/// another system call, and the device shares the flag that decides whether a read blocks, and may change it.
 pub(crate) struct Bell(Epoll);
 
 impl Bell {
@@ -21,9 +21,9 @@ impl Bell {
         Ok(Bell(epoll))
     }
 
-    /// Returns once it has rung since the last time, or the time is over, or for no reason.
+    /// Returns when an event was signalled since the last call, when `time` has passed, or spuriously.
     pub(crate) fn wait(&self, time: Option<Duration>) -> Result<()> {
-        // Upwards, so that a short time is not none.
+        // Round up, so that a short time does not become zero.
         let ms = time.map_or(-1, |t| i32::try_from(t.as_millis() + 1).unwrap_or(i32::MAX));
         match self.0.wait(ms, &mut [EpollEvent::default()]) {
             Err(e) if e.kind() != ErrorKind::Interrupted => Err(e),
@@ -48,7 +48,7 @@ mod tests {
             event.write(1).unwrap();
             bell.wait(None).unwrap();
             assert_eq!(rung(), 0);
-            // A device that fills its own event does not silence the other.
+            // A device that fills its own event does not block the driver's.
             event.write(u64::MAX - 3).unwrap();
             assert_eq!(rung(), 1);
             wake.write(1).unwrap();

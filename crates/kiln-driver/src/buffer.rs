@@ -1,4 +1,4 @@
-//! Room for data where the device can reach them.
+//! Data buffers in memory shared with the device.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::memory::{Memory, Span};
 
-/// Bytes of shared memory that belong to the owner of this: the program, or a queue while a request is in flight.
+/// Shared memory owned by whoever holds this: the program, or a queue while a request is in flight.
 pub struct Buffer {
     memory: Arc<Memory>,
     span: Span,
@@ -20,7 +20,7 @@ impl Buffer {
         })
     }
 
-    /// Bytes it has.
+    /// Size in bytes.
     pub fn len(&self) -> usize {
         self.span.len
     }
@@ -29,18 +29,18 @@ impl Buffer {
         self.span.len == 0
     }
 
-    /// Writes bytes from `at` on.
+    /// Writes bytes starting at offset `at`.
     ///
     /// # Panics
-    /// Beyond its end.
+    /// The bytes extend past the end.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         self.memory.write(self.span.part(at, bytes.len()), bytes);
     }
 
-    /// Reads bytes from `at` on. What a device wrote may change until it is read: read it once.
+    /// Reads bytes starting at offset `at`. The device may change them at any time, so read them only once.
     ///
     /// # Panics
-    /// Beyond its end.
+    /// The bytes extend past the end.
     pub fn read(&self, at: usize, bytes: &mut [u8]) {
         self.memory.read(self.span.part(at, bytes.len()), bytes);
     }
@@ -49,7 +49,7 @@ impl Buffer {
         self.span
     }
 
-    /// The same in this memory: a device that came back does not see the old one.
+    /// Moves the buffer to this memory: a reconnected device cannot access the old one.
     pub(crate) fn move_to(&mut self, memory: &Arc<Memory>) -> Result<(), Error> {
         if Arc::ptr_eq(&self.memory, memory) {
             return Ok(());
@@ -71,7 +71,7 @@ impl Drop for Buffer {
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // No contents: they may be secret.
+        // The contents are omitted because they may be secret.
         write!(f, "Buffer({} bytes)", self.len())
     }
 }

@@ -1,4 +1,4 @@
-//! A thread that waits for one request, and is woken for that one only.
+//! A thread's wait for one request, which wakes only that thread.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,7 +12,7 @@ const WAITING: u8 = 0;
 const DONE: u8 = 1;
 const ABANDONED: u8 = 2;
 
-/// What one thread sleeps on and another fills.
+/// Holds the result of a request that a thread waits for.
 pub(crate) struct Completion {
     state: AtomicU8,
     result: OnceLock<Result<(), Error>>,
@@ -20,7 +20,7 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    /// A completion for one thread, which will sleep among `sleepers`.
+    /// Creates a completion for one thread, which will sleep in `sleepers`.
     pub(crate) fn new(sleepers: &Sleepers) -> Arc<Completion> {
         Arc::new(Completion {
             state: AtomicU8::new(WAITING),
@@ -29,7 +29,7 @@ impl Completion {
         })
     }
 
-    /// The thread is among those to be woken. False if it has given up.
+    /// Sets the result and adds the thread to those to wake. Returns false if it has given up.
     pub(crate) fn finish(&self, result: Result<(), Error>, woken: &mut Woken) -> bool {
         let _ = self.result.set(result);
         let was = self
@@ -41,12 +41,12 @@ impl Completion {
         was.is_ok()
     }
 
-    /// Whether it is over.
+    /// Whether the wait has ended.
     pub(crate) fn is_done(&self) -> bool {
         self.state.load(Ordering::Acquire) != WAITING
     }
 
-    /// Gives up; unless it was finished at just this moment.
+    /// Gives up waiting. Returns the result instead if it was set at the same moment.
     pub(crate) fn give_up(&self) -> Result<(), Error> {
         let was =
             self.state
@@ -57,7 +57,7 @@ impl Completion {
         }
     }
 
-    /// Sleeps until it is finished or `deadline` has passed.
+    /// Sleeps until the result is set or `deadline` has passed.
     pub(crate) fn wait(&self, sleepers: &Sleepers, deadline: Option<Instant>) -> Result<(), Error> {
         match sleepers.sleep(self.bed, deadline, || self.is_done()) {
             true => self.take(),

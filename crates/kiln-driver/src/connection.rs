@@ -1,4 +1,4 @@
-//! One conversation with a device over vhost-user: features, memory, rings.
+//! A vhost-user connection to a device: negotiates features, and sets up memory and rings.
 
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -28,25 +28,25 @@ use crate::kick::Kick;
 use crate::memory::{Memory, GUEST_BASE};
 use crate::ring::Ring;
 
-/// vhost-user's own bit among the device's features.
+/// Feature bit that vhost-user itself defines.
 const PROTOCOL_FEATURES: u32 = 30;
-/// Bytes of the configuration space.
+/// Size of the configuration space in bytes.
 pub(crate) const CONFIG_LEN: usize = 56;
-/// Queues that vhost-user can name.
+/// Maximum number of queues in vhost-user.
 const MOST_QUEUES: u64 = 256;
 
-/// What is asked of a connection.
+/// Settings for a connection.
 #[derive(Clone, Debug)]
 pub struct Wishes {
-    /// Use EVENT_IDX if it is offered.
+    /// Use EVENT_IDX if offered.
     pub event_idx: bool,
-    /// Use indirect descriptors if they are offered.
+    /// Use indirect descriptors if offered.
     pub indirect: bool,
-    /// Use IN_ORDER if it is offered.
+    /// Use IN_ORDER if offered.
     pub in_order: bool,
-    /// How long the device may take to answer while it is set up.
+    /// How long the device may take for each answer during set-up.
     pub patience: Duration,
-    /// Once this is set, everything that waits for the device ends with [`Error::Stopped`] within a fifth of a second.
+    /// Once set, every wait for the device ends with [`Error::Stopped`] within 0.2 s.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -68,19 +68,19 @@ impl Default for Wishes {
     }
 }
 
-/// A queue as the device knows it: its ring, and the two file descriptors by which either side wakes the other. The third
-/// is the driver's own.
+/// A queue shared with the device: its ring, and the file descriptors with which the two sides notify each other. The
+/// device does not have the third.
 pub(crate) struct Queue {
     pub ring: Ring,
-    /// Written to notify the device.
+    /// Written by the driver to notify the device.
     pub kick: Arc<Kick>,
-    /// Written by the device: an interrupt.
+    /// Written by the device to interrupt the driver.
     pub call: Arc<EventFd>,
-    /// Written by the driver to wake whatever sleeps on `call`, which the device can fill and make blocking.
+    /// Written by the driver to wake a thread that sleeps on `call`, which the device could fill and make blocking.
     pub wake: Arc<EventFd>,
 }
 
-/// A device that answered. Dropped, it closes the socket, and the device forgets this driver.
+/// A connected device. Dropping this closes the socket, upon which the device discards the driver's state.
 pub(crate) struct Connection {
     frontend: Frontend,
     socket: UnixStream,
@@ -88,20 +88,20 @@ pub(crate) struct Connection {
     config: [u8; CONFIG_LEN],
     queues: u64,
     wishes: Wishes,
-    /// Of all its queues.
+    /// The kicks of all its queues.
     kicks: Vec<Arc<Kick>>,
 }
 
 impl Connection {
-    /// Connects to the device at `path` and agrees on features.
+    /// Connects to the device at `path` and negotiates features.
     ///
     /// # Errors
-    /// [`Error::Connect`]; [`Error::Protocol`] if it is not a virtio-crypto device of virtio 1.
+    /// [`Error::Connect`]; [`Error::Protocol`] if the peer is not a virtio-crypto device of virtio 1.
     pub(crate) fn open(path: &Path, wishes: &Wishes) -> Result<Connection, Error> {
         Connection::open_on(reach(path, wishes)?, wishes)
     }
 
-    /// As [`Connection::open`], on a connected socket.
+    /// Like [`Connection::open`], on a connected socket.
     pub(crate) fn open_on(socket: UnixStream, wishes: &Wishes) -> Result<Connection, Error> {
         let again = socket.try_clone().map_err(Error::connect)?;
         let frontend = Frontend::from_stream(again, MOST_QUEUES);
@@ -119,32 +119,31 @@ impl Connection {
         })
     }
 
-    /// The configuration space.
     pub(crate) fn config(&self) -> &[u8; CONFIG_LEN] {
         &self.config
     }
 
-    /// Queues that the device has, the control queue included.
+    /// Number of queues of the device, including the control queue.
     pub(crate) fn queues(&self) -> u64 {
         self.queues
     }
 
-    /// Whether EVENT_IDX was agreed on.
+    /// Whether EVENT_IDX was negotiated.
     pub(crate) fn event_idx(&self) -> bool {
         self.features & 1 << VIRTIO_RING_F_EVENT_IDX != 0
     }
 
-    /// Whether IN_ORDER was agreed on.
+    /// Whether IN_ORDER was negotiated.
     pub(crate) fn in_order(&self) -> bool {
         self.features & 1 << VIRTIO_F_IN_ORDER != 0
     }
 
-    /// Whether indirect descriptors were agreed on.
+    /// Whether indirect descriptors were negotiated.
     pub(crate) fn indirect(&self) -> bool {
         self.features & 1 << VIRTIO_RING_F_INDIRECT_DESC != 0
     }
 
-    /// Hands the device the memory and the rings in it; afterwards it serves them.
+    /// Passes memory and rings to the device, which then serves them.
     ///
     /// # Errors
     /// [`Error::Protocol`]; [`Error::Resource`].
@@ -203,17 +202,17 @@ impl Connection {
                 ),
             });
         }
-        // A device that acknowledges nothing has read all of this once it answers a question.
+        // A device that does not acknowledge messages has processed all of them once it answers a query.
         self.frontend.get_features()?;
         Ok(queues)
     }
 
-    /// What tells the device, of all its queues.
+    /// The kicks of all its queues.
     pub(crate) fn kicks(&self) -> &[Arc<Kick>] {
         &self.kicks
     }
 
-    /// A second handle on the socket, to see when the device goes.
+    /// A second handle on the socket, to detect when the device disconnects.
     ///
     /// # Errors
     /// [`Error::Resource`].
@@ -226,21 +225,21 @@ impl Connection {
     }
 }
 
-/// Between two looks at whether to stop.
+/// Interval for checking whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Looks after which a write that has not ended since is one that the device holds.
+/// Number of intervals after which an unfinished write is considered blocked by the device.
 const HELD: u32 = 4;
 
-/// Knows whether the device is still there.
+/// Detects when the device disconnects.
 pub(crate) struct Watch {
     socket: UnixStream,
     stop: Arc<AtomicBool>,
 }
 
 impl Watch {
-    /// Sleeps until the device has gone, all is to stop, or [`Watch::hang_up`] was called on another handle. A device that
-    /// holds the writers of these kicks is as good as gone. Afterwards it holds none of them.
+    /// Sleeps until the device has disconnected, the driver must stop, or [`Watch::hang_up`] is called on another
+    /// handle. A device that blocks writes to these kicks counts as disconnected. On return, no write is blocked.
     pub(crate) fn until_gone(&self, kicks: &[Arc<Kick>]) {
         let look = Timespec {
             tv_sec: 0,
@@ -249,7 +248,7 @@ impl Watch {
         for n in 1_u32.. {
             let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
             match poll(&mut fds, Some(&look)) {
-                // All of them, each time.
+                // Release every kick, each time.
                 Ok(0) => {
                     let look = n % HELD == 0;
                     let held = look && kicks.iter().filter(|kick| kick.release()).count() > 0;
@@ -274,9 +273,9 @@ impl Watch {
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n| n > 0)
     }
 
-    /// Ends the conversation from this side.
+    /// Closes the connection from this side.
     pub(crate) fn hang_up(&self) {
-        // An end that is already closed is as good.
+        // The other end may be closed already.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 }
@@ -333,7 +332,8 @@ fn agree(mut frontend: Frontend, wishes: &Wishes) -> Result<Agreed, Error> {
     Ok((frontend, features, config, queues))
 }
 
-/// Connects. A connect to a device that accepts nothing would wait once its queue of connections is full.
+/// Connects without blocking: a device that does not accept connections would make connect() wait once its backlog is
+/// full.
 fn reach(path: &Path, wishes: &Wishes) -> Result<UnixStream, Error> {
     let address = SocketAddrUnix::new(path).map_err(Error::connect)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -353,7 +353,8 @@ fn reach(path: &Path, wishes: &Wishes) -> Result<UnixStream, Error> {
     Ok(socket)
 }
 
-/// Hangs up on a device that does not answer, or when all is to stop: the protocol's library waits forever.
+/// Closes the connection if the device does not answer or the driver must stop, because the protocol library waits
+/// forever.
 struct Guard {
     done: std::sync::mpsc::Sender<()>,
     thread: thread::JoinHandle<Option<Error>>,
@@ -384,7 +385,7 @@ impl Guard {
         Ok(Guard { done, thread })
     }
 
-    /// The result of what was guarded; why it hung up, if that was it.
+    /// Returns the guarded result, or the reason for closing the connection.
     fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
         let _ = self.done.send(());
         let hung_up = self.thread.join().unwrap_or(None);

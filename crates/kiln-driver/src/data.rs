@@ -1,6 +1,6 @@
-//! A data queue: operations in sessions, many in flight, published together.
+//! A data queue: submits operations on sessions, with many in flight and published together.
 //!
-//! It has one owner, no lock and no thread: the submitter also reaps.
+//! It has a single owner, and neither locks nor threads: the submitter also collects the results.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,54 +17,54 @@ use crate::memory::{Memory, Span};
 use crate::ring::{Part, DESCRIPTOR};
 use crate::session::Session;
 
-/// Header, source, associated data, destination, status.
+/// Header, source, associated data, destination and status.
 const MOST_PARTS: usize = 5;
 const TABLE: usize = 0;
-/// In a cache line of its own, since the device writes it.
+/// On a cache line of its own, because the device writes it.
 const STATUS: usize = 128;
 const HEAD: usize = 192;
-/// Bytes of a request's piece of memory; what the header leaves is for IV and associated data.
+/// Bytes of shared memory per request. The IV and associated data use what the header leaves.
 const SLOT: usize = 512;
 
-/// Bytes of shared memory that a data queue takes.
+/// Bytes of shared memory that a data queue needs.
 pub(crate) fn bytes(requests: u16) -> usize {
     usize::from(requests) * SLOT
 }
 
-/// What is to be done, and in which session.
+/// An operation to perform, and its session.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     pub action: Action,
-    /// Lengths of everything.
+    /// The operation's parameters, including all lengths.
     pub op: Operation,
     pub session: &'a Session,
-    /// The IV, if there is one.
+    /// The IV, or empty.
     pub iv: &'a [u8],
-    /// Associated data; of a verification what was signed.
+    /// Associated data; for a verification, the data that was signed.
     pub aad: &'a [u8],
 }
 
-/// Where the data are. Without a destination the result goes where the source was.
+/// The data buffers. Without a destination, the result overwrites the source.
 #[derive(Debug)]
 pub struct Data {
-    /// What goes in.
+    /// Input buffer.
     pub source: Buffer,
-    /// What comes out.
+    /// Output buffer.
     pub destination: Option<Buffer>,
 }
 
-/// A job that is over.
+/// A finished job.
 #[derive(Debug)]
 pub struct Done {
-    /// As it was submitted.
+    /// The tag passed to `submit`.
     pub tag: u64,
-    /// The buffers, which are the program's again.
+    /// The buffers, returned to the program.
     pub data: Data,
-    /// Bytes that the device says it wrote; or what went wrong.
+    /// Number of bytes the device claims to have written, or the error.
     pub result: Result<usize, Error>,
 }
 
-/// A job that was not taken, and its buffers.
+/// A rejected job, with its buffers.
 #[derive(Debug)]
 pub struct Refused {
     pub error: Error,
@@ -77,7 +77,7 @@ struct Flight {
     slot: Span,
 }
 
-/// The queue while there is a device.
+/// The queue of the connected device.
 struct Lane {
     queue: Queue,
     memory: Arc<Memory>,
@@ -93,7 +93,7 @@ pub struct DataQueue {
     index: usize,
     lane: Option<Lane>,
     scratch: Vec<u8>,
-    /// How long [`DataQueue::wait`] looks on before it sleeps.
+    /// How long [`DataQueue::wait`] polls before it sleeps.
     linger: Duration,
 }
 
@@ -108,7 +108,7 @@ impl DataQueue {
         }
     }
 
-    /// Jobs in flight.
+    /// Number of jobs in flight.
     pub fn in_flight(&self) -> usize {
         self.lane
             .as_ref()
@@ -121,7 +121,7 @@ impl DataQueue {
         let stale = |lane: &Lane| lane.generation != current;
         if self.lane.as_ref().is_none_or(stale) {
             if self.in_flight() > 0 {
-                // First what was lost is reported.
+                // Lost jobs must be reported first.
                 return Err(Error::Lost);
             }
             self.lane = None;
@@ -134,12 +134,12 @@ impl DataQueue {
         Ok(self.lane.as_mut().expect("made above"))
     }
 
-    /// Hands a job over; the device learns of it with [`DataQueue::flush`]. The buffers belong to the queue until the
-    /// job comes back from [`DataQueue::reap`].
+    /// Adds a job to the ring; the device sees it after [`DataQueue::flush`]. The queue owns the buffers until
+    /// [`DataQueue::reap`] returns the job.
     ///
     /// # Errors
-    /// [`Error::Full`]: reap first. [`Error::Request`] if the buffers are shorter than the operation says.
-    /// [`Error::Lost`] if there is no device now.
+    /// [`Error::Full`]: reap first. [`Error::Request`] if the buffers are shorter than the operation's lengths.
+    /// [`Error::Lost`] if no device is connected.
     pub fn submit(&mut self, job: &Job<'_>, data: Data, tag: u64) -> Result<(), Box<Refused>> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let submitted = match self.lane() {
@@ -150,7 +150,7 @@ impl DataQueue {
         submitted
     }
 
-    /// Publishes what was submitted, and notifies the device if it wants to be.
+    /// Publishes submitted jobs, and notifies the device if it wants to be.
     pub fn flush(&mut self) {
         if let Some(lane) = &mut self.lane {
             if lane.queue.ring.publish() {
@@ -159,7 +159,7 @@ impl DataQueue {
         }
     }
 
-    /// Takes what is over; returns how many. All that a device had when it went comes back as lost.
+    /// Collects finished jobs; returns how many. All jobs in flight when the device disconnected are returned as lost.
     pub fn reap(&mut self, done: &mut Vec<Done>) -> usize {
         let before = done.len();
         let current = self.device.generation();
@@ -182,8 +182,8 @@ impl DataQueue {
         done.len() - before
     }
 
-    /// Sleeps until `count` jobs can be reaped, the device has gone or the time is over. Returns whether there is
-    /// something to be reaped.
+    /// Sleeps until `count` jobs can be reaped, the device has disconnected, or `timeout` has passed. Returns whether
+    /// any job can be reaped.
     ///
     /// # Errors
     /// [`Error::Resource`] if the host cannot wait.
@@ -267,7 +267,9 @@ impl Lane {
         let (source_len, room) = lengths(job)?;
         let destination = data.destination.as_ref().unwrap_or(&data.source);
         if source_len > data.source.len() || room > destination.len() {
-            return Err(Error::Request("its buffers are shorter than it says"));
+            return Err(Error::Request(
+                "the buffers are shorter than the operation's lengths",
+            ));
         }
         if HEADER + LEGACY + job.iv.len() + job.aad.len() > SLOT - HEAD {
             return Err(Error::Request("IV and associated data are too long"));
@@ -291,7 +293,7 @@ impl Lane {
         let head_len = scratch.len();
         scratch.extend_from_slice(job.aad);
         self.memory.write(slot.part(HEAD, scratch.len()), scratch);
-        // A device that writes nothing has refused.
+        // If the device does not write the status, the request counts as refused.
         let status = slot.part(STATUS, 1);
         self.memory.write(status, &[Status::Err as u8]);
         let destination = data.destination.as_ref().unwrap_or(&data.source);
@@ -319,7 +321,7 @@ impl Lane {
             return Ok(None);
         };
         let flight = self.flights[usize::from(used.head)].take();
-        let Flight { tag, data, slot } = flight.expect("the ring knows what is in flight");
+        let Flight { tag, data, slot } = flight.expect("the ring accepts only heads in flight");
         let mut status = [0];
         self.memory.read(slot.part(STATUS, 1), &mut status);
         self.free.push(slot);
@@ -330,7 +332,7 @@ impl Lane {
         Ok(Some(Done { tag, data, result }))
     }
 
-    /// What is in flight does not come back by itself.
+    /// Jobs in flight will not be returned by a device that is gone.
     fn lose(&mut self, error: &Error, done: &mut Vec<Done>) {
         self.queue.ring.forget();
         for flight in self.flights.iter_mut().filter_map(Option::take) {
@@ -343,7 +345,7 @@ impl Lane {
     }
 }
 
-/// Bytes of the source, and room for what comes out.
+/// Length of the source, and space needed for the result, in bytes.
 fn lengths(job: &Job<'_>) -> Result<(usize, usize), Error> {
     let (source, iv, aad) = match job.op {
         Operation::Cipher(c) => (c.src_len, c.iv_len, 0),
@@ -355,15 +357,17 @@ fn lengths(job: &Job<'_>) -> Result<(usize, usize), Error> {
     };
     if iv as usize != job.iv.len() || aad as usize != job.aad.len() {
         return Err(Error::Request(
-            "IV or associated data are not as long as it says",
+            "the IV or the associated data do not have the operation's length",
         ));
     }
     if job.action.opcode(job.op.service()).is_none() {
-        return Err(Error::Request("the service has no such action"));
+        return Err(Error::Request(
+            "the session's service does not support this action",
+        ));
     }
     let room = usize::try_from(job.op.room(job.action));
     Ok((
         source as usize,
-        room.map_err(|_| Error::Request("it is too long"))?,
+        room.map_err(|_| Error::Request("the result is too long"))?,
     ))
 }

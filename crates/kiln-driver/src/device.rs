@@ -1,4 +1,4 @@
-//! The device that is connected now, as the driver and its data queues share it.
+//! The connected device, shared by the driver and its data queues.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,25 +11,25 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::memory::Memory;
 
-/// The connected device, and how many there have been.
+/// The connected device, and its generation.
 pub(crate) struct Device {
     pub(crate) control: Control,
-    /// Number of devices so far: a queue of another generation belongs to a device that is gone.
+    /// Number of devices so far. A queue of another generation belongs to a device that has disconnected.
     generation: AtomicU64,
     parts: Mutex<Parts>,
 }
 
-/// Parts of the connected device that data queues use.
+/// Parts of the connected device used by data queues.
 #[derive(Default)]
 pub(crate) struct Parts {
     /// `None` once a data queue has taken it.
     pub(crate) queues: Vec<Option<Queue>>,
-    /// For each queue, what wakes its sleeper.
+    /// For each queue, the event that wakes its sleeping thread.
     pub(crate) wakes: Vec<Arc<EventFd>>,
     pub(crate) memory: Option<Arc<Memory>>,
     pub(crate) indirect: bool,
     pub(crate) config: Option<Config>,
-    /// Whether the program has a handle for a queue. It keeps that over all devices.
+    /// Whether the program has taken a queue's handle, which stays valid across devices.
     pub(crate) taken: Vec<bool>,
 }
 
@@ -50,7 +50,7 @@ impl Device {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Makes all queues of the device so far stale. `parts` shows that the lock is held.
+    /// Makes the queues of all devices so far stale. `_parts` proves that the lock is held.
     pub(crate) fn advance(&self, _parts: &mut Parts) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }

@@ -1,4 +1,4 @@
-//! A driver with its device, and with the next one if that goes.
+//! A driver with its device, which it reconnects if it disappears.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,36 +21,36 @@ use crate::memory::Memory;
 use crate::port::{self, Ask, Port};
 use crate::ring::{self, Ring};
 
-/// Data queues that the specification's device may have at most here.
+/// Maximum number of data queues supported.
 const MOST_DATA_QUEUES: u32 = 255;
-/// Between two attempts to find the device again.
+/// Interval between attempts to reconnect.
 const RETRY: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How threads wait on the control queue.
     pub mode: Mode,
-    /// Ring features, and patience while the device is set up.
+    /// Ring features to use, and time limits during set-up.
     pub wishes: Wishes,
-    /// Entries of each ring, a power of two.
+    /// Number of entries of each ring, a power of two.
     pub queue_size: u16,
-    /// Data queues to use; not more than the device has.
+    /// Number of data queues to use, at most what the device has.
     pub data_queues: usize,
-    /// Bytes for [`Buffer`]s.
+    /// Bytes of shared memory for [`Buffer`]s.
     pub heap: usize,
-    /// Bytes of the longest key.
+    /// Maximum key length in bytes.
     pub max_key: usize,
-    /// For an answer on the control queue; none waits as long as there is a device.
+    /// Time limit for an answer on the control queue; `None` waits as long as a device is connected.
     pub timeout: Option<Duration>,
-    /// How long to look for a device that went.
+    /// How long to try to reconnect.
     pub reconnect: Duration,
-    /// How long the control queue's interrupt thread looks on before it sleeps.
+    /// How long the control queue's interrupt thread polls before it sleeps.
     pub linger: Duration,
-    /// Attempts on the lock of a queue that is polled before a waiter yields its core.
+    /// Number of attempts to lock a polled queue before a waiter yields its core.
     pub spins: u32,
-    /// How long [`DataQueue::wait`] looks on before it sleeps.
+    /// How long [`DataQueue::wait`] polls before it sleeps.
     pub data_linger: Duration,
-    /// Keep a histogram of how long the control queue's lock is held.
+    /// Record a histogram of how long the control queue's lock is held.
     pub observe: bool,
 }
 
@@ -73,7 +73,7 @@ impl Default for Options {
     }
 }
 
-/// What the driver shares with the thread that watches the connection.
+/// State shared with the thread that watches the connection.
 struct Inner {
     path: PathBuf,
     options: Options,
@@ -87,7 +87,7 @@ pub struct Driver {
     watch: Arc<Mutex<Option<Watch>>>,
 }
 
-/// A device that is ready to be used.
+/// A device that is ready for use.
 struct Up {
     connection: Connection,
     port: Port<Waiter>,
@@ -144,30 +144,34 @@ impl Driver {
         &self.inner.device.control
     }
 
-    /// What the device says of itself.
+    /// The device's configuration.
     pub fn config(&self) -> Config {
         let parts = self.inner.device.lock();
         parts.config.expect("set when the device was found")
     }
 
-    /// Takes a data queue: each can be taken once.
+    /// Takes a data queue. Each can be taken once.
     ///
     /// # Errors
-    /// [`Error::Request`] if it was taken before, or does not exist.
+    /// [`Error::Request`] if it does not exist or has been taken.
     pub fn data_queue(&self, index: usize) -> Result<DataQueue, Error> {
         let mut parts = self.inner.device.lock();
         match parts.taken.get_mut(index) {
             Some(taken) if !*taken => *taken = true,
-            _ => return Err(Error::Request("no such data queue is to be had")),
+            _ => {
+                return Err(Error::Request(
+                    "the data queue does not exist or has been taken",
+                ))
+            }
         }
         let linger = self.inner.options.data_linger;
         Ok(DataQueue::new(self.inner.device.clone(), index, linger))
     }
 
-    /// Memory that the device can reach.
+    /// Allocates memory that the device can access.
     ///
     /// # Errors
-    /// [`Error::Full`] if there is none left of [`Options::heap`]; [`Error::Lost`] if there is no device now.
+    /// [`Error::Full`] if [`Options::heap`] is exhausted; [`Error::Lost`] if no device is connected.
     pub fn buffer(&self, len: usize) -> Result<Buffer, Error> {
         let memory = self.inner.device.lock().memory.clone();
         Buffer::new(&memory.ok_or(Error::Lost)?, len)
@@ -191,7 +195,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Inner {
-    /// A device is there: its queues are used from now on.
+    /// Switches to the queues of a newly connected device.
     fn go_on(
         self: &Arc<Self>,
         up: Up,
@@ -217,7 +221,7 @@ impl Inner {
         let helper = thread::Builder::new().name("virtio-irq".into());
         let started = match self.options.mode {
             Mode::Wait => helper.spawn(move || {
-                // Requests that were completed before this thread started have not interrupted.
+                // Requests completed before this thread started did not interrupt.
                 while shared.interrupt(generation) {
                     if bell.wait(None).is_err() {
                         return;
@@ -230,7 +234,7 @@ impl Inner {
         Ok(up.connection)
     }
 
-    /// Reconnects after the device disappeared. Returns `None` if it cannot be found or the driver is being dropped.
+    /// Reconnects after the device disappeared. Returns `None` if that fails or the driver is being dropped.
     fn find_again(self: &Arc<Self>, watch: &Mutex<Option<Watch>>) -> Option<Connection> {
         {
             let mut parts = self.device.lock();
@@ -266,7 +270,7 @@ impl Inner {
         None
     }
 
-    /// The sessions that live, on a device that knows none.
+    /// Creates the open sessions on a device that does not have them.
     fn create_again(&self, up: &mut Up) -> Result<(), Error> {
         let watch = up.connection.watch()?;
         let port = &mut up.port;
@@ -289,7 +293,7 @@ impl Inner {
                     let Ask::Create(entry) = landed.ask else {
                         continue;
                     };
-                    // One that it will not have again stays without a name.
+                    // A session that the device refuses to create stays without an ID.
                     entry.set_id(landed.result.ok(), generation);
                 }
                 None if watch.is_gone() => return Err(Error::Lost),
@@ -313,7 +317,7 @@ fn bring_up(path: &Path, options: &Options) -> Result<Up, Error> {
     if has == 0 || has > MOST_DATA_QUEUES || u64::from(has) >= connection.queues() {
         let queues = connection.queues();
         return Err(Error::Protocol(format!(
-            "it says that it has {has} data queues, and {queues} queues in all"
+            "it has {has} data queues by its configuration space, and {queues} queues in all"
         )));
     }
     let data_queues = options.data_queues.clamp(1, has as usize);
@@ -331,7 +335,7 @@ fn bring_up(path: &Path, options: &Options) -> Result<Up, Error> {
         wanted.push((index, ring));
     }
     let mut queues = connection.start(&memory, wanted)?;
-    let control = queues.pop().expect("one for each ring");
+    let control = queues.pop().expect("one queue for each ring");
     let port = Port::new(control, connection.indirect(), options.max_key)?;
     Ok(Up {
         connection,

@@ -1,19 +1,19 @@
-//! What goes wrong between a driver and its device.
+//! Errors between a driver and its device.
 
 use std::fmt;
 use std::io;
 
-/// What a device did that no honest one does.
+/// A violation of the ring protocol by the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// The used ring moved past all that was asked.
+    /// The used index moved past the requests that were made available.
     Index {
-        /// Entries that it claims to have used.
+        /// Number of entries that it claims to have used.
         claimed: u16,
-        /// Requests that were in its hands.
+        /// Number of requests the device held.
         held: u16,
     },
-    /// A used entry names a descriptor that heads no request.
+    /// A used entry names a descriptor that is not the head of a request.
     Id(u32),
     /// A used entry claims more bytes than the device was allowed to write.
     Length { claimed: u32, allowed: u32 },
@@ -25,7 +25,7 @@ impl fmt::Display for Lie {
             Lie::Index { claimed, held } => {
                 write!(f, "{claimed} used entries for {held} requests")
             }
-            Lie::Id(id) => write!(f, "used entry {id}, which is no request's"),
+            Lie::Id(id) => write!(f, "used entry {id}, which is not the head of a request"),
             Lie::Length { claimed, allowed } => {
                 write!(f, "{claimed} bytes written of {allowed} allowed")
             }
@@ -36,23 +36,23 @@ impl fmt::Display for Lie {
 /// Why a request or a connection failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The socket cannot be reached, or its other end is gone.
+    /// The socket cannot be reached, or the other end has closed.
     Connect(String),
-    /// The other end speaks, but not as a virtio-crypto device does.
+    /// The other end does not behave like a virtio-crypto device.
     Protocol(String),
-    /// The machine refused memory or a file descriptor.
+    /// The host refused memory or a file descriptor.
     Resource(String),
-    /// The device lied: its queue is not used any more.
+    /// The device violated the ring protocol, so its queue is no longer used.
     Lied(Lie),
-    /// The device went away before it answered.
+    /// The device disconnected before it answered.
     Lost,
-    /// No answer in the time given. The request still belongs to the device.
+    /// No answer within the time limit. The device still holds the request.
     Timeout,
-    /// The program asked for it: [`crate::Wishes::stop`].
+    /// The program asked to stop: [`crate::Wishes::stop`].
     Stopped,
-    /// Too long, or of a shape that no queue takes.
+    /// The request is too long or malformed for any queue.
     Request(&'static str),
-    /// All descriptors, or all of the shared memory, are in use.
+    /// All descriptors or all shared memory are in use.
     Full,
     /// The device answered with this status.
     Status(u32),
@@ -62,13 +62,13 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Connect(e) => write!(f, "cannot reach the device: {e}"),
-            Error::Protocol(what) => write!(f, "the device does not answer as it must: {what}"),
-            Error::Resource(e) => write!(f, "cannot make memory to share with the device: {e}"),
+            Error::Protocol(what) => write!(f, "the device violates the protocol: {what}"),
+            Error::Resource(e) => write!(f, "cannot allocate memory to share with the device: {e}"),
             Error::Lied(lie) => write!(f, "the device lied: {lie}"),
             Error::Lost => f.write_str("the device went away before it answered"),
             Error::Timeout => f.write_str("the device did not answer in time"),
             Error::Stopped => f.write_str("it was interrupted"),
-            Error::Request(what) => write!(f, "no such request can be made: {what}"),
+            Error::Request(what) => write!(f, "the request cannot be made: {what}"),
             Error::Full => f.write_str("the queue is full"),
             Error::Status(status) => write!(f, "the device refused with status {status}"),
         }
@@ -87,12 +87,12 @@ impl std::error::Error for Error {
 }
 
 impl Error {
-    /// The socket's fault.
+    /// An error of the socket.
     pub(crate) fn connect(e: impl Into<io::Error>) -> Error {
         Error::Connect(e.into().to_string())
     }
 
-    /// The machine's fault.
+    /// An error of the host.
     pub(crate) fn resource(e: impl Into<io::Error>) -> Error {
         Error::Resource(e.into().to_string())
     }

@@ -1,11 +1,12 @@
-//! How long things took: a count for each length, to 1/32 of it.
+//! A histogram of durations with a resolution of 1/32.
 
-/// Buckets of an octave.
+/// Buckets per octave.
 const FINE: u64 = 32;
-/// Octaves of 64 bits.
+/// Number of octaves needed for 64 bits.
 const OCTAVES: usize = 60;
 
-/// Nanoseconds by length. Lengths up to 31 are exact, longer ones are kept to 5 bits.
+/// Counts durations in nanoseconds. Durations up to 31 ns are exact, longer ones are kept to 5 significant bits after
+/// the leading one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -30,7 +31,7 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// All of another.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine += theirs;
@@ -43,12 +44,13 @@ impl Histogram {
         self.total
     }
 
-    /// The longest, exactly.
+    /// The longest duration, exactly.
     pub fn max(&self) -> Option<u64> {
         (self.total > 0).then_some(self.max)
     }
 
-    /// The length that a share `q` of all does not exceed, upwards to the bucket's end; none of nothing.
+    /// The duration that a share `q` of all does not exceed, rounded up to the end of its bucket; `None` if the
+    /// histogram is empty.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         if self.total == 0 {
             return None;
@@ -64,7 +66,8 @@ impl Histogram {
         Some(self.max)
     }
 
-    /// How many are up to each bound and beyond the one before, and how many are beyond the last: to 1/32.
+    /// Number of durations in each interval between bounds, followed by the number beyond the last bound. Bounds have a
+    /// resolution of 1/32.
     pub fn counted_to(&self, bounds: &[u64]) -> Vec<u64> {
         let mut counts = vec![0; bounds.len() + 1];
         for (at, &n) in self.counts.iter().enumerate().filter(|(_, &n)| n > 0) {
@@ -73,8 +76,8 @@ impl Histogram {
         counts
     }
 
-    /// How many whole microseconds are from 0 to 1, from 2 to 3, from 4 to 7 and so on: `octaves` counts, the last with
-    /// all that are longer. The form of bcc's histograms.
+    /// Number of durations of 0 to 1, 2 to 3, 4 to 7 and so on whole microseconds: `octaves` counts, the last including
+    /// all longer durations. This is the layout of bcc's histograms.
     pub fn microseconds(&self, octaves: usize) -> Vec<u64> {
         let mut counts = vec![0; octaves];
         for (at, &n) in self.counts.iter().enumerate().filter(|(_, &n)| n > 0) {

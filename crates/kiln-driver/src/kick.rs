@@ -1,8 +1,8 @@
-//! What tells the device that there is something to do.
+//! Notifies the device that there is work to do.
 //!
-//! The device shares the event, its counter and its flags: it can fill the counter and let a write wait. Every write is
-//! counted where it begins and where it ends, so that the thread that watches the connection sees one that does not end,
-//! and lets it go on by emptying the counter.
+//! The device shares the event with its counter and flags, so it can fill the counter and make a write block. Every
+//! write is counted when it begins and when it ends. The thread that watches the connection can then detect a blocked
+//! write, and unblock it by emptying the counter.
 
 use std::io::Result;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,9 +16,9 @@ pub(crate) struct Kick {
     event: EventFd,
     begun: AtomicU64,
     ended: AtomicU64,
-    /// The writes that were under way when it was looked at last: how many had begun and had ended.
+    /// Numbers of writes that had begun and ended at the last check.
     seen: (AtomicU64, AtomicU64),
-    /// No write begins any more.
+    /// Forbids further writes.
     retired: AtomicBool,
 }
 
@@ -33,14 +33,14 @@ impl Kick {
         })
     }
 
-    /// What the device is given.
+    /// The event to pass to the device.
     pub(crate) fn event(&self) -> &EventFd {
         &self.event
     }
 
-    /// Tells the device. If the counter is full it has been told.
+    /// Notifies the device. If the counter is full, it has been notified already.
     pub(crate) fn ring(&self) {
-        // Either this sees that it is retired, or whoever retires it sees that this has begun.
+        // Either this sees `retired` set, or the code that set it sees that this write has begun.
         self.begun.fetch_add(1, Ordering::SeqCst);
         if !self.retired.load(Ordering::SeqCst) {
             let _ = self.event.write(1);
@@ -48,13 +48,15 @@ impl Kick {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The same from the thread that would let a write go on: one that the device holds is left to itself.
+    /// Notifies from the thread that unblocks writes. It uses a separate thread, because the device may block this
+    /// write too.
     pub(crate) fn ring_apart(self: &Arc<Self>) {
         let kick = self.clone();
         thread::spawn(move || kick.ring());
     }
 
-    /// Lets a write go on that has been under way since the last call. True if there was one: the device held it.
+    /// Unblocks a write that has been in progress since the last call. Returns true if there was one, which means that
+    /// the device blocked it.
     pub(crate) fn release(&self) -> bool {
         let ended = self.ended.load(Ordering::Relaxed);
         let begun = self.begun.load(Ordering::Relaxed);
@@ -62,10 +64,10 @@ impl Kick {
             self.seen.0.swap(begun, Ordering::Relaxed),
             self.seen.1.swap(ended, Ordering::Relaxed),
         );
-        // One had begun before, and none has ended since.
+        // A write had begun at the last check, and none has ended since.
         let held = before.0 > before.1 && before.1 == ended;
         if held {
-            // The device can make the read block as well, so a thread of its own makes it, and is not joined.
+            // The device can make the read block too, so a separate thread makes it and is not joined.
             if let Ok(event) = self.event.try_clone() {
                 thread::spawn(move || event.read());
             }
@@ -77,14 +79,14 @@ impl Kick {
         self.ended.load(Ordering::SeqCst) == self.begun.load(Ordering::SeqCst)
     }
 
-    /// Lets all writes go on, and lets none begin.
+    /// Unblocks all writes and forbids further ones.
     pub(crate) fn retire(self: &Arc<Self>) {
         self.retired.store(true, Ordering::SeqCst);
         if self.is_quiet() {
             return;
         }
-        // The device may fill the counter again, and may make reads block: then the counter is empty, as it should be. A
-        // reader that sleeps at the end is left to itself.
+        // The device may fill the counter again, or make reads block, which leaves the counter empty as intended. A
+        // reader that stays blocked at the end is abandoned.
         let reader = self.clone();
         thread::spawn(move || {
             while !reader.is_quiet() {
@@ -109,9 +111,9 @@ mod tests {
         kick.ring();
         assert!(
             !kick.release() && !kick.release(),
-            "the control: it has ended"
+            "the control: the write has ended"
         );
-        // What a device may do at any time.
+        // Something the device may do at any time.
         kick.event.write(u64::MAX - 2).unwrap();
         let held = thread::spawn({
             let kick = kick.clone();
@@ -141,7 +143,7 @@ mod tests {
         );
         kick.retire();
         held.into_iter().for_each(|thread| thread.join().unwrap());
-        // Filled again: this would wait for ever.
+        // Filled again, so another write would block forever.
         kick.event.write(1).unwrap();
         kick.event.read().unwrap();
         kick.event.write(u64::MAX - 1).unwrap();

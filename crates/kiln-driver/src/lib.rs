@@ -1,10 +1,10 @@
 //! A virtio-crypto driver for programs: sessions and operations on a device behind a vhost-user socket, without a
-//! kernel driver and without a virtual machine.
+//! kernel driver or a virtual machine.
 //!
-//! The device is not trusted. All that it can write is checked before it is used, or is only data; each buffer belongs
-//! to the queue while the device may have it, so that no program reads or writes what is in flight. A device that lies
-//! is left at once. One that dies is looked for; sessions are made again on the one that comes back, and what had no
-//! answer is asked again (control queue) or reported as lost (data queues).
+//! The device is not trusted. Everything it can write is either plain data or checked before use. The queue owns each
+//! buffer while the device may access it, so a program cannot read or write a buffer in flight. The driver disconnects
+//! at once from a device that violates the protocol. If a device dies, the driver reconnects and creates the sessions
+//! again; unanswered requests are resubmitted on the control queue and reported as lost on data queues.
 //!
 //! ```no_run
 //! use kiln_driver::{Driver, Options, Request};
@@ -17,26 +17,26 @@
 //! # Ok::<(), kiln_driver::Error>(())
 //! ```
 //!
-//! | file | its noun |
+//! | file | contents |
 //! |---|---|
-//! | `driver.rs` | a driver with its device, and with the next one |
-//! | `device.rs` | the device that is connected now |
-//! | `connection.rs` | one conversation over vhost-user |
-//! | `memory.rs` | sealed memory that both sides share |
+//! | `driver.rs` | a driver with its device, and reconnection |
+//! | `device.rs` | the connected device |
+//! | `connection.rs` | a vhost-user connection |
+//! | `memory.rs` | sealed shared memory |
 //! | `ring.rs` | the driver's side of a split virtqueue |
-//! | `control/` | the control queue: polled, waited for, or with functions that are called |
+//! | `control/` | the control queue: polling, waiting, or with callbacks |
 //! | `port.rs` | the control queue's requests in flight |
-//! | `batch.rs` | requests that are submitted together, and their waiters |
-//! | `kick.rs` | what tells the device that there is something to do |
-//! | `bell.rs` | what a thread sleeps on until the device interrupts |
-//! | `completion.rs` | a thread that sleeps for one request |
-//! | `sleepers.rs` | such threads, woken many at a time |
-//! | `session.rs` | sessions as the driver keeps them |
+//! | `batch.rs` | requests submitted together, and their waiters |
+//! | `kick.rs` | notifies the device |
+//! | `bell.rs` | lets a thread sleep until the device interrupts |
+//! | `completion.rs` | a thread's wait for one request |
+//! | `sleepers.rs` | wakes many such threads at once |
+//! | `session.rs` | the driver's record of its sessions |
 //! | `data.rs` | a data queue |
-//! | `buffer.rs` | room for data |
-//! | `histogram.rs` | how long things took |
-//! | `rig.rs` | a ring with a device that writes anything, for tests |
-//! | `error.rs` | what goes wrong |
+//! | `buffer.rs` | data buffers |
+//! | `histogram.rs` | a histogram of durations |
+//! | `rig.rs` | a ring with a scripted device, for tests |
+//! | `error.rs` | errors |
 #![forbid(unsafe_code)]
 
 mod batch;

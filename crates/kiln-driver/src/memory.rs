@@ -1,7 +1,7 @@
-//! Memory that driver and device share.
+//! Memory shared by driver and device.
 //!
-//! The device may write to all of it at any time. So nothing that the driver decides by is kept here; what is read from
-//! here is read once. The file is sealed: a device that shrank it would kill the driver with SIGBUS.
+//! The device may write to all of it at any time. So the driver keeps no state of its own here, and reads each value
+//! only once. The file is sealed, because a device that shrank it would kill the driver with SIGBUS.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,30 +15,30 @@ use vm_memory::{AtomicAccess, Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 use crate::error::Error;
 
-/// Where the device sees the memory: not at 0, so that an unwritten address is invalid.
+/// The device's address of the memory. It is not 0, so that an unwritten address is invalid.
 pub(crate) const GUEST_BASE: u64 = 1 << 20;
-/// Pieces begin at cache lines: two requests never share one.
+/// Blocks start at cache lines, so two requests never share one.
 const LINE: usize = 64;
 
-/// A piece of the memory, by its offset.
+/// A block of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Bytes from the start of the memory.
+    /// Offset in bytes from the start of the memory.
     pub offset: usize,
-    /// Bytes.
+    /// Size in bytes.
     pub len: usize,
 }
 
 impl Span {
-    /// The device's address of it.
+    /// The block's address as the device sees it.
     pub(crate) fn guest(self) -> u64 {
         GUEST_BASE + self.offset as u64
     }
 
-    /// `len` bytes of it from `from`.
+    /// The `len` bytes starting at offset `from` within the span.
     ///
     /// # Panics
-    /// If the span is shorter.
+    /// The span is too short.
     pub(crate) fn part(self, from: usize, len: usize) -> Span {
         assert!(from <= self.len && len <= self.len - from);
         Span {
@@ -49,13 +49,13 @@ impl Span {
 }
 
 struct Free {
-    /// Nothing was taken from here on.
+    /// Everything from this offset on is unused.
     next: usize,
-    /// Given back, by length.
+    /// Freed blocks by size.
     returned: BTreeMap<usize, Vec<usize>>,
 }
 
-/// A sealed memory file, mapped, handed out in pieces.
+/// A sealed and mapped memory file, with an allocator for its blocks.
 pub(crate) struct Memory {
     region: MmapRegion,
     file: File,
@@ -63,7 +63,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// `len` bytes of zeros.
+    /// Creates `len` bytes of zeroed memory.
     ///
     /// # Errors
     /// [`Error::Resource`].
@@ -79,7 +79,7 @@ impl Memory {
         let region = MmapRegionBuilder::new(len)
             .with_file_offset(FileOffset::new(shared, 0))
             .with_mmap_prot(libc::PROT_READ | libc::PROT_WRITE)
-            // Faults would be part of every first request.
+            // Populate now, so that page faults are not part of the first requests.
             .with_mmap_flags(libc::MAP_SHARED | libc::MAP_POPULATE)
             .build()
             .map_err(|e| Error::Resource(e.to_string()))?;
@@ -93,27 +93,27 @@ impl Memory {
         }))
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.region.size()
     }
 
-    /// The file, to be sent to the device.
+    /// The file to send to the device.
     pub(crate) fn fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 
-    /// Where this process has it.
+    /// The mapping's address in this process.
     pub(crate) fn host_base(&self) -> u64 {
         self.region.as_ptr() as u64
     }
 
-    /// This process's address of a piece, by which vhost-user names rings.
+    /// A block's address in this process, which vhost-user uses to refer to rings.
     pub(crate) fn host(&self, span: Span) -> u64 {
         self.host_base() + span.offset as u64
     }
 
-    /// Takes a piece for good, beginning at a multiple of `align`.
+    /// Allocates a block aligned to `align` bytes.
     ///
     /// # Errors
     /// [`Error::Full`].
@@ -135,47 +135,51 @@ impl Memory {
         Ok(Span { offset, len })
     }
 
-    /// Frees a piece: neither the driver nor the device may use it any more.
+    /// Frees a block, which neither the driver nor the device may use any more.
     pub(crate) fn give_back(&self, span: Span) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let rounded = span.len.max(1).next_multiple_of(LINE);
         free.returned.entry(rounded).or_default().push(span.offset);
     }
 
-    /// Writes the piece's beginning.
+    /// Writes to the start of a block.
     ///
     /// # Panics
-    /// If `bytes` are more than the piece has.
+    /// `bytes` is longer than the block.
     pub(crate) fn write(&self, span: Span, bytes: &[u8]) {
         assert!(bytes.len() <= span.len);
         self.region
             .as_volatile_slice()
             .write_slice(bytes, span.offset)
-            .expect("pieces lie inside");
+            .expect("blocks are inside the mapping");
     }
 
-    /// Reads the piece's beginning.
+    /// Reads from the start of a block.
     ///
     /// # Panics
-    /// If `bytes` are more than the piece has.
+    /// `bytes` is longer than the block.
     pub(crate) fn read(&self, span: Span, bytes: &mut [u8]) {
         assert!(bytes.len() <= span.len);
         self.region
             .as_volatile_slice()
             .read_slice(bytes, span.offset)
-            .expect("pieces lie inside");
+            .expect("blocks are inside the mapping");
     }
 
-    /// One word of the memory.
+    /// Reads one word of the memory.
     pub(crate) fn load<T: AtomicAccess>(&self, offset: usize, order: Ordering) -> T {
         let slice = self.region.as_volatile_slice();
-        slice.load(offset, order).expect("rings lie inside")
+        slice
+            .load(offset, order)
+            .expect("rings are inside the mapping")
     }
 
     /// Writes one word of the memory.
     pub(crate) fn store<T: AtomicAccess>(&self, offset: usize, value: T, order: Ordering) {
         let slice = self.region.as_volatile_slice();
-        slice.store(value, offset, order).expect("rings lie inside");
+        slice
+            .store(value, offset, order)
+            .expect("rings are inside the mapping");
     }
 }
 

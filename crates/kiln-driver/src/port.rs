@@ -1,4 +1,4 @@
-//! The control queue while there is a device: its ring, and a piece of shared memory for each request in flight.
+//! The control queue of a connected device: its ring, and a block of shared memory per request in flight.
 
 use std::sync::Arc;
 
@@ -12,20 +12,21 @@ use crate::memory::{Memory, Span};
 use crate::ring::{Part, Ring, DESCRIPTOR};
 use crate::session::Entry;
 
-/// Where a request's indirect table is in its piece of memory, and what follows.
+/// Offset of a request's indirect table within its block; the other parts follow.
 const TABLE: usize = 0;
-/// The answer is on a line of its own: the device writes it while the request may still be in the driver's cache.
+/// The answer has a cache line of its own, because the device writes it while the request may still be in the driver's
+/// cache.
 const ANSWER: usize = 64;
 const REQUEST: usize = 128;
-/// Bytes of a control request without its keys.
+/// Size of a control request in bytes, without keys.
 const FIXED: usize = control::HEADER + control::LEGACY;
 
-/// What is asked of the device.
+/// A request for the device.
 #[derive(Clone)]
 pub(crate) enum Ask {
-    /// Make this session.
+    /// Create this session.
     Create(Arc<Entry>),
-    /// Forget it.
+    /// Close this session.
     Destroy(Arc<Entry>),
 }
 
@@ -41,11 +42,11 @@ pub(crate) struct Flight<W> {
 pub(crate) struct Landed<W> {
     pub(crate) ask: Ask,
     pub(crate) waiter: W,
-    /// The device's name for a session that was made.
+    /// The device's ID of a session that was created.
     pub(crate) result: Result<u64, Error>,
 }
 
-/// A control queue with a device behind it.
+/// A control queue with a connected device.
 pub(crate) struct Port<W> {
     pub(crate) ring: Ring,
     pub(crate) kick: Arc<Kick>,
@@ -58,13 +59,13 @@ pub(crate) struct Port<W> {
     scratch: Vec<u8>,
 }
 
-/// Bytes of shared memory that a port takes.
+/// Bytes of shared memory that a port needs.
 pub(crate) fn bytes(requests: u16, max_key: usize) -> usize {
     usize::from(requests) * (REQUEST + FIXED + max_key).next_multiple_of(64)
 }
 
 impl<W> Port<W> {
-    /// A port for keys of up to `max_key` bytes.
+    /// Creates a port for keys of up to `max_key` bytes.
     pub(crate) fn new(queue: Queue, indirect: bool, max_key: usize) -> Result<Port<W>, Error> {
         let memory = queue.ring.memory().clone();
         let size = usize::from(queue.ring.layout().size);
@@ -85,12 +86,12 @@ impl<W> Port<W> {
         })
     }
 
-    /// Whether one more request has room.
+    /// Whether there is space for another request.
     pub(crate) fn has_room(&self) -> bool {
         self.ring.room() >= 2
     }
 
-    /// Hands a request to the device once it is published. Its head names it.
+    /// Adds a request to the ring, to be published later. Returns its head.
     pub(crate) fn add(&mut self, ask: Ask, waiter: W) -> Result<u16, (W, Error)> {
         let (request_len, answer_len) = match &ask {
             Ask::Create(entry) => (entry.request.bytes.len(), control::CREATED),
@@ -116,7 +117,7 @@ impl<W> Port<W> {
                 self.memory.write(request, &self.scratch);
             }
         }
-        // A device that writes nothing has refused.
+        // If the device does not write the answer, the request counts as refused.
         let refused = control::Created {
             session: u64::MAX,
             status: Status::Err as u32,
@@ -143,13 +144,13 @@ impl<W> Port<W> {
         }
     }
 
-    /// The next request that the device has done with.
+    /// Returns the next request that the device has finished.
     pub(crate) fn land(&mut self) -> Result<Option<Landed<W>>, Lie> {
         let Some(used) = self.ring.pop()? else {
             return Ok(None);
         };
         let flight = self.flights[usize::from(used.head)].take();
-        let flight = flight.expect("the ring knows what is in flight");
+        let flight = flight.expect("the ring accepts only heads in flight");
         let mut answer = [0; control::CREATED];
         let answer = &mut answer[..flight.answer_len];
         self.memory
@@ -157,7 +158,7 @@ impl<W> Port<W> {
         let result = match &flight.ask {
             Ask::Create(_) => {
                 self.wipe(&flight);
-                let created = control::Created::parse(answer).expect("of its length");
+                let created = control::Created::parse(answer).expect("an answer of fixed length");
                 match created.result() {
                     Ok(id) if id != u64::MAX => Ok(id),
                     Ok(_) => Err(Error::Status(Status::Err as u32)),
@@ -177,7 +178,7 @@ impl<W> Port<W> {
         }))
     }
 
-    /// Keys do not stay in shared memory.
+    /// Removes the keys from shared memory.
     fn wipe(&self, flight: &Flight<W>) {
         const ZEROS: [u8; 256] = [0; 256];
         let mut at = FIXED;
@@ -189,7 +190,7 @@ impl<W> Port<W> {
         }
     }
 
-    /// All that are in flight, now that the device is gone.
+    /// Returns all requests in flight after the device has disconnected.
     pub(crate) fn into_flights(mut self) -> Vec<(Ask, W)> {
         let mut flights = Vec::new();
         for slot in std::mem::take(&mut self.flights) {
@@ -202,7 +203,7 @@ impl<W> Port<W> {
         flights
     }
 
-    /// Whether the queue is wanted to be polled on: something is in flight.
+    /// Whether requests are in flight, so that polling must continue.
     pub(crate) fn is_busy(&self) -> bool {
         self.ring.in_flight() > 0
     }

@@ -1,4 +1,4 @@
-//! A ring, and a device that writes whatever a script says wherever it says: for tests and fuzzing.
+//! A ring with a device that writes whatever a script dictates, anywhere in memory: for tests and fuzzing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -7,26 +7,28 @@ use std::sync::Arc;
 use crate::memory::{Memory, Span};
 use crate::ring::{Part, Ring, DESCRIPTOR};
 
-/// Entries of the ring: few, so that it wraps.
+/// Number of ring entries: few, so that the ring wraps.
 const SIZE: u16 = 8;
-/// Memory beside the ring's.
+/// Bytes of memory in addition to the ring.
 const HEAP: usize = 4096;
 
-/// Plays a script. Returns how many requests came back, and whether a lie was told.
+/// Runs a script. Returns how many requests were returned, and whether a protocol violation was detected.
 ///
 /// # Panics
-/// If the driver believed what it must not: an answer that no request had, or one longer than it was allowed; or lost
-/// count.
+/// The driver accepted something it must not: an answer without a request, one longer than allowed, or a wrong count.
 pub fn play(script: &[u8]) -> (usize, bool) {
     let Some((&first, script)) = script.split_first() else {
         return (0, false);
     };
     let memory = Memory::new(crate::ring::bytes(SIZE) + HEAP).expect("memory for a ring");
-    let mut ring = Ring::new(&memory, SIZE, first & 1 != 0).expect("it has room");
+    let mut ring =
+        Ring::new(&memory, SIZE, first & 1 != 0).expect("the memory has space for the ring");
     if first & 2 != 0 {
         ring = ring.in_order();
     }
-    let heap = memory.take(2048, 64).expect("it has room");
+    let heap = memory
+        .take(2048, 64)
+        .expect("the memory has space for buffers");
     let mut held: BTreeMap<u16, u32> = BTreeMap::new();
     let mut used = 0_u16;
     let (mut back, mut lied) = (0, false);
@@ -47,19 +49,19 @@ pub fn play(script: &[u8]) -> (usize, bool) {
                 let table = heap.part(1024, parts.len() * DESCRIPTOR);
                 if let Ok(head) = ring.add(parts, (c & 1 != 0).then_some(table)) {
                     let writable = (parts.len() as u32 - 1) * (u32::from(b) + 1);
-                    assert!(!lied, "a ring that is broken takes nothing");
+                    assert!(!lied, "a broken ring accepts nothing");
                     assert_eq!(held.insert(head, writable), None, "{head} is in flight");
                 }
             }
             2 => {
                 ring.publish();
             }
-            // Any byte of the memory.
+            // Overwrite any byte of the memory.
             3 if c % 8 == 0 => {
                 let at = usize::from(u16::from_le_bytes([a, b])) % memory.size();
                 memory.store(at, c, Ordering::Relaxed);
             }
-            // An entry as devices write it, for a request ...
+            // A used entry as devices write it, for a request in flight ...
             4 => {
                 let Some((&head, &writable)) = held.iter().nth(usize::from(a) % held.len().max(1))
                 else {
@@ -87,7 +89,7 @@ pub fn play(script: &[u8]) -> (usize, bool) {
                 Ok(Some(entry)) => {
                     let allowed = held.remove(&entry.head).expect("it was in flight");
                     assert!(entry.len <= allowed, "{} of {allowed}", entry.len);
-                    assert!(!lied, "a ring that is broken gives nothing");
+                    assert!(!lied, "a broken ring returns nothing");
                     back += 1;
                 }
                 Ok(None) => {}
@@ -125,7 +127,7 @@ mod tests {
             back += came;
             lies += usize::from(lied);
         }
-        // Both happen, or this shows nothing.
+        // Both must occur for the test to be meaningful.
         assert!(back > 100 && lies > 100, "{back} back, {lies} lies");
     }
 
@@ -143,7 +145,7 @@ mod tests {
         }
     }
 
-    /// As 2.7.9 lets a device do it: one entry for several requests, which names the last.
+    /// 2.7.9 allows a device to write a single entry for several requests, naming the last.
     #[test]
     fn one_entry_may_stand_for_several_requests_in_order() {
         let memory = Memory::new(crate::ring::bytes(SIZE) + HEAP).unwrap();
@@ -152,7 +154,7 @@ mod tests {
         let parts = [Part::readable(heap), Part::writable(heap)];
         let mut used = 0_u16;
         for round in 0..10_u16 {
-            // Chains of two descriptors, in the order of the table.
+            // Chains of two descriptors, in table order.
             let heads = [0, 1, 2].map(|n| {
                 let head = ring.add(&parts, None).unwrap();
                 assert_eq!(head, (6 * round + 2 * n) % SIZE);
@@ -169,7 +171,7 @@ mod tests {
             }
             assert_eq!(ring.pop(), Ok(None));
         }
-        // One that skips more than it says that it has done.
+        // An entry that names a later request than the device has completed.
         let heads = [0, 1].map(|_| ring.add(&parts, None).unwrap());
         ring.publish();
         complete(&memory, &ring, used, heads[1] as u8, 5);

@@ -1,8 +1,8 @@
 //! The driver's side of a split virtqueue (virtio 1.2, section 2.7).
 //!
-//! Descriptors and rings lie in shared memory, and a device can write there. So which descriptors are free, what chain
-//! begins where, and how many bytes of it are writable is kept privately, and a used entry is believed only if it
-//! fits that.
+//! Descriptors and rings are in shared memory, which the device can write. So the driver privately records which
+//! descriptors are free, where each chain begins, and how many of its bytes are writable, and accepts a used entry only
+//! if it matches this record.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{fence, Ordering};
@@ -16,32 +16,32 @@ use virtio_bindings::bindings::virtio_ring::{
 use crate::error::{Error, Lie};
 use crate::memory::{Memory, Span};
 
-/// Bytes of a descriptor.
+/// Size of a descriptor in bytes.
 pub(crate) const DESCRIPTOR: usize = 16;
-/// Of an available ring: flags and index before its entries, `used_event` after them.
+/// The available ring has flags and index before its entries, and `used_event` after them.
 const AVAIL_HEAD: usize = 4;
-/// Of a used ring: flags and index before its entries of 8 bytes, `avail_event` after them.
+/// The used ring has flags and index before its 8-byte entries, and `avail_event` after them.
 const USED_HEAD: usize = 4;
-/// Bytes of shared memory that a ring takes.
+/// Bytes of shared memory that a ring needs.
 pub(crate) fn bytes(size: u16) -> usize {
     let n = usize::from(size);
     let round = |len: usize| len.next_multiple_of(64);
     round(n * DESCRIPTOR) + round(AVAIL_HEAD + 2 * n + 2) + round(USED_HEAD + 8 * n + 2)
 }
 
-/// No descriptor.
+/// Not a descriptor.
 const NONE: u16 = u16::MAX;
 
-/// One piece of a request, and which side writes it.
+/// One buffer of a request, and who writes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub span: Span,
-    /// The device writes it; else it reads it.
+    /// Whether the device writes the buffer, as opposed to reading it.
     pub writable: bool,
 }
 
 impl Part {
-    /// A part that the device reads.
+    /// A buffer that the device reads.
     pub(crate) fn readable(span: Span) -> Part {
         Part {
             span,
@@ -49,7 +49,7 @@ impl Part {
         }
     }
 
-    /// A part that the device writes.
+    /// A buffer that the device writes.
     pub(crate) fn writable(span: Span) -> Part {
         Part {
             span,
@@ -58,19 +58,19 @@ impl Part {
     }
 }
 
-/// A request that the device has done with.
+/// A request that the device has finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Used {
-    /// As [`Ring::add`] gave it.
+    /// The head that [`Ring::add`] returned.
     pub head: u16,
-    /// Bytes that the device claims to have written: no more than it was allowed to.
+    /// Number of bytes the device claims to have written, at most what it was allowed to.
     pub len: u32,
 }
 
-/// Where a ring lies, as vhost-user wants to know it.
+/// Location of a ring, as vhost-user needs it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// Entries.
+    /// Number of entries.
     pub size: u16,
     /// Descriptor table.
     pub descriptors: Span,
@@ -83,9 +83,9 @@ pub(crate) struct Layout {
 /// A chain that the device holds.
 #[derive(Clone, Copy)]
 struct Chain {
-    /// Its descriptors; none if it is free.
+    /// Number of descriptors; 0 if the chain is free.
     descriptors: u16,
-    /// Bytes that the device may write.
+    /// Number of bytes the device may write.
     writable: u32,
 }
 
@@ -98,31 +98,31 @@ pub(crate) struct Ring {
     next: Vec<u16>,
     chains: Vec<Chain>,
     free: u16,
-    /// The last of the free list.
+    /// The last descriptor of the free list.
     tail: u16,
     free_count: u16,
     held: u16,
-    /// Next entry of the available ring, not all of which need be published.
+    /// Next entry of the available ring; earlier ones may not be published yet.
     avail: u16,
-    /// The index up to which a notification was last considered.
+    /// The available index when a notification was last considered.
     considered: u16,
     /// Next entry of the used ring.
     used: u16,
     broken: Option<Lie>,
-    /// With VIRTIO_F_IN_ORDER: what is in flight, in the order in which it was made available.
+    /// With VIRTIO_F_IN_ORDER: the heads in flight, in the order in which they were made available.
     order: Option<VecDeque<u16>>,
-    /// The used entry that stands for several requests, the last of which it names, and its length.
+    /// A used entry that covers several requests: the head of the last one, and its length.
     batch: Option<(u16, u32)>,
 }
 
 impl Ring {
-    /// A ring of `size` entries in `memory`.
+    /// Creates a ring of `size` entries in `memory`.
     ///
     /// # Errors
-    /// [`Error::Full`] if the memory has no room; [`Error::Request`] unless the size is a power of two up to 32768.
+    /// [`Error::Full`] if the memory is exhausted; [`Error::Request`] unless the size is a power of two up to 32768.
     pub(crate) fn new(memory: &Arc<Memory>, size: u16, event_idx: bool) -> Result<Ring, Error> {
         if !size.is_power_of_two() {
-            return Err(Error::Request("a ring's size is a power of two"));
+            return Err(Error::Request("a ring's size must be a power of two"));
         }
         let n = usize::from(size);
         let layout = Layout {
@@ -159,7 +159,7 @@ impl Ring {
         })
     }
 
-    /// The same ring, with VIRTIO_F_IN_ORDER: descriptors are used in the order of the table, and come back in it (2.7.9).
+    /// Switches the ring to VIRTIO_F_IN_ORDER: descriptors are used in table order and returned in that order (2.7.9).
     pub(crate) fn in_order(self) -> Ring {
         Ring {
             order: Some(VecDeque::new()),
@@ -171,32 +171,32 @@ impl Ring {
         self.layout
     }
 
-    /// The memory that it lies in.
+    /// The memory that contains the ring.
     pub(crate) fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
 
-    /// Requests in the device's hands, or about to be.
+    /// Number of requests that were added and not yet returned.
     pub(crate) fn in_flight(&self) -> u16 {
         self.held
     }
 
-    /// Free descriptors.
+    /// Number of free descriptors.
     pub(crate) fn room(&self) -> u16 {
         self.free_count
     }
 
-    /// Makes a request available once it is published: readable parts first. With a `table` (16 bytes for each part) it
-    /// takes one descriptor of the ring, else one for each part.
+    /// Adds a request, which the device sees after [`Ring::publish`]. Readable parts come first. With a `table` (16
+    /// bytes per part), it uses one descriptor of the ring, otherwise one per part.
     ///
     /// # Errors
-    /// [`Error::Full`]; [`Error::Lied`] if the device lied before.
+    /// [`Error::Full`]; [`Error::Lied`] if the device has violated the protocol.
     pub(crate) fn add(&mut self, parts: &[Part], table: Option<Span>) -> Result<u16, Error> {
         if let Some(lie) = self.broken {
             return Err(lie.into());
         }
         if parts.is_empty() {
-            return Err(Error::Request("a request has parts"));
+            return Err(Error::Request("a request needs parts"));
         }
         let table = table.filter(|_| parts.len() > 1);
         let wanted = if table.is_some() { 1 } else { parts.len() };
@@ -263,7 +263,7 @@ impl Ring {
             .write(table.part(at * DESCRIPTOR, DESCRIPTOR), &bytes);
     }
 
-    /// Publishes what was added. Returns whether the device wants to be notified.
+    /// Publishes the added requests. Returns whether the device wants to be notified.
     pub(crate) fn publish(&mut self) -> bool {
         if self.considered == self.avail {
             return false;
@@ -271,7 +271,7 @@ impl Ring {
         let index = self.layout.avail.offset + 2;
         self.memory
             .store(index, self.avail.to_le(), Ordering::Release);
-        // The device writes its wish and then looks at the index; the other way round here.
+        // The device writes its wish and then checks the index; this must happen in the opposite order here.
         fence(Ordering::SeqCst);
         let (old, new) = (self.considered, self.avail);
         self.considered = new;
@@ -288,20 +288,20 @@ impl Ring {
         u16::from_le(self.memory.load(offset, Ordering::Relaxed))
     }
 
-    /// Whether the used ring has moved.
+    /// Whether the used ring has new entries.
     pub(crate) fn has_used(&self) -> bool {
         let index = self.layout.used.offset + 2;
         u16::from_le(self.memory.load(index, Ordering::Acquire)) != self.used
     }
 
-    /// Whether it has moved by `count`, or by all that the device has.
+    /// Whether the used ring has `count` new entries, or as many as there are requests in flight.
     pub(crate) fn has_used_of(&self, count: u16) -> bool {
         let index = self.layout.used.offset + 2;
         let there = u16::from_le(self.memory.load(index, Ordering::Acquire));
         there.wrapping_sub(self.used) >= count.clamp(1, self.held.max(1))
     }
 
-    /// The device is gone: what it has does not come back.
+    /// Discards the requests in flight, because the device has disconnected.
     pub(crate) fn forget(&mut self) {
         self.held = 0;
         self.batch = None;
@@ -314,10 +314,10 @@ impl Ring {
         });
     }
 
-    /// The next request that the device has done with.
+    /// Returns the next request that the device has finished.
     ///
     /// # Errors
-    /// A lie; from then on the ring takes nothing and gives nothing.
+    /// The device violated the protocol. From then on the ring accepts and returns nothing.
     pub(crate) fn pop(&mut self) -> Result<Option<Used>, Lie> {
         if let Some(lie) = self.broken {
             return Err(lie);
@@ -337,7 +337,7 @@ impl Ring {
         }
         let slot = usize::from(self.used & (self.layout.size - 1));
         let entry = self.layout.used.offset + USED_HEAD + 8 * slot;
-        // One load: what is checked is what is used.
+        // Load the entry once, so that the checked value is the one used.
         let both = u64::from_le(self.load_entry(entry));
         let (id, len) = (both as u32, (both >> 32) as u32);
         if let Some(order) = &self.order {
@@ -365,8 +365,8 @@ impl Ring {
         Ok(Some(Used { head, len }))
     }
 
-    /// The first request in flight, of those that a used entry stands for. Only the last has its length; another one may
-    /// have been written in full.
+    /// The first request in flight among those that a used entry covers. The length applies to the last one only; the
+    /// others may have been written in full.
     fn next_of_batch(&mut self, (last, len): (u16, u32)) -> Option<Used> {
         let head = self.order.as_mut()?.pop_front()?;
         let chain = self.chains[usize::from(head)];
@@ -378,7 +378,7 @@ impl Ring {
         Some(Used { head, len })
     }
 
-    /// Used entries begin at 4 bytes past a cache line: two words.
+    /// Used entries start 4 bytes past a cache line, so each is two separate words.
     fn load_entry(&self, entry: usize) -> u64 {
         let id: u32 = self.memory.load(entry, Ordering::Relaxed);
         let len: u32 = self.memory.load(entry + 4, Ordering::Relaxed);
@@ -391,7 +391,7 @@ impl Ring {
             last = self.next[usize::from(last)];
         }
         if self.order.is_none() {
-            // What was used last is in the cache.
+            // The most recently used descriptors are still in the cache.
             self.next[usize::from(last)] = self.free;
             self.free = head;
         } else {
@@ -412,7 +412,7 @@ impl Ring {
         lie
     }
 
-    /// Asks for no interrupt. With EVENT_IDX nothing need be done: the index that was asked for is past.
+    /// Disables interrupts. With EVENT_IDX nothing has to be done, because the requested index has passed.
     pub(crate) fn disable_interrupt(&mut self) {
         if !self.event_idx {
             let flags = VRING_AVAIL_F_NO_INTERRUPT as u16;
@@ -421,8 +421,8 @@ impl Ring {
         }
     }
 
-    /// Asks for an interrupt once `after` more requests are done with (without EVENT_IDX: at the next). Returns false if
-    /// that many are already.
+    /// Requests an interrupt after `after` more requests are finished (without EVENT_IDX, after the next one). Returns
+    /// false if that many already are.
     pub(crate) fn enable_interrupt(&mut self, after: u16) -> bool {
         let after = after.clamp(1, self.held.max(1));
         if self.event_idx {
@@ -434,7 +434,7 @@ impl Ring {
             let at = self.layout.avail.offset;
             self.memory.store(at, 0_u16, Ordering::Relaxed);
         }
-        // The other way round than the device, as in `publish`.
+        // In the opposite order from the device, as in `publish`.
         fence(Ordering::SeqCst);
         let there = self.load(self.layout.used.offset + 2);
         let after = if self.event_idx { after } else { 1 };

@@ -1,4 +1,4 @@
-//! Sessions as the driver keeps them, with enough to create each again on a device that came back.
+//! The driver's record of its sessions, sufficient to create each again on a reconnected device.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,12 +9,12 @@ use zeroize::Zeroizing;
 
 use crate::error::Error;
 
-/// The id of a session that the device does not have.
+/// ID of a session that the device does not have.
 const NONE: u64 = u64::MAX;
-/// The place of an entry that is not in [`Live`].
+/// Index of an entry that is not in [`Live`].
 const NOWHERE: usize = usize::MAX;
 
-/// A request for a session: its kind and keys, as they go over the queue.
+/// A request to create a session: its kind and keys in wire format.
 #[derive(Clone)]
 pub struct Request {
     pub(crate) service: Service,
@@ -22,19 +22,19 @@ pub struct Request {
 }
 
 impl Request {
-    /// A session of this kind. The lengths of the keys are taken from the keys.
+    /// Creates a request. The key length in `create` is set from `key`.
     pub fn new(create: Create, key: &[u8]) -> Request {
         Request::chained(create, key, &[])
     }
 
-    /// The service that provides it.
+    /// The service that provides the session.
     pub fn service(&self) -> Service {
         self.service
     }
 
-    /// The same with a second key, which a chain of a cipher and a MAC has.
+    /// The same with a second key, for a chain of a cipher and a MAC.
     pub fn chained(create: Create, key: &[u8], auth_key: &[u8]) -> Request {
-        // A buffer that grew would leave keys behind in the previous one.
+        // Allocated at full size, because a growing buffer would leave keys behind in the old one.
         let mut bytes = Zeroizing::new(Vec::with_capacity(72 + key.len() + auth_key.len()));
         let control = Control::Create {
             create,
@@ -49,11 +49,11 @@ impl Request {
     }
 }
 
-/// What the driver keeps for each session.
+/// The driver's record of a session.
 pub(crate) struct Entry {
     pub(crate) request: Request,
     id: AtomicU64,
-    /// The generation of the device that has it.
+    /// Generation of the device that has it.
     generation: AtomicU64,
     /// Its index in [`Live`].
     place: AtomicUsize,
@@ -69,7 +69,7 @@ impl Entry {
         })
     }
 
-    /// The device's name for it.
+    /// The device's ID for it.
     pub(crate) fn id(&self) -> Option<u64> {
         Some(self.id.load(Ordering::Acquire)).filter(|&id| id != NONE)
     }
@@ -80,13 +80,14 @@ impl Entry {
         self.id.store(id.unwrap_or(NONE), Ordering::Release);
     }
 
-    /// Whether the device of that generation has it. Another device may use the same id for another session.
+    /// Whether the device of that generation has the session. Another device may use the same ID for a different
+    /// session.
     pub(crate) fn is_on(&self, generation: u64) -> bool {
         self.generation.load(Ordering::Relaxed) == generation
     }
 }
 
-/// The control queue as a session needs it, to close itself.
+/// The part of the control queue that a session needs to close itself.
 pub(crate) trait Closer: Send + Sync {
     /// Closes the session without waiting for the result, unless the queue is polled.
     fn abandon(self: Arc<Self>, entry: Arc<Entry>);
@@ -108,20 +109,20 @@ impl Session {
         }
     }
 
-    /// The device's name for it, which changes when the device comes back.
+    /// The device's ID for it, which changes when the device is reconnected.
     ///
     /// # Errors
-    /// [`Error::Lost`] if a device that came back would not have it again.
+    /// [`Error::Lost`] if the reconnected device refused to create it.
     pub fn id(&self) -> Result<u64, Error> {
         self.entry.id().ok_or(Error::Lost)
     }
 
-    /// The service it belongs to.
+    /// The service that provides it.
     pub fn service(&self) -> Service {
         self.entry.request.service
     }
 
-    /// Takes the entry out, so that dropping does not close the session.
+    /// Returns the entry, so that dropping does not close the session.
     pub(crate) fn into_entry(mut self) -> Arc<Entry> {
         self.open = false;
         self.entry.clone()
@@ -148,7 +149,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// The open sessions, which must be created again on a device that comes back.
+/// The open sessions, which have to be created again on a reconnected device.
 #[derive(Default)]
 pub(crate) struct Live {
     entries: Vec<Option<Arc<Entry>>>,

@@ -1,8 +1,9 @@
-//! Threads that sleep, each for a request of its own, and are woken many at a time.
+//! Threads that each sleep for their own request and are woken many at a time.
 //!
-//! A device answers in batches. Waking its waiters one by one is a system call each, and on a core that they share with
-//! the interrupt's thread a change of threads each as well: whoever is woken runs at once. One call wakes all of them,
-//! and only them: each sleeps with a bit of its own (FUTEX_WAIT_BITSET), as far as 32 bits go.
+//! A device answers in batches. Waking its waiters individually takes a system call for each, and if they share a core
+//! with the interrupt thread, also a context switch for each, because a woken thread runs at once. Here one call wakes
+//! all of them, and only them: each thread sleeps with a bit of its own (FUTEX_WAIT_BITSET). Beyond 32 threads, bits
+//! are shared.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,14 +12,14 @@ use std::time::Instant;
 use rustix::thread::futex::{self, Flags, Timespec};
 use rustix::time::{clock_gettime, ClockId};
 
-/// What they sleep on.
+/// The futex the threads sleep on.
 pub(crate) struct Sleepers {
-    /// Changes before a thread is woken, so that one about to sleep looks again.
+    /// Incremented before a wake-up, so that a thread about to sleep checks its condition again.
     calls: AtomicU32,
     beds: AtomicU32,
 }
 
-/// Threads to be woken together.
+/// Bits of the threads to wake together.
 #[derive(Default)]
 pub(crate) struct Woken(u32);
 
@@ -36,13 +37,13 @@ impl Sleepers {
         }
     }
 
-    /// A bit for a thread that will sleep.
+    /// Assigns a bit to a thread that will sleep.
     pub(crate) fn bed(&self) -> NonZeroU32 {
         let n = self.beds.fetch_add(1, Ordering::Relaxed);
         NonZeroU32::new(1 << (n % 32)).unwrap_or(NonZeroU32::MIN)
     }
 
-    /// Sleeps until it was woken and `done` holds, or until then. Whether it holds.
+    /// Sleeps until the thread is woken and `done` holds, or until `until`. Returns whether `done` holds.
     pub(crate) fn sleep(
         &self,
         bed: NonZeroU32,
@@ -58,12 +59,12 @@ impl Sleepers {
             if until.is_some_and(|until| until <= Instant::now()) {
                 return false;
             }
-            // Whatever ends it, all is looked at again.
+            // Check again whatever ended the wait.
             let _ = futex::wait_bitset(&self.calls, Flags::PRIVATE, calls, limit.as_ref(), bed);
         }
     }
 
-    /// Wakes those whose requests are done, which was made known before.
+    /// Wakes the threads whose requests were marked as done beforehand.
     pub(crate) fn wake(&self, woken: &Woken) {
         let Some(beds) = NonZeroU32::new(woken.0) else {
             return;
@@ -73,7 +74,7 @@ impl Sleepers {
     }
 }
 
-/// The time that FUTEX_WAIT_BITSET goes by.
+/// Converts to the clock that FUTEX_WAIT_BITSET uses.
 fn on_the_clock(until: Instant) -> Timespec {
     let left = until.saturating_duration_since(Instant::now());
     let now = clock_gettime(ClockId::Monotonic);
@@ -97,7 +98,7 @@ mod tests {
         let sleepers = Sleepers::new();
         let turn = AtomicUsize::new(0);
         let beds: Vec<_> = (0..40).map(|_| sleepers.bed()).collect();
-        // Beyond 32 they share.
+        // Beyond 32 threads, bits are shared.
         assert_eq!(beds[0], beds[32]);
         assert_ne!(beds[0], beds[31]);
         thread::scope(|scope| {

@@ -5,7 +5,7 @@ const BINUTILS: [&str; 10] = [
     "ar", "as", "ld", "ld.bfd", "ld.gold", "ld.lld", "nm", "objcopy", "ranlib", "strip",
 ];
 
-/// Words that linkers use for errors, in lines that begin with a file and a place.
+/// Phrases that linkers use for errors, in lines that begin with a file and a position.
 const OF_LINKERS: [&str; 4] = [
     "undefined reference to ",
     "undefined symbol: ",
@@ -126,8 +126,7 @@ fn after_error(text: &str) -> Option<&str> {
     (place && named).then(|| text[at + "error: ".len()..].trim_start())
 }
 
-/// Classifies a line with three stars: make gives up, or a script of the kernel's build reports an
-/// error.
+/// Classifies a line with three asterisks: make gives up, or a script of the kernel's build reports an error.
 fn classify_stars(before: &str, words: &str) -> Kind {
     match before.is_empty() {
         true if GOOD_NEWS.iter().any(|good| words.starts_with(good)) => Kind::Other,
@@ -143,7 +142,7 @@ fn is_from_binutils(text: &str) -> bool {
         return false;
     };
     let name = program.rsplit(['/', '-']).next().unwrap_or(program);
-    // After a linker's line that names only a place, the next line says what is wrong there.
+    // A linker's line that names only a position is followed by the line with the error.
     BINUTILS.contains(&name) && !(words.contains("in function ") && words.ends_with(':'))
 }
 

@@ -55,8 +55,8 @@ pub const GENERAL: &[&str] = &["-mgeneral-regs-only"];
 /// clang's include guards makes that header empty.
 pub const SIMD: &[&str] = &["-D_MM_MALLOC_H_INCLUDED", "-D__MM_MALLOC_H"];
 
-/// For SIMD objects that leave patterns in registers: otherwise gcc clears the upper halves at the end of a
-/// function.
+/// For SIMD objects that intentionally leave data in vector registers: otherwise gcc would clear the upper halves at
+/// the end of a function.
 const PATTERNS: &[&str] = &["-mno-vzeroupper"];
 
 /// Flags for single sources, in addition to those of their tiers.
@@ -96,8 +96,8 @@ pub const IGNORED_ENV: &[&str] = &[
     "SUNPRO_DEPENDENCIES",
 ];
 
-/// The SIMD tier of a source file: the one whose name ends the file's, the longest if several do. A
-/// file that ends in none of them gets general registers only.
+/// The SIMD tier of a source file: the one whose name is the suffix of the file's name, the longest if several match. A
+/// file without such a suffix uses general-purpose registers only.
 pub fn tier_of(source: &Path) -> Option<&'static Tier> {
     let stem = source.file_stem()?.to_str()?;
     TIERS

@@ -8,7 +8,7 @@ pub static TIERS: LazyLock<Table> = LazyLock::new(|| {
     parse(text).unwrap_or_else(|e| panic!("kernel/tiers.def: {e}"))
 });
 
-/// All rows, in their order.
+/// All rows, in file order.
 #[derive(Debug, Default)]
 pub struct Table {
     /// `FEATURE`
@@ -37,11 +37,11 @@ pub struct Feature {
 pub struct Tier {
     /// `VAES_AVX512`
     pub id: &'static str,
-    /// The end of its source files' names: `vaes_avx512`.
+    /// Suffix of its source files' names: `vaes_avx512`.
     pub suffix: String,
-    /// Bits of its widest register.
+    /// Width of its widest register in bits.
     pub bits: u32,
-    /// Features, in the order of the table.
+    /// Features, in table order.
     pub features: Vec<&'static str>,
     /// Target flags of its source files.
     pub flags: Vec<&'static str>,
@@ -84,7 +84,7 @@ fn parse(text: &'static str) -> Result<Table, String> {
     Ok(table)
 }
 
-/// The index at which the first opened parenthesis is closed.
+/// The index of the parenthesis that closes the first one opened.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     text.find(|c| {
@@ -94,7 +94,7 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 impl Table {
-    /// Adds `row`, which must not have its closing parenthesis.
+    /// Adds `row`, without its closing parenthesis.
     fn add(&mut self, row: &'static str) -> Result<(), String> {
         let (kind, row) = row.split_once('(').ok_or("not a row")?;
         let fields: Vec<&str> = row.split(',').map(str::trim).collect();
@@ -133,7 +133,7 @@ impl Table {
         found.ok_or_else(|| format!("there is no feature {id} above"))
     }
 
-    /// The features of an expression such as `ALL_OF(AVX2) | HAS(VAES)`.
+    /// The features in an expression such as `ALL_OF(AVX2) | HAS(VAES)`.
     fn union(&self, expression: &'static str) -> Result<Vec<&'static str>, String> {
         let mut all = Vec::new();
         for term in expression.split('|').map(str::trim) {

@@ -1,7 +1,8 @@
-//! The border between C and Rust: bindings and assertions are those that bindgen makes of the headers.
+//! The interface between C and Rust: checks that the bindings and assertions are those that bindgen generates from the
+//! headers.
 //!
-//! It is a test of this crate because kiln-kernel does not compile while they differ.
-//! `KILN_BLESS=1 cargo test --release -p kiln-kbuild --test border` writes them anew.
+//! The test is in this crate because kiln-kernel does not compile while they differ. `KILN_BLESS=1 cargo test --release
+//! -p kiln-kbuild --test border` regenerates them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,15 +15,15 @@ use std::rc::Rc;
 
 use bindgen::callbacks::{ItemInfo, ItemKind, ParseCallbacks};
 
-/// Headers and what is made of them, from the root of the repository.
+/// Headers and the files generated from them, relative to the repository's root.
 struct Border {
     /// Files or directories whose declarations get bindings.
     headers: &'static [&'static str],
     bindings: &'static str,
     assertions: &'static str,
-    /// What the C file includes.
+    /// Headers that the C file includes.
     includes: &'static [&'static str],
-    /// Structures that other bindings have, by their Rust names, and what the bindings need for them.
+    /// Structures defined in other bindings, by their Rust names, and the imports needed for them.
     elsewhere: &'static [(&'static str, &'static str)],
 }
 
@@ -63,7 +64,7 @@ const TREE: Border = Border {
     ],
 };
 
-/// Of bindings that are made here.
+/// First line of generated bindings.
 const HEAD: &str =
     "// Made from the headers by tests/border.rs of kiln-kbuild; KILN_BLESS=1 makes it anew.";
 
@@ -76,7 +77,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// `kiln_load_side` becomes `LoadSide`, `kiln_seal_t` `Seal`.
+/// `kiln_load_side` becomes `LoadSide`, `kiln_seal_t` becomes `Seal`.
 fn rust_name(c_name: &str) -> String {
     let name = c_name.strip_prefix("kiln_").unwrap_or(c_name);
     let words = name.strip_suffix("_t").unwrap_or(name).split('_');
@@ -85,10 +86,10 @@ fn rust_name(c_name: &str) -> String {
         .collect()
 }
 
-/// The name of a structure's anonymous union is the structure's and this.
+/// Suffix for the name of a structure's anonymous union.
 const UNION: &str = "Any";
 
-/// Names structures as Rust does, and remembers what C calls them.
+/// Gives structures Rust names, and remembers their C names.
 #[derive(Debug, Default)]
 struct Names(Rc<RefCell<BTreeMap<String, String>>>);
 
@@ -116,11 +117,11 @@ impl ParseCallbacks for Names {
     }
 }
 
-/// What bindgen makes of headers below `root`: Rust, and the names that it gave to structures.
+/// Runs bindgen on headers below `root`. Returns the Rust code, and the C names of structures by Rust name.
 fn bindings(border: &Border, root: &Path) -> (String, BTreeMap<String, String>) {
     let path = |path: &str| root.join(path).display().to_string();
     let include = |header: &&str| {
-        // The tree's objects have this header under another name.
+        // The tree's objects include this header under another name.
         let header = header.replace("<kiln/tree.h>", &format!("\"{}\"", path("tree/abi.h")));
         format!("#include {header}\n")
     };
@@ -155,7 +156,7 @@ fn bindings(border: &Border, root: &Path) -> (String, BTreeMap<String, String>) 
     (made.to_string(), map)
 }
 
-/// One size or offset that bindgen asserts: structure, member, bytes.
+/// A size or offset that bindgen asserts: structure, member, bytes.
 struct Fact {
     structure: String,
     member: Option<String>,
@@ -163,7 +164,7 @@ struct Fact {
 }
 
 fn facts(bindings: &str) -> Vec<Fact> {
-    // The pretty-printer breaks long lines.
+    // Join lines that the pretty-printer has broken.
     let flat = bindings.split_whitespace().collect::<Vec<_>>().join(" ");
     let number = |text: &str| -> u64 {
         let (_, after) = text.split_once(") - ").expect("an assertion");
@@ -194,7 +195,7 @@ fn facts(bindings: &str) -> Vec<Fact> {
     all
 }
 
-/// The same for C. Members of an anonymous union are asserted by their own names.
+/// Generates the same assertions in C. Members of an anonymous union are asserted by their own names.
 fn assertions(border: &Border, bindings: &str, names: &BTreeMap<String, String>) -> String {
     let facts = facts(bindings);
     let mut text = format!(
@@ -224,7 +225,7 @@ fn assertions(border: &Border, bindings: &str, names: &BTreeMap<String, String>)
                 });
                 lines.collect::<Vec<_>>().join("\n")
             }
-            // bindgen appends it to words of Rust.
+            // bindgen appends an underscore to Rust keywords.
             Some(member) => format!(
                 "AT({c_name}, {}, {});",
                 member.trim_end_matches('_'),
@@ -236,7 +237,7 @@ fn assertions(border: &Border, bindings: &str, names: &BTreeMap<String, String>)
     text
 }
 
-/// Whether bindgen works here. Where clang is installed its library is, too.
+/// Whether bindgen works here. If clang is installed, its library must be too.
 fn has_libclang() -> bool {
     let there = catch_unwind(bindgen::clang_version).is_ok();
     if !there {
@@ -259,7 +260,7 @@ fn compare_or_bless(path: &str, made: &str) {
     let line = there.lines().zip(made.lines()).find(|(a, b)| a != b);
     assert!(
         there == made,
-        "{path} is not what the headers say, KILN_BLESS=1 makes it anew; first difference: {line:?}"
+        "{path} differs from the headers, KILN_BLESS=1 regenerates it; first difference: {line:?}"
     );
 }
 
@@ -275,14 +276,14 @@ fn bindings_and_assertions_are_those_of_the_headers() {
     }
 }
 
-/// Structures that headers define, by their names in C.
+/// Structures defined in a header, by their C names.
 fn structures(header: &str) -> BTreeSet<String> {
     let lines = header.lines().filter(|line| line.ends_with('{'));
     let names = lines.filter_map(|line| line.strip_prefix("struct ")?.strip_suffix(" {"));
     names.map(String::from).collect()
 }
 
-/// Those without an assertion of their size on both sides.
+/// Structures whose size is not asserted on both sides.
 fn without_assertion(headers: &[String], rust: &str, c: &str) -> Vec<String> {
     let all = headers.iter().flat_map(|text| structures(text));
     all.filter(|name| {
@@ -317,12 +318,12 @@ fn every_structure_at_the_border_is_asserted() {
         assert_eq!(without_assertion(&headers, &rust, &c), [""; 0]);
     }
     assert!(all >= 50, "{all} structures");
-    // The control.
+    // The control: a structure without assertions is found.
     let header = "struct kiln_new {\n\tint a;\n};\n".to_string();
     assert_eq!(without_assertion(&[header], "", ""), ["kiln_new"]);
 }
 
-/// Paths to the rest of the crate in a text.
+/// Lines that refer to other parts of the crate.
 fn uses_of_the_crate(text: &str) -> Vec<&str> {
     let lines = text
         .lines()
@@ -335,12 +336,12 @@ fn the_raw_layer_uses_nothing_of_the_safe_one() {
     for path in ["crates/kiln-kernel/src/sys/mod.rs", KERNEL.bindings] {
         assert_eq!(uses_of_the_crate(&read(path)), [""; 0], "{path}");
     }
-    // The control.
+    // The control: such a line is found.
     let offender = "use crate::cpu::Histogram;";
     assert_eq!(uses_of_the_crate(offender), [offender]);
 }
 
-/// Whether the assertions compile with the headers of a directory.
+/// Whether the assertions compile with the headers in a directory.
 fn compiles(kernel: &Path) -> bool {
     let compiler = kiln_kbuild::Compiler::from_env().unwrap_or_else(|e| panic!("{e}"));
     let output = Command::new(&compiler.path)
@@ -352,7 +353,8 @@ fn compiles(kernel: &Path) -> bool {
     output.status.success()
 }
 
-/// The control: a build without assertions would take them, for all of these are pointers to functions.
+/// The control: swapped members must be detected. Without the assertions a build would accept them, because they have
+/// the same type.
 #[test]
 fn swapped_members_do_not_compile() {
     let dir = tempfile();

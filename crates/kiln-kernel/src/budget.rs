@@ -1,4 +1,4 @@
-//! How messages are divided into FPU sections, the rates measured for it at start, and how long sections last.
+//! How messages are split into FPU sections, the rates measured for this at start, and how long sections last.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -17,19 +17,19 @@ use crate::tier::static_str;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Way {
-    /// One section, whatever the length.
+    /// One section for the whole message.
     Unbounded,
-    /// 4 KiB each.
+    /// 4 KiB per section.
     Page,
     /// The limits posted in 2022, `kernel/crypto/posted.def`; 4 KiB where no limit was posted.
     Fixed,
-    /// 16, 256 or 512 KiB.
+    /// 16, 256 or 512 KiB per section, by the speed of the algorithm.
     Class,
     /// The number of bytes that fit the target at the rates measured at start.
     Calibrated,
     /// TSC readings between calls decide where a section ends.
     Clocked,
-    /// Until a softirq is pending or a reschedule is wanted.
+    /// Continue until a softirq is pending or a reschedule is requested.
     OnDemand,
 }
 
@@ -45,14 +45,14 @@ impl Way {
     ];
 
     pub fn name(self) -> &'static str {
-        // SAFETY: takes any number; returns null or a literal.
+        // SAFETY: accepts any number, and returns null or a string literal.
         unsafe { static_str(sys::kiln_cut_way(self as u32)) }.unwrap_or("?")
     }
 
     /// Use this strategy from now on, in the whole process, for sections of `target` TSC ticks.
     pub fn set(self, target: u64) {
         init();
-        // SAFETY: takes one of these numbers; requests in progress keep the strategy they began with.
+        // SAFETY: the number is one of the enum's. Requests in progress keep the strategy they began with.
         unsafe { sys::kiln_cut_set(self as u32, target) }
     }
 
@@ -72,24 +72,24 @@ parse_names!(Way, "way", Way::ALL);
 #[doc(hidden)]
 pub fn force(bytes: Option<u32>) {
     init();
-    // SAFETY: takes any number.
+    // SAFETY: accepts any number.
     unsafe { sys::kiln_cut_force(bytes.unwrap_or(0)) }
 }
 
 /// The budget and the measured rates of an implementation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Budget {
-    /// Bytes of one call under the current strategy, encrypting and decrypting.
+    /// Maximum bytes per call under the current strategy, for encryption and decryption.
     pub most: [u32; 2],
-    /// TSC ticks that every call takes regardless of length, including its FPU section.
+    /// TSC ticks that every call takes regardless of length, including its FPU section; for encryption and decryption.
     pub start: [u32; 2],
     /// TSC ticks per byte with the data in the caches; 0 if not measured.
     pub rate: [f64; 2],
     /// Additional TSC ticks per byte when the data are in memory.
     pub miss_rate: f64,
-    /// Budgets are multiples of this, bytes.
+    /// Budgets are multiples of this many bytes.
     pub granule: u32,
-    /// Bytes of [`Way::Fixed`], if a limit was posted for this algorithm and tier.
+    /// Bytes per section of [`Way::Fixed`], if a limit was posted for this algorithm and tier.
     pub posted: Option<u32>,
     /// Scalar code is faster for messages shorter than this many bytes.
     pub min_bytes: u32,
@@ -98,7 +98,7 @@ pub struct Budget {
 }
 
 impl Impl {
-    /// Its budget under the current strategy.
+    /// The implementation's budget under the current strategy.
     pub fn budget(self) -> Budget {
         let mut raw = sys::Budget::default();
         // SAFETY: the argument is a descriptor, and the structure is written in full.
@@ -118,7 +118,7 @@ impl Impl {
     /// Bytes that fit in a section of `ticks` TSC ticks with the usual margins. `None` if that is less than one
     /// granule, or if nothing was measured.
     pub fn bytes_in(self, op: Op, ticks: u64) -> Option<u32> {
-        // SAFETY: a descriptor and numbers.
+        // SAFETY: passes a valid descriptor and numbers.
         let n = unsafe { sys::kiln_budget_bytes(self.0, op == Op::Decrypt, ticks) };
         (n > 0).then_some(n)
     }
@@ -127,12 +127,12 @@ impl Impl {
 /// The cost of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calibrated {
-    /// TSC ticks it took.
+    /// Duration in TSC ticks.
     pub ticks: u64,
     pub runs: u32,
 }
 
-/// As `KILN_CALIBRATION_BYTES`.
+/// Must equal `KILN_CALIBRATION_BYTES`.
 const MEMORY: usize = 512 * 1024;
 
 /// One calibration at a time, since the results are global. The memory is never freed: the clock speed may change at any
@@ -143,7 +143,10 @@ fn gate(function: cpu::GateFn, planted: Option<&Planted<'_>>) -> (u64, Calibrate
     init();
     let room = ROOM.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(planted) = planted {
-        assert!(planted.rates.len() >= Impl::all().len(), "a rate for each");
+        assert!(
+            planted.rates.len() >= Impl::all().len(),
+            "a rate for each implementation"
+        );
     }
     let mut raw = sys::Calibration {
         memory: room.as_ptr().cast_mut().cast(),
@@ -153,7 +156,8 @@ fn gate(function: cpu::GateFn, planted: Option<&Planted<'_>>) -> (u64, Calibrate
         chain: planted.map_or(0, |p| p.chain),
         ..Default::default()
     };
-    // SAFETY: the function takes this structure; the memory is of the size it asks for, and nothing else uses it now.
+    // SAFETY: the function takes this structure. The memory has the required size, and the lock keeps others from using
+    // it.
     let answer = unsafe { cpu::gate(function, (&raw mut raw).cast::<c_void>()) };
     let calibrated = Calibrated {
         ticks: raw.ticks,
@@ -162,12 +166,12 @@ fn gate(function: cpu::GateFn, planted: Option<&Planted<'_>>) -> (u64, Calibrate
     (answer, calibrated)
 }
 
-/// Measure all usable implementations, which takes some ten milliseconds.
+/// Measures all usable implementations, which takes some ten milliseconds.
 pub fn calibrate() -> Calibrated {
     gate(sys::kiln_calibrate, None).1
 }
 
-/// Calibrate if the clock speed has changed since the last calibration or if there was none, else return `None`.
+/// Calibrates if the clock speed has changed since the last calibration or if there was none; otherwise returns `None`.
 pub fn calibrate_again() -> Option<Calibrated> {
     let (changed, calibrated) = gate(sys::kiln_calibrate_again, None);
     (changed != 0).then_some(calibrated)
@@ -178,13 +182,13 @@ pub fn calibrate_again() -> Option<Calibrated> {
 pub struct Planted<'a> {
     /// TSC ticks per 65536 bytes, for each implementation.
     pub rates: &'a [u64],
-    /// TSC ticks added to the runs in turn; after the last value the first follows.
+    /// TSC ticks added to successive runs, repeating after the last value.
     pub stalls: &'a [u64],
-    /// TSC ticks of the chain of multiplications.
+    /// TSC ticks that the chain of multiplications takes.
     pub chain: u64,
 }
 
-/// As [`calibrate`], or with `again` as [`calibrate_again`], but with simulated times: no cipher is run.
+/// Like [`calibrate`], or with `again` like [`calibrate_again`], but with simulated times and without running a cipher.
 #[doc(hidden)]
 pub fn calibrate_planted(planted: &Planted<'_>, again: bool) -> Option<Calibrated> {
     let function = match again {
@@ -195,15 +199,15 @@ pub fn calibrate_planted(planted: &Planted<'_>, again: bool) -> Option<Calibrate
     (!again || answer != 0).then_some(calibrated)
 }
 
-/// TSC ticks of `n` dependent multiplications, measured now.
+/// Measures `n` dependent multiplications, in TSC ticks.
 pub fn chain(n: u64) -> u64 {
-    // SAFETY: arithmetic.
+    // SAFETY: pure arithmetic.
     unsafe { sys::kiln_budget_chain(n) }
 }
 
 /// Parameters of a measurement of long messages and of the delays that their sections cause.
 pub struct Run {
-    /// Multiplications of a null section.
+    /// Number of multiplications in a section without data.
     pub null_chain: u64,
     /// Sections that take more TSC ticks than this count as long.
     pub long_ticks: u64,
@@ -213,14 +217,14 @@ pub struct Run {
     pub min_ops: u64,
     /// Flush the data from all caches before each operation.
     pub cold: bool,
-    /// Run the current strategy only, without the other two parts.
+    /// Run only the current strategy, without the other two parts.
     pub alone: bool,
 }
 
-/// One of the three workloads that a run alternates.
+/// One of the three workloads that a run alternates between.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
-    /// Lengths of its sections, TSC ticks.
+    /// Lengths of its sections in TSC ticks.
     pub section: Histogram,
     /// Delay from the interrupt that raises a softirq to the softirq's handler.
     pub softirq: Histogram,
@@ -231,9 +235,9 @@ pub struct Part {
     pub sections: u64,
     /// Timed sections that were interrupted.
     pub interrupted: u64,
-    /// Timed sections, not interrupted, during which the host took the CPU away.
+    /// Timed sections that were not interrupted, but during which the host took the CPU away.
     pub stolen: u64,
-    /// Stalls that the watchdog found.
+    /// Stalls that the watchdog detected.
     pub stalls: u64,
     /// Timed sections longer than [`Run::long_ticks`].
     pub long_sections: u64,
@@ -247,30 +251,31 @@ pub struct Part {
 pub struct Parts {
     /// With the current chunking strategy.
     pub judged: Part,
-    /// In one section of any length.
+    /// The whole message in one section.
     pub unbounded: Part,
-    /// Pure arithmetic.
+    /// Sections of pure arithmetic.
     pub null: Part,
 }
 
-/// Operations per part whose times are recorded, at most.
+/// Maximum number of operations per part whose times are recorded.
 const OPS: usize = 4096;
 
 impl Run {
-    /// Run requests for `messages`, one per operation, on this CPU.
+    /// Runs requests for `messages`, one per operation, on this CPU.
     ///
     /// # Errors
-    /// The first error that a request returned; no memory for a kthread; messages that do not lie in their buffers.
+    /// The first error that a request returned, insufficient memory for a kthread, or messages that exceed their
+    /// buffers.
     ///
     /// # Panics
-    /// If the driver's implementation opens no sections.
+    /// The driver's implementation opens no sections.
     pub fn run(
         &self,
         _cpu: &mut Cpu,
         driver: &mut Driver,
         messages: &mut Messages<'_>,
     ) -> Result<Parts, Errno> {
-        assert!(driver.opens_sections(), "an implementation with SIMD");
+        assert!(driver.opens_sections(), "an implementation that uses SIMD");
         let mut single = IvRoom::default();
         let mut requests = driver.raw_requests(messages, &mut single, 1)?;
         let mut ticks = vec![0u64; 3 * OPS];
@@ -292,8 +297,8 @@ impl Run {
             quiet: self.alone,
             ..Default::default()
         };
-        // SAFETY: the function takes this structure; the messages lie in their buffers, and the parts have the room
-        // that it says.
+        // SAFETY: the function takes this structure. The messages are within their buffers, and the parts have the
+        // capacity it states.
         let refused = unsafe { cpu::gate(sys::kiln_budget_run, (&raw mut raw).cast()) };
         if refused != 0 {
             return Err(Errno(-12));

@@ -1,4 +1,4 @@
-//! One function of an implementation, called in a given context.
+//! Calls one function of an implementation in a given context.
 
 use std::ffi::c_void;
 
@@ -12,15 +12,15 @@ use crate::tier::Tier;
 pub type Through =
     unsafe extern "C" fn(registers: *mut c_void, function: *const c_void, args: *const u64) -> u64;
 
-/// Which of an implementation's functions: see `kernel/include/kiln/cipher.h` for what each takes.
+/// A function of an implementation. `kernel/include/kiln/cipher.h` documents the parameters of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Entry {
     /// Expands a key to a context.
     SetKey,
-    /// A whole message, or a piece where there is no other function for pieces.
+    /// A whole message, or a piece if there is no separate function for pieces.
     Encrypt,
     Decrypt,
-    /// Makes the IV that pieces start from.
+    /// Computes the IV that the first piece starts from.
     First,
     EncryptPiece,
     DecryptPiece,
@@ -52,10 +52,10 @@ pub struct Function {
 }
 
 impl Function {
-    /// Any function, for tests of the tests.
+    /// A function given by address, for testing the tests.
     ///
     /// # Safety
-    /// The function at `address` has the signature of the function that it replaces.
+    /// The function at `address` must have the signature of the function it replaces.
     pub unsafe fn new(address: *const c_void, section: bool) -> Function {
         Function { address, section }
     }
@@ -70,13 +70,13 @@ impl Function {
 }
 
 impl Impl {
-    /// The function, if the implementation has it.
+    /// Returns the function, if the implementation has it.
     pub fn function(self, entry: Entry) -> Option<Function> {
-        // The address of a function of this kind, if there is one.
+        // Address of a function, if the implementation is of that kind and has it.
         macro_rules! at {
             ($kind:expr, $ops:ident, $function:ident) => {
                 match self.kind() {
-                    // SAFETY: this member of the union is the one of this kind.
+                    // SAFETY: the kind determines the valid member of the union.
                     kind if kind == $kind => unsafe { self.0.__bindgen_anon_1.$ops.$function }
                         .map(|f| f as *const c_void),
                     _ => None,
@@ -109,13 +109,13 @@ impl Impl {
         })
     }
 
-    /// The same implementation under another name with one function replaced, for tests of the tests.
+    /// A copy of the implementation under another name and with one function replaced, for testing the tests.
     ///
     /// # Panics
-    /// If it has no such function.
+    /// The implementation has no such function.
     ///
     /// # Safety
-    /// `function` is called as the one it replaces.
+    /// `function` must have the signature of the one it replaces.
     #[doc(hidden)]
     pub unsafe fn disguised(
         self,
@@ -123,30 +123,33 @@ impl Impl {
         entry: Entry,
         function: *const c_void,
     ) -> Impl {
-        let replaced = self.function(entry).expect("a function it has").address();
+        let replaced = self
+            .function(entry)
+            .expect("the implementation has the function")
+            .address();
         let mut copy = *self.0;
         copy.driver = driver.as_ptr();
         if entry == Entry::SetKey {
-            // SAFETY: the caller's promise: it is called as one.
+            // SAFETY: the caller promises the signature.
             copy.setkey = Some(unsafe { std::mem::transmute::<*const c_void, KeyFn>(function) });
         }
         let ops = (&raw mut copy.__bindgen_anon_1).cast::<*const c_void>();
         for i in 0..size_of::<sys::ImplAny>() / size_of::<usize>() {
-            // SAFETY: within the union, which is initialised throughout: whole words, functions but for a number of
-            // lanes.
+            // SAFETY: the index is inside the union, which is fully initialised and consists of words: function
+            // pointers and one number of lanes.
             let op = unsafe { &mut *ops.add(i) };
             if *op == replaced {
                 *op = function;
             }
         }
-        // Descriptors live forever, as those of `kernel/` do.
+        // Leaked, because descriptors must live forever, as `kernel/`'s do.
         Impl(Box::leak(Box::new(copy)))
     }
 }
 
 pub struct Call {
     pub function: Function,
-    /// Called instead where no section may be opened.
+    /// Called instead if no section may be opened.
     pub scalar: Option<Function>,
     /// The arguments: pointers and lengths.
     pub args: [u64; 9],
@@ -171,7 +174,7 @@ impl Call {
     /// Makes the call on the calling thread's CPU. Returns `None` if no function may be called in that context.
     ///
     /// # Safety
-    /// The arguments are what the functions take, and the CPU has their tier.
+    /// The arguments must be what the functions take, and the CPU must support their tier.
     pub unsafe fn make(&self) -> Option<Returned> {
         let mut raw = sys::Call {
             fn_: self.function.address(),
@@ -184,7 +187,7 @@ impl Call {
             step: self.step,
             ..Default::default()
         };
-        // SAFETY: the function takes this structure; what it points to is the caller's promise.
+        // SAFETY: the function takes this structure, and the caller promises what it points to.
         unsafe { cpu::gate(sys::kiln_call, (&raw mut raw).cast()) };
         raw.done.then_some(Returned {
             result: raw.result,
@@ -216,7 +219,7 @@ mod tests {
     fn nine_arguments_arrive_in_every_context() {
         for context in Context::ALL {
             let call = Call {
-                // SAFETY: it is called as what it is.
+                // SAFETY: called with its own signature.
                 function: unsafe { Function::new(last as *const c_void, false) },
                 scalar: None,
                 args: [0, 1, 2, 3, 4, 5, 6, 7, 8],
@@ -224,7 +227,7 @@ mod tests {
                 through: None,
                 step: false,
             };
-            // SAFETY: numbers.
+            // SAFETY: the arguments are plain numbers.
             let returned = unsafe { call.make() }.expect("a function that needs no section");
             assert_eq!(returned.result, 8, "{context:?}");
             assert!(!returned.fell_back);

@@ -9,13 +9,13 @@ use crate::sys;
 /// Messages, and how an implementation is called for them.
 #[derive(Default)]
 pub struct Calls<'a> {
-    /// The messages. Associated data are in their prefixes and tags behind the text, unless `aad` or `tags` is given.
+    /// The messages. Associated data precede the text and tags follow it, unless `aad` or `tags` is given.
     pub messages: Messages<'a>,
-    /// Associated data of all messages, one after the other.
+    /// Associated data of all messages, concatenated.
     pub aad: Option<&'a [u8]>,
-    /// Bytes of associated data of one message.
+    /// Length in bytes of one message's associated data.
     pub aad_len: usize,
-    /// Tags of all messages, one after the other.
+    /// Tags of all messages, concatenated.
     pub tags: Option<&'a mut [u8]>,
     /// Use the beginning of the last result as the next IV. For skciphers, in one section.
     pub chained: bool,
@@ -26,7 +26,7 @@ pub struct Calls<'a> {
 }
 
 impl<'a> Calls<'a> {
-    /// Calls in one section; prefixes are associated data.
+    /// Calls within one section, with the prefixes as associated data.
     pub fn new(messages: Messages<'a>) -> Calls<'a> {
         Calls {
             aad_len: messages.prefix,
@@ -52,29 +52,35 @@ impl<'a> Calls<'a> {
         }
         fits(m.len >= imp.shortest(), "shorter than the algorithm allows")?;
         let whole = !skcipher || m.len % imp.block_size() == 0;
-        fits(whole, "not whole blocks")?;
+        fits(whole, "not a multiple of the block size")?;
         let tag_size = match aead {
             true => imp.tag_sizes().contains(&m.tag_size),
             false => m.tag_size == 0,
         };
-        fits(tag_size, "a tag size that the algorithm does not have")?;
+        fits(tag_size, "a tag size that the algorithm does not support")?;
         let chains = skcipher && m.len >= imp.iv_size();
-        fits(!self.chained || chains, "results without room for an IV")?;
+        fits(!self.chained || chains, "no space for an IV in the results")?;
         let many = imp.lanes().is_some() && m.op == Op::Encrypt && !self.chained;
-        fits(!self.many || many, "no function for many messages")?;
+        fits(
+            !self.many || many,
+            "no function for several messages at once",
+        )?;
         let plain = !self.chained && !self.many;
         fits(plain || self.sections == Sections::One, "sections")
     }
 
-    /// Make `calls` calls. Returns how many were refused for a wrong tag, or all if the text is longer than
-    /// [`Impl::longest`].
+    /// Makes `calls` calls. Returns how many were refused because of a wrong tag, or all of them if the text is longer
+    /// than [`Impl::longest`].
     ///
     /// # Errors
-    /// The messages do not lie in their buffers, the implementation does not take them, its tier is not usable here,
-    /// or the key is another algorithm's.
+    /// The messages exceed their buffers, the implementation does not accept them, its tier is not usable here, or the
+    /// key belongs to another algorithm.
     pub fn run(&mut self, imp: Impl, ctx: &Context, calls: u64) -> Result<u64, Unfit> {
         fits(imp.tier().usable(), "the tier is not usable on this CPU")?;
-        fits(ctx.alg() == imp.alg(), "the key is another algorithm's")?;
+        fits(
+            ctx.alg() == imp.alg(),
+            "the key belongs to another algorithm",
+        )?;
         self.check(imp)?;
         let needs = Needs {
             kind: imp.kind(),
@@ -108,16 +114,16 @@ impl<'a> Calls<'a> {
             many: self.many,
             sections: self.sections as u32,
         };
-        // SAFETY: all messages lie in their buffers, as was seen above; a tag that is compared is only read.
+        // SAFETY: all messages are within their buffers, as checked above. Tags to compare are only read.
         Ok(unsafe { cpu::gate(sys::kiln_calls_run, (&raw mut raw).cast()) })
     }
 }
 
 impl Impl {
-    /// Encrypt or decrypt one message of a skcipher, in a section of its own.
+    /// Encrypts or decrypts one message of a skcipher in a section of its own.
     ///
     /// # Panics
-    /// If the implementation does not take such a message, or cannot be used here.
+    /// The implementation does not accept the message, or cannot be used here.
     pub fn crypt(self, op: Op, ctx: &Context, iv: &[u8], src: &[u8], dst: &mut [u8]) {
         assert_eq!(self.kind(), Kind::Skcipher);
         assert_eq!(src.len(), dst.len());
@@ -128,11 +134,11 @@ impl Impl {
         calls.run(self, ctx, 1).unwrap_or_else(|e| panic!("{e}"));
     }
 
-    /// One message in a section of its own: the text that it becomes, which is empty for a hash, or nothing if `tag` is
-    /// wrong. To encrypt, `tag` is where the tag or digest goes; to decrypt, it is what to compare with.
+    /// Processes one message in a section of its own. Returns the resulting text, which is empty for a hash, or `None`
+    /// if `tag` is wrong. For encryption, `tag` receives the tag or digest; for decryption, it is compared.
     ///
     /// # Errors
-    /// The implementation does not take such a message, or cannot be used here.
+    /// The implementation does not accept the message, or cannot be used here.
     pub fn once(
         self,
         op: Op,
@@ -177,7 +183,7 @@ mod tests {
 
     const COUNT: usize = 5;
 
-    /// Bytes that differ.
+    /// Pseudo-random bytes.
     fn bytes(n: usize) -> Vec<u8> {
         (0..n as u64)
             .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8)
@@ -266,7 +272,7 @@ mod tests {
             for (sections, counted) in [
                 (Sections::One, 1),
                 (Sections::Each, COUNT as u64),
-                // Only the section timer counts them.
+                // Only the section timer counts sections, so none are counted.
                 (Sections::EachUntimed, 0),
             ] {
                 let mut m = Memory::new(imp, 64);
@@ -284,7 +290,7 @@ mod tests {
         }
     }
 
-    /// One message with its tag in another buffer: the text, or the digest, then the tag.
+    /// Processes one message with its tag in a separate buffer; returns the text or digest, followed by the tag.
     fn alone(imp: Impl, ctx: &Context, op: Op, m: &Memory, i: usize, iv: &[u8]) -> Vec<u8> {
         let from = &m.src[i * m.stride..];
         let text = &from[m.prefix..m.prefix + m.len];
@@ -304,7 +310,7 @@ mod tests {
     fn messages_that_do_not_fit_are_errors() {
         type Spoil = fn(&mut Calls<'_>);
         let of_gcm: [(&str, Spoil); 12] = [
-            ("there are none", |c| c.messages.count = 0),
+            ("there are no messages", |c| c.messages.count = 0),
             ("sources", |c| c.messages.src = &[]),
             ("sources", |c| c.messages.src_stride = usize::MAX),
             ("longer than memory", |c| c.messages.len = usize::MAX),
@@ -314,14 +320,18 @@ mod tests {
             ("associated data", |c| c.aad_len += 1),
             ("associated data", |c| c.aad = Some(&[1])),
             ("tags", |c| c.tags = Some(&mut [])),
-            ("a tag size that the algorithm does not have", |c| {
+            ("a tag size that the algorithm does not support", |c| {
                 c.messages.tag_size = 3;
             }),
-            ("no function for many messages", |c| c.many = true),
+            ("no function for several messages at once", |c| {
+                c.many = true
+            }),
         ];
         let of_cbc: [(&str, Spoil); 3] = [
-            ("not whole blocks", |c| c.messages.len = 47),
-            ("room for IVs", |c| c.messages.iv_room = &mut []),
+            ("not a multiple of the block size", |c| c.messages.len = 47),
+            ("no space for copies of the IVs", |c| {
+                c.messages.iv_room = &mut []
+            }),
             ("sections", |c| {
                 c.chained = true;
                 c.sections = Sections::Each;
@@ -339,7 +349,8 @@ mod tests {
         }
     }
 
-    /// More calls than messages: each result is what the message gives alone, with its own IV.
+    /// Makes more calls than there are messages. Each result must equal that of a single call, with the message's own
+    /// IV.
     #[test]
     fn results_are_those_of_single_calls() {
         for imp in usable() {
@@ -397,7 +408,7 @@ mod tests {
         }
     }
 
-    /// A message in pieces that begin from what first() makes is the message.
+    /// Pieces that start from the IV computed by first() give the same result as the whole message.
     #[test]
     fn pieces_of_xts_are_the_whole() {
         for imp in usable().filter(|i| i.alg() == "xts(aes)") {

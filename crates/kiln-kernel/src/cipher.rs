@@ -8,7 +8,7 @@ use zeroize::Zeroize;
 use crate::sys;
 use crate::tier::{static_str, Tier};
 
-/// Bytes of an AES block, and of an IV of `xts(aes)`.
+/// Size in bytes of an AES block, and of an IV of `xts(aes)`.
 pub const BLOCK: usize = 16;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -22,12 +22,12 @@ pub enum Op {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Sections {
-    /// One around all calls.
+    /// One section around all calls.
     #[default]
     One = sys::KILN_ONE_SECTION,
-    /// One for each call.
+    /// One section per call.
     Each = sys::KILN_SECTION_EACH,
-    /// The same without the section timer, to measure what that costs.
+    /// One section per call, without the section timer, to measure the timer's cost.
     EachUntimed = sys::KILN_SECTION_EACH_UNTIMED,
 }
 
@@ -35,11 +35,11 @@ pub enum Sections {
 pub enum Kind {
     Skcipher,
     Aead,
-    /// Digests, with a key or without.
+    /// Digests, keyed or unkeyed.
     Hash,
 }
 
-/// One implementation, as `kernel/` lists it.
+/// An implementation listed by `kernel/`.
 #[derive(Clone, Copy)]
 pub struct Impl(pub(crate) &'static sys::Impl);
 
@@ -63,7 +63,7 @@ impl PartialEq for Impl {
 impl Impl {
     /// All implementations, whether usable here or not.
     pub fn all() -> Vec<Impl> {
-        // SAFETY: the index stays below the count: each pointer is to a static descriptor.
+        // SAFETY: the index is less than the count, so each pointer is to a static descriptor.
         unsafe {
             (0..sys::kiln_impls())
                 .map(|i| Impl(&*sys::kiln_impl(i)))
@@ -83,7 +83,7 @@ impl Impl {
         Impl::all().into_iter().find(|i| i.driver() == driver)
     }
 
-    /// The name of each algorithm.
+    /// The names of all algorithms.
     pub fn algorithms() -> Vec<&'static str> {
         let mut names: Vec<&str> = Vec::new();
         for imp in Impl::all() {
@@ -94,7 +94,7 @@ impl Impl {
         names
     }
 
-    /// The kernel's name of the algorithm.
+    /// The algorithm's name in the kernel's crypto API.
     pub fn alg(self) -> &'static str {
         // SAFETY: the descriptor's names are string literals.
         unsafe { static_str(self.0.alg) }.unwrap_or("?")
@@ -130,13 +130,13 @@ impl Impl {
         self.0.priority
     }
 
-    /// Whether its time is independent of keys and data.
+    /// Whether its running time is independent of keys and data.
     pub fn constant_time(self) -> bool {
         self.0.constant_time
     }
 
-    /// Bytes of the keys it takes; none if it has no key. Where keys of any length are taken, up to
-    /// [`LONGEST_LISTED_KEY`].
+    /// Accepted key sizes in bytes; empty if it takes no key. If any length is accepted, sizes up to
+    /// [`LONGEST_LISTED_KEY`] are listed.
     pub fn key_sizes(self) -> Vec<usize> {
         if !self.is_keyed() {
             return Vec::new();
@@ -150,37 +150,37 @@ impl Impl {
             .collect()
     }
 
-    /// Whether it takes a key of this length.
+    /// Whether it accepts a key of this length.
     pub fn takes_key(self, len: usize) -> bool {
         self.0.key_max == sys::KILN_ANY_KEY || self.key_sizes().contains(&len)
     }
 
-    /// Bytes of an IV.
+    /// IV size in bytes.
     pub fn iv_size(self) -> usize {
         self.0.ivsize as usize
     }
 
-    /// How many messages it encrypts side by side, where it has a function for that.
+    /// Number of messages it encrypts in parallel, if it has a function for that.
     pub fn lanes(self) -> Option<usize> {
         if self.kind() != Kind::Skcipher {
             return None;
         }
-        // SAFETY: this member of the union is the one of this kind.
+        // SAFETY: the kind determines the valid member of the union.
         let ops = unsafe { self.0.__bindgen_anon_1.cipher };
         ops.encrypt_many.map(|_| ops.lanes as usize)
     }
 
-    /// Messages are a multiple of this, bytes; for a hash, the input block of its function.
+    /// Message lengths are multiples of this many bytes; for a hash, the input block size.
     pub fn block_size(self) -> usize {
         self.0.blocksize as usize
     }
 
-    /// Bytes of the shortest message.
+    /// Minimum message length in bytes.
     pub fn shortest(self) -> usize {
         self.0.shortest as usize
     }
 
-    /// Bytes of the longest text of an AEAD.
+    /// Maximum text length in bytes, for an AEAD.
     pub fn longest(self) -> usize {
         match self.0.longest {
             0 => usize::MAX,
@@ -188,12 +188,12 @@ impl Impl {
         }
     }
 
-    /// Bytes of a digest, or of the longest tag.
+    /// Digest size, or largest tag size, in bytes.
     pub fn digest_size(self) -> usize {
         self.0.digestsize as usize
     }
 
-    /// Bytes of the tags it takes.
+    /// Accepted tag sizes in bytes.
     pub fn tag_sizes(self) -> Vec<usize> {
         let (min, max) = (self.0.tag_min as usize, self.0.digestsize as usize);
         match self.0.tag_step {
@@ -202,12 +202,12 @@ impl Impl {
         }
     }
 
-    /// Bytes of an expanded key.
+    /// Size in bytes of an expanded key.
     pub fn context_size(self) -> usize {
         self.0.ctxsize as usize
     }
 
-    /// Bytes of the state of a message in pieces.
+    /// Size in bytes of the state kept between the pieces of a message.
     pub fn state_size(self) -> usize {
         self.0.statesize as usize
     }
@@ -217,13 +217,13 @@ impl Impl {
         Impl::find_all(alg).into_iter().rfind(|i| i.tier().usable())
     }
 
-    /// One of another build of `kernel/` than that which is linked in.
+    /// An implementation from another build of `kernel/`.
     ///
     /// # Safety
-    /// `descriptor` is a `struct kiln_impl` of the same layout, it and its functions stay where they are for as
-    /// long as the process lives, and they do what they say.
+    /// `descriptor` must be a `struct kiln_impl` of the same layout. It and its functions must stay valid as long as
+    /// the process lives, and behave as described.
     pub unsafe fn foreign(descriptor: *const std::ffi::c_void) -> Impl {
-        // SAFETY: the caller's promise.
+        // SAFETY: promised by the caller.
         Impl(unsafe { &*descriptor.cast::<sys::Impl>() })
     }
 
@@ -232,10 +232,10 @@ impl Impl {
     }
 }
 
-/// The longest key that [`Impl::key_sizes`] lists for implementations that take keys of any length.
+/// The longest key listed by [`Impl::key_sizes`] for implementations that accept any length.
 pub(crate) const LONGEST_LISTED_KEY: usize = 256;
 
-/// A key that an implementation does not take.
+/// A key of a length that an implementation does not accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyLength(pub usize);
 
@@ -244,14 +244,14 @@ pub struct KeyLength(pub usize);
 #[repr(align(64))]
 struct Line([u64; 8]);
 
-/// A key as an algorithm's `setkey` expands it, the same for all its tiers. Wiped when dropped.
+/// A key expanded by an algorithm's `setkey`, in the same format for all tiers. Wiped on drop.
 pub struct Context {
     memory: Box<[Line]>,
     imp: Impl,
 }
 
 impl Context {
-    /// Expand `key`, which is empty for an algorithm without a key.
+    /// Expands `key`, which is empty for an algorithm without a key.
     pub fn new(imp: Impl, key: &[u8]) -> Result<Context, KeyLength> {
         let lines = imp.context_size().div_ceil(64).max(1);
         let mut ctx = Context {
@@ -269,10 +269,10 @@ impl Context {
         set.then_some(ctx).ok_or(KeyLength(key.len()))
     }
 
-    /// Replace the key by that of another context of the same algorithm.
+    /// Replaces the key with that of another context of the same algorithm.
     ///
     /// # Panics
-    /// If the other is of another algorithm.
+    /// The other context belongs to another algorithm.
     pub fn copy_from(&mut self, other: &Context) {
         assert_eq!(self.imp.alg(), other.imp.alg());
         self.memory.copy_from_slice(&other.memory);
@@ -282,15 +282,15 @@ impl Context {
         self.memory.as_ptr().cast()
     }
 
-    /// The algorithm whose key it has.
+    /// The algorithm the key belongs to.
     pub fn alg(&self) -> &'static str {
         self.imp.alg()
     }
 
-    /// Its bytes: two tiers must expand a key alike.
+    /// The expanded key, to compare how two tiers expand a key.
     pub fn bytes(&self) -> &[u8] {
         let (lines, bytes) = (self.memory.as_ptr(), size_of_val(&*self.memory));
-        // SAFETY: the same memory, which has no padding.
+        // SAFETY: covers the same memory, which has no padding.
         unsafe { std::slice::from_raw_parts(lines.cast(), bytes) }
     }
 }
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(Context::new(unkeyed, &[0; 1]).err(), Some(KeyLength(1)));
     }
 
-    /// `kernel/crypto/skcipher.c` finds partial blocks by a mask.
+    /// `kernel/crypto/skcipher.c` detects partial blocks with a mask.
     #[test]
     fn block_sizes_of_skciphers_are_powers_of_two() {
         let all = Impl::all().into_iter();

@@ -1,4 +1,4 @@
-//! The crypto API of `kernel/`: transforms by name, requests to them.
+//! The crypto API of `kernel/`: transforms opened by name, and requests to them.
 
 mod api;
 mod kinds;
@@ -16,11 +16,11 @@ use crate::cpu;
 use crate::load::Operation;
 use crate::sys;
 
-/// Flag of an algorithm that may answer later; callers can exclude it.
+/// Flag of an algorithm that may complete asynchronously; callers can exclude it.
 pub const ASYNC: u32 = 0x80;
-/// Flag of an algorithm for use by others, returned only if asked for explicitly.
+/// Flag of an internal algorithm, returned only if asked for explicitly.
 pub const INTERNAL: u32 = 0x2000;
-/// A request may wait for its place in a queue that is full.
+/// Flag of a request that may wait for space in a full queue.
 pub(crate) const MAY_BACKLOG: u32 = 0x400;
 
 /// A negative errno value, as a kernel returns it.
@@ -28,14 +28,14 @@ pub(crate) const MAY_BACKLOG: u32 = 0x400;
 pub struct Errno(pub i32);
 
 impl Errno {
-    /// The request is queued; the callback gets its result.
+    /// The request is queued; the callback receives its result.
     pub const IN_PROGRESS: Errno = Errno(-115);
     pub const NO_SPACE: Errno = Errno(-28);
-    /// The queue is full, and the request waits for a place in it.
+    /// The queue is full, and the request waits for space in it.
     pub const BUSY: Errno = Errno(-16);
-    /// No such algorithm.
+    /// The algorithm does not exist.
     pub const NOT_THERE: Errno = Errno(-2);
-    /// The algorithm does not take these arguments.
+    /// The algorithm does not accept these arguments.
     pub const INVALID: Errno = Errno(-22);
     /// Requests are not allowed in this context.
     pub const DEADLOCK: Errno = Errno(-35);
@@ -77,40 +77,40 @@ fn check(err: i32) -> Result<(), Errno> {
     }
 }
 
-/// Which algorithms are registered.
+/// Which variant of each algorithm is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Model {
-    /// SIMD algorithms behind the simd helper, asynchronous: where softirqs may find the FPU
-    /// taken.
+    /// SIMD algorithms wrapped by the simd helper, hence asynchronous, for policies under which a softirq may find the
+    /// FPU in use.
     Helper = 1,
-    /// SIMD algorithms as they are, synchronous.
+    /// SIMD algorithms without a wrapper, hence synchronous.
     Direct = 2,
 }
 
 impl Model {
-    /// Applies to all transforms opened from now on, in the whole process.
+    /// Sets the model for all transforms opened from now on, in the whole process.
     pub fn set(self) {
         init();
-        // SAFETY: takes one of these numbers.
+        // SAFETY: the number is one of the enum's.
         unsafe { sys::kiln_crypto_model(self as u32) }
     }
 }
 
-/// Pieces of memory handed out to transforms and requests and not yet returned.
+/// Number of memory blocks in use by transforms and requests.
 pub fn memory_in_use() -> usize {
     // SAFETY: reads a counter.
     unsafe { sys::kiln_slab_in_use() }
 }
 
-/// Where the salts of `seqiv` transforms opened from now on come from.
+/// Sets the seed for the salts of `seqiv` transforms opened from now on.
 pub fn seed(seed: u64) {
     init();
-    // SAFETY: takes any number.
+    // SAFETY: accepts any number.
     unsafe { sys::kiln_crypto_seed(seed) }
 }
 
-/// The key of `authenc`, from the keys of hash and cipher.
+/// Builds the key of `authenc` from the keys of its hash and cipher.
 pub fn authenc_key(auth: &[u8], enc: &[u8]) -> Vec<u8> {
     let mut key = vec![8, 0, 1, 0];
     key.extend((enc.len() as u32).to_be_bytes());
@@ -120,7 +120,7 @@ pub fn authenc_key(auth: &[u8], enc: &[u8]) -> Vec<u8> {
 }
 
 fn scatterlist(pieces: &[(*mut u8, usize)]) -> Vec<sys::Scatterlist> {
-    assert!(!pieces.is_empty(), "a list has a piece");
+    assert!(!pieces.is_empty(), "a list has at least one piece");
     let last = pieces.len() - 1;
     pieces
         .iter()
@@ -134,14 +134,14 @@ fn scatterlist(pieces: &[(*mut u8, usize)]) -> Vec<sys::Scatterlist> {
         .collect()
 }
 
-/// A transform as an operation of a load, with one request for each that may be in flight.
+/// A transform as a load's operation, with one request per slot that may be in flight.
 pub struct Asked {
     raw: Box<sys::CryptoOp>,
     _tfm: Skcipher,
 }
 
 impl Asked {
-    /// `tfm` has its key.
+    /// Creates the operation; `tfm` must have its key.
     pub fn new(tfm: Skcipher, slots: u32) -> Result<Asked, Errno> {
         let mut raw = Box::new(sys::CryptoOp {
             tfm: tfm.raw.tfm,
@@ -155,10 +155,10 @@ impl Asked {
         }
     }
 
-    /// For a load that is gone before this is: nothing is in flight then.
+    /// The operation for a load, which must be dropped before this, so that nothing is in flight then.
     pub fn operation(&mut self) -> Operation {
         let ctx = (&raw mut *self.raw).cast();
-        // SAFETY: the function and what it takes; a load waits for what it has in flight.
+        // SAFETY: the function matches its argument, and a load waits for its requests in flight.
         unsafe { Operation::new(sys::kiln_crypto_op_crypt, ctx, self.raw.slots) }
     }
 }
@@ -170,20 +170,20 @@ impl Drop for Asked {
     }
 }
 
-/// Rules of cryptd that can be broken on purpose: controls for tests.
+/// Rules of cryptd that tests break on purpose, as controls.
 #[doc(hidden)]
 pub mod broken {
-    /// Queues without end.
+    /// Queues are unlimited.
     pub const NO_LIMIT: u32 = 1;
     pub const NO_BACKLOG: u32 = 2;
-    /// Waiting requests do not count as users of their transform.
+    /// Queued requests do not hold a reference to their transform.
     pub const UNCOUNTED: u32 = 4;
-    /// The last request is served first.
+    /// The most recently queued request is served first.
     pub const LATE_FIRST: u32 = 8;
 
     /// Breaks these rules from now on, in the whole process.
     pub fn set(rules: u32) {
-        // SAFETY: takes any number.
+        // SAFETY: accepts any number.
         unsafe { super::sys::kiln_cryptd_break(rules) }
     }
 }

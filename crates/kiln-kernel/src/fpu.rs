@@ -1,25 +1,25 @@
-//! FPU policies, and the questions one puts to them.
+//! FPU policies, and functions to query and time them.
 
 use crate::cpu::{self, Cpu};
 use crate::derive::parse_names;
 use crate::sys;
 use crate::tier::static_str;
 
-/// One way of sharing the FPU between tasks and interrupts: `kernel/fpu/NAME.c`.
+/// A policy for sharing the FPU between tasks and interrupts: `kernel/fpu/NAME.c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Policy(pub(crate) u32);
 
 impl Policy {
-    /// All of Kiln's own, the broken control last.
+    /// All of Kiln's own policies, with the broken control last.
     pub fn all() -> Vec<Policy> {
-        // SAFETY: no arguments; a constant.
+        // SAFETY: takes no arguments and returns a constant.
         (0..unsafe { sys::kiln_fpu_policies() })
             .map(Policy)
             .collect()
     }
 
     pub fn name(self) -> &'static str {
-        // SAFETY: takes any number; returns null or a literal.
+        // SAFETY: accepts any number, and returns null or a string literal.
         unsafe { static_str(sys::kiln_fpu_policy(self.0)) }.unwrap_or("?")
     }
 
@@ -28,8 +28,8 @@ impl Policy {
         self.name() == "none"
     }
 
-    /// Put it in force, for every CPU of the process. None may be in a section, which
-    /// the exclusive borrow of the only CPU shows.
+    /// Activates the policy for every CPU of the process. No CPU may be inside a section, which the exclusive borrow of
+    /// the only CPU guarantees.
     pub fn set(self, _cpu: &mut Cpu) {
         // SAFETY: no section is open: the calling CPU is in user mode.
         unsafe { sys::kiln_fpu_policy_set(self.0) }
@@ -38,7 +38,7 @@ impl Policy {
 
 parse_names!(Policy, "policy", Policy::all());
 
-/// The context in which [`usable`] asks: `enum kiln_context`.
+/// The context in which [`usable`] checks: `enum kiln_context`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Context {
@@ -46,11 +46,11 @@ pub enum Context {
     Task,
     /// A task with softirqs disabled.
     TaskBhOff,
-    /// A softirq over a plain task.
+    /// A softirq that interrupted a plain task.
     Softirq,
-    /// A hardirq over a plain task.
+    /// A hardirq that interrupted a plain task.
     Hardirq,
-    /// A hardirq over a task with softirqs disabled.
+    /// A hardirq that interrupted a task with softirqs disabled.
     HardirqOverBhOff,
     HardirqOverSoftirq,
     /// A non-maskable interrupt.
@@ -72,8 +72,7 @@ impl Context {
 /// The answer of [`usable`].
 pub use crate::sys::Usable as Answer;
 
-/// Ask whether the FPU is usable in `context`, with a section of the task below in
-/// progress or not.
+/// Checks whether the FPU is usable in `context`, optionally while the task below has a section open.
 pub fn usable(_cpu: &mut Cpu, context: Context, in_section: bool) -> Answer {
     let mut raw = sys::Usable {
         context: context as u32,
@@ -85,31 +84,29 @@ pub fn usable(_cpu: &mut Cpu, context: Context, in_section: bool) -> Answer {
     raw
 }
 
-/// Open and close `pairs` sections with nothing in them, with the section clock, as ever, or
-/// without.
+/// Opens and closes `pairs` empty sections, with or without the section timer.
 pub fn pairs(pairs: u64, timed: bool) {
     let mut raw = sys::FpuPairs { pairs, timed };
     // SAFETY: the function takes this structure.
     unsafe { cpu::gate(sys::kiln_fpu_pairs, (&raw mut raw).cast()) };
 }
 
-/// Save and restore the registers as a section over a section does, `saves` times, all of them in use.
+/// Saves and restores all registers, all of them in use, `saves` times, as a nested section does.
 pub fn saves(saves: u64) {
     let mut raw = sys::FpuSaves { saves };
     // SAFETY: the function takes this structure.
     unsafe { cpu::gate(sys::kiln_fpu_saves, (&raw mut raw).cast()) };
 }
 
-/// Bytes one save of the registers takes on this CPU.
+/// Size in bytes of saved registers on this CPU.
 pub fn state_size() -> u32 {
-    // SAFETY: no arguments; CPUID.
+    // SAFETY: takes no arguments and reads CPUID.
     unsafe { sys::kiln_fpstate_size() }
 }
 
-/// The control for a detector: leave features (bits of XCR0) out of every save from now
-/// on, in the whole process.
+/// The control for a detector: omits features (bits of XCR0) from every save from now on, in the whole process.
 #[doc(hidden)]
 pub fn forget_features(features: u32) {
-    // SAFETY: changes a mask; what is lost is register contents.
+    // SAFETY: changes a mask; the only effect is lost register contents.
     unsafe { sys::kiln_fpstate_forget(features) }
 }

@@ -1,4 +1,4 @@
-//! Guests: what interrupts do while something else is tested.
+//! Guests: work that interrupts do while something else is being tested.
 
 use crate::call::Entry;
 use crate::cipher::{Context, Impl, Kind};
@@ -6,7 +6,7 @@ use crate::cpu::{self, Cpu};
 use crate::derive::counts;
 use crate::sys;
 
-/// A whole message with its answer, in memory of its own.
+/// A whole message with its expected result, in memory of its own.
 pub struct Guest {
     raw: sys::Guest,
     _ctx: Context,
@@ -19,15 +19,16 @@ pub struct Message<'a> {
     pub iv: &'a [u8],
     pub aad: &'a [u8],
     pub text: &'a [u8],
-    /// Ciphertext, or ciphertext and tag, or digest.
+    /// Ciphertext, ciphertext and tag, or digest.
     pub want: &'a [u8],
 }
 
 impl Guest {
-    /// `imp` encrypts or digests `message`; `scalar`, of the same algorithm, where no section may be opened.
+    /// `imp` encrypts or digests `message`; `scalar`, an implementation of the same algorithm, is used if no section
+    /// may be opened.
     ///
     /// # Panics
-    /// If the two cannot, or the answer has not the length of one.
+    /// An implementation is unsuitable, or the expected result has the wrong length.
     pub fn new(imp: Impl, scalar: Impl, message: &Message<'_>) -> Guest {
         assert!(imp.tier().usable() && imp.alg() == scalar.alg());
         let entry = match imp.kind() {
@@ -35,10 +36,10 @@ impl Guest {
             Kind::Aead => Entry::Seal,
             Kind::Hash => Entry::Digest,
         };
-        let function = imp.function(entry).expect("of its kind");
-        let scalar = scalar.function(entry).expect("of its kind");
+        let function = imp.function(entry).expect("a function of its kind");
+        let scalar = scalar.function(entry).expect("a function of its kind");
         assert!(!scalar.needs_section(), "scalar code needs no section");
-        let ctx = Context::new(imp, message.key).expect("a key it takes");
+        let ctx = Context::new(imp, message.key).expect("a key it accepts");
         let &Message {
             text,
             aad,
@@ -94,30 +95,30 @@ counts! {
     /// Counts of guests' results.
     pub struct Counts {
         interrupts,
-        /// Those of them that interrupted a section.
+        /// Interrupts that arrived inside a section.
         into_sections,
         served,
-        /// Those of them in a section.
+        /// Messages served inside a section.
         sections,
-        /// Those of them by scalar code, as no section could be opened.
+        /// Messages served by scalar code, because no section could be opened.
         scalar_fallbacks,
-        /// Those of them with a wrong answer.
+        /// Messages with a wrong result.
         corrupted,
     }
 }
 
 /// Guests on the calling thread's CPU, until dropped.
 pub struct Guests {
-    /// Boxed: `kernel/` keeps its address.
+    /// Boxed, because `kernel/` keeps its address.
     raw: Box<sys::Guests>,
     _raw_guests: Vec<sys::Guest>,
     _guests: Vec<Guest>,
 }
 
 impl Guests {
-    /// From now on each interrupt has one of `softirqs` served in a softirq, and one of `hardirqs` at once.
+    /// From now on each interrupt has one of `softirqs` served in a softirq, and one of `hardirqs` immediately.
     pub fn attach(_cpu: &mut Cpu, softirqs: Vec<Guest>, hardirqs: Vec<Guest>) -> Guests {
-        assert!(!softirqs.is_empty(), "a softirq has something to do");
+        assert!(!softirqs.is_empty(), "at least one guest for softirqs");
         let counts = (softirqs.len() as u32, hardirqs.len() as u32);
         let guests: Vec<Guest> = softirqs.into_iter().chain(hardirqs).collect();
         let mut raw_guests: Vec<sys::Guest> = guests.iter().map(|g| g.raw).collect();
@@ -127,7 +128,7 @@ impl Guests {
             hardirqs: counts.1,
             ..Default::default()
         });
-        // SAFETY: the structure and what it points to live until `drop` has detached it.
+        // SAFETY: the structure and everything it points to live until `drop` has detached it.
         unsafe { cpu::gate(sys::kiln_guests_attach, (&raw mut *raw).cast()) };
         Guests {
             raw,
@@ -137,7 +138,7 @@ impl Guests {
     }
 
     pub fn counts(&self) -> Counts {
-        // SAFETY: this thread's own; volatile, since interrupts write it at any moment.
+        // SAFETY: this thread's own structure, read as volatile because interrupts write it at any time.
         let raw = unsafe { std::ptr::read_volatile(&*self.raw) };
         Counts {
             interrupts: raw.interrupts,

@@ -1,5 +1,4 @@
-//! The border for code of a hosted kernel tree that runs on an emulated CPU:
-//! `kernel/include/kiln/abi/hosted.h`.
+//! The interface for a hosted kernel tree's code that runs on an emulated CPU: `kernel/include/kiln/abi/hosted.h`.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -8,60 +7,59 @@ use crate::cpu::{self, Cpu};
 use crate::fpu::Policy;
 use crate::sys;
 
-/// Events of the CPU that a tree gets, and a policy that is a tree's. All are called in kernel mode.
+/// Callbacks for a CPU's events, and for a tree's own FPU policy. All are called in kernel mode.
 pub use crate::sys::{FpuOps, Hooks};
 
-// SAFETY: functions and a constant string.
+// SAFETY: contains functions and a constant string.
 unsafe impl Sync for FpuOps {}
 
 impl Policy {
-    /// Add a tree's policy to Kiln's own. None when there are too many.
+    /// Adds a tree's policy to Kiln's own. Returns `None` if there are too many.
     ///
     /// # Safety
-    /// All functions are there, use general registers only but for what a policy does with the others, and
-    /// live as long as the process.
+    /// All functions must be set and live as long as the process. They may use vector registers only as a policy has
+    /// to.
     pub unsafe fn foreign(ops: &'static FpuOps) -> Option<Policy> {
-        // SAFETY: a live structure of the type it takes; the rest is the caller's promise.
+        // SAFETY: a valid structure of this type; the caller promises the rest.
         let number = unsafe { sys::kiln_fpu_policy_add(ops) };
         u32::try_from(number).ok().map(Policy)
     }
 
-    /// The policy to which `kiln_fpu_policy_add` gave this number, if there is one.
+    /// The policy with this number from `kiln_fpu_policy_add`, if it exists.
     ///
     /// # Safety
-    /// As [`Policy::foreign`].
+    /// As for [`Policy::foreign`].
     pub unsafe fn from_number(number: u64) -> Option<Policy> {
         let policy = Policy(u32::try_from(number).ok()?);
-        // SAFETY: takes any number.
+        // SAFETY: accepts any number.
         (!unsafe { sys::kiln_fpu_policy(policy.0) }.is_null()).then_some(policy)
     }
 
-    /// Put it in force.
+    /// Activates the policy.
     ///
     /// # Safety
-    /// No CPU of the process is in a section.
+    /// No CPU of the process may be inside a section.
     pub unsafe fn enforce(self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: promised by the caller.
         unsafe { sys::kiln_fpu_policy_set(self.0) }
     }
 }
 
-/// Have the tree's hooks make a word for each task of this CPU, now and from now on. False if
-/// they could not.
+/// Lets the tree's hooks create a word for each present and future task of this CPU. Returns false if they could not.
 ///
 /// # Safety
-/// `new_task` is there, the hooks use general registers only, and live until [`detach`].
+/// `new_task` must be set. The hooks must use general-purpose registers only, and live until [`detach`].
 pub unsafe fn attach(_cpu: &mut Cpu, hooks: &Hooks) -> bool {
-    // SAFETY: the function takes such a structure.
+    // SAFETY: the function takes this structure.
     unsafe { cpu::gate(do_attach, ptr::from_ref(hooks).cast_mut().cast()) != 0 }
 }
 
 unsafe extern "C" fn do_attach(hooks: *mut c_void) -> u64 {
-    // SAFETY: called through the gate with what `attach` was given.
+    // SAFETY: called through the gate with the argument of `attach`.
     u64::from(unsafe { sys::kiln_attach(hooks.cast()) })
 }
 
-/// The CPU's tree is gone.
+/// Detaches the tree from this CPU.
 pub fn detach(_cpu: &mut Cpu) {
     extern "C" fn f(_: *mut c_void) -> u64 {
         // SAFETY: called through the gate.
@@ -72,29 +70,29 @@ pub fn detach(_cpu: &mut Cpu) {
     unsafe { cpu::gate(f, ptr::null_mut()) };
 }
 
-/// Call `f(arg)` in kernel mode on the calling thread's CPU.
+/// Calls `f(arg)` in kernel mode on the calling thread's CPU.
 ///
 /// # Safety
-/// Code that runs in kernel mode uses general registers only outside FPU sections, and takes no
-/// lock of the host: it may be interrupted, and others may run on its stack.
+/// Code in kernel mode must use general-purpose registers only outside FPU sections, and must not take locks of the
+/// host: it may be interrupted, and other tasks may run on its stack.
 pub unsafe fn enter(
     _cpu: &mut Cpu,
     f: unsafe extern "C" fn(*mut c_void) -> u64,
     arg: *mut c_void,
 ) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: promised by the caller.
     unsafe { cpu::gate(f, arg) }
 }
 
 macro_rules! border {
     ($($name:ident)*) => {
-        /// The functions themselves, as the header has them.
+        /// The functions themselves, as declared by the header.
         pub mod border {
             pub use crate::sys::{$($name),*};
             pub use crate::sys::{kiln_calls_run, Calls, Section, Work, Workqueue};
         }
 
-        /// The functions of the border by name, for linking foreign code to them.
+        /// The interface's functions by name, for linking foreign code to them.
         pub fn functions() -> Vec<(&'static str, usize)> {
             vec![$((stringify!($name), border::$name as *const () as usize)),*]
         }

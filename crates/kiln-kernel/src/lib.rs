@@ -1,5 +1,5 @@
-//! The only way from Rust into `kernel/`: bindings of `kernel/include/kiln/abi/`, and safe forms of them that the rest
-//! of the workspace uses.
+//! The only interface from Rust to `kernel/`: bindings of `kernel/include/kiln/abi/`, and safe wrappers for the rest of
+//! the workspace.
 
 pub mod budget;
 pub mod call;
@@ -25,7 +25,7 @@ pub mod wakeup;
 
 pub use tier::{Feature, Tier};
 
-/// The compiler `kernel/` was built with: its path and its version line.
+/// The compiler that built `kernel/`: its path and its version line.
 pub const COMPILER: &str = env!("KILN_KERNEL_CC");
 
 /// The objects of `kernel/` as an archive, without debugging information.

@@ -1,4 +1,4 @@
-//! Loads: a task that encrypts on an emulated CPU while softirqs encrypt over it.
+//! Loads: a task encrypts on an emulated CPU while softirqs that interrupt it encrypt too.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -11,14 +11,14 @@ use crate::sys;
 pub use crate::sys::OpCrypt;
 use crate::tier::Tier;
 
-/// Why a load is refused.
+/// Why a load is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// `xts(aes)` takes keys of 32, 48 or 64 bytes.
     KeyLength(usize),
     /// A message has at least 16 bytes.
     TooShort(usize),
-    /// The CPU lacks, or the mask forbids, the implementation's tier.
+    /// The CPU lacks the implementation's tier, or the mask forbids it.
     Unusable(Tier),
 }
 
@@ -37,17 +37,17 @@ impl std::error::Error for Error {}
 /// The algorithm of all messages: `kernel/load` relies on whole messages leaving their IVs unchanged.
 pub const ALG: &str = "xts(aes)";
 
-/// All implementations that can encrypt messages, usable here or not, in order of priority.
+/// All implementations that can encrypt messages, whether or not usable here, in order of priority.
 pub fn all_impls() -> Vec<Impl> {
     Impl::find_all(ALG)
 }
 
-/// The implementation that a caller gets by default: usable, with the highest priority.
+/// The implementation that a caller gets by default: the usable one with the highest priority.
 pub fn best_impl() -> Impl {
     Impl::best(ALG).expect("the generic tier is always usable")
 }
 
-/// Messages, the expected results and the key.
+/// Messages, their expected results, and the key.
 pub struct Messages {
     raw_key: Vec<u8>,
     ctx: Context,
@@ -61,11 +61,10 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// `count` messages of `len` bytes from a generator of random bytes; the answers are
-    /// those of `judge`.
+    /// Creates `count` messages of `len` random bytes; `judge` computes the expected results.
     ///
     /// # Panics
-    /// If `judge` is not an implementation of [`ALG`].
+    /// `judge` is not an implementation of [`ALG`].
     pub fn new(
         judge: Impl,
         raw_key: &[u8],
@@ -103,7 +102,7 @@ impl Messages {
         }))
     }
 
-    /// The argument of `kiln_calls_run` for one message with this key, and no buffers yet.
+    /// The argument of `kiln_calls_run` for one message with this key, without buffers.
     #[doc(hidden)]
     pub fn calls(&self, imp: Impl) -> sys::Calls {
         sys::Calls {
@@ -119,7 +118,7 @@ impl Messages {
         }
     }
 
-    /// The key's bytes.
+    /// The unexpanded key.
     pub fn raw_key(&self) -> &[u8] {
         &self.raw_key
     }
@@ -129,16 +128,16 @@ impl Messages {
     }
 }
 
-/// An operation of code outside `kernel/` that may answer later: `struct kiln_op`.
+/// An operation of code outside `kernel/` that may complete asynchronously: `struct kiln_op`.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation(sys::Op);
 
 impl Operation {
-    /// `ctx`, the first argument of `crypt`, has the key of the messages that this is used with; `slots` of them may be
-    /// in flight.
+    /// Creates an operation. `ctx`, the first argument of `crypt`, must contain the key of the messages it is used
+    /// with. Up to `slots` operations may be in flight.
     ///
     /// # Safety
-    /// `crypt` is what `struct kiln_op` asks for with this `ctx`, for as long as a load uses it.
+    /// `crypt` must fulfil the contract of `struct kiln_op` with this `ctx` as long as a load uses it.
     pub unsafe fn new(crypt: OpCrypt, ctx: *mut c_void, slots: u32) -> Operation {
         let crypt = Some(crypt);
         Operation(sys::Op { crypt, ctx, slots })
@@ -148,9 +147,9 @@ impl Operation {
 /// What encrypts a softirq's messages.
 #[derive(Clone, Copy, Debug)]
 pub enum Worker {
-    /// An implementation of Kiln's, a section each; scalar code where none may be opened.
+    /// An implementation of Kiln, with one section per message, or scalar code if no section may be opened.
     Impl(Impl),
-    /// Other code, which checks by itself whether it may use the FPU.
+    /// Other code, which itself checks whether it may use the FPU.
     Op(Operation),
 }
 
@@ -162,7 +161,7 @@ impl From<Impl> for Worker {
 
 /// What the task does.
 pub enum TaskWork {
-    /// Encrypt these with this implementation, a section each.
+    /// Encrypt these messages with this implementation, one section per message.
     Crypt(Impl, Arc<Messages>),
     /// Let other code encrypt them, with at most this many in flight.
     Ask(Operation, Arc<Messages>, u32),
@@ -178,17 +177,17 @@ pub enum TaskWork {
 counts! {
     /// Counts of a load's results.
     pub struct Counts {
-        /// The task's operations.
+        /// Operations of the task.
         task_ops,
-        /// Those of them with a wrong result.
+        /// Operations of the task with a wrong result.
         task_corrupted,
-        /// The softirqs' operations.
+        /// Operations of the softirqs.
         softirq_ops,
-        /// Those of them with a wrong result.
+        /// Operations of the softirqs with a wrong result.
         softirq_corrupted,
-        /// The kernel thread's operations.
+        /// Operations of the kernel thread.
         second_ops,
-        /// Those of them with a wrong result.
+        /// Operations of the kernel thread with a wrong result.
         second_corrupted,
         /// Softirq operations done by scalar code because SIMD was not usable.
         scalar_fallbacks,
@@ -196,34 +195,34 @@ counts! {
         hardirq_sections,
         /// Kernel entries that changed the user's FPU state.
         user_corrupted,
-        /// Operations of other code that answered later: the task's and the softirqs'.
+        /// Operations of other code, by the task and the softirqs, that completed asynchronously.
         async_punts,
-        /// Those that were not accepted because a queue was full.
+        /// Operations rejected because a queue was full.
         dropped,
-        /// Requests answered after a later one of the same context.
+        /// Requests that completed after a later one of the same context.
         reordered,
-        /// Those answered with an error; they are among the corrupted, too.
+        /// Requests that failed with an error, which also count as corrupted.
         errors,
     }
 }
 
-/// A load, to be attached.
+/// The settings of a load.
 pub struct Plan {
     /// The task's part.
     pub task: TaskWork,
     /// The softirqs' part.
     pub softirq: (Worker, Arc<Messages>),
-    /// What softirqs use when SIMD is not usable.
+    /// The implementation for softirqs when SIMD is not usable.
     pub fallback: Impl,
-    /// A kernel thread that encrypts in competition with the task, one section per message.
+    /// Work of a kernel thread that competes with the task, with one section per message.
     pub second: Option<(Impl, Arc<Messages>)>,
-    /// The hardirq handler opens a section of its own, too, where it may.
+    /// Whether the hardirq handler also opens a section of its own where allowed.
     pub hardirq_fpu: bool,
 }
 
-/// A load on a CPU, until it is dropped.
+/// A load on a CPU, attached until dropped.
 pub struct Load<'a> {
-    /// Boxed: `kernel/` keeps its address.
+    /// Boxed, because `kernel/` keeps its address.
     raw: Box<sys::Load>,
     cpu: &'a mut Cpu,
     user: UserProgram,
@@ -233,7 +232,7 @@ pub struct Load<'a> {
     _pattern: Box<(Pattern, Pattern)>,
 }
 
-/// The memory of a side.
+/// The buffers of a side.
 struct Buffers {
     dst: Vec<u8>,
     op: Option<Box<sys::Op>>,
@@ -269,7 +268,7 @@ fn side(
         src: messages.src.as_ptr(),
         want: messages.want.as_ptr(),
         dst: buffers.dst.as_mut_ptr(),
-        // Not written to: `usable` has seen that the algorithm leaves it unchanged.
+        // Not written to: `usable` has checked that the algorithm leaves it unchanged.
         iv: messages.ivs.as_ptr().cast_mut().cast(),
         len: messages.len as u32,
         stride: messages.stride as u32,
@@ -279,7 +278,7 @@ fn side(
     }
 }
 
-/// A task's and the softirqs' parts of a load, which may be changed for others.
+/// The task's and the softirqs' parts of a load, which can be exchanged.
 pub struct Sides {
     task: sys::LoadSide,
     softirq: sys::LoadSide,
@@ -320,7 +319,7 @@ impl Sides {
 }
 
 /// # Panics
-/// If one is not an implementation of [`ALG`], whose keys messages have.
+/// An implementation is not one of [`ALG`], whose keys the messages have.
 fn check_usable(impls: impl IntoIterator<Item = Impl>) -> Result<(), Error> {
     for imp in impls {
         assert_eq!(imp.alg(), ALG, "{imp:?}");
@@ -332,8 +331,7 @@ fn check_usable(impls: impl IntoIterator<Item = Impl>) -> Result<(), Error> {
 }
 
 impl<'a> Load<'a> {
-    /// Attach a load to the calling thread's CPU: from now on its interrupts raise
-    /// softirqs that encrypt.
+    /// Attaches a load to the calling thread's CPU. From now on its interrupts raise softirqs that encrypt.
     pub fn attach(cpu: &'a mut Cpu, plan: Plan) -> Result<Load<'a>, Error> {
         let sides = Sides::new(plan.task, plan.softirq)?;
         let second = plan.second.as_ref();
@@ -355,8 +353,7 @@ impl<'a> Load<'a> {
             found: (&raw mut pattern.1).cast(),
             ..Default::default()
         });
-        // SAFETY: the structure and all it points to live in this Load until `drop` has
-        // detached it.
+        // SAFETY: the structure and everything it points to live in this Load until `drop` has detached it.
         unsafe { cpu::gate(sys::kiln_load_attach, (&raw mut *raw).cast()) };
         Ok(Load {
             raw,
@@ -368,17 +365,15 @@ impl<'a> Load<'a> {
         })
     }
 
-    /// Wait until what softirqs and the task have put is answered. Interrupts do nothing
-    /// meanwhile.
+    /// Waits until all requests submitted by softirqs and the task have completed. Interrupts do nothing meanwhile.
     pub fn drain(&mut self) {
         let empty = self.set_empty(true);
-        // SAFETY: the function takes this structure, attached to this CPU.
+        // SAFETY: the function takes this structure, which is attached to this CPU.
         unsafe { cpu::gate(sys::kiln_load_drain, (&raw mut *self.raw).cast()) };
         self.set_empty(empty);
     }
 
-    /// Change what task and softirqs do; `sides` is what they did before. Counts are those of
-    /// the sides.
+    /// Exchanges the work of task and softirqs with `sides`. The counts belong to the sides.
     pub fn exchange(&mut self, sides: &mut Sides) {
         let empty = self.set_empty(true);
         self.drain();
@@ -398,10 +393,10 @@ impl<'a> Load<'a> {
         self.cpu
     }
 
-    /// With `empty`, interrupts do nothing at all: the control of a measurement. Returns what was set before.
+    /// With `empty`, interrupts do nothing at all, as the control of a measurement. Returns the previous setting.
     pub fn set_empty(&mut self, empty: bool) -> bool {
         let field = &raw mut self.raw.empty;
-        // SAFETY: a field of this Load; volatile, since interrupts read it at any moment.
+        // SAFETY: a field of this Load, accessed as volatile because interrupts read it at any time.
         unsafe {
             let before = field.read_volatile();
             field.write_volatile(empty);
@@ -409,30 +404,30 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Set the trap flag around the task's sections, or around the softirqs' work.
+    /// Selects whether to set the trap flag around the task's sections and around the softirqs' work.
     pub fn set_stepping(&mut self, task: bool, softirq: bool) {
         self.raw.step = task;
         self.raw.step_softirq = softirq;
     }
 
-    /// A function of the host to be called in each hardirq: the control for law 2.
+    /// Sets a function of the host to be called in each hardirq: the control for law 2.
     #[doc(hidden)]
     pub fn set_hardirq_hook(&mut self, hook: Option<unsafe extern "C" fn()>) {
         self.raw.hardirq_hook = hook;
     }
 
-    /// Do `ops` operations in one kernel entry, made by a user program that has patterns in
-    /// all its registers and checks them on return.
+    /// Performs `ops` operations in one kernel entry, made by a user program that has patterns in all its registers and
+    /// checks them on return.
     pub fn run(&mut self, ops: u64) {
         self.raw.ops = ops;
-        // SAFETY: the function takes this structure, attached to this CPU.
+        // SAFETY: the function takes this structure, which is attached to this CPU.
         unsafe {
             self.user
                 .enter(sys::kiln_load_run, (&raw mut *self.raw).cast())
         };
     }
 
-    /// Counts since it was attached.
+    /// The counts since the load was attached.
     pub fn counts(&self) -> Counts {
         Counts {
             task_ops: self.raw.task.ops,
@@ -454,7 +449,7 @@ impl<'a> Load<'a> {
 
 impl Drop for Load<'_> {
     fn drop(&mut self) {
-        // SAFETY: as in `attach`; after this `kernel/` does not use the structure.
+        // SAFETY: as in `attach`; `kernel/` does not use the structure afterwards.
         unsafe { cpu::gate(sys::kiln_load_detach, (&raw mut *self.raw).cast()) };
     }
 }
@@ -463,7 +458,7 @@ impl Drop for Load<'_> {
 mod tests {
     #[test]
     fn a_pattern_is_what_kernel_takes_it_for() {
-        // SAFETY: no arguments; a constant.
+        // SAFETY: takes no arguments and returns a constant.
         let size = unsafe { crate::sys::kiln_pattern_size() };
         assert_eq!(size, size_of::<crate::cpu::Pattern>());
     }

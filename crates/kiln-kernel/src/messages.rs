@@ -1,4 +1,4 @@
-//! Messages to be processed in turn, for functions ([`crate::calls`]) and requests ([`crate::crypto`]) alike.
+//! Messages to process in turn, by functions ([`crate::calls`]) or requests ([`crate::crypto`]).
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use crate::sys;
 
 pub use crate::sys::Messages as Raw;
 
-/// Bytes of the longest IV.
+/// Size in bytes of the longest IV.
 const MAX_IV: usize = 32;
 
 /// Messages in memory: `struct kiln_messages`.
 ///
-/// A message is its prefix (associated data), its text and, when it is decrypted, its tag. A result is room for the
-/// prefix, which is not written, the text and, when it was encrypted, the tag. The result of a hash is the digest.
+/// A message is its prefix (associated data), its text and, for decryption, its tag. A result has space for the prefix,
+/// which is not written, the text and, for encryption, the tag. The result of a hash is the digest.
 #[derive(Default)]
 pub struct Messages<'a> {
     /// Ignored by hashes.
@@ -26,26 +26,26 @@ pub struct Messages<'a> {
     pub ivs: &'a [u8],
     /// The same size as `ivs`, for copies that may be modified. It may be empty for a single message.
     pub iv_room: &'a mut [u8],
-    /// Bytes from one message to the next.
+    /// Distance in bytes between consecutive messages.
     pub src_stride: usize,
-    /// Bytes from one result to the next; 0 if all go to the same place.
+    /// Distance in bytes between consecutive results; 0 if all use the same place.
     pub dst_stride: usize,
-    /// Bytes from one IV to the next.
+    /// Distance in bytes between consecutive IVs.
     pub iv_stride: usize,
-    /// Bytes of the text.
+    /// Text length in bytes.
     pub len: usize,
-    /// Bytes of the prefix.
+    /// Prefix length in bytes.
     pub prefix: usize,
-    /// Bytes of the tag; 0 if the algorithm has none.
+    /// Tag length in bytes; 0 if the algorithm has none.
     pub tag_size: usize,
     /// Number of messages.
     pub count: usize,
 }
 
-/// Bytes of the parts of a message.
+/// Sizes in bytes of a message's parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lens {
-    /// The prefix: associated data.
+    /// The prefix, which holds associated data.
     pub assoc: usize,
     pub text: usize,
     /// The tag, in the message or in the result.
@@ -55,12 +55,12 @@ pub struct Lens {
 }
 
 impl Lens {
-    /// Bytes of a whole message.
+    /// Size in bytes of a whole message.
     pub fn src(&self, op: Op) -> usize {
         self.assoc + self.text + if op == Op::Decrypt { self.tag } else { 0 }
     }
 
-    /// Bytes of a whole result.
+    /// Size in bytes of a whole result.
     pub fn dst(&self, op: Op) -> usize {
         match (self.digest, op) {
             (0, Op::Encrypt) => self.assoc + self.text + self.tag,
@@ -71,7 +71,8 @@ impl Lens {
 }
 
 impl Impl {
-    /// The parts of its messages with `text` bytes of text and, if they have any, `assoc` bytes of associated data.
+    /// The sizes of messages of this implementation with `text` bytes of text and, if it supports them, `assoc` bytes
+    /// of associated data.
     pub fn lens(self, assoc: usize, text: usize) -> Lens {
         let (aead, hash) = (self.kind() == Kind::Aead, self.kind() == Kind::Hash);
         Lens {
@@ -83,7 +84,7 @@ impl Impl {
     }
 }
 
-/// Why messages are refused: their buffers do not contain them, or the algorithm does not take them.
+/// Why messages are rejected: they exceed their buffers, or the algorithm does not accept them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit(pub &'static str);
 
@@ -95,22 +96,22 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-/// What an algorithm is given besides the text. For kiln-tree, too.
+/// What an algorithm needs besides the text. Also used by kiln-tree.
 #[doc(hidden)]
 pub struct Needs {
     /// The kind of algorithm.
     pub kind: Kind,
-    /// Bytes of an IV.
+    /// IV size in bytes.
     pub iv: usize,
-    /// Bytes of a digest.
+    /// Digest size in bytes.
     pub digest: usize,
-    /// Whether tags are in a buffer of their own.
+    /// Whether tags are in a separate buffer.
     pub tags_apart: bool,
     /// Whether IVs are copied to `iv_room`.
     pub copies_ivs: bool,
 }
 
-/// Room for the IV of a single message.
+/// Space for the IV of a single message.
 #[doc(hidden)]
 pub type IvRoom = [u8; MAX_IV];
 
@@ -118,7 +119,7 @@ pub(crate) fn fits(good: bool, what: &'static str) -> Result<(), Unfit> {
     good.then_some(()).ok_or(Unfit(what))
 }
 
-/// Whether a buffer of `bytes` has `count` parts of `size`, `stride` apart.
+/// Whether a buffer of `bytes` bytes holds `count` parts of `size` bytes at intervals of `stride`.
 pub(crate) fn holds(bytes: usize, count: usize, stride: usize, size: usize) -> bool {
     let last = count.checked_sub(1).and_then(|n| n.checked_mul(stride));
     last.and_then(|n| n.checked_add(size))
@@ -126,7 +127,7 @@ pub(crate) fn holds(bytes: usize, count: usize, stride: usize, size: usize) -> b
 }
 
 impl<'a> Messages<'a> {
-    /// One message without prefix and tag.
+    /// A single message without prefix and tag.
     pub fn single(op: Op, src: &'a [u8], dst: &'a mut [u8], iv: &'a [u8]) -> Messages<'a> {
         Messages {
             op,
@@ -152,8 +153,8 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// The messages as C sees them, if the buffers contain all of them. They are borrowed for as long as the result is
-    /// used, and so is `single`, into which the IV of a single message is copied.
+    /// The messages in C's format, if the buffers contain all of them. They are borrowed as long as the result is used,
+    /// and so is `single`, into which the IV of a single message is copied.
     #[doc(hidden)]
     pub fn raw(
         &mut self,
@@ -177,7 +178,7 @@ impl<'a> Messages<'a> {
             Kind::Hash => needs.digest,
             _ => dst,
         };
-        fits(count > 0, "there are none")?;
+        fits(count > 0, "there are no messages")?;
         let sources = holds(self.src.len(), count, self.src_stride, src);
         fits(sources, "sources")?;
         let results = holds(self.dst.len(), count, self.dst_stride, dst);
@@ -193,7 +194,7 @@ impl<'a> Messages<'a> {
             }
             let copied = count.checked_mul(self.iv_stride);
             let room = copied.is_some_and(|n| n <= self.ivs.len() && n <= iv_room.len());
-            fits(room, "room for IVs")?;
+            fits(room, "no space for copies of the IVs")?;
         }
         Ok(sys::Messages {
             src: self.src.as_ptr(),

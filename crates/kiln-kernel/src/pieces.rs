@@ -1,4 +1,4 @@
-//! One message in several calls of an implementation, which keeps a state between them.
+//! Processes one message in several calls of an implementation, which keeps a state in between.
 
 use std::ptr;
 
@@ -7,18 +7,18 @@ use crate::cpu;
 use crate::sys;
 use crate::tier::Tier;
 
-/// The message, and where its pieces end.
+/// The message, and its division into pieces.
 pub struct Pieces<'a> {
-    /// A hash ignores it.
+    /// Ignored by hashes.
     pub op: Op,
-    /// Takes turns with the implementation that is asked.
+    /// A second implementation that alternates with the first.
     pub other: Option<Impl>,
     pub src: &'a [u8],
-    /// What comes out; empty for a hash.
+    /// The result; empty for a hash.
     pub dst: &'a mut [u8],
     pub iv: &'a [u8],
     pub aad: &'a [u8],
-    /// Bytes of the tag, if the algorithm is an AEAD.
+    /// Tag size in bytes, for an AEAD.
     pub tag_size: usize,
     /// Lengths of the pieces of the associated data.
     pub aad_pieces: &'a [usize],
@@ -27,19 +27,19 @@ pub struct Pieces<'a> {
 }
 
 impl Impl {
-    /// The state of a hash without a key after some data, as `kernel/` stores it; none for other algorithms, and for tiers
+    /// The state of an unkeyed hash after some data, as `kernel/` stores it. `None` for other algorithms, and for tiers
     /// that need an FPU section.
     pub fn unkeyed_state(self, data: &[u8]) -> Option<Vec<u8>> {
         let plain = self.kind() == Kind::Hash && !self.is_keyed() && self.tier() == Tier::Generic;
         if !plain {
             return None;
         }
-        // SAFETY: this member of the union is the one of this kind.
+        // SAFETY: the kind determines the valid member of the union.
         let ops = unsafe { self.0.__bindgen_anon_1.hash };
         let mut state = vec![0u64; self.state_size().div_ceil(8)];
         let to = state.as_mut_ptr().cast();
-        // SAFETY: the state has its size and the alignment of its words; a hash without a key reads no context, and a
-        // generic one needs no section.
+        // SAFETY: the buffer has the state's size and alignment. An unkeyed hash reads no context, and a generic one
+        // needs no section.
         unsafe {
             ops.init?(ptr::null(), to);
             ops.update?(ptr::null(), to, data.as_ptr(), data.len());
@@ -48,11 +48,11 @@ impl Impl {
         Some(bytes.take(self.state_size()).collect())
     }
 
-    /// Processes one message in pieces; with `other`, the two implementations take turns on one state. Returns the tag or
-    /// digest, whether the message is encrypted or decrypted.
+    /// Processes one message in pieces. With `other`, the two implementations alternate on the same state. Returns the
+    /// tag or digest, both for encryption and decryption.
     ///
     /// # Panics
-    /// As [`Impl::crypt`], or if the text is longer than [`Impl::longest`].
+    /// As for [`Impl::crypt`], or if the text is longer than [`Impl::longest`].
     pub fn pieces(self, ctx: &Context, message: &mut Pieces<'_>) -> Vec<u8> {
         for imp in [Some(self), message.other].into_iter().flatten() {
             assert!(imp.tier().usable(), "{imp:?} cannot be used here");
@@ -87,9 +87,9 @@ impl Impl {
             pieces: all.len() as u32,
             aad_pieces: message.aad_pieces.len() as u32,
         };
-        // SAFETY: the pieces are as long as the buffers, as was seen above.
+        // SAFETY: the pieces add up to the buffers, as checked above.
         let err = unsafe { cpu::gate(sys::kiln_pieces_run, (&raw mut raw).cast()) };
-        assert_eq!(err, 0, "a text that is not too long");
+        assert_eq!(err, 0, "the text is not too long");
         tag
     }
 }

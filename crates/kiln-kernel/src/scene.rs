@@ -1,12 +1,12 @@
-//! Scenes: what a task, the hardirqs and softirqs over it do, and a trace of it (`kiln/scene.h`). A real kernel plays
-//! the same ones (`linux/fidelity/`).
+//! Scenes: programs for a task, and for the hardirqs and softirqs that interrupt it, which produce a trace
+//! (`kiln/scene.h`). A real kernel runs the same scenes (`linux/fidelity/`).
 
 use std::ffi::{CStr, CString};
 
 use crate::cpu::{self, Cpu};
 use crate::sys;
 
-/// What a trace has room for.
+/// Capacity of a trace in bytes.
 const TRACE: usize = 4096;
 /// `KILN_SCENE_SLACK`.
 const SLACK: usize = 64;
@@ -15,10 +15,10 @@ const SLACK: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scene {
     pub task: &'static str,
-    /// Interrupts the task.
+    /// Runs when the task is interrupted.
     pub hardirq: &'static str,
     pub softirq: &'static str,
-    /// Interrupts the softirq.
+    /// Runs when the softirq is interrupted.
     pub over_softirq: &'static str,
 }
 
@@ -28,10 +28,10 @@ impl Scene {
         [self.task, self.hardirq, self.softirq, self.over_softirq]
     }
 
-    /// Plays it under the policy in force; its trace.
+    /// Runs the scene under the active policy; returns its trace.
     ///
     /// # Panics
-    /// A program holds a NUL.
+    /// A program contains a NUL.
     pub fn play(&self, _cpu: &mut Cpu) -> String {
         let programs = self
             .programs()
@@ -43,9 +43,10 @@ impl Scene {
             trace: trace.as_mut_ptr().cast(),
             ..Default::default()
         };
-        // SAFETY: the function takes this structure; programs and trace outlive the call, and nothing is pending after it.
+        // SAFETY: the function takes this structure; programs and trace outlive the call, and nothing is pending
+        // afterwards.
         unsafe { cpu::gate(sys::kiln_scene, (&raw mut raw).cast()) };
-        let text = CStr::from_bytes_until_nul(&trace).expect("slack ends it");
+        let text = CStr::from_bytes_until_nul(&trace).expect("the slack contains a NUL");
         text.to_string_lossy().into_owned()
     }
 }

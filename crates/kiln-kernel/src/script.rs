@@ -1,5 +1,5 @@
-//! Requests made one after the other in given contexts, and what became of each: the rules of
-//! an asynchronous crypto API, as observed by its callers.
+//! Scripts of requests made one after the other in given contexts, with the outcome of each: they show the rules of an
+//! asynchronous crypto API as callers observe them.
 
 use std::ffi::c_void;
 
@@ -11,17 +11,17 @@ use crate::sys;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A number of requests on a transform (by its index), with flags, in a context.
+    /// Submit a number of requests: the transform's index, the context, flags, and the number.
     Submit(usize, Context, u32, u32),
-    /// Let others run until this many more requests are answered.
+    /// Let others run until this many more requests have completed.
     Run(u32),
     /// Open an FPU section.
     SectionBegin,
-    /// Close it.
+    /// Close the section.
     SectionEnd,
-    /// Keep softirqs out.
+    /// Disable softirqs.
     BhOff,
-    /// No longer.
+    /// Enable softirqs again.
     BhOn,
     /// Free a transform.
     Free(usize),
@@ -53,13 +53,13 @@ impl Step {
 /// An event of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Which, in the order of submission.
+    /// The request's number, in order of submission.
     pub request: u32,
-    /// Whether the callback got it; else the call returned it.
+    /// Whether the callback received the result, as opposed to the call returning it.
     pub answer: bool,
-    /// Where: in a kernel thread.
+    /// Whether it happened in a kernel thread.
     pub kthread: bool,
-    /// An answer of 0 over wrong bytes.
+    /// Whether the result was 0 but the output wrong.
     pub wrong: bool,
     /// The result.
     pub err: Errno,
@@ -69,14 +69,14 @@ pub struct Event {
 /// How a script ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// In the order in which they happened.
+    /// In order of occurrence.
     pub events: Vec<Event>,
-    /// The step that never ended; one more than there are if requests were never answered.
+    /// Index of the step that never ended; the number of steps if requests never completed.
     pub stuck: Option<usize>,
 }
 
-/// Run `steps`. Every request has the same message, with memory of its own for the answer.
-/// Transforms that a step frees are to be given up with [`give_up`].
+/// Runs `steps`. Every request has the same message, with its own memory for the result. Pass transforms that a step
+/// frees to [`give_up`] afterwards.
 pub fn run(
     _cpu: &mut Cpu,
     tfms: &[&Skcipher],
@@ -90,10 +90,10 @@ pub fn run(
 
 pub use crate::sys::RequestOps;
 
-/// As [`run`], on another crypto API than Kiln's.
+/// Like [`run`], on another crypto API than Kiln's.
 ///
 /// # Safety
-/// The functions are what `struct kiln_request_ops` asks for, with these transforms.
+/// The functions must fulfil the contract of `struct kiln_request_ops` with these transforms.
 pub unsafe fn run_foreign(
     _cpu: &mut Cpu,
     ops: &RequestOps,
@@ -104,9 +104,9 @@ pub unsafe fn run_foreign(
     run_on(ops, tfms, steps, message)
 }
 
-/// Scripts that distinguish the rules of crypto APIs: the limit of the queue, its backlog, which requests may overtake
-/// others, how long a transform lives, which requests need no kworker. Each has its number of transforms of `xts(aes)`;
-/// the policy is `legacy`.
+/// Scripts that reveal the rules of a crypto API: the queue's limit, its backlog, which requests may overtake others,
+/// how long a transform lives, and which requests need no kworker. Each has a number of `xts(aes)` transforms; the
+/// policy must be `legacy`.
 pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
     use Context::{Softirq, Task, TaskBhOff};
     const BACKLOG: u32 = crate::crypto::MAY_BACKLOG;
@@ -203,7 +203,7 @@ fn run_on(
         .filter(|s| s.kind == 0)
         .map(|s| s.count)
         .sum();
-    // For each: it was submitted, its turn came, it was answered.
+    // Up to three events per request: submission, leaving the backlog, and completion.
     let mut events = vec![sys::ScriptEvent::default(); 3 * requests as usize + 8];
     let mut raw = sys::Script {
         ops,
@@ -218,7 +218,7 @@ fn run_on(
         max_events: events.len() as u32,
         ..Default::default()
     };
-    // SAFETY: the function takes this structure; every index is of a handle.
+    // SAFETY: the function takes this structure, and every index refers to a handle.
     unsafe { cpu::gate(sys::kiln_script, (&raw mut raw).cast()) };
     assert!(raw.events as usize <= events.len(), "{} events", raw.events);
     events.truncate(raw.events as usize);
@@ -238,7 +238,7 @@ fn run_on(
     }
 }
 
-/// A transform that a script has freed.
+/// Forgets a transform that a script has freed.
 pub fn give_up(mut tfm: Skcipher) {
     tfm.raw.tfm = std::ptr::null_mut();
 }

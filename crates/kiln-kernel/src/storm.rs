@@ -1,5 +1,4 @@
-//! Softirq storms: what the softirq loop's limits leave to ksoftirqd, and what becomes of
-//! work queued meanwhile.
+//! Softirq storms: what the limits of the softirq loop leave to ksoftirqd, and what happens to work queued meanwhile.
 
 use crate::cpu::{self, Cpu};
 use crate::sys;
@@ -11,7 +10,7 @@ impl Storm {
     pub fn run(mut self, _cpu: &mut Cpu) -> Storm {
         // SAFETY: the function takes this structure.
         let failed = unsafe { cpu::gate(sys::kiln_storm, (&raw mut self).cast()) };
-        assert_eq!(failed, 0, "no task left for the bystander");
+        assert_eq!(failed, 0, "a task is left for the bystander");
         self
     }
 }

@@ -8,7 +8,7 @@ use crate::sys;
 
 static MASKED: AtomicBool = AtomicBool::new(false);
 
-/// Takes the rows of `kernel/tiers.def`, which `build.rs` writes.
+/// Expands the rows of `kernel/tiers.def`, as converted by `build.rs`.
 macro_rules! tiers {
     (
         features: $($feature:ident)*;
@@ -38,14 +38,14 @@ macro_rules! tiers {
                 }
             }
 
-            /// Bits of its widest register.
+            /// Width of its widest register in bits.
             pub const fn bits(self) -> u32 {
                 match self {
                     $(Tier::$tier => $bits),*
                 }
             }
 
-            /// Features that a CPU needs to run it.
+            /// Features that a CPU needs for it.
             pub fn features(self) -> &'static [Feature] {
                 match self {
                     $(Tier::$tier => &[$(Feature::$has),*]),*
@@ -58,14 +58,14 @@ macro_rules! tiers {
 include!(concat!(env!("OUT_DIR"), "/tiers.rs"));
 
 impl Tier {
-    /// Whether a CPU must have `feature` for it.
+    /// Whether a CPU needs `feature` for it.
     pub fn has(self, feature: Feature) -> bool {
         self.features().contains(&feature)
     }
 
-    /// Whether the CPU has it, masked or not.
+    /// Whether the CPU supports it, masked or not.
     pub fn present(self) -> bool {
-        // SAFETY: no arguments; reads CPUID and a word of its own, atomically.
+        // SAFETY: takes no arguments, reads CPUID, and accesses a word of its own atomically.
         let present = unsafe { sys::kiln_tiers_present() };
         present & self.bit() != 0
     }
@@ -79,30 +79,30 @@ impl Tier {
 
     /// A feature of the tier that this CPU lacks; `None` if it has all of them.
     pub fn lacks(self) -> Option<&'static str> {
-        // SAFETY: takes any number; returns null or a static string.
+        // SAFETY: accepts any number, and returns null or a static string.
         unsafe { static_str(sys::kiln_tier_lacks(self as u32)) }
     }
 
-    /// Allow only these tiers; the generic one is always allowed.
+    /// Allows only these tiers; the generic one is always allowed.
     pub fn mask(tiers: &[Tier]) {
         let mask = tiers.iter().fold(0, |m, t| m | t.bit());
         MASKED.store(true, Ordering::Relaxed);
-        // SAFETY: an atomic store of any value.
+        // SAFETY: atomically stores any value.
         unsafe { sys::kiln_tiers_mask(mask) }
     }
 
-    /// The masks under which a test runs: the lowest tier alone, then one more each, up to all that are usable now.
+    /// The masks for tests: the lowest tier alone, then adding one at a time, up to all that are usable now.
     pub fn masks() -> Vec<Vec<Tier>> {
         let usable: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.usable()).collect();
         (1..=usable.len()).map(|n| usable[..n].to_vec()).collect()
     }
 
-    /// Whether there is a mask, even one that allows all that this CPU has.
+    /// Whether a mask is set, even one that allows every tier of this CPU.
     pub fn masked() -> bool {
         MASKED.load(Ordering::Relaxed)
     }
 
-    /// Bits of the widest register of the tiers that this CPU has, masked or not.
+    /// Width in bits of the widest register of the tiers this CPU supports, masked or not.
     pub fn widest_present() -> u32 {
         let present = Tier::ALL.iter().filter(|t| t.present());
         present.map(|t| t.bits()).max().unwrap_or(0)
@@ -120,12 +120,12 @@ impl Tier {
 parse_names!(Tier, "tier", Tier::ALL);
 
 /// # Safety
-/// `p` is null or points to a NUL-terminated string that is never freed.
+/// `p` must be null or point to a NUL-terminated string that is never freed.
 pub(crate) unsafe fn static_str(p: *const std::ffi::c_char) -> Option<&'static str> {
     if p.is_null() {
         return None;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: promised by the caller.
     unsafe { CStr::from_ptr(p) }.to_str().ok()
 }
 

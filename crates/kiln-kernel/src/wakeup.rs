@@ -1,4 +1,4 @@
-//! One wake-up by an interrupt: whether the woken task preempts the running one.
+//! A wake-up by an interrupt: does the woken task preempt the running one?
 
 use crate::cpu::{self, Cpu};
 use crate::sys;
@@ -6,11 +6,11 @@ use crate::sys;
 pub use crate::sys::Wakeup;
 
 impl Wakeup {
-    /// Run it on a CPU with full preemption that runs nothing else.
+    /// Runs the experiment on a CPU with full preemption that runs nothing else.
     pub fn run(mut self, _cpu: &mut Cpu) -> Wakeup {
         // SAFETY: the function takes this structure.
         let failed = unsafe { cpu::gate(sys::kiln_wakeup, (&raw mut self).cast()) };
-        assert_eq!(failed, 0, "no task left for the sleeper");
+        assert_eq!(failed, 0, "a task is left for the sleeper");
         self
     }
 }

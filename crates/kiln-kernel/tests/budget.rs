@@ -1,5 +1,5 @@
-//! Long messages are cut into FPU sections in seven ways: the answers stay what they are, sections hold no more than
-//! they may, and what the budgets rest on is measured so that stalls do not get into it.
+//! Long messages are split into FPU sections by seven strategies. The results must not change, sections must not exceed
+//! their limits, and stalls must not affect the measurements that budgets are based on.
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ use kiln_kernel::messages::{Lens, Messages};
 use kiln_kernel::Tier;
 use kiln_measure::SplitMix64;
 
-/// Ways and budgets are the process's.
+/// Strategies and budgets are global to the process, so only one test may use them at a time.
 fn lock_budgets() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +61,7 @@ impl Subject {
         self.ask(Op::Encrypt, src, lens)
     }
 
-    /// The answer to one request whose source and destination lie at odd addresses.
+    /// The result of one request whose source and destination are at odd addresses.
     fn ask(&mut self, op: Op, src: &[u8], lens: Lens) -> Vec<u8> {
         const OFF: usize = 3;
         let Subject(imp, driver) = self;
@@ -82,9 +82,9 @@ impl Subject {
             .run(&mut message.with_lens(lens), 1)
             .unwrap_or_else(|e| panic!("{imp:?} {op:?} {lens:?}: {e}"));
         assert_eq!(later, 0);
-        // Nothing beyond the answer.
+        // Nothing was written outside the result.
         assert_eq!((to[0], to[end]), (0xa5, 0xa5), "{imp:?}");
-        // What a cipher leaves in its IV belongs to the answer.
+        // What a cipher leaves in its IV is part of the result.
         if imp.kind() == Kind::Skcipher {
             to.extend(&iv_room);
         }
@@ -93,12 +93,12 @@ impl Subject {
     }
 }
 
-/// Lengths an implementation may get wrong, for a budget of so many bytes.
+/// Lengths that an implementation is likely to get wrong, for a budget of this many bytes.
 fn lengths(imp: Impl, budget: usize) -> Vec<usize> {
     let block = imp.block_size().max(16);
     let mut all = vec![0, 1, block - 1, block];
     all.extend([budget - 1, budget, budget + 1, 2 * budget + 1]);
-    // Where loops over several vectors begin and end; CRC-32C's parts.
+    // Boundaries of loops over several vectors, and of CRC-32C's parts.
     all.extend([
         192, 255, 256, 448, 512, 768, 896, 1008, 1024, 1025, 4032, 4080,
     ]);
@@ -115,10 +115,10 @@ fn lengths(imp: Impl, budget: usize) -> Vec<usize> {
     all
 }
 
-/// The sections a request of so many bytes comes to, where the way counts bytes: at least, at most.
+/// Minimum and maximum number of sections for a request of this size, under a strategy that counts bytes.
 fn sections(imp: Impl, lens: Lens, most: usize) -> (u64, u64) {
     let whole = lens.assoc + lens.text + lens.tag;
-    // A cipher is not asked for nothing.
+    // A cipher is not called for an empty message.
     if imp.kind() == Kind::Skcipher && lens.text == 0 {
         return (0, 0);
     }
@@ -128,7 +128,7 @@ fn sections(imp: Impl, lens: Lens, most: usize) -> (u64, u64) {
     let calls = (lens.assoc + lens.text).div_ceil(most).max(1) as u64;
     match imp.kind() {
         Kind::Hash => (calls, calls),
-        // Stealing keeps a block back; associated data and text do not share a call.
+        // Ciphertext stealing holds back a block; associated data and text do not share a call.
         _ => (calls, calls + 1),
     }
 }
@@ -136,7 +136,7 @@ fn sections(imp: Impl, lens: Lens, most: usize) -> (u64, u64) {
 #[test]
 fn every_way_answers_what_generic_code_does() {
     let _one = lock_budgets();
-    // No message is so short that scalar code has it.
+    // Plant rates under which no message is short enough for scalar code.
     plant(&[], 700, false);
     let cpu = Cpu::boot(&Config::default()).unwrap();
     let mut requests = 0;
@@ -148,7 +148,7 @@ fn every_way_answers_what_generic_code_does() {
             let mut subject = Subject::open(imp);
             for way in Way::ALL {
                 let by_bytes = !matches!(way, Way::Unbounded | Way::Clocked | Way::OnDemand);
-                // Constants as they are; what was measured differs from machine to machine.
+                // Use constants unchanged. Measured budgets differ between machines, so force them.
                 let constant = matches!(way, Way::Page | Way::Fixed | Way::Class);
                 budget::force((!constant).then_some(4 * granule as u32));
                 way.set(1 << 40);
@@ -181,7 +181,7 @@ fn every_way_answers_what_generic_code_does() {
                                 "{imp:?} {way} {lens:?}: {opened} sections, {least} to {at_most}"
                             );
                         } else if at_most > 0 {
-                            // Nothing waits, and no clock reaches the target.
+                            // Nothing is pending and the clock never reaches the target, so there is one section.
                             assert_eq!(opened, 1, "{imp:?} {way} {lens:?}");
                         }
                         if imp.kind() == Kind::Hash {
@@ -189,7 +189,7 @@ fn every_way_answers_what_generic_code_does() {
                         }
                         let skcipher = imp.kind() == Kind::Skcipher;
                         let iv = if skcipher { imp.iv_size() } else { 0 };
-                        // Of what came out the poison behind it and the IV are not the message.
+                        // The poison after the result and the IV are not part of the message.
                         let sealed = [&src[..lens.assoc], &want[..want.len() - 1 - iv]].concat();
                         let got = subject.ask(Op::Decrypt, &sealed, lens);
                         let what = format!("{imp:?} {way}: decrypting {len} bytes");
@@ -206,7 +206,7 @@ fn every_way_answers_what_generic_code_does() {
     assert!(requests > 5_000 || !Tier::Aesni.usable(), "{requests}");
 }
 
-/// From one piece to the next XTS has its tweak advance by so many blocks: in steps of 16384, 2048, 128 and 56.
+/// From one piece to the next, XTS advances its tweak by this many blocks, in steps of 16384, 2048, 128 and 56.
 #[test]
 fn tweaks_of_long_pieces_are_right() {
     let _one = lock_budgets();
@@ -225,7 +225,7 @@ fn tweaks_of_long_pieces_are_right() {
     }
 }
 
-/// Steps that are learnt stay whole blocks, and some, however short the target.
+/// Learnt step sizes remain a positive number of whole blocks, however short the target.
 #[test]
 fn the_clock_halves_no_step_to_nothing() {
     let _one = lock_budgets();
@@ -233,7 +233,7 @@ fn the_clock_halves_no_step_to_nothing() {
         let mut judge = Subject::open(judge_of(alg));
         for imp in simd_of(alg) {
             let mut subject = Subject::open(imp);
-            // Nothing was measured, or it took no time: steps begin long.
+            // Nothing was measured, or it took no time, so steps start long.
             plant(&[], 700, false);
             Way::Clocked.set(1 << 20);
             let lens = imp.lens(16, 20_480);
@@ -255,7 +255,7 @@ fn the_clock_halves_no_step_to_nothing() {
     budget::calibrate();
 }
 
-/// The control: an answer that is cut wrong is seen by the test above.
+/// The control: the test above detects a result that was split wrongly.
 #[test]
 fn a_lost_piece_is_seen() {
     let imp = judge_of("sha256");
@@ -294,7 +294,7 @@ fn parse_posted(text: &str) -> Vec<Posted> {
     .collect()
 }
 
-/// The implementations whose limit in the kernel side differs from the table's.
+/// The implementations whose limit in `kernel/` differs from the table's.
 fn unlike_posted(table: &[Posted]) -> Vec<String> {
     let limit = |imp: &Impl| {
         let row = |p: &&Posted| p.driver.as_deref() == Some(imp.driver());
@@ -313,7 +313,7 @@ fn fixed_is_what_was_posted_for_the_algorithm_and_the_tier_and_nothing_else() {
     let table = parse_posted(POSTED);
     assert_eq!(table.len(), 23);
     assert_eq!(unlike_posted(&table), [""; 0]);
-    // The controls: another number, a row for a tier that has none, a row that is gone.
+    // The controls: a changed number, a row for a tier that has none, and a missing row.
     let planted = |from: &str, to: &str| {
         assert!(POSTED.contains(from), "{from}");
         unlike_posted(&parse_posted(&POSTED.replace(from, to)))
@@ -340,7 +340,7 @@ fn a_posted_limit_is_of_the_same_algorithm_and_isa_level_and_has_a_message_id() 
             "20221116041342.3841" => 24,
             _ => panic!("{series}: neither version 3 nor 4"),
         };
-        // The cover letter is 1.
+        // Patch 1 is the cover letter.
         assert!((2..=patches + 1).contains(&patch));
         let Some(driver) = &row.driver else {
             continue;
@@ -357,7 +357,7 @@ fn a_posted_limit_is_of_the_same_algorithm_and_isa_level_and_has_a_message_id() 
     }
 }
 
-/// What a request comes to, not what a table says.
+/// Checks the actual requests instead of the table.
 #[test]
 fn requests_are_cut_by_the_posted_limits() {
     let _one = lock_budgets();
@@ -404,13 +404,13 @@ fn constants_that_cannot_be_do_not_compile() {
     assert!(!compiles("FPU_BUDGET(-64, 64)"));
 }
 
-/// All budgets for 30 µs of a TSC of 2.6 GHz.
+/// All budgets for 30 µs at a TSC frequency of 2.6 GHz.
 fn budgets() -> Vec<Option<u32>> {
     let all = Impl::all().into_iter();
     all.map(|i| i.bytes_in(Op::Encrypt, 78_000)).collect()
 }
 
-/// Rates from a slow hash's to a fast checksum's.
+/// Rates ranging from a slow hash's to a fast checksum's.
 fn rates() -> Vec<u64> {
     (0..Impl::all().len() as u64)
         .map(|i| 2_000 + i * i * i % 470_001)
@@ -435,7 +435,7 @@ fn most_moved(a: &[Option<u32>], b: &[Option<u32>]) -> f64 {
     a.iter().zip(b).map(moved).fold(0.0, f64::max)
 }
 
-/// Stalls as interrupts, SMIs and hosts make them: some microseconds, hundreds, and several runs in a row.
+/// Stalls as caused by interrupts, SMIs and hosts: some microseconds, some hundreds, and several runs in a row.
 #[test]
 fn planted_stalls_move_no_budget() {
     let _one = lock_budgets();
@@ -451,16 +451,16 @@ fn planted_stalls_move_no_budget() {
                 _ => 0,
             })
             .collect();
-        // An SMI takes all CPUs and many runs.
+        // An SMI stops all CPUs and affects many runs.
         stalls[200..340].fill(600_000);
         plant(&stalls, 700, false);
         let moved = most_moved(&clean, &budgets());
         assert!(moved <= 0.05, "seed {seed}: by {:.1} %", 100.0 * moved);
     }
-    // The control: a stall in every run does move them.
+    // The control: a stall in every run does change the budgets.
     plant(&[40_000, 60_000, 90_000], 700, false);
     assert!(most_moved(&clean, &budgets()) > 0.05);
-    // And what has no second measurement to disagree with is what other tests start from.
+    // Recalibrate for real, because other tests start from these budgets.
     budget::calibrate();
 }
 
@@ -469,7 +469,7 @@ fn another_clock_speed_is_noticed() {
     let _one = lock_budgets();
     plant(&[], 700, false);
     assert!(!plant(&[], 700, true));
-    assert!(!plant(&[], 720, true), "less than a twentieth");
+    assert!(!plant(&[], 720, true), "less than a twentieth slower");
     assert!(plant(&[], 800, true));
     assert!(!plant(&[], 800, true), "measured anew");
     assert!(plant(&[], 400, true), "faster, too");
@@ -496,7 +496,7 @@ fn what_is_measured_fits_and_one_of_each_is_fastest() {
     }
 }
 
-/// Long messages of `imp` under `way`, with interrupts, until `done`.
+/// Runs long messages of `imp` under `way`, with interrupts, until `done`.
 fn disturbed(
     imp: Impl,
     way: Way,
@@ -549,7 +549,7 @@ fn sections_end_on_demand_and_their_victims_are_served() {
         return;
     };
     budget::calibrate();
-    // Nobody ends an unbounded one; who comes into it is a stall if it is long by any measure.
+    // Nothing ends an unbounded section, so an interrupt in it is a stall if the section is long by any standard.
     let part = disturbed(imp, Way::Unbounded, 1, |p| {
         p.stalls > 2 && p.softirq.total() > 2 && p.wake.total() > 2
     });
@@ -558,7 +558,7 @@ fn sections_end_on_demand_and_their_victims_are_served() {
     let part = disturbed(imp, Way::OnDemand, u64::MAX, |p| p.softirq.total() > 2);
     assert!(part.sections > part.ops, "{part:?}");
     assert_eq!((part.stalls, part.long_sections), (0, 0));
-    // By the clock, whatever happens: 1 MiB are many times the target.
+    // The clock ends sections whatever happens, because 1 MiB takes many times the target.
     let part = disturbed(imp, Way::Clocked, u64::MAX, |p| p.ops > 0);
     assert!(part.sections > 5 * part.ops, "{part:?}");
 }

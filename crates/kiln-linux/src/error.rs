@@ -158,7 +158,7 @@ pub enum Error {
     Console { what: String, tail: Vec<String> },
     #[error("Kiln's module in Linux {version}, hosted: {fault}")]
     HostedFault { version: String, fault: String },
-    #[error("Kiln's module does not say whether it can save and restore registers")]
+    #[error("Kiln's module does not report whether it can save and restore registers")]
     NoWidths,
     #[error(
         "Kiln's module saves and restores {name} registers: wrong in {wrong} of {rounds} rounds; unsaved, {missed} \
@@ -170,7 +170,7 @@ pub enum Error {
         rounds: u32,
         missed: u32,
     },
-    #[error("Linux {0} did not run its full tests: whatever it says passed is not believed")]
+    #[error("Linux {0} did not run its full tests, so its results do not count")]
     TestsCut(String),
     /// An answer of the real kernel is missing or cannot be parsed.
     #[error("{0}")]

@@ -1,5 +1,5 @@
-//! What a stock kernel says of itself in `/proc` and `/sys`, read in a boot under QEMU: the recordings that `kiln here`
-//! is tested with.
+//! Records what a stock kernel reports in `/proc` and `/sys`, in a boot under QEMU. The recordings are test data for
+//! `kiln here`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::modinfo::Modules;
 use crate::qemu::{Accel, Qemu};
 use crate::Error;
 
-/// A virtio-crypto device of QEMU's own, and one that is not.
+/// A virtio-crypto device of QEMU, and a virtio device of another type.
 const DEVICES: [&str; 6] = [
     "-object",
     "cryptodev-backend-builtin,id=crypto",
@@ -26,33 +26,33 @@ const DEVICES: [&str; 6] = [
     "virtio-rng-pci",
 ];
 
-/// Files to record: a pattern of glob(7) without its first slash, and the words of which a line must have one.
+/// Files to record: a glob(7) pattern without the leading slash, and words, one of which a line must contain.
 pub struct Files<'a> {
     pub pattern: &'a str,
-    /// None: every line.
+    /// Empty: every line.
     pub words: &'a [&'a str],
 }
 
-/// A boot that records.
+/// A boot for recording.
 pub struct Plan<'a> {
     pub kernel: &'a Kernel,
-    /// For the first program.
+    /// Compiles init.
     pub compiler: &'a Compiler,
-    /// Modules to load first, with those that they need; those that the kernel does not have are passed over.
+    /// Modules to load first, together with their dependencies. Modules that the kernel does not have are skipped.
     pub load: &'a [&'a str],
     pub files: &'a [Files<'a>],
-    /// A boot is killed then.
+    /// Time after which the boot is killed.
     pub limit: Duration,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
 impl Plan<'_> {
-    /// The lines of each file, by its path without the first slash. A file that is not there, cannot be read or is empty
-    /// is not among them.
+    /// Boots, and returns the lines of each file by its path without the leading slash. Files that do not exist, cannot
+    /// be read or are empty are left out.
     ///
     /// # Errors
-    /// There is no QEMU, a module cannot be read, or the boot does not end well.
+    /// QEMU is missing, a module cannot be read, or the boot fails.
     pub fn record(&self) -> Result<BTreeMap<String, Vec<String>>, Error> {
         let load = Modules::find(&self.kernel.modules)?.with_needed(self.load)?;
         let mut orders: Vec<Order> = load
@@ -91,7 +91,7 @@ impl Plan<'_> {
     }
 }
 
-/// Takes a line of the order `lines`: a path, a tab, the line.
+/// Adds a line printed by the order `lines`: a path, a tab, the line.
 fn keep(text: &str, recorded: &mut BTreeMap<String, Vec<String>>) {
     let Some((path, line)) = text.split_once('\t') else {
         return;
@@ -103,7 +103,7 @@ fn keep(text: &str, recorded: &mut BTreeMap<String, Vec<String>>) {
     lines.push(line.to_owned());
 }
 
-/// The configuration that a kernel was built with: beside its image or its modules.
+/// The configuration a kernel was built with, stored next to its image or its modules.
 ///
 /// # Errors
 /// It is in neither place, or cannot be read.

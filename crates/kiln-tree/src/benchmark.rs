@@ -1,4 +1,4 @@
-//! The benchmarks of the tree's KUnit suites, in the process that measures the functions of its library as well.
+//! Runs the benchmarks of the tree's KUnit suites, in the same process that measures the functions of its library.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::host::Host;
 use crate::{raw, Error};
 
-/// Functions with a benchmark: suite, case, the function that the case calls, and what stands before its number.
+/// Functions with a benchmark: suite, case, the function that the case calls, and the text that precedes its number.
 const BENCHMARKS: [(&str, &str, &str, &str); 26] = [
     ("aes_cbc_macs", "benchmark_hash", "aes_cmac", ""),
     ("aes_ccm", "benchmark_aead", "aes_ccm_decrypt", "dec "),
@@ -39,10 +39,10 @@ const BENCHMARKS: [(&str, &str, &str, &str); 26] = [
     ("sm3", "benchmark_hash", "sm3", ""),
 ];
 
-/// What a benchmark printed of a function at one length.
+/// What a benchmark printed for a function at one length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figure {
-    /// Bytes of a message.
+    /// Message length in bytes.
     pub len: usize,
     /// Throughput, in whole megabytes (10^6 bytes) per second.
     pub mb_per_s: u64,
@@ -52,12 +52,12 @@ pub struct Figure {
 pub struct Benchmark {
     suite: CString,
     case: CString,
-    /// What stands before the function's number.
+    /// The text that precedes the function's number.
     mark: &'static str,
 }
 
 impl Benchmark {
-    /// That of a function, if the tree has one.
+    /// The benchmark of a function, if the tree has one.
     pub fn find(host: &Host, function: &str) -> Option<Benchmark> {
         host.image.symbol("kiln_glue_kunit_run")?;
         let (suite, case, _, mark) = BENCHMARKS.into_iter().find(|b| b.2 == function)?;
@@ -68,7 +68,7 @@ impl Benchmark {
         })
     }
 
-    /// Runs it once, and returns what it printed of the function.
+    /// Runs the benchmark once, and returns what it printed for the function.
     ///
     /// # Errors
     /// The tree's output could not be read.
@@ -80,7 +80,7 @@ impl Benchmark {
                 bench: 1,
                 ..Default::default()
             };
-            // SAFETY: the function takes this structure, whose strings live.
+            // SAFETY: the function takes this structure, and its strings outlive the call.
             unsafe { host.call("kiln_glue_kunit_run", (&raw mut order).cast()) }.map(|_| ())
         })?;
         let figures = printed.lines().filter_map(|line| read(line, self.mark));
@@ -100,7 +100,7 @@ fn read(line: &str, mark: &str) -> Option<Figure> {
     })
 }
 
-/// What the tree prints during `what`, which then does not go to the parent.
+/// Returns what the tree prints during `what`, and keeps it from the parent.
 fn overhear(
     host: &mut Host,
     what: impl FnOnce(&mut Host) -> Result<(), Error>,
@@ -111,20 +111,20 @@ fn overhear(
             std::io::Error::last_os_error(),
         )
     };
-    // SAFETY: makes a new descriptor, which the file then owns.
+    // SAFETY: creates a new descriptor, which the file then owns.
     let mut file = unsafe {
         let memory = libc::memfd_create(c"kiln-events".as_ptr(), libc::MFD_CLOEXEC);
         let memory = u32::try_from(memory).map_err(failed)?;
         File::from_raw_fd(memory as i32)
     };
     let events = host.events();
-    // SAFETY: both are open; the parent's is put back below.
+    // SAFETY: both descriptors are open; the parent's is restored below.
     let saved = unsafe { libc::fcntl(events, libc::F_DUPFD_CLOEXEC, 0) };
     u32::try_from(saved).map_err(failed)?;
     // SAFETY: as above.
     unsafe { libc::dup2(file.as_raw_fd(), events) };
     let done = what(host);
-    // SAFETY: as above; the copy is closed once.
+    // SAFETY: as above; the copy is closed exactly once.
     unsafe {
         libc::dup2(saved, events);
         libc::close(saved);

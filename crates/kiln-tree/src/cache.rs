@@ -1,4 +1,4 @@
-//! Where a tree is built: in the user's cache, one directory for each tree, compiler and configuration.
+//! Where a tree is built: the user's cache has one directory per tree, compiler and configuration.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -12,24 +12,23 @@ use crate::place::{hash, safe_name, try_lock, Locking, FINISHED};
 use crate::revision::Checkout;
 use crate::{farm, Error, Source};
 
-/// A directory of the cache, locked while it is used.
+/// A cache directory, locked while in use.
 pub struct Cache {
-    /// The directory.
     pub dir: PathBuf,
-    /// What is built: the tree, or links to its sources.
+    /// The source to build: the tree, or links to its files.
     pub source: PathBuf,
-    /// The kernel build's output.
+    /// The kernel build's output directory.
     pub objects: PathBuf,
-    /// Services and the linked program.
+    /// The services and the linked image.
     pub host: PathBuf,
-    /// What the builds said.
+    /// Log file of the builds.
     pub log: PathBuf,
     _lock: File,
-    /// Keeps a revision's files as they are.
+    /// Keeps a revision's checkout from changing.
     _checkout: Option<Arc<Checkout>>,
 }
 
-/// The name of a tree's directory: the same for the same path, compiler and configuration.
+/// Directory name for a tree: a function of path, compiler and configuration.
 pub fn key(dir: &Path, compiler: &str, config: u64) -> String {
     let safe = safe_name(&dir.file_name().unwrap_or_default().to_string_lossy());
     let parts: [&[u8]; 3] = [
@@ -41,10 +40,10 @@ pub fn key(dir: &Path, compiler: &str, config: u64) -> String {
 }
 
 impl Cache {
-    /// Makes and locks it; waits while another process uses it, and says so.
+    /// Creates and locks the directory. If another process holds the lock, reports this and waits.
     ///
     /// # Errors
-    /// It cannot be written, or Ctrl-C while waiting.
+    /// The directory cannot be written, or Ctrl-C was pressed while waiting.
     pub fn open(
         dir: PathBuf,
         source: &Source,
@@ -79,13 +78,13 @@ impl Cache {
         })
     }
 
-    /// When the last build ended; the file is missing while one is under way.
+    /// A file whose time is when the last build ended; it does not exist during a build.
     pub(crate) fn finished(&self) -> PathBuf {
         self.dir.join(FINISHED)
     }
 }
 
-/// Writes the file unless it has this content already, so that make sees no change; whether it wrote.
+/// Writes the file unless it already has this content, so that make sees no change. Returns whether it wrote.
 pub fn update(path: &Path, content: &str) -> Result<bool, Error> {
     if fs::read(path).is_ok_and(|old| old == content.as_bytes()) {
         return Ok(false);
@@ -132,7 +131,7 @@ mod tests {
             Cache::open(dir, source, &never, &|_, _| ()).unwrap()
         };
         let (old, new) = (tree("6.12"), tree("7.3"));
-        // Both at once: neither waits for the other.
+        // Hold both locks at once: they are independent.
         let both = [open(&old), open(&new)];
         for cache in &both {
             fs::write(cache.host.join("image"), cache.dir.to_str().unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! The same program again as a child that holds a tree: whatever the tree's code does to its process, Kiln goes on.
+//! Runs this program again as a child that holds a tree, so that Kiln survives whatever the tree's code does to its
+//! process.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -18,10 +19,10 @@ use crate::event::{Event, ProveContext, Subject};
 use crate::fault::Symbols;
 use crate::Error;
 
-/// The environment variable by which the child knows what it is.
+/// The environment variable that marks a process as a child.
 const VARIABLE: &str = "KILN_TREE_CHILD";
 
-/// How long a child may take after Ctrl-C to print what it has.
+/// How long a child may take after Ctrl-C to print its results.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a child needs in addition to its arguments.
@@ -31,38 +32,38 @@ pub struct Order {
     pub image: PathBuf,
     /// The parent's seed.
     pub seed: u64,
-    /// Whether the tree tests itself while its initcalls run.
+    /// Whether the tree runs its self-tests while its initcalls run.
     pub tests: bool,
-    /// Whether only the tree's own tasks can end a wait: one that lasts is reported as a deadlock.
+    /// Whether only the tree's own tasks can end a wait. If so, a long wait is reported as a deadlock.
     pub lonely: bool,
-    /// How many times slower than the host's clock the tree's clock runs, so that its timeouts fit the slower work.
+    /// How many times slower than the host's clock the tree's clock runs, so that its timeouts suit slower execution.
     #[serde(default)]
     pub slow: u32,
-    /// Drivers whose tests are left out.
+    /// Drivers whose tests are skipped.
     pub skipped: Vec<String>,
-    /// What the image is of.
+    /// How result rows name the image's tree.
     #[serde(default)]
     pub label: Label,
-    /// The drivers that a child of [`crate::contexts::run`] tries in every context; other children have none.
+    /// The drivers to run in every context, for a child of [`crate::contexts::run`]; empty for other children.
     #[serde(default)]
     pub drivers: Vec<Driver>,
-    /// The KUnit suite that a child of [`crate::kunit::run`] runs; other children have none.
+    /// The KUnit suite to run, for a child of [`crate::kunit::run`]; `None` for other children.
     #[serde(default)]
     pub kunit: Option<KunitOrder>,
-    /// What a child of [`crate::oracle::run`] examines; other children have none.
+    /// What to examine, for a child of [`crate::oracle::run`]; `None` for other children.
     #[serde(default)]
     pub oracle: Option<OracleOrder>,
     /// Whether a child of [`crate::library::run`] checks the functions of the library.
     #[serde(default)]
     pub library: bool,
-    /// The descriptor for events.
+    /// File descriptor for events.
     events: RawFd,
 }
 
-/// What a child cannot read from the image: how its rows name the tree.
+/// How result rows name the tree, which the child cannot read from the image.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Label {
-    /// As the user named it, such as `tree:DIR`; empty where rows have no such name.
+    /// As the user named it, such as `tree:DIR`; empty if rows have no such name.
     pub name: String,
     /// Such as `6.12.117`.
     pub version: String,
@@ -70,62 +71,61 @@ pub struct Label {
     pub config: String,
 }
 
-/// A driver that a child tries in every context.
+/// A driver to run in every context.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Driver {
     pub name: String,
-    /// What it implements.
+    /// The algorithm it implements.
     pub alg: String,
     /// The number of its type in `tree/contexts.c`.
     pub kind: u32,
 }
 
-/// What a child is to run; without a suite, it lists those that there are.
+/// What a child is to run. Without a suite, it lists the available ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KunitOrder {
     pub suite: Option<String>,
-    /// A pattern of its cases; none: all.
+    /// Pattern of case names; `None`: all cases.
     pub cases: Option<String>,
     pub bench: bool,
-    /// The tiers that the tree may see; none: whatever the CPU has.
+    /// The tiers visible to the tree; `None`: everything the CPU has.
     pub tiers: Option<Vec<String>>,
-    /// The functions of interrupt tests are stepped.
+    /// Step the functions of interrupt tests.
     #[serde(default)]
     pub prove: Option<ProveOrder>,
 }
 
-/// Drivers under one oracle; without a number: which drivers there are.
+/// Drivers to examine with one oracle; without a number, list the drivers instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OracleOrder {
-    /// Its name.
     pub oracle: String,
     /// Its number in `enum kiln_oracle`.
     pub number: Option<u32>,
     pub thorough: bool,
     pub subjects: Vec<Subject>,
-    /// Numbers of CPU features that the tree does not see.
+    /// Numbers of CPU features to hide from the tree.
     #[serde(default)]
     pub hidden: Vec<u16>,
 }
 
-/// How functions are stepped.
+/// How to step functions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProveOrder {
     pub contexts: Vec<ProveContext>,
-    /// How many visits of each instruction are interrupted.
+    /// How many visits to each instruction are interrupted.
     pub visits: u64,
-    /// The last interrupt: the call, and the instruction in it; none: all.
+    /// The last interrupt, as call and instruction within it; `None`: no limit.
     pub at: Option<(u64, u64)>,
-    /// Functions of the library: which part of how many.
+    /// The part of the library's functions to step, as index and number of parts.
     #[serde(default)]
     pub part: (usize, usize),
-    /// Digests of functions of the library that need no interrupts any more.
+    /// Digests of library functions that need not be interrupted again.
     #[serde(default)]
     pub known: Vec<u64>,
 }
 
 impl Order {
-    /// An order to load this image, without self-tests.
+    /// Creates an order to load this image without self-tests.
     pub fn new(image: &Path, seed: u64) -> Order {
         Order {
             image: image.to_owned(),
@@ -143,7 +143,8 @@ impl Order {
         }
     }
 
-    /// What this process was ordered, if it is a child. To be asked once, early: the variable is not for grandchildren.
+    /// The order this process was given, if it is a child. Call once and early: it removes the variable so that
+    /// grandchildren do not see it.
     ///
     /// # Errors
     /// The variable is set, but not by a parent of this version.
@@ -153,7 +154,7 @@ impl Order {
         };
         env::remove_var(VARIABLE);
         let order: Option<Order> = serde_json::from_str(&text.to_string_lossy()).ok();
-        // SAFETY: asks about a number; touches nothing.
+        // SAFETY: only queries a descriptor number; touches no memory.
         let open = |fd: RawFd| unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
         match order {
             Some(order) if order.events > 2 && open(order.events) => Ok(Some(order)),
@@ -161,41 +162,38 @@ impl Order {
         }
     }
 
-    /// The descriptor for events.
     pub(crate) fn events(&self) -> RawFd {
         self.events
     }
 }
 
-/// What a child left.
+/// What a child left behind.
 #[derive(Debug)]
 pub struct Ended {
-    /// What it told, in order.
+    /// The events it sent, in order.
     pub events: Vec<Event>,
-    /// Its standard output.
     pub output: Vec<u8>,
-    /// How it ended.
     pub status: ExitStatus,
-    /// If it ended early: what happened, where, in whose test.
+    /// If it ended early: what happened, where, and in which driver's test.
     pub fault: Option<Fault>,
 }
 
-/// A crash of a tree's code.
+/// A crash of the tree's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     pub what: String,
-    /// Where; 0 if unknown.
+    /// Instruction address; 0 if unknown.
     pub address: u64,
-    /// Whose test ran; empty: none.
+    /// The driver under test, or empty.
     pub driver: String,
-    /// What an oracle called; empty: none was at work.
+    /// The oracle's case, or empty if no oracle was running.
     pub case: String,
-    /// Return addresses, the innermost first.
+    /// Return addresses, innermost first.
     pub trace: Vec<u64>,
 }
 
 impl Fault {
-    /// One line, with the function and the offset in it.
+    /// Formats the crash on one line, with function and offset.
     pub fn line(&self, image: &Path) -> String {
         match self.address {
             0 => self.what.clone(),
@@ -204,20 +202,20 @@ impl Fault {
     }
 }
 
-/// How a child is watched over.
+/// How to supervise a child.
 pub struct Watch<'a> {
-    /// Set by Ctrl-C: the child gets one, too, and has some seconds to end.
+    /// Set by Ctrl-C. The child is then interrupted too, and has a few seconds to end.
     pub stop: &'a AtomicBool,
-    /// End it after so long without an event; none: it may be silent.
+    /// End the child after this long without an event; `None`: no limit.
     pub silence: Option<Duration>,
     /// Called with each event.
     pub event: &'a mut dyn FnMut(&Event),
 }
 
-/// Runs this program again with these arguments as a child with an image.
+/// Runs this program again with these arguments, as a child that loads an image.
 ///
 /// # Errors
-/// It cannot be started.
+/// The child cannot be started.
 pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended, Error> {
     let (events, told) = pipe().map_err(|e| Error::host("cannot make a pipe", e))?;
     let told_fd = told.as_raw_fd();
@@ -235,9 +233,10 @@ pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended,
         )
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // The terminal's Ctrl-C is for the parent, which passes on one.
+        // The terminal sends Ctrl-C to the parent only, which forwards it.
         .process_group(0);
-    // SAFETY: async-signal-safe calls only: the descriptor outlives exec, the child does not outlive its parent.
+    // SAFETY: makes async-signal-safe calls only. The descriptor survives exec, and the child is killed when its parent
+    // ends.
     unsafe {
         command.pre_exec(move || {
             if libc::fcntl(told_fd, libc::F_SETFD, 0) != 0
@@ -288,7 +287,7 @@ pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended,
         }
         if watch.stop.load(Ordering::Relaxed) && stopped.is_none() {
             stopped = Some(Instant::now());
-            // SAFETY: a signal to a child that was not waited for: the number is its own.
+            // SAFETY: signals a child that has not been waited for, so the PID is still its own.
             unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
         }
         if hangs || stopped.is_some_and(|since| since.elapsed() > PATIENCE) {
@@ -310,7 +309,7 @@ pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended,
     })
 }
 
-/// How it ended, if that was early.
+/// Why the child ended early, if it did.
 fn fault(events: &[Event], status: ExitStatus, silent: Option<Duration>) -> Option<Fault> {
     let told = events.iter().find_map(|event| match event {
         Event::Fault {
@@ -343,10 +342,10 @@ fn fault(events: &[Event], status: ExitStatus, silent: Option<Duration>) -> Opti
     })
 }
 
-/// A pipe whose ends no other child gets: where to read, where to write.
+/// Creates a pipe that other children do not inherit. Returns the read end and the write end.
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
-    // SAFETY: room for two descriptors; on success nothing else owns them.
+    // SAFETY: there is space for two descriptors, and on success nothing else owns them.
     unsafe {
         if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
             return Err(io::Error::last_os_error());

@@ -1,4 +1,4 @@
-//! What a tree is configured as: Kiln's choice, or the user's own file with what hosting needs on top.
+//! The tree's configuration: Kiln's own, or the user's file with the options that hosting needs added.
 
 use std::fs;
 use std::path::Path;
@@ -7,13 +7,13 @@ use std::process::Command;
 use crate::place::hash;
 use crate::{Error, Source};
 
-/// What hosting needs of every configuration.
+/// Options that hosting needs in every configuration.
 const HOSTING: &str = include_str!("../../../tree/config.hosting");
 
-/// What Kiln adds to `x86_64_defconfig` besides.
+/// Options that Kiln also adds to `x86_64_defconfig`.
 const KILN: &str = include_str!("../../../tree/config");
 
-/// Asked for only where the user's preemption model does not count.
+/// Added only if the user's preemption model does not maintain the preempt count.
 const COUNTING: &str = "CONFIG_DEBUG_KERNEL=y\nCONFIG_DEBUG_ATOMIC_SLEEP=y\n";
 
 /// A configuration to build a tree with.
@@ -21,9 +21,9 @@ const COUNTING: &str = "CONFIG_DEBUG_KERNEL=y\nCONFIG_DEBUG_ATOMIC_SLEEP=y\n";
 pub struct Config {
     /// `kiln`, or the name of the user's file.
     pub name: String,
-    /// The user's; none is `x86_64_defconfig`.
+    /// The user's configuration; `None` means `x86_64_defconfig`.
     pub base: Option<String>,
-    /// What comes behind the base.
+    /// Options appended to the base.
     pub fragment: String,
 }
 
@@ -38,10 +38,10 @@ impl Default for Config {
 }
 
 impl Config {
-    /// `tree` is the tree's own, everything else a file; `.gz` and `.xz` are unpacked.
+    /// Finds a configuration. `tree` is the tree's own; anything else names a file. `.gz` and `.xz` files are unpacked.
     ///
     /// # Errors
-    /// There is no such file, or it is not the configuration of an x86-64 kernel.
+    /// The file does not exist, or is not the configuration of an x86-64 kernel.
     pub fn find(which: &str, source: &Source) -> Result<Config, Error> {
         let (path, name) = match which {
             "tree" => {
@@ -65,7 +65,7 @@ impl Config {
         })
     }
 
-    /// Differs for any other content.
+    /// A hash of the content.
     pub fn key(&self) -> u64 {
         let base = self.base.as_deref().unwrap_or("");
         hash(&[base.as_bytes(), self.fragment.as_bytes()])
@@ -104,7 +104,8 @@ fn checked(path: &Path, text: String) -> Result<String, Error> {
         let why = "no line of it sets an option".to_owned();
         return Err(Error::Config { path, why });
     }
-    // Kconfig's own headline; a savedefconfig has none, and takes the architecture that is asked for.
+    // Kconfig's headline names the architecture. A savedefconfig has no headline, and takes the architecture that is
+    // asked for.
     let other = text
         .lines()
         .take(5)
@@ -121,18 +122,18 @@ fn checked(path: &Path, text: String) -> Result<String, Error> {
     Ok(text)
 }
 
-/// What Kconfig made of it.
+/// The outcome of running Kconfig.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     /// Mitigations and hardening that are compiled in.
     pub mitigations: Vec<&'static str>,
-    /// What a reader must know.
+    /// Notes for whoever reads the results.
     pub notes: Vec<String>,
-    /// What must be added for the preempt count to count; none if it does.
+    /// Options to add so that the preempt count is maintained; `None` if it already is.
     pub again: Option<&'static str>,
 }
 
-/// Option, older names of it behind, and what rows call it.
+/// Option name, followed by its older names, and the name used in rows.
 const MITIGATIONS: [(&[&str], &str); 9] = [
     (&["MITIGATION_RETPOLINE", "RETPOLINE"], "retpoline"),
     (&["MITIGATION_RETHUNK", "RETHUNK"], "rethunk"),
@@ -148,7 +149,7 @@ const MITIGATIONS: [(&[&str], &str); 9] = [
     (&["ZERO_CALL_USED_REGS"], "zero-regs"),
 ];
 
-/// What rows call a configuration: its name, and what it compiles in.
+/// The name used in rows: the configuration's name and the mitigations it compiles in.
 pub(crate) fn label(name: &str, mitigations: &[&str]) -> String {
     match mitigations {
         [] => name.to_string(),
@@ -156,7 +157,7 @@ pub(crate) fn label(name: &str, mitigations: &[&str]) -> String {
     }
 }
 
-/// Compares what was asked for with the tree's final `.config`.
+/// Compares the requested options with the tree's final `.config`.
 pub(crate) fn compare(config: &Config, last: &str) -> Taken {
     let has = |text: &str, name: &str| value(text, name) == Some("y");
     let mut notes = Vec::new();
@@ -167,7 +168,7 @@ pub(crate) fn compare(config: &Config, last: &str) -> Taken {
         .collect();
     match &config.base {
         None => {
-            // Options that this tree's Kconfig does not know are not worth a note.
+            // Options that this tree's Kconfig does not know need no note.
             let refused: Vec<&str> = parse_options(&config.fragment)
                 .filter(|(name, v)| *v == "y" && value(last, name) == Some("n"))
                 .map(|(name, _)| name)
@@ -202,7 +203,7 @@ pub(crate) fn compare(config: &Config, last: &str) -> Taken {
                 .collect();
             if !lost.is_empty() {
                 notes.push(format!(
-                    "in the file, but not to be had of this tree and compiler: {}",
+                    "in the file, but not available with this tree and compiler: {}",
                     lost.join(", ")
                 ));
             }
@@ -225,7 +226,7 @@ fn parse_options(fragment: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// What a configuration says of an option; the last line counts.
+/// Value of an option in a configuration. The last line that sets it counts.
 fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().rev().find_map(|line| {
         let (off, rest) = match line.strip_prefix("# CONFIG_") {

@@ -1,4 +1,5 @@
-//! Drivers in every context that may use them, each answer compared with the generic driver's (`tree/contexts.c`).
+//! Runs drivers in every context that may call them, and compares each answer with the generic driver's
+//! (`tree/contexts.c`).
 
 use std::ffi::{CString, OsString};
 use std::path::Path;
@@ -15,17 +16,17 @@ use crate::event::{Contexts, Event};
 use crate::host::Host;
 use crate::{raw, Error, Row};
 
-/// What the contexts are called, in the order of the results.
+/// Names of the contexts, in the order of the results.
 pub const NAMES: [&str; 3] = ["task", "task, BH off", "softirq"];
 
-/// Messages in each of the first two contexts, and in softirqs at least.
+/// Messages in each of the first two contexts, and the minimum number of softirqs.
 const ROUNDS: u32 = 300;
 const SOFTIRQS: u64 = 30;
 
-/// Interrupts a second, at random times; each raises a softirq that wants the driver.
+/// Interrupts per second, at random times. Each raises a softirq that calls the driver.
 const RATE: f64 = 10_000.0;
 
-/// Those that can be tried at all: what callers may ask for, of the three kinds, and passed its own test.
+/// The drivers that can be tried: those that are public, are of one of the three kinds, and passed their own test.
 pub fn drivers(rows: &[Row]) -> Vec<Driver> {
     rows.iter()
         .filter(|r| r.status == "tested" && r.internal == Some(false))
@@ -45,7 +46,7 @@ pub fn drivers(rows: &[Row]) -> Vec<Driver> {
         .collect()
 }
 
-/// The generic driver of an algorithm, by the names that testmgr knows.
+/// Name of an algorithm's generic driver, as testmgr knows it.
 fn generic(alg: &str) -> String {
     let inner = |template: &str| {
         let rest = alg.strip_prefix(template)?.strip_prefix('(')?;
@@ -78,7 +79,7 @@ fn generic(alg: &str) -> String {
     suffixed(alg)
 }
 
-/// Names get the suffix, templates do not.
+/// Algorithm names get the suffix, template names do not.
 fn suffixed(alg: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
@@ -99,18 +100,18 @@ fn suffixed(alg: &str) -> String {
     out
 }
 
-/// The child's part.
+/// Runs in the child.
 ///
 /// # Errors
-/// The image cannot be loaded; there is no timer.
+/// The image cannot be loaded, or the host provides no timer.
 pub fn measure(order: &Order) -> Result<(), Error> {
     measure_with(order, |_| Ok(()))
 }
 
-/// The same, of drivers that the tree does not register itself.
+/// The same for drivers that the tree does not register itself.
 ///
 /// # Errors
-/// As there, and those of `register`.
+/// Those of [`measure`] and of `register`.
 pub fn measure_with(
     order: &Order,
     register: impl FnOnce(&mut Host) -> Result<(), Error>,
@@ -127,7 +128,7 @@ pub fn measure_with(
         let reference = generic(&driver.alg);
         let mut seen = compare(&mut host, driver, &reference, order.seed)?;
         if seen.generic_error != 0 {
-            // Since 7.0 generic code is the library's, and is called so.
+            // Since 7.0 the generic code is in the library, and its driver names end in `-lib`.
             let library = reference.replace("-generic", "-lib");
             let again = compare(&mut host, driver, &library, order.seed)?;
             if again.generic_error == 0 {
@@ -143,7 +144,7 @@ pub fn measure_with(
     host.tell(&done)
 }
 
-/// Tries one driver against another's answers.
+/// Compares one driver's answers with another's.
 fn compare(host: &mut Host, driver: &Driver, generic: &str, seed: u64) -> Result<Contexts, Error> {
     let (name, reference) = (CString::new(driver.name.as_str())?, CString::new(generic)?);
     let mut raw = raw::Contexts {
@@ -172,13 +173,14 @@ fn compare(host: &mut Host, driver: &Driver, generic: &str, seed: u64) -> Result
     })
 }
 
-/// The result of one driver: its contexts, or how it crashed.
+/// A driver, with its results per context or a description of its crash.
 pub type Tried = (Driver, Result<Contexts, String>);
 
-/// The parent's part: `args` make this program call [`measure`]. A driver that crashes is named; the rest goes on.
+/// Runs in the parent; `args` make this program call [`measure`]. A driver that crashes is reported, and the others
+/// still run.
 ///
 /// # Errors
-/// The child cannot be started, or refuses; Ctrl-C.
+/// The child cannot be started or reports an error, or Ctrl-C was pressed.
 pub fn run(
     image: &Path,
     seed: u64,

@@ -1,5 +1,5 @@
-//! Signals raised by the hosted tree's code. A warning is reported and stepped over. Any other signal is reported with its
-//! place and the driver under test, and ends the child.
+//! Signals raised by the hosted tree's code. A warning is reported and stepped over. Any other signal is reported with
+//! its address and the driver under test, and ends the child.
 
 use std::ffi::{c_char, c_void, CStr};
 use std::fmt::Write;
@@ -15,10 +15,10 @@ type Bug = unsafe extern "C" fn(ip: u64, file: *mut *const c_char, line: *mut u3
 type Test = unsafe extern "C" fn() -> *const c_char;
 type Trace = unsafe extern "C" fn(stack: u64, frame: u64, to: *mut u64, most: u32) -> u32;
 
-/// How many return addresses the report of a fault has.
+/// Maximum number of return addresses in a crash report.
 const DEEPEST: usize = 20;
 
-/// What the handler needs; written before it is installed.
+/// Data for the signal handler, written before it is installed.
 struct Watched {
     events: i32,
     bug: Bug,
@@ -49,7 +49,7 @@ pub(crate) fn watch(image: &Image, events: i32) -> Result<(), Error> {
         trace,
         text: image.text.clone(),
     };
-    assert!(WATCHED.set(watched).is_ok(), "one tree a process");
+    assert!(WATCHED.set(watched).is_ok(), "only one tree per process");
     let stack = Box::leak(vec![0u8; 128 * 1024].into_boxed_slice());
     for signal in [
         libc::SIGILL,
@@ -58,7 +58,7 @@ pub(crate) fn watch(image: &Image, events: i32) -> Result<(), Error> {
         libc::SIGFPE,
         libc::SIGABRT,
     ] {
-        // SAFETY: the handler is async-signal-safe; the stack is never freed.
+        // SAFETY: the handler is async-signal-safe, and its stack is never freed.
         unsafe {
             let mut alternate: libc::stack_t = std::mem::zeroed();
             alternate.ss_sp = stack.as_mut_ptr().cast();
@@ -67,7 +67,7 @@ pub(crate) fn watch(image: &Image, events: i32) -> Result<(), Error> {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            // No interrupt comes meanwhile.
+            // Block all signals, so no interrupt is delivered during the handler.
             libc::sigfillset(&mut action.sa_mask);
             libc::sigaction(signal, &action, ptr::null_mut());
         }
@@ -75,7 +75,7 @@ pub(crate) fn watch(image: &Image, events: i32) -> Result<(), Error> {
     Ok(())
 }
 
-/// A line on the handler's own stack.
+/// A line of text buffered on the handler's own stack.
 struct Line {
     bytes: [u8; 1024],
     len: usize,
@@ -89,7 +89,7 @@ impl Line {
         }
     }
 
-    /// The inside of a JSON string: what is not plain ASCII becomes a question mark.
+    /// Appends the inside of a JSON string, replacing everything but plain ASCII with question marks.
     fn quoted(&mut self, text: &[u8]) {
         for &b in text.iter().take(256) {
             let plain = (b' '..=b'~').contains(&b) && b != b'"' && b != b'\\';
@@ -101,7 +101,7 @@ impl Line {
         let _ = self.write_char('\n');
         let mut rest = &self.bytes[..self.len];
         while !rest.is_empty() {
-            // SAFETY: writes out bytes of our own.
+            // SAFETY: writes from our own buffer.
             let n = unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) };
             match usize::try_from(n) {
                 Ok(n) => rest = &rest[n..],
@@ -133,7 +133,7 @@ fn signal_name(number: i32) -> &'static str {
 
 extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(watched) = WATCHED.get() else { return };
-    // SAFETY: what the kernel gives a handler; nothing else holds it.
+    // SAFETY: the kernel passes this context to the handler, and nothing else refers to it.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let ip = registers[libc::REG_RIP as usize] as u64;
     let mut line = Line::new();
@@ -146,7 +146,7 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
     }
     let file = match file.is_null() {
         true => c"?",
-        // SAFETY: a string of the tree's.
+        // SAFETY: a NUL-terminated string of the tree.
         false => unsafe { CStr::from_ptr(file) },
     };
     if kind == 1 {
@@ -163,15 +163,14 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
         line.quoted(file.to_bytes());
         let _ = write!(line, ":{number_of_line}");
     } else {
-        // SAFETY: a fault's information has an address.
+        // SAFETY: for a fault, the kernel fills in the address.
         let at = unsafe { (*info).si_addr() } as u64;
         let _ = write!(line, "{} at {at:#x}", signal_name(number));
     }
     let _ = write!(line, r#"","address":{ip},"driver":""#);
-    // SAFETY: returns a string of the services'; it reads memory of theirs only.
+    // SAFETY: returns a string of the services, and reads only their memory.
     line.quoted(unsafe { CStr::from_ptr((watched.test)()) }.to_bytes());
     let _ = line.write_str(r#"","case":""#);
-    // SAFETY: the same.
     line.quoted(unsafe { CStr::from_ptr((watched.case)()) }.to_bytes());
     let _ = line.write_str(r#"","trace":["#);
     let mut trace = [0; DEEPEST];
@@ -179,7 +178,7 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
         registers[libc::REG_RSP as usize],
         registers[libc::REG_RBP as usize],
     );
-    // SAFETY: there is room for so many; memory that is not there is read by a system call, which fails.
+    // SAFETY: the buffer has this many entries. Unmapped memory is read by a system call, which returns an error.
     let n = unsafe {
         (watched.trace)(
             stack as u64,
@@ -193,7 +192,7 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
     }
     let _ = line.write_str("]}");
     line.send(watched.events);
-    // SAFETY: ends the process at once, whatever state it is in.
+    // SAFETY: ends the process immediately, in whatever state it is.
     unsafe { libc::_exit(EXIT_FAULT) }
 }
 

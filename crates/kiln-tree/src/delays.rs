@@ -1,4 +1,4 @@
-//! How long softirqs wait while a tree's functions are called (`tree/library/delays.c`).
+//! Measures how long softirqs wait while a tree's functions are called (`tree/library/delays.c`).
 
 use std::ptr;
 
@@ -6,14 +6,14 @@ use kiln_kernel::irq::{Arrivals, Timer};
 
 use crate::{raw, Error, Host};
 
-/// Room for delays: those of some seconds at the rates that are used.
+/// Capacity for delays: a few seconds' worth at the rates used.
 const ROOM: usize = 1 << 16;
 
-/// While `work` runs, interrupts come at random times, `rate` per second. Gives the time from each interrupt to the start
-/// of the softirq that it raised, in TSC ticks.
+/// Runs `work` while interrupts arrive at random times, `rate` per second. Returns the time from each interrupt to the
+/// start of the softirq it raised, in TSC ticks.
 ///
 /// # Errors
-/// The tree could not compile `delays.c`, or the host gives no timer.
+/// The tree could not compile `delays.c`, or the host provides no timer.
 pub fn measure(
     host: &mut Host,
     rate: f64,
@@ -27,7 +27,7 @@ pub fn measure(
         count: 0,
     };
     let delays: *mut raw::LibraryDelays = &raw mut delays;
-    // SAFETY: the functions have these arguments in `delays.c`; the structure and its room live until the second is called.
+    // SAFETY: the functions take these arguments in `delays.c`. The structure and its buffer outlive the second call.
     let count = unsafe {
         host.call("kiln_glue_delays_start", delays.cast())?;
         let timer = Timer::start(&mut host.cpu, Arrivals::Poisson(rate, seed | 1));

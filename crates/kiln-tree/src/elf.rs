@@ -1,4 +1,4 @@
-//! The image's file: a static ELF executable of the link in `link.rs`.
+//! Reads the image file: a static ELF executable, linked by `link.rs`.
 
 use std::fs;
 use std::path::Path;
@@ -11,20 +11,18 @@ use object::{
 
 use crate::Error;
 
-/// A part of the file that is loaded.
+/// A loadable segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// Where it belongs.
+    /// Address to load it at.
     pub address: u64,
-    /// How much it takes there.
+    /// Size in memory, in bytes.
     pub size: u64,
-    /// Where it begins in the file, and how much of it is there.
+    /// Offset and size of its contents in the file.
     range: (u64, u64),
-    /// Whether it is code.
     pub executable: bool,
 }
 
-/// A name for an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Symbol {
     pub name: String,
@@ -33,17 +31,17 @@ pub(crate) struct Symbol {
     pub absolute: bool,
 }
 
-/// A section, as far as anybody asks.
+/// A section, reduced to the fields used here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Section {
     pub name: String,
     pub address: u64,
     pub size: u64,
-    /// Where its contents are in the file; none if it has none.
+    /// Offset and size of its contents in the file, if it has any.
     range: Option<(u64, u64)>,
 }
 
-/// A file that was checked as far as it is used.
+/// A file whose used parts have been validated.
 #[derive(Debug)]
 pub(crate) struct Elf {
     bytes: Vec<u8>,
@@ -53,7 +51,7 @@ pub(crate) struct Elf {
 }
 
 impl Elf {
-    /// Reads and checks it.
+    /// Reads and validates a file.
     pub(crate) fn open(path: &Path) -> Result<Elf, Error> {
         let bytes = fs::read(path).map_err(|e| Error::cache(path, e))?;
         Elf::parse(bytes).map_err(|what| Error::DamagedImage {
@@ -74,7 +72,7 @@ impl Elf {
         let mut segments = Vec::new();
         for segment in file.segments().filter(|s| s.size() > 0) {
             if segment.data().map_err(fault)?.len() as u64 > segment.size() {
-                return Err("a segment that is larger in the file".to_string());
+                return Err("a segment that is larger in the file than in memory".to_string());
             }
             segments.push(Segment {
                 address: segment.address(),
@@ -95,7 +93,7 @@ impl Elf {
         }
         let mut symbols = Vec::new();
         for symbol in file.symbols().filter(|s| !s.is_undefined()) {
-            // Objects, functions and what assembly did not say.
+            // Data, functions, and symbols whose type the assembly source does not declare.
             let kinds = [SymbolKind::Unknown, SymbolKind::Data, SymbolKind::Text];
             if kinds.contains(&symbol.kind()) {
                 symbols.push(Symbol {
@@ -117,12 +115,12 @@ impl Elf {
         })
     }
 
-    /// What the file has of a segment.
+    /// A segment's contents in the file.
     pub(crate) fn contents(&self, segment: &Segment) -> &[u8] {
         self.range(segment.range)
     }
 
-    /// What the file has of a section; nothing of one that is zeroes.
+    /// A section's contents in the file; `None` if it occupies no space there.
     pub(crate) fn section(&self, section: &Section) -> Option<&[u8]> {
         section.range.map(|range| self.range(range))
     }
@@ -137,7 +135,7 @@ impl Elf {
 mod tests {
     use super::*;
 
-    /// This test's own program: no ET_EXEC, but an ELF file of the right machine.
+    /// This test's own program. It is not ET_EXEC, but an ELF file for the right machine.
     fn own() -> Vec<u8> {
         let mut bytes = fs::read("/proc/self/exe").unwrap();
         bytes[16] = 2;

@@ -10,7 +10,7 @@ use kiln_kernel::messages::{IvRoom, Messages, Needs};
 
 use crate::{raw, Error, Host};
 
-/// What a driver is to the crypto API.
+/// How the crypto API classifies a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Kind {
@@ -20,27 +20,27 @@ pub enum Kind {
     Aead,
     /// A synchronous hash.
     Shash,
-    /// A hash that may answer later.
+    /// A hash that may complete asynchronously.
     Ahash,
 }
 
 /// A driver as registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Such as `xts(aes)`; an internal one's begins with `__`.
+    /// Such as `xts(aes)`; internal names begin with `__`.
     pub name: String,
     /// Such as `xts-aes-aesni`.
     pub driver: String,
     pub kind: Kind,
-    /// For the crypto API's own use.
+    /// Only other drivers of the crypto API may use it.
     pub internal: bool,
-    /// The highest is chosen.
+    /// The driver with the highest priority is chosen.
     pub priority: i32,
-    /// May answer later.
+    /// May complete requests after the call returned.
     pub is_async: bool,
 }
 
-/// What the crypto API refused.
+/// An errno that the crypto API returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused(pub i32);
 
@@ -67,7 +67,7 @@ pub(crate) fn check(result: u64) -> Result<(), Refused> {
     }
 }
 
-/// The functions of a tree's glue that make calls, looked up once.
+/// The tree's glue functions that make calls, looked up once.
 #[derive(Clone, Copy)]
 pub struct Calls {
     list: GateFn,
@@ -81,7 +81,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Looks them up in a booted tree.
+    /// Looks the functions up in a booted tree.
     ///
     /// # Errors
     /// The tree could not compile `tree/request.c`.
@@ -93,7 +93,7 @@ impl Calls {
                     image: host.image.path.clone(),
                 });
             }
-            // SAFETY: in `request.c` and `series.c` all of these take a pointer and return 64 bits.
+            // SAFETY: in `request.c` and `series.c` each of these takes a pointer and returns 64 bits.
             unsafe { host.image.function::<GateFn>(name) }
         };
         Ok(Rc::new(Calls {
@@ -104,28 +104,28 @@ impl Calls {
             requests: function("kiln_glue_requests")?,
             request: function("kiln_glue_request")?,
             series: function("kiln_image_series")?,
-            // SAFETY: of this type in `test.c`.
+            // SAFETY: the function has this type in `test.c`.
             testing: unsafe { host.image.function("kiln_image_testing")? },
         }))
     }
 
     /// # Safety
-    /// `argument` is what `function` takes.
+    /// `argument` must be what `function` takes.
     unsafe fn call(&self, function: GateFn, argument: *mut c_void) -> u64 {
-        // SAFETY: made for the gate; the rest is the caller's promise.
+        // SAFETY: `function` is meant to be called through the gate, and the caller promises the rest.
         unsafe { cpu::gate(function, argument) }
     }
 
-    /// Names what is called next, for the report of a crash.
+    /// Names the next call, for crash reports.
     pub(crate) fn name(&self, name: &CStr) {
-        // SAFETY: copies a string; needs no CPU.
+        // SAFETY: copies a string, which does not need a CPU.
         unsafe { (self.testing)(name.as_ptr()) }
     }
 
     /// # Safety
-    /// `primitive` is a [`raw::Primitive`], all of its pointers good.
+    /// `primitive` must point to a [`raw::Primitive`] whose pointers are all valid.
     pub(crate) unsafe fn series(&self, primitive: *mut c_void) -> u64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: promised by the caller.
         unsafe { self.call(self.series, primitive) }
     }
 
@@ -134,7 +134,7 @@ impl Calls {
         let mut raw: Vec<raw::Listed> = Vec::new();
         let mut list = raw::List::default();
         loop {
-            // SAFETY: the list has room for as many as it says.
+            // SAFETY: the list's buffer has the capacity it states.
             unsafe { self.call(self.list, (&raw mut list).cast()) };
             let count = list.count as usize;
             if count <= raw.len() {
@@ -165,51 +165,49 @@ impl Listed {
     }
 }
 
-/// What a driver says of itself.
+/// Properties a driver reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Bytes of an IV.
+    /// IV size in bytes.
     pub iv: usize,
-    /// Bytes of a block; messages of a cipher need not be multiples of it if it is 1.
+    /// Block size in bytes; if 1, a cipher takes messages of any length.
     pub block: usize,
-    /// Bytes of a digest.
+    /// Digest size in bytes.
     pub digest: usize,
-    /// Bytes of the largest tag.
+    /// Largest tag size in bytes.
     pub tag: usize,
-    /// May answer later.
+    /// May complete requests after the call returned.
     pub is_async: bool,
-    /// Does nothing without a key.
+    /// Requires a key.
     pub keyed: bool,
 }
 
-/// A request's parts that are not pieces.
+/// The parts of a request other than its pieces of memory.
 pub struct Request<'a> {
-    /// The IV, which the driver may write to.
+    /// The IV, which the driver may modify.
     pub iv: &'a mut [u8],
-    /// Where the digest of a hash goes.
+    /// Receives a hash's digest.
     pub result: &'a mut [u8],
-    /// Bytes of the source's pieces that are a prefix (associated data).
+    /// Number of leading source bytes that are a prefix (associated data).
     pub prefix: usize,
     pub decrypt: bool,
 }
 
-/// A driver that was opened, with a request of its own.
+/// An opened driver with its own request.
 pub struct Engine {
     calls: Rc<Calls>,
     raw: *mut raw::Engine,
     name: CString,
     context: *mut u8,
-    /// What it says of itself.
     pub sizes: Sizes,
-    /// What it was opened as.
     pub kind: Kind,
 }
 
 impl Engine {
-    /// Opens a driver by its name. Internal ones must be asked for as such.
+    /// Opens a driver by name. Internal drivers must be requested as such.
     ///
     /// # Errors
-    /// The crypto API has none, or cannot make one.
+    /// The crypto API has no such driver, or cannot instantiate it.
     pub fn open(
         calls: &Rc<Calls>,
         driver: &str,
@@ -223,7 +221,7 @@ impl Engine {
         Engine::open_which(calls, driver, kind, which)
     }
 
-    /// Opens the transform that a caller gets for an algorithm's name if it cannot wait for an answer.
+    /// Opens the driver that the crypto API chooses for a caller that needs synchronous completion.
     pub fn open_synchronous(calls: &Rc<Calls>, alg: &str, kind: Kind) -> Result<Engine, Refused> {
         Engine::open_which(calls, alg, kind, raw::KILN_SYNCHRONOUS)
     }
@@ -242,7 +240,7 @@ impl Engine {
             ..Default::default()
         };
         calls.name(&name);
-        // SAFETY: the structure is the one it takes, the name lives as long as the call.
+        // SAFETY: the function takes this structure, and the name outlives the call.
         check(unsafe { calls.call(calls.open, (&raw mut open).cast()) })?;
         Ok(Engine {
             calls: calls.clone(),
@@ -261,10 +259,10 @@ impl Engine {
         })
     }
 
-    /// Sets the key; of an AEAD also the tag's size, unless it is 0.
+    /// Sets the key, and for an AEAD the tag size unless it is 0.
     ///
     /// # Errors
-    /// The driver refuses it.
+    /// The driver rejects the key or the tag size.
     pub fn set_key(&self, key: &[u8], tag: usize) -> Result<(), Refused> {
         let mut raw = raw::EngineKey {
             engine: self.raw,
@@ -273,19 +271,19 @@ impl Engine {
             tag: tag as u32,
         };
         self.calls.name(&self.name);
-        // SAFETY: the structure is the one it takes; the engine is open.
+        // SAFETY: the function takes this structure, and the engine is open.
         check(unsafe { self.calls.call(self.calls.setkey, (&raw mut raw).cast()) })
     }
 
-    /// The driver's context, where its expanded key is; null for what has none of its own.
+    /// The driver's context, which holds its expanded key; null if it has none of its own.
     pub(crate) fn context(&self) -> *mut u8 {
         self.context
     }
 
-    /// Makes `calls` calls on the messages in turn, after the last the first again.
+    /// Makes `calls` calls, cycling through the messages.
     ///
     /// # Errors
-    /// The first that fails; `EINVAL` if the messages do not lie in their buffers.
+    /// The first call that fails; `EINVAL` if the messages exceed their buffers.
     pub fn run(&self, messages: &mut Messages<'_>, calls: u64) -> Result<(), Refused> {
         let cipher = matches!(self.kind, Kind::Skcipher | Kind::Aead);
         let needs = Needs {
@@ -306,14 +304,14 @@ impl Engine {
             m: m.map_err(|_| Refused(libc::EINVAL))?,
         };
         self.calls.name(&self.name);
-        // SAFETY: the structure is the one it takes; all messages lie in the buffers.
+        // SAFETY: the function takes this structure, and all messages are within the buffers.
         check(unsafe { self.calls.call(self.calls.requests, (&raw mut raw).cast()) })
     }
 
-    /// One request over pieces of memory; without destinations in place.
+    /// One request over pieces of memory, in place if there are no destinations.
     ///
     /// # Errors
-    /// The driver's answer, such as `EBADMSG`.
+    /// The driver's error, such as `EBADMSG`.
     pub fn request(
         &self,
         src: &mut [&mut [u8]],
@@ -348,14 +346,14 @@ impl Engine {
             decrypt: u32::from(request.decrypt),
         };
         self.calls.name(&self.name);
-        // SAFETY: the structure is the one it takes; the pieces are borrowed for the call.
+        // SAFETY: the function takes this structure, and the pieces are borrowed for the call.
         check(unsafe { self.calls.call(self.calls.request, (&raw mut raw).cast()) })
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // SAFETY: open, and closed once.
+        // SAFETY: the engine is open, and is closed only here.
         unsafe { self.calls.call(self.calls.close, self.raw.cast()) };
     }
 }

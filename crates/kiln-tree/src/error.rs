@@ -1,13 +1,13 @@
-//! Why there is no result, each in one line for the person who asked.
+//! Errors, each as one line for the user.
 
 use std::ffi::NulError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The messages say what most variants mean.
+/// Most variants are explained by their messages.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The user has no directory for a cache.
+    /// The user has no cache directory.
     #[error("no place for a cache: set XDG_CACHE_HOME or HOME")]
     NoCache,
     /// A file of the cache cannot be used.
@@ -16,17 +16,17 @@ pub enum Error {
     /// A file of the tree cannot be read.
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// A program cannot be run; Debian has it in this package.
+    /// A program cannot be run; `package` is the Debian package that contains it.
     #[error("{name}: {source}: apt-get install {package}")]
     Tool {
         name: String,
         package: String,
         source: io::Error,
     },
-    /// Programs and headers that are not installed, each with its package.
+    /// Missing programs and headers, each with the Debian package that contains it.
     #[error("building a kernel tree needs {}: apt-get install {}", list_tools(.0), list_packages(.0))]
     MissingTools(Vec<(&'static str, &'static str)>),
-    /// The host refuses a process, a pipe, a timer or the like.
+    /// The host refuses to provide a process, pipe, timer or similar.
     #[error("{what}: {source}")]
     Host {
         what: &'static str,
@@ -35,27 +35,27 @@ pub enum Error {
     /// No memory for an emulated CPU, or no GS base.
     #[error("{0}")]
     Cpu(#[source] io::Error),
-    /// The host has no such range of addresses to give.
+    /// The host cannot reserve this much address space.
     #[error(
         "no {gib} GiB of address space for the tree: allow overcommit (sysctl vm.overcommit_memory=1), or raise \
          ulimit -v"
     )]
     AddressSpace { gib: usize },
-    /// All numbers of FPU policies are in use.
-    #[error("no room for a policy")]
+    /// All FPU policy numbers are in use.
+    #[error("all FPU policy numbers are in use")]
     NoPolicy,
-    /// The environment has a variable by which kiln passes orders to its own children.
+    /// An environment variable that kiln reserves for passing orders to its children is set.
     #[error("{0} is for kiln's own use: unset it")]
     Variable(&'static str),
 
     #[error("'{}' is not a Linux source tree ({why}): name the directory that holds its top Makefile, or a git revision", dir.display())]
     NotATree { dir: PathBuf, why: String },
-    /// Git refuses.
+    /// Git reports an error.
     #[error("git: {what}: {why}")]
     Git { what: String, why: String },
     #[error("'{}' has no arch/x86/crypto: Kiln hosts x86-64 trees only", .0.display())]
     NotX86(PathBuf),
-    /// Something was built among the sources; `trace` shows it.
+    /// Build products are mixed with the sources; `trace` is one of them.
     #[error(
         "'{}' was built in place ({trace}) and git does not tell its sources from the rest: run 'make mrproper' there, \
          or name a clean copy",
@@ -77,7 +77,7 @@ pub enum Error {
     #[error("--config {}: it configures {arch}: Kiln hosts x86-64 trees only", path.display())]
     ConfigArch { path: PathBuf, arch: String },
 
-    /// The tree's own build fails; `cause` is its first error, if one was found.
+    /// The tree's own build fails; `cause` is its first error message, if one was found.
     #[error("Linux {version} {what}{cause}: the log is {}", log.display())]
     Build {
         version: String,
@@ -121,17 +121,17 @@ pub enum Error {
     BadSegment(PathBuf),
     #[error("{} is of another version of kiln: remove it", .0.display())]
     OtherVersion(PathBuf),
-    /// The image lacks a symbol of the glue.
+    /// The image lacks one of the glue's symbols.
     #[error("{} has no {name}: remove it, kiln makes it again", image.display())]
     NoSymbol { image: PathBuf, name: String },
-    /// The image calls a function that this `kernel/` does not export.
+    /// The image calls a function that this program's `kernel/` does not export.
     #[error("{} wants {name}, which this kiln does not have: remove it", image.display())]
     NoFunction { image: PathBuf, name: String },
     #[error("the tree's code cannot be loaded at {start:#x}, where it was linked for: {why}")]
     Load { start: u64, why: String },
-    /// The part of the glue that makes requests was left out of the image.
+    /// The glue that makes requests was left out of the image.
     #[error(
-        "this tree does not take kiln's calls ({name} is not in {}): 'kiln tree' says what does not build",
+        "this tree cannot be called by kiln ({name} is not in {}): 'kiln tree' says what does not build",
         image.display()
     )]
     NoCall { name: String, image: PathBuf },
@@ -143,10 +143,10 @@ pub enum Error {
     NoFuzz,
     #[error("the tree does not open '{driver}': {source}")]
     Refused { driver: String, source: io::Error },
-    /// What compiles a [`crate::Guest`] failed.
+    /// Compiling a [`crate::Guest`] failed.
     #[error(transparent)]
     Guest(Box<dyn std::error::Error + Send + Sync>),
-    /// A name that C cannot be given.
+    /// A name contains a NUL byte, so it cannot be passed to C.
     #[error(transparent)]
     Nul(#[from] NulError),
 
@@ -156,7 +156,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A file of the cache cannot be used.
+    /// Creates an error about a cache file.
     pub fn cache(path: &Path, source: io::Error) -> Error {
         let path = path.to_owned();
         Error::Cache { path, source }
@@ -167,7 +167,7 @@ impl Error {
         Error::Read { path, source }
     }
 
-    /// A program cannot be run.
+    /// Creates an error about a program that cannot be run.
     pub fn tool(name: &str, package: &str, source: io::Error) -> Error {
         Error::Tool {
             name: name.to_owned(),

@@ -1,158 +1,156 @@
-//! The protocol between a hosted tree and the process that started it: a JSON object a line (`tree/services/tell.c`).
+//! The event protocol between a hosted tree and its parent process: one JSON object per line (`tree/services/tell.c`).
 
 use serde::{Deserialize, Serialize};
 
-/// A line of the protocol.
+/// One event.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Event {
     /// The tree's alternatives were applied.
     Alternatives {
         applied: u32,
-        /// Those that a process cannot have.
+        /// Alternatives that a user process cannot apply.
         left: u32,
     },
     /// An initcall failed.
     Initcall {
         address: u64,
-        /// What it returned.
+        /// Its return value.
         result: i32,
     },
-    /// A test ended.
+    /// A self-test ended.
     Test {
         driver: String,
-        /// What it implements.
+        /// The algorithm it implements.
         alg: String,
-        /// 0, or what was wrong.
+        /// 0, or the test's error.
         result: i32,
-        /// How long it took.
+        /// Duration in microseconds.
         us: u64,
-        /// Whether the test got hold of the driver.
+        /// Whether the test allocated the driver.
         reached: bool,
     },
-    /// There is a KUnit suite.
+    /// The tree has this KUnit suite.
     Suite { name: String, cases: u32 },
     /// The tree printed something.
-    Log {
-        /// What it printed.
-        text: String,
-    },
+    Log { text: String },
     /// The tree warned.
     Warn {
-        /// The instruction that warns.
+        /// Address of the instruction that warned.
         address: u64,
-        /// Where in the source.
+        /// Source file.
         file: String,
         line: u32,
     },
     /// An algorithm is registered.
     Alg(Alg),
-    /// The process ended early.
+    /// The tree's code crashed.
     Fault {
         what: String,
         address: u64,
-        /// Whose test ran; empty: none.
+        /// The driver under test, or empty.
         driver: String,
-        /// What an oracle called; empty: none was at work.
+        /// The oracle's case, or empty if no oracle was running.
         #[serde(default)]
         case: String,
-        /// Return addresses, the innermost first.
+        /// Return addresses, innermost first.
         #[serde(default)]
         trace: Vec<u64>,
     },
-    /// There is a driver for the oracles.
+    /// The oracles can examine this driver.
     Subject(Subject),
-    /// A template or driver is there that the oracles do not examine.
+    /// The oracles cannot examine this template or driver.
     Unreached { name: String, why: String },
     /// A driver broke the rule of an oracle.
     Violation(Violation),
-    /// A driver was examined by an oracle.
+    /// An oracle has finished with a driver.
     Examined(Examined),
-    /// What was asked for begins now.
+    /// The requested work begins now.
     Started,
-    /// What the CPU met while the tree tested itself.
+    /// Interrupts and FPU sections while the tree ran its self-tests.
     Interrupts {
         irqs: u64,
-        /// Interrupts that came during a section.
+        /// Interrupts that arrived during an FPU section.
         in_section: u64,
         sections: u64,
     },
-    /// A driver was tried in all contexts.
+    /// Results of one driver in all contexts.
     Contexts(Contexts),
-    /// A function was interrupted at every instruction in a context.
+    /// Results of stepping one function in one context.
     Proof(Proof),
-    /// A function of the library was checked.
+    /// Results of checking one library function.
     Checked(Checked),
-    /// It came to the end.
+    /// The process ended normally.
     Done { initcalls: u64 },
 }
 
-/// A driver that oracles examine.
+/// A driver for the oracles to examine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// What the crypto API is asked for.
+    /// The name to allocate.
     pub name: String,
-    /// What it implements.
+    /// The algorithm it implements.
     pub alg: String,
     pub driver: String,
     /// The number of its type in `enum kiln_type`.
     pub kind: u32,
-    /// May answer later.
+    /// May complete requests after the call returned.
     #[serde(rename = "async")]
     pub is_async: bool,
-    /// For the crypto API's own use.
+    /// Only other drivers of the crypto API may use it.
     pub internal: bool,
 }
 
-/// A rule of an oracle that a driver broke.
+/// A rule of an oracle that a driver violated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     pub oracle: String,
-    /// What the crypto API was asked for.
+    /// The name that was allocated.
     pub driver: String,
     pub rule: String,
     pub what: String,
-    /// What was being called.
+    /// The request being made.
     pub case: String,
-    /// Return addresses, the innermost first.
+    /// Return addresses, innermost first.
     pub trace: Vec<u64>,
 }
 
-/// What an oracle did with a driver.
+/// The result of one oracle for one driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Examined {
-    /// What the crypto API was asked for.
+    /// The name that was allocated.
     pub name: String,
     pub cases: u64,
     /// Cases that the driver refuses in every form.
     pub refused: u64,
-    /// Why it could not be examined, or 0.
+    /// Errno if it could not be examined, else 0.
     pub error: i32,
-    /// The key, then a word for each group of cases: equal words, equal answers; 0 is not compared.
+    /// The key, then one word per group of cases. Drivers with equal answers have equal words; 0 means that the group
+    /// is not compared.
     pub answers: Vec<u64>,
-    /// The CPU features whose instructions it has in its sections, where an oracle looked.
+    /// CPU features whose instructions the driver executes in FPU sections, if the oracle checks this.
     #[serde(default)]
     pub features: Vec<String>,
 }
 
-/// How a driver did in a task, in a task with softirqs off, and in softirqs.
+/// Results of a driver in a task, in a task with softirqs disabled, and in softirqs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contexts {
     pub driver: String,
-    /// What computed the right answers.
+    /// The driver that computed the expected answers.
     pub generic: String,
-    /// Why it could not be tried, or 0.
+    /// Errno if it could not be run, else 0.
     pub error: i32,
-    /// Why there are no right answers, or 0.
+    /// Errno if there are no expected answers, else 0.
     pub generic_error: i32,
     pub cases: [u64; 3],
-    /// Wrong answers among them.
+    /// Wrong answers per context.
     pub wrong: [u64; 3],
-    /// Requests of softirqs for which there was no room.
+    /// Softirq requests that failed with -ENOSPC.
     pub refused: u64,
 }
 
-/// Where a function is stepped.
+/// The context in which a function is stepped.
 #[derive(Default, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProveContext {
@@ -163,7 +161,7 @@ pub enum ProveContext {
 }
 
 impl ProveContext {
-    /// In the order of `enum kiln_prove_context`.
+    /// All contexts, in the order of `enum kiln_prove_context`.
     pub const ALL: [ProveContext; 3] = [
         ProveContext::Task,
         ProveContext::Softirq,
@@ -179,21 +177,21 @@ impl ProveContext {
     }
 }
 
-/// A rule that every function that opens FPU sections must keep.
+/// A rule for every function that opens FPU sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// Answers are right.
+    /// Answers must be right.
     Wrong,
-    /// Interrupts leave an open section's vector registers as they were.
+    /// Interrupts must preserve an open section's vector registers.
     Registers,
-    /// A section begins only where none is open.
+    /// Sections must not be nested.
     Nested,
-    /// Vector registers are used in sections only.
+    /// Vector registers may be used only in sections.
     Outside,
-    /// Functions preserve the registers that the ABI names.
+    /// Functions must preserve the ABI's callee-saved registers.
     Preserved,
-    /// A section ends before its function returns.
+    /// A section must end before its function returns.
     LeftOpen,
 }
 
@@ -210,75 +208,75 @@ impl Rule {
     }
 }
 
-/// A rule that was broken.
+/// A violated rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub rule: Rule,
-    /// The function, and the instruction where one is known.
+    /// The function, with the instruction if known.
     pub place: String,
     pub what: String,
-    /// The call, and the instruction in it, at which a replay shows it; none where every run does.
+    /// The call, and the instruction within it, at which a replay reproduces it; `None` if every run does.
     pub at: Option<(u64, u64)>,
 }
 
-/// What was found about a function in a context.
+/// The result of stepping a function in one context.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     /// The case of the suite that calls the function.
     pub case: String,
     pub context: ProveContext,
-    /// Calls that were stepped.
+    /// Calls that were single-stepped.
     pub calls: u64,
-    /// Distinct instructions of these calls.
+    /// Distinct instruction addresses in those calls.
     pub addresses: u64,
-    /// How many of them were interrupted.
+    /// How many of those addresses were interrupted.
     pub points: u64,
     pub injected: u64,
-    /// Interrupts that came while interrupts were off.
+    /// Interrupts that were delayed because interrupts were disabled.
     pub masked: u64,
-    /// Answers that were checked, those of interrupts included.
+    /// Answers checked, including those of interrupting calls.
     pub answers: u64,
-    /// Answers of softirqs that the interrupts raised.
+    /// Answers of calls made in softirqs that the interrupts raised.
     pub in_softirqs: u64,
     pub wrong: u64,
-    /// Of the instructions of uninterrupted calls; 0 if these were not stepped.
+    /// Digest of the instructions of the uninterrupted calls; 0 if these were not stepped.
     #[serde(default)]
     pub digest: u64,
-    /// The digest was known, so that the function was not interrupted.
+    /// The digest was known, so the function was not interrupted.
     #[serde(default)]
     pub same: bool,
-    /// How often an instruction was not interrupted because too many others were.
+    /// How often an instruction was not interrupted because the limit on interrupted addresses was reached.
     #[serde(default)]
     pub dropped: u64,
-    /// Functions that ran in sections.
+    /// Functions executed in FPU sections.
     pub functions: Vec<String>,
     pub findings: Vec<Finding>,
 }
 
 impl Proof {
-    /// As a line of the protocol.
+    /// Formats the result as a line of the event protocol.
     pub(crate) fn line(&self) -> String {
         let fields = serde_json::to_string(self).expect("plain values");
         format!("{{\"event\":\"proof\",{}\n", &fields[1..])
     }
 }
 
-/// A function that the tree's library exports, called on messages of many lengths.
+/// Result of calling an exported library function on messages of many lengths.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checked {
     pub function: String,
-    /// The algorithm's name.
+    /// Name in the crypto API.
     pub alg: String,
     /// Such as `encrypt`.
     pub op: String,
     pub cases: u64,
     /// Cases with a wrong answer.
     pub failed: u64,
-    /// What was wrong first.
+    /// Describes the first wrong answer.
     pub reason: Option<String>,
 }
 
-/// An algorithm as registered.
+/// A registered algorithm.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Alg {
     /// Such as `xts(aes)`.
@@ -288,12 +286,12 @@ pub struct Alg {
     /// Such as `skcipher`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The highest is chosen.
+    /// The driver with the highest priority is chosen.
     pub priority: i32,
-    /// May answer later.
+    /// May complete requests after the call returned.
     #[serde(rename = "async")]
     pub is_async: bool,
-    /// For the crypto API's own use.
+    /// Only other drivers of the crypto API may use it.
     pub internal: bool,
     /// Whether the tree marks it as tested.
     pub tested: bool,

@@ -1,5 +1,5 @@
-//! Trees that were configured or built in place. The kernel's build cannot build such a tree elsewhere, so it is shown
-//! links to the sources alone.
+//! Trees that were configured or built in place. The kernel's build refuses to build such a tree out of tree, so Kiln
+//! gives it a directory with links to the source files only.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{git, Error};
 
-/// Traces that make the kernel's build refuse to build elsewhere.
+/// Files that make the kernel's build refuse to build out of tree.
 const TRACES: [&str; 4] = [
     ".config",
     "include/config",
@@ -17,18 +17,18 @@ const TRACES: [&str; 4] = [
     "arch/um/include/generated",
 ];
 
-/// How the sources of a tree are distinguished from what was built among them.
+/// How to separate a tree's sources from build products among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Nothing was built there.
     Clean,
     /// Only a `.config` is in the way.
     Configured,
-    /// Git knows.
+    /// Git's index lists the sources.
     Git,
 }
 
-/// Finds out; the error is the trace of a build that git cannot separate from the sources.
+/// Determines the kind. The error is a build product that git cannot separate from the sources.
 pub(crate) fn kind(tree: &Path) -> Result<Kind, &'static str> {
     let mut traces = TRACES.into_iter().filter(|t| tree.join(t).exists());
     match (traces.next(), traces.next()) {
@@ -59,7 +59,7 @@ pub(crate) fn source(tree: &Path, kind: Kind, cache: &Path) -> Result<PathBuf, E
     for name in names.split(|b| *b == 0).filter(|n| !n.is_empty()) {
         let name = Path::new(OsStr::from_bytes(name));
         let (from, to) = (tree.join(name), farm.join(name));
-        // Deleted, but still in the index.
+        // The file is deleted but still in the index.
         if from.symlink_metadata().is_err() {
             continue;
         }
@@ -73,7 +73,7 @@ pub(crate) fn source(tree: &Path, kind: Kind, cache: &Path) -> Result<PathBuf, E
     Ok(farm)
 }
 
-/// What lies in it, but for its configuration.
+/// The names in the top directory, except the configuration.
 fn top(tree: &Path) -> Result<Vec<u8>, Error> {
     let entries = fs::read_dir(tree).map_err(|e| Error::read(tree, e))?;
     let mut names: Vec<_> = entries
@@ -135,7 +135,7 @@ mod tests {
         let farm = built_from(dir.path(), cache.path());
         assert!(!farm.join(".config").exists());
         assert_eq!(fs::read_to_string(farm.join("lib/a.c")).unwrap(), "lib/a.c");
-        // A file that comes later is seen.
+        // A file added later appears too.
         fs::write(dir.path().join("Kbuild"), "").unwrap();
         assert!(built_from(dir.path(), cache.path()).join("Kbuild").exists());
     }

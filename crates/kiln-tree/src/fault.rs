@@ -1,11 +1,11 @@
-//! Addresses in the image become names.
+//! Translates addresses in the image to symbol names.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use crate::elf::{Elf, Symbol};
 
-/// The image's symbols by address; read when the first is asked for.
+/// The image's symbols sorted by address, read on first use.
 #[derive(Debug)]
 pub struct Symbols {
     image: PathBuf,
@@ -20,33 +20,33 @@ impl Symbols {
         }
     }
 
-    /// Names the addresses of an image that was already read.
+    /// Uses the symbols of an image that was already read.
     pub(crate) fn from_symbols(symbols: &[Symbol]) -> Symbols {
         let known = Symbols::lazily(Path::new(""));
         let _ = known.sorted.set(sort(symbols));
         known
     }
 
-    /// `function+0x12`, or the bare address outside the image.
+    /// Returns `function+0x12`, or the bare address outside the image.
     pub fn name(&self, address: u64) -> String {
         let sorted = self.sorted.get_or_init(|| {
             Elf::open(&self.image).map_or_else(|_| Vec::new(), |e| sort(&e.symbols))
         });
         let after = sorted.partition_point(|(start, _)| *start <= address);
         match after.checked_sub(1).map(|i| &sorted[i]) {
-            // The last symbol has no end: what is far behind it is something else's.
+            // The last symbol has no end: an address far behind it belongs to something else.
             Some((start, name)) if after < sorted.len() => format!("{name}+{:#x}", address - start),
             _ => format!("{address:#x}"),
         }
     }
 
-    /// One line: what happened, where, in whose test.
+    /// Describes a crash on one line: what happened, and where.
     pub fn fault(&self, what: &str, address: u64) -> String {
         format!("{what}, in {}", self.name(address))
     }
 }
 
-/// Absolute symbols are per-CPU offsets. Of several names for one address the global one.
+/// Skips absolute symbols, which are per-CPU offsets. If several names share an address, the global one is kept.
 fn sort(symbols: &[Symbol]) -> Vec<(u64, String)> {
     let mut sorted: Vec<&Symbol> = symbols.iter().filter(|s| !s.absolute).collect();
     sorted.sort_by_key(|s| (s.value, !s.global));

@@ -1,5 +1,5 @@
-//! Instructions against CPU features, for the oracle `features`. A driver that registers although the tree does not see a feature
-//! must do without the instructions of that feature: it would crash on a CPU that does not have them.
+//! Checks instructions against CPU features, for the oracle `features`. A driver that registers although a feature is
+//! hidden from the tree must not use that feature's instructions, because it would crash on a CPU without them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
@@ -12,10 +12,10 @@ use crate::host::Host;
 /// A feature of the CPU.
 pub(crate) struct Feature {
     pub name: &'static str,
-    /// Of Linux: the word of capabilities times 32, and the bit.
+    /// Linux's number: the capability word times 32, plus the bit.
     number: u16,
     of: &'static [CpuidFeature],
-    /// No CPU has it without these.
+    /// Features that every CPU with this one also has.
     needs: &'static [&'static str],
 }
 
@@ -30,7 +30,8 @@ macro_rules! features {
     };
 }
 
-/// Those that code in FPU sections is chosen by. Each CPU with AES, PCLMULQDQ, AVX, SHA or GFNI has SSE4.2: kernels do not ask.
+/// The features that select code for FPU sections. Every CPU with AES, PCLMULQDQ, AVX, SHA or GFNI has SSE4.2, and
+/// kernels do not check for it.
 pub(crate) const ALL: &[Feature] = features! {
     "SSSE3" = 4 * 32 + 9, [SSSE3];
     "SSE4.1" = 4 * 32 + 19, [SSE4_1] needs "SSSE3";
@@ -55,16 +56,16 @@ pub(crate) const ALL: &[Feature] = features! {
     "AVX512VBMI" = 16 * 32 + 1, [AVX512_VBMI] needs "AVX512BW";
 };
 
-/// The longest instruction of x86.
+/// Maximum length of an x86 instruction in bytes.
 const LONGEST: usize = 15;
 
-/// A function that is longer is decoded to here.
+/// Decode at most this many bytes of a function.
 const FUNCTION: u64 = 1 << 16;
 
-/// The number of a feature and of all that no CPU has without it.
+/// The numbers of a feature and of every feature that depends on it.
 pub(crate) fn with_dependents(name: &str) -> Vec<u16> {
     let mut names = vec![name];
-    // Each is behind those that it needs.
+    // The table lists each feature after those it needs, so one pass suffices.
     for f in ALL {
         if f.needs.iter().any(|n| names.contains(n)) {
             names.push(f.name);
@@ -75,12 +76,12 @@ pub(crate) fn with_dependents(name: &str) -> Vec<u16> {
 }
 
 fn decode(address: u64) -> Instruction {
-    // SAFETY: text of the image, which does not end within 15 bytes of a function.
+    // SAFETY: this is text of the image, which does not end within 15 bytes after a function.
     let bytes = unsafe { slice::from_raw_parts(address as *const u8, LONGEST) };
     Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode()
 }
 
-/// The features that an instruction needs. TZCNT is BSF on a CPU that does not know it, and kernels use it as that.
+/// The features that an instruction needs. A CPU that does not know TZCNT executes it as BSF, which kernels rely on.
 fn needed(instruction: &Instruction) -> impl Iterator<Item = &'static Feature> {
     let of = match instruction.mnemonic() {
         iced_x86::Mnemonic::Tzcnt => &[][..],
@@ -90,20 +91,20 @@ fn needed(instruction: &Instruction) -> impl Iterator<Item = &'static Feature> {
         .filter(move |f| of.iter().any(|n| f.of.contains(n)))
 }
 
-/// What was executed in sections, at these addresses: instructions of hidden features, executed or elsewhere in the same function; and
-/// the names of all features that were used.
+/// Given the addresses executed in FPU sections, returns the instructions of hidden features, whether executed or
+/// elsewhere in the same functions, and the names of all features used.
 pub(crate) fn judge(
     host: &Host,
     addresses: &BTreeSet<u64>,
     hidden: &[u16],
 ) -> (Vec<Violation>, Vec<String>) {
     let mut used = BTreeSet::new();
-    // By function and feature, those that were executed first.
+    // By function and feature. Executed instructions come first.
     let mut wrong: BTreeMap<(String, &str), (u64, bool)> = BTreeMap::new();
     let mut functions = BTreeSet::new();
     for &address in addresses {
         let name = host.image.name(address);
-        // Kiln's own code may use what it likes.
+        // Kiln's own code is exempt.
         if name.starts_with("0x") || name.starts_with("kiln_") || name.starts_with("svc_") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Git, run so that nothing is written into the repository and no program that its configuration names is started.
+//! Runs git without writing to the repository or starting programs that its configuration names.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -12,7 +12,7 @@ use std::thread;
 
 use crate::Error;
 
-/// Settings by which a repository would start programs or use the network.
+/// Overrides for settings that would make git start programs or use the network.
 const SETTINGS: [&str; 5] = [
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -21,33 +21,33 @@ const SETTINGS: [&str; 5] = [
     "submodule.recurse=false",
 ];
 
-/// A repository, seen from one directory.
+/// A repository as seen from one directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Repository {
     dir: PathBuf,
-    /// Its git directory, which all its work trees share.
+    /// The git directory shared by all work trees.
     pub common: PathBuf,
 }
 
 /// A commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// Its hash.
+    /// Full commit hash.
     pub id: String,
-    /// The hash of what it contains.
+    /// Hash of its tree object.
     pub(crate) tree: String,
-    /// The first line of its message.
+    /// First line of the commit message.
     pub subject: String,
 }
 
 impl Commit {
-    /// As kernel developers abbreviate a hash.
+    /// The 12-digit abbreviation that kernel developers use.
     pub fn short(&self) -> &str {
         self.id.get(..12).unwrap_or(&self.id)
     }
 }
 
-/// A file of a commit: its mode and the hash of its content.
+/// A file of a commit: mode and blob hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
     pub mode: Mode,
@@ -61,18 +61,19 @@ pub(crate) enum Mode {
     Link,
 }
 
-/// Takes the index of a blob and its content.
+/// Callback that takes a blob's index and its content.
 pub(crate) type Each<'a> = dyn FnMut(usize, &[u8]) -> Result<(), Error> + 'a;
 
 /// Files by path.
 pub(crate) type Files = BTreeMap<PathBuf, File>;
 
-/// Git in this directory. Variables that name another repository, index or programs do not reach it.
+/// Creates a git command for this directory. It removes variables that would select another repository, index or
+/// program.
 pub(crate) fn command(dir: &Path) -> Command {
     let mut git = Command::new("git");
     for (name, _) in env::vars_os() {
         let bytes = name.as_bytes();
-        // Trust (safe.directory) and where the search for a repository ends are the user's to decide.
+        // Keep the user's settings for trusted directories (safe.directory) and for where the repository search stops.
         let kept = bytes.starts_with(b"GIT_CONFIG")
             || bytes.starts_with(b"GIT_CEILING")
             || bytes.starts_with(b"GIT_DISCOVERY");
@@ -84,7 +85,7 @@ pub(crate) fn command(dir: &Path) -> Command {
     for setting in SETTINGS {
         git.args(["-c", setting]);
     }
-    // Without optional locks git does not refresh the index; without lazy fetches it asks no server for missing objects.
+    // Without optional locks git does not refresh the index; without lazy fetches it does not download missing objects.
     git.env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_NO_LAZY_FETCH", "1")
         .env("GIT_TERMINAL_PROMPT", "0")
@@ -99,7 +100,7 @@ fn output(git: &mut Command) -> Result<Output, Error> {
     git.output().map_err(|e| Error::tool("git", "git", e))
 }
 
-/// What git prints if it succeeds.
+/// Runs git and returns its standard output if it succeeds.
 fn checked(git: &mut Command, what: &str) -> Result<Vec<u8>, Error> {
     let output = output(git)?;
     match output.status.success() {
@@ -111,7 +112,7 @@ fn checked(git: &mut Command, what: &str) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// The line in which git says why it refuses, with the command that it recommends, if any.
+/// The line of git's error output that gives the reason, plus the command that it recommends, if any.
 fn reason(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
@@ -127,7 +128,7 @@ fn reason(stderr: &[u8]) -> String {
 }
 
 impl Repository {
-    /// The repository that this directory belongs to, if it belongs to one.
+    /// The repository that contains this directory, if any.
     ///
     /// # Errors
     /// Git is not installed, or refuses the repository because it belongs to another user.
@@ -152,7 +153,7 @@ impl Repository {
         }))
     }
 
-    /// The name of the directory that people know it by.
+    /// The directory name by which users know the repository.
     pub(crate) fn name(&self) -> String {
         let last = |path: &Path| path.file_name().map(OsStr::to_owned);
         let named = match last(&self.common) {
@@ -162,13 +163,13 @@ impl Repository {
         named.unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// The commit that a revision names; none if it names none.
+    /// Looks up a revision; `None` if there is no such commit.
     pub(crate) fn commit(&self, revision: &OsStr) -> Result<Option<Commit>, Error> {
-        // Git would take it for an option.
+        // Git would parse it as an option.
         if revision.is_empty() || revision.as_bytes().starts_with(b"-") {
             return Ok(None);
         }
-        // In two steps, since ^{commit} behind :/TEXT would be part of the text.
+        // In two steps, because a ^{commit} appended to :/TEXT would become part of the text.
         let Some(object) = self.parse(revision)? else {
             return Ok(None);
         };
@@ -192,7 +193,7 @@ impl Repository {
         }))
     }
 
-    /// The hash of what a name stands for.
+    /// The object hash that a name refers to.
     fn parse(&self, name: &OsStr) -> Result<Option<String>, Error> {
         let mut git = command(&self.dir);
         let output = output(git.args(["rev-parse", "--verify", "--quiet"]).arg(name))?;
@@ -200,7 +201,7 @@ impl Repository {
         Ok(output.status.success().then_some(hash))
     }
 
-    /// The files of a commit.
+    /// Lists the files of a commit.
     pub(crate) fn files(&self, commit: &Commit) -> Result<Files, Error> {
         let mut git = command(&self.dir);
         git.args(["ls-tree", "-r", "-z", "--full-tree", &commit.tree]);
@@ -210,7 +211,7 @@ impl Repository {
         )?))
     }
 
-    /// Calls `each` with the index and the content of each of these blobs, in order.
+    /// Calls `each` with the index and content of each of these blobs, in order.
     pub(crate) fn read(&self, blobs: &[&str], each: &mut Each) -> Result<(), Error> {
         let mut child = command(&self.dir)
             .args(["cat-file", "--batch"])
@@ -219,11 +220,12 @@ impl Repository {
             .stderr(Stdio::null())
             .spawn()
             .map_err(|e| Error::tool("git", "git", e))?;
-        let mut input = child.stdin.take().expect("it is piped");
-        let mut out = BufReader::with_capacity(1 << 16, child.stdout.take().expect("it is piped"));
+        let mut input = child.stdin.take().expect("stdin is piped");
+        let mut out =
+            BufReader::with_capacity(1 << 16, child.stdout.take().expect("stdout is piped"));
         let names: String = blobs.iter().map(|b| format!("{b}\n")).collect();
         thread::scope(|scope| {
-            // From a thread, since git answers while it is asked.
+            // Write from a separate thread, because git answers before all names are written.
             scope.spawn(move || {
                 let _ = input.write_all(names.as_bytes());
             });
@@ -235,7 +237,7 @@ impl Repository {
                 }
                 Ok(())
             })();
-            // The thread that writes ends when the pipe is closed.
+            // Closing the pipe ends the writer thread.
             drop(out);
             let _ = child.kill();
             let _ = child.wait();
@@ -243,7 +245,7 @@ impl Repository {
         })
     }
 
-    /// Paths that differ between a commit and another, or the work tree with what it has besides.
+    /// Paths that differ between a commit and either another commit or the work tree, including untracked files.
     pub(crate) fn changed(
         &self,
         from: &Commit,
@@ -251,7 +253,7 @@ impl Repository {
     ) -> Result<Vec<PathBuf>, Error> {
         let what = format!("the changes since {}", from.short());
         let mut git = command(&self.dir);
-        // A filter is a program that the repository's configuration names. An empty name runs no program.
+        // A filter is a program named by the repository's configuration. An empty name disables it.
         git.env("KILN_EMPTY", "").env("KILN_FALSE", "false");
         for name in self.filters()? {
             for (key, value) in [
@@ -259,7 +261,7 @@ impl Repository {
                 ("process", "EMPTY"),
                 ("required", "FALSE"),
             ] {
-                // Unlike that of -c, this name may contain any character.
+                // Unlike -c, --config-env allows any character in the name.
                 git.arg(format!("--config-env=filter.{name}.{key}=KILN_{value}"));
             }
         }
@@ -284,11 +286,11 @@ impl Repository {
         Ok(paths)
     }
 
-    /// The names of the filters in its configuration.
+    /// Names of the filters in the repository's configuration.
     fn filters(&self) -> Result<Vec<String>, Error> {
         let mut git = command(&self.dir);
         git.args(["config", "-z", "--name-only", "--get-regexp", "^filter[.]"]);
-        // Its status is 1 if there are none.
+        // The exit status is 1 if there are none.
         let found = output(&mut git)?.stdout;
         let name = |key: &[u8]| {
             let key = String::from_utf8_lossy(key);
@@ -309,8 +311,8 @@ fn parse_paths(text: &[u8]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Reads `MODE TYPE HASH<tab>PATH`, each ended by a zero byte. What is neither a file nor a link, such as a submodule, is
-/// left out.
+/// Parses NUL-terminated entries `MODE TYPE HASH<tab>PATH`. Skips entries that are neither files nor symbolic links,
+/// such as submodules.
 pub(crate) fn parse_files(text: &[u8]) -> Files {
     let mut files = Files::new();
     for entry in text.split(|b| *b == 0) {
@@ -335,7 +337,7 @@ pub(crate) fn parse_files(text: &[u8]) -> Files {
     files
 }
 
-/// Writes what [`parse_files`] reads.
+/// Formats files so that [`parse_files`] can read them.
 pub(crate) fn format_files(files: &Files) -> Vec<u8> {
     let mut text = Vec::new();
     for (path, file) in files {

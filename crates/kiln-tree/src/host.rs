@@ -1,4 +1,4 @@
-//! A tree in this process: its image on emulated CPUs, its initcalls run.
+//! A tree in this process: loads its image on emulated CPUs and runs its initcalls.
 
 use std::ffi::{c_char, c_void, CString};
 use std::io::Write;
@@ -18,35 +18,35 @@ use crate::crash;
 use crate::image::Image;
 use crate::{raw, Error};
 
-/// Size of the tree's memory in bytes; a page is allocated when it is first touched.
+/// Size of the tree's memory in bytes. Pages are allocated on first touch.
 const ARENA: usize = 8 << 30;
-/// Its largest block, to which it is aligned.
+/// Size of the largest block; the arena is aligned to it.
 const LARGEST: usize = 1 << 27;
-/// Bytes of a CPU's area.
+/// Size of a per-CPU area in bytes.
 const AREA: usize = 64 << 20;
-/// The tree's `struct page`, and the addresses there can be (`memory.c`).
+/// Size of the tree's `struct page`, and number of address bits it must cover (`memory.c`).
 const STRUCT_PAGE: usize = 64;
 const ADDRESS_BITS: u32 = 47;
 
-/// Tasks of each CPU: while algorithms are registered a kthread tests each.
+/// Maximum tasks per CPU. While algorithms are registered, each is tested by a kthread of its own.
 const TASKS: usize = 512;
 
-/// Emulated CPUs that the tree sees.
+/// Number of emulated CPUs visible to the tree.
 pub(crate) const CPUS: u32 = 4;
 
 /// A tree that has run its initcalls on this thread's CPU.
 pub struct Host {
     pub image: Image,
-    /// The CPU it was booted on, number 0. Others are booted by threads of their own, or by this one when this is
-    /// dropped: each CPU of this process is the tree's.
+    /// The CPU it was booted on, number 0. Other threads may boot further CPUs, and so may this one after dropping
+    /// this. Every CPU of the process belongs to the tree.
     pub cpu: Cpu,
     pub initcalls: u64,
-    /// Its own code as an FPU policy. It is in force, and must be whenever the tree's code runs.
+    /// The tree's FPU code as a policy. It is active, and must be whenever the tree's code runs.
     pub policy: Policy,
     events: i32,
 }
 
-/// A tree that is in memory: CPUs may be booted, initcalls have not run.
+/// A loaded tree: CPUs may be booted, but no initcall has run.
 pub struct Loaded {
     pub image: Image,
     policy: Policy,
@@ -57,7 +57,7 @@ pub struct Loaded {
 impl Loaded {
     /// Runs the initcalls on this thread's CPU.
     pub fn start(self, cpu: Cpu) -> Host {
-        // SAFETY: made for the gate; the CPU is of an area that the image knows.
+        // SAFETY: the function is meant to be called through the gate, and the CPU's area is known to the image.
         let initcalls = unsafe { cpu::gate(self.start, ptr::null_mut()) };
         Host {
             image: self.image,
@@ -70,11 +70,11 @@ impl Loaded {
 }
 
 impl Host {
-    /// Loads the image and boots it on the calling thread, which must not be a CPU yet. What the tree says meanwhile
-    /// goes to the parent.
+    /// Loads the image and boots it on the calling thread, which must not be a CPU yet. Sends the tree's output to the
+    /// parent meanwhile.
     ///
     /// # Errors
-    /// The image cannot be loaded, or there is no memory.
+    /// The image cannot be loaded, or memory is insufficient.
     pub fn boot(order: &Order, config: &Config) -> Result<Host, Error> {
         let loaded = Host::load(order)?;
         let cpu = Cpu::boot(config);
@@ -82,25 +82,28 @@ impl Host {
         Ok(loaded.start(cpu))
     }
 
-    /// Loads the image into a process that has no other, and no CPU yet.
+    /// Loads the image. The process must have no other image and no CPU yet.
     ///
     /// # Errors
-    /// The image cannot be loaded, or there is no memory.
+    /// The image cannot be loaded, or memory is insufficient.
     pub fn load(order: &Order) -> Result<Loaded, Error> {
         let image = Image::load(&order.image)?;
         let areas = reserve(AREA * CPUS as usize, 64)?;
         for n in 0..CPUS as usize {
             for (at, bytes) in &image.percpu {
                 let at = AREA * n + *at as usize;
-                assert!(at + bytes.len() < AREA * (n + 1), "per-CPU data fit");
-                // SAFETY: inside the mapping, as asserted; nothing else knows it yet.
+                assert!(
+                    at + bytes.len() < AREA * (n + 1),
+                    "the per-CPU data fit into an area"
+                );
+                // SAFETY: the range is inside the mapping, as asserted, and nothing else uses it yet.
                 unsafe {
                     let to = areas.as_ptr().add(at);
                     ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
                 }
             }
         }
-        // The tree keeps the pointers for good.
+        // The tree keeps these pointers forever.
         let names: Vec<CString> = (order.skipped.iter())
             .filter_map(|name| CString::new(name.as_str()).ok())
             .collect();
@@ -142,11 +145,11 @@ impl Host {
             )
         };
         crash::watch(&image, order.events())?;
-        // SAFETY: all that the structure points to lives as long as the process.
+        // SAFETY: everything the structure points to lives as long as the process.
         if unsafe { setup(&boot) } != 0 {
             return Err(Error::OtherVersion(image.path.clone()));
         }
-        // SAFETY: the function has this type in `fpu.c`; there is no CPU yet.
+        // SAFETY: the function has this type in `fpu.c`, and there is no CPU yet.
         let policy = unsafe {
             let add: GateFn = image.function("kiln_glue_fpu_policy")?;
             let policy = Policy::from_number(add(ptr::null_mut()));
@@ -154,7 +157,7 @@ impl Host {
             policy.enforce();
             policy
         };
-        // SAFETY: the areas are never unmapped; the tree's data lie behind `struct cpu`.
+        // SAFETY: the areas are never unmapped, and the tree's data come after `struct cpu`.
         unsafe {
             cpu::set_areas(Areas {
                 base: areas,
@@ -172,41 +175,41 @@ impl Host {
         })
     }
 
-    /// Calls a function of the glue in kernel mode on this thread's CPU.
+    /// Calls a glue function in kernel mode on this thread's CPU.
     ///
     /// # Errors
     /// The image has no function of that name.
     ///
     /// # Safety
-    /// It takes a pointer, which is `arg`, and returns a number of 64 bits.
+    /// The function must take a pointer for which `arg` is valid, and return a 64-bit number.
     pub unsafe fn call(&mut self, name: &str, arg: *mut c_void) -> Result<u64, Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: promised by the caller.
         unsafe {
             let function: GateFn = self.image.function(name)?;
             Ok(cpu::gate(function, arg))
         }
     }
 
-    /// Whether what is registered from now on is tested by the tree.
+    /// Sets whether the tree tests algorithms that are registered from now on.
     ///
     /// # Errors
-    /// The image is of another version.
+    /// The image is from another version of Kiln.
     pub fn tests(&mut self, wanted: bool) -> Result<(), Error> {
         let wanted = ptr::without_provenance_mut(usize::from(wanted));
-        // SAFETY: a function of `boot.c`; its argument is not an address.
+        // SAFETY: a function of `boot.c`, whose argument is not a pointer.
         unsafe { self.call("kiln_image_tests", wanted)? };
         Ok(())
     }
 
-    /// The child's part of `kiln tree`: the tests that the tree leaves out, and the list of algorithms, to the parent.
+    /// The child's part of `kiln tree`: sends the skipped tests and the list of algorithms to the parent.
     ///
     /// # Errors
-    /// The image is of another version.
+    /// The image is from another version of Kiln.
     pub fn list(&mut self) -> Result<(), Error> {
         self.list_with(|_| String::new())
     }
 
-    /// The same, with a line of the protocol that is asked for when the tests are over.
+    /// The same, plus an event line that `line` produces once the tests are over.
     pub(crate) fn list_with(
         &mut self,
         line: impl FnOnce(&mut Host) -> String,
@@ -219,26 +222,28 @@ impl Host {
         self.tell(&line)
     }
 
-    /// The descriptor of the protocol.
+    /// File descriptor for events.
     pub(crate) fn events(&self) -> i32 {
         self.events
     }
 
-    /// A line of the protocol to the parent.
+    /// Sends a line of the event protocol to the parent.
     ///
     /// # Errors
-    /// It does not listen.
+    /// The parent has closed its end of the pipe.
     pub fn tell(&mut self, line: &str) -> Result<(), Error> {
-        // SAFETY: the descriptor is open for as long as the process lives, and is not closed here.
+        // SAFETY: the descriptor stays open as long as the process lives, and `ManuallyDrop` keeps it from being closed
+        // here.
         let events = unsafe { std::fs::File::from_raw_fd(self.events) };
         let mut events = std::mem::ManuallyDrop::new(events);
         events
             .write_all(line.as_bytes())
-            .map_err(|e| Error::host("the parent does not listen", e))
+            .map_err(|e| Error::host("cannot send to the parent process", e))
     }
 }
 
-/// A bit for each tier that the tree may see: without a mask all that the CPU has, tier or not.
+/// Bit mask of the tiers visible to the tree. Without a mask the tree sees everything the CPU has, whether or not a
+/// tier includes it.
 pub fn seen_tiers() -> u32 {
     match Tier::masked() {
         true => Tier::ALL
@@ -249,30 +254,30 @@ pub fn seen_tiers() -> u32 {
     }
 }
 
-/// Jiffies go on by themselves as long as this lives: for code that only reads them in a loop. The thread behind it
-/// wakes once a jiffy; where nothing needs it, it would disturb what is measured.
+/// Keeps jiffies advancing while it lives, for code that only reads them in a loop. Its thread wakes once per jiffy,
+/// which would disturb measurements, so use it only where needed.
 pub struct Clock {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Clock {
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// The image is of another version.
+    /// The image is from another version of Kiln.
     pub fn start(image: &Image) -> Result<Clock, Error> {
         type Update = unsafe extern "C" fn();
         // SAFETY: the function has this type in `time.c`.
         let update: Update = unsafe { image.function("kiln_image_jiffies")? };
         let hz = image.symbol("kiln_glue_hz").unwrap_or(0) as *const u32;
-        // SAFETY: a constant of the glue, where there is one.
+        // SAFETY: a constant of the glue, if the glue has it.
         let hz = unsafe { hz.as_ref() }.copied().unwrap_or(100).max(1);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
-                // SAFETY: writes one word, from any thread.
+                // SAFETY: writes one word, which any thread may do.
                 unsafe { update() };
                 std::thread::sleep(Duration::from_secs(1) / hz);
             }
@@ -293,7 +298,7 @@ impl Drop for Clock {
     }
 }
 
-/// Address space that costs memory only where it is touched, for good.
+/// Reserves address space that uses memory only where touched. It is never released.
 fn reserve(size: usize, align: usize) -> Result<NonNull<u8>, Error> {
     // SAFETY: a new anonymous mapping.
     let at = unsafe {

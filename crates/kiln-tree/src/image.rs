@@ -1,4 +1,5 @@
-//! The image in this process: a tree's objects, the glue and the services at the addresses they were linked for.
+//! The image in this process: a tree's objects, the glue and the services, mapped at the addresses they were linked
+//! for.
 
 use std::collections::HashMap;
 use std::mem;
@@ -9,29 +10,29 @@ use crate::elf::{Elf, Segment};
 use crate::fault::Symbols;
 use crate::Error;
 
-/// What begins the name of a slot (`link.rs`): a pointer through which the image calls a function of `kernel/`.
+/// Name prefix of a slot (`link.rs`): a pointer through which the image calls a function of `kernel/`.
 pub(crate) const SLOT: &str = "__kiln_slot_";
 
 const PAGE: u64 = 4096;
 
-/// Where per-CPU data begin in a CPU's area, and the area's section in the file (`tree/host.ld`).
+/// The section with the per-CPU data, and its offset in a CPU's area (`tree/host.ld`).
 const PERCPU: &str = ".data..percpu";
 
 /// A loaded image. It stays loaded for as long as the process lives.
 #[derive(Debug)]
 pub struct Image {
     pub path: PathBuf,
-    /// Where its code is.
+    /// Address range of its code.
     pub text: Range<u64>,
-    /// First contents of the tree's per-CPU data: offset in a CPU's area, bytes.
+    /// Initial contents of the tree's per-CPU data: offset in a CPU's area, bytes.
     pub(crate) percpu: Vec<(u64, Vec<u8>)>,
-    /// The end of these data in an area.
+    /// End of these data within an area.
     pub(crate) percpu_end: u64,
     symbols: HashMap<String, Found>,
     names: Symbols,
 }
 
-/// Addresses of a name.
+/// Addresses of the symbols with one name.
 #[derive(Debug, Default)]
 struct Found {
     global: Option<u64>,
@@ -39,11 +40,11 @@ struct Found {
 }
 
 impl Image {
-    /// Maps the file and lets its slots point to `kernel/`. Text is writable: static keys, static calls and
-    /// breakpoints change it.
+    /// Maps the file and points its slots to `kernel/`. Text is mapped writable, because static keys, static calls and
+    /// breakpoints modify it.
     ///
     /// # Errors
-    /// The file is damaged, its addresses are in use, or the image wants a function that this program does not have.
+    /// The file is damaged, its addresses are in use, or the image needs a function that this program does not have.
     pub fn load(path: &Path) -> Result<Image, Error> {
         let elf = Elf::open(path)?;
         for segment in &elf.segments {
@@ -82,7 +83,7 @@ impl Image {
         })
     }
 
-    /// The address of a symbol: the global one, or the only local one of that name. The tree's own symbols are local.
+    /// Address of a symbol: the global one, or a local one if its name is unique. The tree's own symbols are local.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         let found = self.symbols.get(name)?;
         found.global.or(match found.local[..] {
@@ -91,7 +92,7 @@ impl Image {
         })
     }
 
-    /// All addresses of that name: several files may have a static function each.
+    /// All addresses of a name, since several files may have a static function with that name.
     pub fn symbols(&self, name: &str) -> Vec<u64> {
         let found = self.symbols.get(name);
         found.map_or(Vec::new(), |f| {
@@ -103,25 +104,25 @@ impl Image {
         self.symbols.keys().map(String::as_str)
     }
 
-    /// `function+0x12` for an address.
+    /// Formats an address as `function+0x12`.
     pub fn name(&self, address: u64) -> String {
         self.names.name(address)
     }
 
-    /// A function of the glue or of the services.
+    /// Returns a function of the glue or the services.
     ///
     /// # Errors
-    /// There is none: the image was linked by another version of Kiln.
+    /// The image has no such function: it was linked by another version of Kiln.
     ///
     /// # Safety
-    /// `F` is a function pointer of the function's own type.
+    /// `F` must be a function pointer with the function's own type.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Result<F, Error> {
         const { assert!(mem::size_of::<F>() == mem::size_of::<usize>()) };
         let address = self.symbol(name).ok_or_else(|| Error::NoSymbol {
             image: self.path.clone(),
             name: name.to_owned(),
         })?;
-        // SAFETY: the size is that of a pointer; the caller promises the type.
+        // SAFETY: the size is that of a pointer, and the caller promises the type.
         Ok(unsafe { mem::transmute_copy(&address) })
     }
 }
@@ -138,7 +139,7 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
         start,
         why: why.to_owned(),
     };
-    // SAFETY: a new anonymous mapping where there is none, or none at all.
+    // SAFETY: creates an anonymous mapping only if the range is free.
     let got = unsafe {
         libc::mmap(
             start as *mut libc::c_void,
@@ -157,11 +158,11 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
         });
     }
     if got as u64 != start {
-        // A host's kernel older than 4.17 takes the address for a hint.
+        // Kernels older than 4.17 treat the address as a hint.
         return Err(fail("the addresses are in use"));
     }
     let contents = elf.contents(segment);
-    // SAFETY: inside the mapping made above, which nothing else knows yet.
+    // SAFETY: inside the mapping made above, which nothing else uses yet.
     unsafe {
         std::ptr::copy_nonoverlapping(
             contents.as_ptr(),
@@ -169,10 +170,10 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
             contents.len(),
         );
     }
-    // Read-only data are left writable: the tree changes what a kernel marks read-only after its initcalls.
+    // Read-only data stay writable, because the tree modifies what a kernel marks read-only after its initcalls.
     if segment.executable {
         let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-        // SAFETY: the mapping made above.
+        // SAFETY: changes only the mapping made above.
         if unsafe { libc::mprotect(start as *mut libc::c_void, len, all) } != 0 {
             return Err(fail(
                 "this system refuses memory that is both writable and executable",
@@ -192,7 +193,7 @@ fn fill_slots(path: &Path, elf: &Elf) -> Result<(), Error> {
             image: path.to_owned(),
             name: name.to_owned(),
         })?;
-        // SAFETY: the link made an aligned word of this symbol, in a segment that was mapped writable.
+        // SAFETY: the linker made this symbol an aligned word, in a segment that was mapped writable.
         unsafe { (symbol.value as *mut u64).write(function as u64) };
     }
     Ok(())

@@ -1,48 +1,48 @@
-//! Findings that are known, with a reason for each: `tree/oracles/known`, and files of the user's in the same form.
+//! Known findings, with a reason for each: `tree/oracles/known`, and files by the user in the same format.
 
 use crate::pattern::matches;
 use crate::Version;
 
-/// The list that is compiled in.
+/// The built-in list.
 const BUILT_IN: &str = include_str!("../../../tree/oracles/known");
 const BUILT_IN_NAME: &str = "tree/oracles/known";
 
-/// One finding of the list. What it does not name matches everything.
+/// One entry of the list. Fields that are not set match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Entry {
     oracle: String,
     rule: Option<String>,
-    /// The function.
+    /// Pattern of function names.
     place: Option<String>,
     driver: Option<String>,
-    /// The first and the last version; none: without an end.
+    /// First and last affected series; `None` leaves that end open.
     versions: (Option<Series>, Option<Series>),
     reason: String,
-    /// The file and the line.
+    /// File and line of the entry.
     from: String,
 }
 
 /// `VERSION` and `PATCHLEVEL`.
 type Series = (u32, u32);
 
-/// The entries that concern one version of Linux.
+/// The entries that apply to one version of Linux.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known(Vec<Entry>);
 
 impl Known {
-    /// The list that is compiled in.
+    /// The built-in list.
     pub fn built_in(version: &Version) -> Known {
         let mut known = Known::default();
         known
             .read(BUILT_IN, BUILT_IN_NAME, version)
-            .expect("a test reads it");
+            .expect("a test parses the built-in list");
         known
     }
 
-    /// Adds those of a file.
+    /// Adds the entries of a file.
     ///
     /// # Errors
-    /// A line that is not of the form; the message has its number.
+    /// A line is malformed; the message contains its number.
     pub fn read(&mut self, text: &str, name: &str, version: &Version) -> Result<(), String> {
         let version = (version.version, version.patchlevel);
         let entries = parse(text, name)?;
@@ -54,7 +54,7 @@ impl Known {
         Ok(())
     }
 
-    /// The number of the first entry that fits a finding.
+    /// Index of the first entry that matches a finding.
     pub(crate) fn find(
         &self,
         oracle: &str,
@@ -74,7 +74,7 @@ impl Known {
         })
     }
 
-    /// An entry whose oracle is not among these: where it is, and the oracle's name.
+    /// The first entry whose oracle is not in the list, as its location and the oracle's name.
     pub fn of_no_oracle(&self, oracles: &[&str]) -> Option<(&str, &str)> {
         let entry = (self.0.iter()).find(|e| !oracles.contains(&e.oracle.as_str()))?;
         Some((&entry.from, &entry.oracle))
@@ -84,7 +84,7 @@ impl Known {
         &self.0[number].reason
     }
 
-    /// The entries of these oracles that are not among `seen`: where they are, and what they are of.
+    /// Locations and descriptions of the entries for these oracles whose index is not in `seen`.
     pub(crate) fn unseen(&self, oracles: &[&str], seen: &[usize]) -> Vec<String> {
         let unseen = self.0.iter().enumerate().filter(|(number, entry)| {
             oracles.contains(&entry.oracle.as_str()) && !seen.contains(number)
@@ -99,7 +99,7 @@ impl Known {
     }
 }
 
-/// Paragraphs of `key: value`; a line that begins with a space continues the one before.
+/// Parses paragraphs of `key: value` lines. A line that begins with a space continues the previous one.
 fn parse(text: &str, name: &str) -> Result<Vec<Entry>, String> {
     let mut entries = Vec::new();
     let mut fields: Vec<(usize, String, String)> = Vec::new();
@@ -209,7 +209,7 @@ mod tests {
             known.find("memory", "answer", "authenc(a,b)", "f+0x1"),
             None
         );
-        // Before krb5enc was there.
+        // 6.12 does not have krb5enc yet.
         let old = Known::built_in(&version(6, 12));
         assert_eq!(old.find("memory", "answer", "krb5enc(a,b)", "f"), None);
     }

@@ -1,5 +1,6 @@
-//! The tree's own KUnit suites (`tree/kunit.c`), each in a child of its own, so that a crash or a hang fails that suite only.
-//! While a suite runs, interrupts come at random times; the high-resolution timers of its interrupt tests fire in these.
+//! Runs the tree's own KUnit suites (`tree/kunit.c`), each in its own child, so that a crash or a hang fails only that
+//! suite. While a suite runs, interrupts arrive at random times; the high-resolution timers of its interrupt tests fire
+//! in them.
 
 use std::ffi::{CString, OsString};
 use std::path::Path;
@@ -20,28 +21,28 @@ use crate::pattern::matches;
 use crate::prove::{self, Proving};
 use crate::{raw, Error};
 
-/// Interrupts per second. Each takes 20 to 30 us of the host, so that the task keeps about half of the CPU.
+/// Interrupts per second. Each takes 20 to 30 us of host time, which leaves the task about half of the CPU.
 const RATE: f64 = 20_000.0;
 
-/// KUnit's own timeout is 300 s. No case takes a minute here, so a child that is silent for that long hangs.
+/// KUnit's own timeout is 300 s. No case takes a minute here, so a child without events for that long has hung.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// The functions that the tree's library exports, beside its suites, where functions are stepped.
+/// Name of the pseudo-suite that steps the functions exported by the tree's library.
 pub const LIBRARY: &str = "library";
 
-/// Into how many parts the library is divided, each with children of its own.
+/// Number of parts the library is divided into, each with its own children.
 const PARTS: usize = 8;
 
-/// Which suites run, and how.
+/// The suites to run, and how.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wanted {
-    /// Patterns `SUITE` or `SUITE.CASE`; none: everything.
+    /// Patterns `SUITE` or `SUITE.CASE`; empty means everything.
     pub patterns: Vec<String>,
-    /// The benchmarks among the cases, too.
+    /// Also run the benchmarks among the cases.
     pub bench: bool,
-    /// The functions of interrupt tests are stepped, and no other interrupts come.
+    /// Step the functions of interrupt tests, without other interrupts.
     pub prove: Option<ProveOrder>,
-    /// Each suite runs once for each of these sets of tiers; results are named after the last tier of the set.
+    /// Run each suite once per set of tiers. Results are named after the last tier of the set.
     pub masks: Vec<Vec<Tier>>,
 }
 
@@ -87,12 +88,12 @@ impl Wanted {
     }
 }
 
-/// How a case ended.
+/// Outcome of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Passed,
     Failed,
-    /// With the reason.
+    /// Skipped, with the reason.
     Skipped(String),
 }
 
@@ -101,9 +102,10 @@ pub enum Verdict {
 pub struct Case {
     pub name: String,
     pub verdict: Verdict,
-    /// Microseconds since the previous case; for the first case since the child was started, which loads the tree.
+    /// Microseconds since the previous case. For the first case, since the child was started, which includes loading
+    /// the tree.
     pub us: u64,
-    /// What it printed before its result.
+    /// The lines printed before its result.
     pub said: Vec<String>,
 }
 
@@ -111,18 +113,18 @@ pub struct Case {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ran {
     pub suite: String,
-    /// The highest tier that the tree saw.
+    /// The highest tier visible to the tree.
     pub tier: Tier,
     pub cases: Vec<Case>,
-    /// What was found about the functions that were stepped.
+    /// Results of stepping functions.
     pub proofs: Vec<Proof>,
-    /// Warnings of the tree: file and line.
+    /// Warnings of the tree, as file and line.
     pub warnings: Vec<String>,
-    /// The crash that ended it; the cases after it did not run. Of the library, a crash of each of these functions.
+    /// The crash that ended the suite, so later cases did not run. For the library, one crash per crashing function.
     pub faults: Vec<String>,
 }
 
-/// What one worker does: a suite under one set of tiers, or a part of the library under all of them.
+/// One worker's task: a suite under one set of tiers, or a part of the library under all of them.
 struct Job<'a> {
     suite: &'a str,
     cases: Option<String>,
@@ -133,7 +135,7 @@ struct Job<'a> {
 /// Runs in the child: one suite, or the list of suites.
 ///
 /// # Errors
-/// If the image cannot be loaded or the timer cannot be created.
+/// The image cannot be loaded, or the timer cannot be created.
 pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
     if let Some(tiers) = &wanted.tiers {
         let tiers: Vec<Tier> = tiers.iter().filter_map(|t| t.parse().ok()).collect();
@@ -142,7 +144,7 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
     let loaded = Host::load(order)?;
     let cpu = Cpu::boot(&Config::default()).map_err(Error::Cpu)?;
     let mut host = loaded.start(cpu);
-    // A tree without suites has no such function.
+    // The function does not exist in a tree without suites.
     let there = host.image.symbol("kiln_glue_kunit_run").is_some();
     match (&wanted.suite, &wanted.prove) {
         (Some(suite), Some(prove)) if suite == LIBRARY => {
@@ -154,7 +156,7 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
         }
         _ if !there => {}
         (None, _) => {
-            // SAFETY: it ignores its argument.
+            // SAFETY: the function ignores its argument.
             unsafe { host.call("kiln_glue_kunit_list", ptr::null_mut())? };
         }
         (Some(suite), prove) => {
@@ -177,7 +179,7 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
                 bench: u64::from(wanted.bench),
                 prove: proving.as_mut().map_or(ptr::null_mut(), Proving::raw),
             };
-            // SAFETY: the function takes this structure, whose strings live.
+            // SAFETY: the function takes this structure, and its strings outlive the call.
             unsafe { host.call("kiln_glue_kunit_run", (&raw mut raw).cast())? };
             drop(interrupts);
             for proof in proving.map_or(Vec::new(), |mut p| p.take(&host)) {
@@ -189,11 +191,11 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
     host.tell(&done)
 }
 
-/// Runs in the parent: starts this program with `args` for each suite and set of tiers, which makes it call [`measure`], and
-/// returns the results in that order. Suites that `chosen` does not want are left out.
+/// Runs in the parent. Starts this program with `args` for each suite and set of tiers, so that it calls [`measure`],
+/// and returns the results in that order. Suites that `chosen` rejects are skipped.
 ///
 /// # Errors
-/// A child cannot be started, or Ctrl-C.
+/// A child cannot be started, or Ctrl-C was pressed.
 pub fn run(
     image: &Path,
     seed: u64,
@@ -244,7 +246,7 @@ pub fn run(
                 suite: Some(job.suite.to_string()),
                 cases: job.cases.clone(),
                 bench: wanted.bench,
-                // With all tiers allowed nothing is hidden from the tree, not even what is above them.
+                // With all tiers allowed nothing is hidden from the tree, including features that belong to no tier.
                 tiers: (!whole || Tier::masked())
                     .then(|| mask.iter().map(|t| t.name().to_owned()).collect()),
                 prove: prove.as_ref().map(|p| ProveOrder {
@@ -254,7 +256,7 @@ pub fn run(
             };
             let tier = mask.last().copied().unwrap_or(Tier::Generic);
             let ran = run_suite(order(kunit), args, job.suite, tier, image, stop)?;
-            // A function that runs the same instructions under more tiers is interrupted once.
+            // A function that executes the same instructions under several tiers is interrupted only once.
             if let Some(prove) = &mut prove {
                 prove.known.extend(ran.proofs.iter().map(|p| p.digest));
             }
@@ -275,7 +277,7 @@ pub fn run(
         let ran = run_job(job);
         results.lock().unwrap_or_else(|e| e.into_inner())[at] = Some(ran);
     };
-    // Each child uses one thread: one child per core.
+    // Each child is single-threaded, so run one per core.
     let workers = available_parallelism().map_or(1, |n| n.get());
     thread::scope(|scope| {
         for _ in 0..workers {
@@ -337,11 +339,11 @@ fn run_suite(
         },
     };
     let mut faults = Vec::new();
-    // Each function of the library has its chance, whatever another did before.
+    // Run every function of the library, even after others crashed.
     loop {
         let ended = child::run(&order, args, &mut watch)?;
         let Some(fault) = ended.fault else {
-            // A child that cannot go on has told why on standard error.
+            // A child that cannot continue has printed the reason on standard error.
             if !ended.events.iter().any(|e| matches!(e, Event::Done { .. })) {
                 faults.push(format!("ended early ({})", ended.status));
             }
@@ -364,7 +366,8 @@ fn run_suite(
     Ok(ran)
 }
 
-/// Reads the result of a case, which has four spaces before it. A line without is the suite's, one with more a parameter's.
+/// Parses the result line of a case, which is indented by four spaces. Suites' results are not indented, parameters'
+/// are indented further.
 fn parse_result(line: &str) -> Option<(String, Verdict)> {
     let line = line.strip_prefix("    ")?;
     let (passed, rest) = match line.strip_prefix("not ok ") {
@@ -382,7 +385,7 @@ fn parse_result(line: &str) -> Option<(String, Verdict)> {
     Some((name.trim().to_owned(), verdict))
 }
 
-/// A line that is worth showing: neither structure of KTAP nor a result.
+/// Returns a line worth showing: neither KTAP structure nor a result.
 fn comment(line: &str) -> Option<String> {
     let text = line.trim();
     let head = [

@@ -1,7 +1,9 @@
-//! A kernel tree in user land: its own build makes the objects of its crypto stack, which are linked unmodified with
-//! Kiln's services (`tree/`) into an image. This program, run again as a child, loads it onto its emulated CPUs.
+//! A kernel tree in user space. The tree's own build compiles the objects of its crypto stack; Kiln links them
+//! unmodified with its services (`tree/`) into an image. This program, started again as a child, loads the image onto
+//! its emulated CPUs.
 //!
-//! Parent: [`build`], then [`child::run`]. Child: [`child::Order::from_env`], [`Host::boot`].
+//! In the parent, call [`build`], then [`child::run`]. In the child, call [`child::Order::from_env`], then
+//! [`Host::boot`].
 
 pub mod benchmark;
 mod cache;
@@ -86,35 +88,35 @@ pub struct Outcome {
     pub rows: Vec<Row>,
     /// Such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
-    /// What a reader of the rows must know.
+    /// Notes for whoever reads the rows.
     pub notes: Vec<String>,
-    /// Where it was built.
+    /// Cache directory of the build.
     pub cache: PathBuf,
 }
 
 impl Outcome {
-    /// Whether something of the tree failed: a compilation, a self-test, the process.
+    /// Whether a compilation, a self-test or the process itself failed.
     pub fn failed(&self) -> bool {
         self.rows.iter().any(|row| row.status == row::FAILED)
     }
 }
 
-/// A tree as an image, ready to be loaded.
+/// A tree linked as an image, ready to be loaded.
 pub struct Built {
     pub image: PathBuf,
     /// Such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
     /// Rows of the objects.
     pub rows: Vec<Row>,
-    /// What a reader of the rows must know.
+    /// Notes for whoever reads the rows.
     pub notes: Vec<String>,
-    /// Where it was built. It is locked as long as this lives.
+    /// Cache directory of the build, locked while this lives.
     pub cache: PathBuf,
     lock: cache::Cache,
 }
 
 impl Built {
-    /// What a change of the tree touches of it.
+    /// Determines what a change of the tree affects in this build.
     ///
     /// # Errors
     /// The objects cannot be read.
@@ -122,7 +124,7 @@ impl Built {
         Touched::find(&self.lock, &self.rows, change)
     }
 
-    /// What is known without running anything of the tree.
+    /// The outcome of the build alone, without running the tree's code.
     pub fn untested(self) -> Outcome {
         Outcome {
             image: self.image,
@@ -134,17 +136,17 @@ impl Built {
     }
 }
 
-/// Code that is linked with a tree into an image of its own. It calls the tree as the tree's own code does; only its
-/// names that begin with `kiln_glue_` are visible.
+/// Code that is linked with a tree into an image of its own. It calls the tree as the tree's own code does. Only its
+/// names that begin with `kiln_glue_` are visible outside.
 pub struct Guest<'a> {
-    /// Names its directory in the cache and its only object there.
+    /// Name of its cache directory, and of the single object there.
     pub name: &'a str,
-    /// Compiles it by the tree's own build, which has been there.
+    /// Compiles the guest with the tree's own build, after the tree was built.
     pub compile: &'a dyn Fn(&Cache) -> Result<(), Error>,
 }
 
 impl Guest<'_> {
-    /// The object, as seen from where the tree's are.
+    /// Path of the object relative to the tree's build directory.
     fn object(&self) -> make::Object {
         make::Object {
             path: format!("../{0}/{0}.o", self.name),
@@ -153,10 +155,10 @@ impl Guest<'_> {
     }
 }
 
-/// Builds the tree's stack and links it.
+/// Builds and links the tree's stack.
 ///
 /// # Errors
-/// The machine lacks a tool, the cache cannot be used, or the tree's own build does not get as far as objects.
+/// A tool is missing, the cache cannot be used, or the tree's own build fails before it produces objects.
 pub fn build(plan: &Plan) -> Result<Built, Error> {
     build_all(plan, None)
 }
@@ -164,7 +166,7 @@ pub fn build(plan: &Plan) -> Result<Built, Error> {
 /// The same with a guest.
 ///
 /// # Errors
-/// As there; the guest does not compile, or wants what neither the tree nor a service has.
+/// Those of [`build`]; the guest does not compile, or needs a symbol that neither the tree nor a service provides.
 pub fn build_with(plan: &Plan, guest: &Guest) -> Result<Built, Error> {
     build_all(plan, Some(guest))
 }
@@ -197,7 +199,8 @@ fn build_all(plan: &Plan, guest: Option<&Guest>) -> Result<Built, Error> {
     })
 }
 
-/// Builds the tree's stack, runs it, and lists what is there. `args` make this program call [`list`] in the child.
+/// Builds the tree's stack, runs it, and lists the registered algorithms. `args` make this program call [`list`] in the
+/// child.
 ///
 /// # Errors
 /// Those of [`build`], and a child that cannot be started.
@@ -205,10 +208,11 @@ pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
     test(plan, build(plan)?, args, None)
 }
 
-/// Runs a tree that was built, with another number of random tests; `args` make this program call [`interrupted`] in the child.
+/// Runs the self-tests of a tree that was built, with a chosen number of random tests. `args` make this program call
+/// [`interrupted`] in the child.
 ///
 /// # Errors
-/// A child cannot be started, or Ctrl-C.
+/// A child cannot be started, or Ctrl-C was pressed.
 pub fn test(
     plan: &Plan,
     built: Built,
@@ -240,7 +244,7 @@ pub fn test(
     })
 }
 
-/// The child's side of [`run`].
+/// The child's part of [`run`].
 ///
 /// # Errors
 /// The image cannot be loaded.
@@ -248,7 +252,7 @@ pub fn list(order: &child::Order) -> Result<(), Error> {
     Host::boot(order, &kiln_kernel::cpu::Config::default())?.list()
 }
 
-/// Builds, and selects what to link; symbols that nothing provides are looked for in the tree's library.
+/// Builds, and selects what to link. Searches the tree's library for symbols that nothing provides.
 fn objects(
     plan: &Plan,
     cache: &cache::Cache,
@@ -277,10 +281,10 @@ fn objects(
         hosted(plan, cache, &built.failures, &selection, guest)?;
         return Ok((built, selection));
     }
-    unreachable!("the rounds have an end")
+    unreachable!("the last round returns")
 }
 
-/// Without the glue there is nothing to call; what it lacks is somewhere below it. A guest is there for its own sake.
+/// Checks that the glue, and the guest if any, can be linked: without the glue there is nothing to call.
 fn hosted(
     plan: &Plan,
     cache: &cache::Cache,
@@ -305,7 +309,7 @@ fn hosted(
             }),
         };
     }
-    // What it lacks is most likely in an object that does not compile.
+    // The missing symbol is most likely in an object that does not compile.
     if let Some((object, why)) = failures.first() {
         return Err(Error::Build {
             version: plan.source.version.to_string(),
@@ -314,7 +318,7 @@ fn hosted(
             log: cache.log.clone(),
         });
     }
-    // Other objects lack other symbols, which are not what it fails for.
+    // Symbols missing from other objects are not the reason.
     let of_glue = selection.left_out.iter().filter(|(path, _)| glue(path));
     let mut missing: BTreeSet<String> = of_glue.flat_map(|(_, missing)| missing.clone()).collect();
     missing.retain(|name| selection.unmet.contains(name));

@@ -1,4 +1,4 @@
-//! Functions that a tree's library exports, such as `sha256()` and `aes_gcm_encrypt()`: the list, and calls
+//! Functions exported by a tree's library, such as `sha256()` and `aes_gcm_encrypt()`: lists and calls them
 //! (`tree/library.c`).
 
 use std::ffi::{c_char, CStr, CString, OsString};
@@ -16,32 +16,32 @@ use crate::engine::{check, Calls, Refused};
 use crate::event::{Checked, Event};
 use crate::{raw, Error, Host};
 
-/// What a function is.
+/// Type of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Cipher,
     Aead,
     Hash,
     Agreement,
-    /// A result half as long as the message.
+    /// The result is half as long as the message.
     Parity,
 }
 
-/// A function as the table of `tree/library.c` describes it. Sizes are in bytes.
+/// A function as described by the table of `tree/library.c`. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     /// Such as `sha256`.
     pub name: String,
-    /// The algorithm's name, such as `sha256`.
+    /// Name in the crypto API, such as `sha256`.
     pub alg: String,
     /// `encrypt`, `decrypt`, `digest` or `derive`.
     pub op: String,
     pub kind: Kind,
     /// Another function with the same answers.
     pub judge: Option<String>,
-    /// Sizes of its key; none if it has no key.
+    /// Accepted key sizes; empty if it takes no key.
     pub keys: Vec<usize>,
-    /// Size of a key that the algorithm's name does not imply.
+    /// Key size, if the algorithm name does not imply it.
     pub own_key: usize,
     pub iv: usize,
     pub prefix: usize,
@@ -51,21 +51,21 @@ pub struct Function {
     pub least: usize,
     /// Longest message.
     pub most: usize,
-    /// Messages are multiples of this.
+    /// Message lengths are multiples of this.
     pub multiple: usize,
-    /// Only a task with softirqs and interrupts on may call it.
+    /// May be called only from a task with softirqs and interrupts enabled.
     pub task_only: bool,
     /// A call takes two messages.
     pub pairs: bool,
-    /// It opens an FPU section without asking whether it may.
+    /// It opens an FPU section without checking irq_fpu_usable().
     pub unasked: bool,
-    /// It is there to have the answers for others: other code that computes the same.
+    /// It exists only to supply reference answers from independent code.
     pub judges: bool,
     raw: *const raw::Function,
 }
 
 impl Function {
-    /// Its name, with the algorithm where several functions of the list have that name.
+    /// Its name, with the algorithm appended if several functions in the list share that name.
     pub(crate) fn title(&self, all: &[Function]) -> String {
         let alike = all.iter().filter(|f| !f.judges && f.name == self.name);
         match alike.count() {
@@ -78,7 +78,7 @@ impl Function {
         (self.least..=self.most).contains(&len) && len % self.multiple == 0
     }
 
-    /// Whether it may be called on a buffer there: vectors of a RAID's disks are loaded and stored aligned.
+    /// Whether a buffer at this address is allowed: RAID functions use aligned vector loads and stores.
     fn takes_address(&self, address: usize) -> bool {
         self.kind != Kind::Parity || address % 64 == 0
     }
@@ -87,7 +87,7 @@ impl Function {
         self.op == "decrypt"
     }
 
-    /// Bytes that a call writes for a message of `len` bytes behind `prefix` bytes of associated data.
+    /// Bytes that a call writes for a message of `len` bytes after `prefix` bytes of associated data.
     pub(crate) fn result(&self, len: usize, prefix: usize) -> usize {
         let tag = if self.decrypts() { 0 } else { self.tag };
         match self.kind {
@@ -99,7 +99,7 @@ impl Function {
 
     fn from_raw(raw: &raw::LibraryListed) -> Function {
         let text = |text: *const c_char| {
-            // SAFETY: a string of the image's table, or NULL.
+            // SAFETY: a string in the image's table, or NULL.
             let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
             text.map(|t| t.to_string_lossy().into_owned())
         };
@@ -153,11 +153,11 @@ pub struct Library {
 }
 
 impl Library {
-    /// The library of a booted tree; without functions if `tree/library.c` could not be compiled for it.
+    /// Finds the library of a booted tree. It has no functions if `tree/library.c` did not compile against the tree.
     pub fn find(calls: &Rc<Calls>, host: &Host) -> Option<Rc<Library>> {
         let function = |name: &str| {
             host.image.symbol(name)?;
-            // SAFETY: in `library.c` all of these take a pointer and return 64 bits.
+            // SAFETY: in `library.c` each of these takes a pointer and returns 64 bits.
             unsafe { host.image.function::<GateFn>(name) }.ok()
         };
         let mut library = Library {
@@ -172,12 +172,12 @@ impl Library {
         Some(Rc::new(library))
     }
 
-    /// Names what is called next, for the report of a crash.
+    /// Names the next call, for crash reports.
     pub(crate) fn name(&self, name: &CStr) {
         self.calls.name(name);
     }
 
-    /// The functions that the tree has, in the table's order.
+    /// The tree's functions, in table order.
     pub fn functions(&self) -> &[Function] {
         &self.functions
     }
@@ -187,7 +187,7 @@ fn list(function: GateFn) -> Vec<Function> {
     let mut raw: Vec<raw::LibraryListed> = Vec::new();
     let mut list = raw::LibraryList::default();
     loop {
-        // SAFETY: the list has room for as many as it says.
+        // SAFETY: the list's buffer has the capacity it states.
         unsafe { cpu::gate(function, (&raw mut list).cast()) };
         let count = list.count as usize;
         if count <= raw.len() {
@@ -198,7 +198,7 @@ fn list(function: GateFn) -> Vec<Function> {
     }
 }
 
-/// A function with a key.
+/// A function with its key set.
 pub struct Keyed {
     library: Rc<Library>,
     raw: *mut raw::Library,
@@ -207,10 +207,10 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// Prepares the key, which is empty if the function has none.
+    /// Prepares the key, which is empty if the function takes none.
     ///
     /// # Errors
-    /// The key has another size than the function's keys, or the function refuses it.
+    /// The key's size is not one of the function's key sizes, or the function rejects the key.
     pub fn open(library: &Rc<Library>, function: &Function, key: &[u8]) -> Result<Keyed, Refused> {
         let name = CString::new(function.name.as_str()).map_err(|_| Refused(libc::EINVAL))?;
         let fits = match function.keys.is_empty() {
@@ -227,7 +227,7 @@ impl Keyed {
             ..Default::default()
         };
         library.calls.name(&name);
-        // SAFETY: the structure is the one it takes; the key lives, and has a size that the function takes.
+        // SAFETY: the function takes this structure; the key outlives the call and has an accepted size.
         check(unsafe { cpu::gate(library.open, (&raw mut open).cast()) })?;
         Ok(Keyed {
             library: library.clone(),
@@ -237,17 +237,17 @@ impl Keyed {
         })
     }
 
-    /// For calls of C code.
+    /// For calls from C code.
     pub(crate) fn raw(&self) -> *const raw::Library {
         self.raw
     }
 
-    /// Makes `calls` calls on the messages in turn, after the last the first again. With `generic`, all are made in one
-    /// open FPU section, in which the function uses its generic code.
+    /// Makes `calls` calls, cycling through the messages. With `generic`, all calls are made inside one FPU section,
+    /// which makes the function use its generic code.
     ///
     /// # Errors
-    /// The first call that fails; `EINVAL` if the messages do not lie in their buffers, or have a length that the function
-    /// does not take.
+    /// The first call that fails; `EINVAL` if the messages exceed their buffers, or have a length that the function
+    /// does not accept.
     pub fn run(
         &self,
         messages: &mut Messages<'_>,
@@ -288,15 +288,15 @@ impl Keyed {
             m: m.map_err(|_| Refused(libc::EINVAL))?,
         };
         self.library.calls.name(&self.name);
-        // SAFETY: the structure is the one it takes; all messages lie in the buffers.
+        // SAFETY: the function takes this structure, and all messages are within the buffers.
         check(unsafe { cpu::gate(self.library.run, (&raw mut raw).cast()) })
     }
 
-    /// Calls the function on one message of `len` bytes, which `prefix` bytes of associated data precede and a tag that is
-    /// to be checked follows. C code of `tree/` does the same from any context by `kiln_library_call()`.
+    /// Calls the function on one message of `len` bytes, preceded by `prefix` bytes of associated data and, for
+    /// decryption, followed by the tag. C code of `tree/` uses `kiln_library_call()` for the same, in any context.
     ///
     /// # Errors
-    /// The function's error, such as `EBADMSG`; `EINVAL` if a buffer is too small, or for a length that it does not take.
+    /// The function's error, such as `EBADMSG`; `EINVAL` if a buffer is too small or the length is not accepted.
     pub fn call(
         &self,
         iv: &mut [u8],
@@ -324,26 +324,26 @@ impl Keyed {
             prefix: prefix as u64,
         };
         self.library.calls.name(&self.name);
-        // SAFETY: the structure is the one it takes; the buffers are as long as the function needs.
+        // SAFETY: the function takes this structure, and the buffers are as long as it needs.
         check(unsafe { cpu::gate(self.library.call, (&raw mut raw).cast()) })
     }
 }
 
 impl Drop for Keyed {
     fn drop(&mut self) {
-        // SAFETY: opened, and closed once.
+        // SAFETY: it is open, and is closed only here.
         unsafe { cpu::gate(self.library.close, self.raw.cast()) };
     }
 }
 
-/// A child that says nothing for so long hangs.
+/// A child without events for this long has hung.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// The parent's part of checking the functions: `args` make this program check them in a child. A function that crashes
-/// is named; the rest goes on.
+/// Runs the check of the functions from the parent: `args` make this program run it in a child. A function that crashes
+/// is reported, and the others are still checked.
 ///
 /// # Errors
-/// The child cannot be started; Ctrl-C.
+/// The child cannot be started, or Ctrl-C was pressed.
 pub fn run(
     image: &Path,
     seed: u64,

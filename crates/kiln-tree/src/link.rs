@@ -1,5 +1,5 @@
-//! The tree's objects, the glue and the services become one image: a static executable for one fixed address, which the
-//! kernel's code wants low. What it calls of `kernel/` goes through slots that the loader fills.
+//! Links the tree's objects, the glue and the services into one image: a static executable for one fixed low address,
+//! as the kernel's code model requires. Calls to `kernel/` go through slots that the loader fills.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,26 +19,27 @@ use crate::{tools, Error};
 
 const SCRIPT: &str = include_str!("../../../tree/host.ld");
 
-/// Where the image lies: below 2 GiB, where no image of today begins.
+/// Load address, below 2 GiB, where executables are not placed today.
 const ADDRESS: &str = "0x10000000";
 
-/// The glue's names, the only ones of the tree that the services see.
+/// Prefix of the glue's names, the only names of the tree visible to the services.
 const GLUE: &str = "kiln_glue_";
 
-/// Beside the image: the names that the tree's objects export to each other, which are local in the image.
+/// File next to the image that lists the names the tree's objects export to each other, which are local symbols in the
+/// image.
 const GLOBALS: &str = "globals";
 
-/// The names that objects of the image's tree export.
+/// The names exported by the objects of the image's tree.
 ///
 /// # Errors
-/// The image was linked by an older version.
+/// The image was linked by an older version of Kiln.
 pub(crate) fn globals(image: &Path) -> Result<BTreeSet<String>, Error> {
     let path = image.with_file_name(GLOBALS);
     let text = fs::read_to_string(&path).map_err(|e| Error::cache(&path, e))?;
     Ok(text.lines().map(String::from).collect())
 }
 
-/// Links in a directory, unless nothing has changed since the last time.
+/// Links in the cache's directory, unless nothing has changed since the last time.
 pub(crate) fn link(
     compiler: &Compiler,
     cache: &Cache,
@@ -62,7 +63,7 @@ pub(crate) fn link(
         .arg(&all)
         .args(&selection.linked))?;
 
-    // Two passes: objcopy localises by the names before renaming.
+    // In two passes, because objcopy localises by the old names before it renames.
     let tables = read_tables(place, &["all.o"])?;
     let table = tables.get("all.o").cloned().unwrap_or_default();
     let rename: String = table
@@ -102,7 +103,7 @@ pub(crate) fn link(
         }
     }
     run(&mut ld)?;
-    // A process that has loaded the old one keeps it.
+    // A process that has loaded the old image keeps it.
     fs::rename(&new, &image).map_err(|e| Error::cache(&image, e))?;
     for file in [&all, &named] {
         let _ = fs::remove_file(file);
@@ -111,7 +112,7 @@ pub(crate) fn link(
     Ok(image)
 }
 
-/// A jump through a slot for each function of `kernel/` that the tree's objects or the services call.
+/// Generates a jump through a slot for each function of `kernel/` that the tree's objects or the services call.
 fn stubs(compiler: &Compiler, place: &Path, services: &Services) -> Result<PathBuf, Error> {
     let mut objects = services.objects.clone();
     objects.push(place.join("tree.o"));
@@ -145,7 +146,7 @@ fn objcopy(option: &str, file: &Path) -> Command {
     command
 }
 
-/// Changes with any object, any service and the script.
+/// A stamp that changes with any object, any service and the linker script.
 fn stamp(cache: &Cache, selection: &Selection, services: &Services) -> String {
     let mut text = format!("{:016x} {ADDRESS} {SCRIPT}", services.stamp);
     for path in &selection.linked {

@@ -1,4 +1,4 @@
-//! The tree's own build: configuration, then the objects, out of tree.
+//! Runs the tree's own build out of tree: first configuration, then the objects.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -17,12 +17,13 @@ use crate::replay::Last;
 use crate::services::HEADERS;
 use crate::{search, tiers, tools, Error, Plan};
 
-/// The glue without which a tree can be hosted all the same: another version may declare these functions otherwise.
+/// Whether a tree can be hosted without this glue file, because another version may declare the functions it calls
+/// differently.
 pub(crate) fn is_optional(glue: &str) -> bool {
     glue.starts_with("kiln_library")
 }
 
-/// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
+/// The glue sources. The tree compiles them against its own headers, so structure layouts and signatures always match.
 pub(crate) const GLUE: [(&str, &str); 26] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
     ("kiln_contexts", include_str!("../../../tree/contexts.c")),
@@ -103,7 +104,7 @@ pub(crate) const GLUE: [(&str, &str); 26] = [
     ),
 ];
 
-/// Directories whose objects are the stack, in the order of a kernel's link.
+/// Directories whose objects form the stack, in the kernel's link order.
 pub(crate) const STACK: [&str; 4] = [
     "arch/x86/kernel/fpu",
     "crypto",
@@ -111,7 +112,7 @@ pub(crate) const STACK: [&str; 4] = [
     "lib/crypto",
 ];
 
-/// Where a tree keeps the SIMD code of its library, if it is not in one of the others.
+/// Directories with the library's SIMD code, unless it is in one of the above.
 pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "arch/x86/lib/crypto",
     "lib/crc",
@@ -122,43 +123,45 @@ pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "lib/raid",
 ];
 
-/// Those of them whose KUnit suites are linked.
+/// Those of these directories whose KUnit suites are linked.
 const SUITES: [&str; 2] = ["lib/crc", "lib/raid"];
 
-/// The tree's benchmark, and what is linked of it.
+/// The tree's benchmark, and the object made from it for linking.
 const TCRYPT: &str = "crypto/tcrypt.o";
 const BENCHMARK: &str = "crypto/kiln_tcrypt.o";
 
-/// An object of the tree.
+/// An object file of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Object {
-    /// Relative to the build directory.
+    /// Path relative to the build directory.
     pub path: String,
-    /// Whether it is there for others only.
+    /// Linked only if other objects need it.
     pub library: bool,
 }
 
-/// What the build left.
+/// The results of a build.
 pub(crate) struct Built {
-    /// In the order of linking.
+    /// In link order.
     pub objects: Vec<Object>,
     /// Objects that do not compile, with the compiler's first error.
     pub failures: Vec<(String, String)>,
-    /// What became of the configuration.
+    /// The outcome of configuration.
     pub taken: Taken,
 }
 
-/// Objects compiled in a cold build of 6.12, for the bar only.
+/// Number of objects compiled in a cold build of 6.12; used only for the progress bar.
 const USUAL_STEPS: f64 = 520.0;
 
-/// Kbuild compiles a single object of this directory twice in each run, by the Makefiles of two directories with different flags,
-/// so that every run makes all of them again. The directory as a whole is compiled once.
+/// For this directory, Kbuild compiles a single-object target twice in each run, through the Makefiles of two
+/// directories with different flags, so every run rebuilds all of them. Building the directory as a whole compiles each
+/// object once.
 const TWICE: &str = "arch/x86/lib/";
 
-/// What Kbuild's fixdep says if two of its makes compile one object at the same time. Then the next run makes what is missing.
+/// Kbuild's fixdep prints this if two make processes compile the same object at the same time. The next run then builds
+/// what is missing.
 const COLLISION: &str = "fixdep: error opening file";
 
-/// Builds what is not up to date: the stack, and of the library what is usual and these.
+/// Builds whatever is not up to date: the stack, the usual library objects, and those in `more`.
 pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Built, Error> {
     File::create(&cache.log).map_err(|e| Error::cache(&cache.log, e))?;
     let taken = configure(plan, cache)?;
@@ -178,7 +181,7 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
         .map(|dir| format!("{dir}/"))
         .collect();
     targets.extend(GLUE.iter().map(|(name, _)| format!("lib/{name}.o")));
-    // No configuration has it built in: its initcall would run it.
+    // Built as a single target, because no configuration may have it built in: its initcall would run it.
     targets.extend(has("crypto/tcrypt.c").then(|| TCRYPT.to_string()));
     let library: BTreeSet<&str> = search::USUAL
         .into_iter()
@@ -244,7 +247,7 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
     })
 }
 
-/// tcrypt without its initcall, under names that Kiln can ask for.
+/// Makes a copy of tcrypt without its initcall, with symbol names that Kiln can look up.
 fn benchmark(cache: &Cache) -> Result<(), Error> {
     let (from, to) = (cache.objects.join(TCRYPT), cache.objects.join(BENCHMARK));
     if !from.is_file() {
@@ -264,7 +267,7 @@ fn benchmark(cache: &Cache) -> Result<(), Error> {
         command.arg(format!("--redefine-sym={name}={called}"));
         command.arg(format!("--globalize-symbol={called}"));
     }
-    // Globalising goes by the name before.
+    // --globalize-symbol takes the name before renaming.
     for name in ["tcrypt_mod_init", "mode", "sec"] {
         command.arg(format!("--globalize-symbol={name}"));
     }
@@ -324,9 +327,9 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
     update(&stamp, &wanted).map(|_| taken)
 }
 
-/// What a build said, and whether it went well.
+/// The output of a build, and whether it succeeded.
 pub struct Said {
-    /// Messages and errors in their order.
+    /// Messages and errors, interleaved as printed.
     pub text: String,
     /// Its exit status was 0.
     pub success: bool,
@@ -360,27 +363,27 @@ fn make(
 /// An argument of [`Make::run`] for modules: they are built without BTF, which nothing here reads and which needs pahole.
 pub const WITHOUT_BTF: &str = "CONFIG_DEBUG_INFO_BTF_MODULES=";
 
-/// A run of a kernel's build.
+/// One run of a kernel's build.
 pub struct Make<'a> {
-    /// Where its Makefile is.
+    /// Directory of its Makefile.
     pub directory: &'a Path,
     pub compiler: &'a Compiler,
-    /// Where what it says is kept.
+    /// File that keeps its output.
     pub log: &'a Path,
-    /// Set by Ctrl-C, which reaches make itself.
+    /// Set by Ctrl-C, which also interrupts make itself.
     pub stop: &'a AtomicBool,
 }
 
 impl Make<'_> {
-    /// On all cores; each object goes to `step` when its compilation begins.
+    /// Runs make on all cores, calling `step` with each object as its compilation starts.
     ///
     /// # Errors
-    /// There is no make, no room on the disk, or it was interrupted.
+    /// make is not installed, the disk is full, or the build was interrupted.
     pub fn run(&self, arguments: &[&str], step: &mut dyn FnMut(&str)) -> Result<Said, Error> {
         let jobs = available_parallelism().map_or(2, |n| n.get());
         let mut command = Command::new("sh");
         tools::clear_environment(&mut command);
-        // Messages and errors in one stream, in their order.
+        // Merge messages and errors into one stream to keep their order.
         command
             .args(["-c", "exec make \"$@\" 2>&1", "make", "-C"])
             .arg(self.directory)
@@ -399,10 +402,10 @@ impl Make<'_> {
             .spawn()
             .map_err(|e| Error::tool("cannot run make", "make", e))?;
         let mut text = String::new();
-        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut output = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let mut line = Vec::new();
         while output.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-            // A full disk is make's to report; the log is a courtesy.
+            // make itself reports a full disk; the log is optional.
             let _ = log.write_all(&line);
             let said = String::from_utf8_lossy(&line);
             if let Some(object) = compiled(&said) {
@@ -432,7 +435,7 @@ impl Make<'_> {
     }
 }
 
-/// The object of a line such as `  CC      crypto/api.o`.
+/// Extracts the object from a line such as `  CC      crypto/api.o`.
 fn compiled(line: &str) -> Option<&str> {
     let mut words = line.strip_prefix("  ")?.split_whitespace();
     let (verb, object) = (words.next()?, words.next()?);
@@ -440,8 +443,8 @@ fn compiled(line: &str) -> Option<&str> {
     (known && words.next().is_none()).then_some(object)
 }
 
-/// Files in which the build keeps an object's command and that it cannot read, such as one that an interrupted build left. With
-/// one of them, make compiles nothing in its directory, and what was compiled before would be taken for current.
+/// Command files (`.cmd`) that the build cannot read, for example because an earlier build was interrupted. If one
+/// exists, make compiles nothing in its directory, and stale objects would be taken for current.
 fn broken_commands(text: &str) -> BTreeSet<&str> {
     let lines = text.lines().filter_map(|l| l.split_once(": *** "));
     let places = lines.filter_map(|(place, _)| place.rsplit_once(':'));
@@ -449,7 +452,7 @@ fn broken_commands(text: &str) -> BTreeSet<&str> {
     files.filter(|file| file.ends_with(".cmd")).collect()
 }
 
-/// Objects that make gave up, each with the first error that the compiler told before it.
+/// Objects that failed to build, each with the first compiler error that preceded it.
 fn failures(text: &str) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     let mut errors: Vec<&str> = Vec::new();
@@ -467,7 +470,7 @@ fn failures(text: &str) -> Vec<(String, String)> {
         else {
             continue;
         };
-        // With several jobs, errors of other files may be in between.
+        // With several jobs, errors of other files may come in between.
         let stem = object.trim_end_matches(".o");
         let why = errors
             .iter()
@@ -481,7 +484,7 @@ fn failures(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Members of the directories' archives in their order, then the library's objects.
+/// The members of the directories' archives in order, followed by the library's objects.
 fn list_objects(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, Error> {
     let stack = |path: String| Object {
         path,
@@ -494,7 +497,7 @@ fn list_objects(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, 
     for (dirs, library) in [(&STACK[..], false), (&LIBRARY_DIRS[..], true)] {
         for dir in dirs {
             for path in members(cache, dir)? {
-                // A suite that nothing asks for is there all the same.
+                // Suites are linked even though no other object needs them.
                 let library = library && !(SUITES.contains(dir) && path.ends_with("_kunit.o"));
                 objects.push(Object { path, library });
             }
@@ -517,7 +520,8 @@ fn list_objects(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, 
     Ok(objects)
 }
 
-/// An archive is not made when one of its objects fails; then the objects that are there, by name.
+/// Lists a directory's objects. make does not create the archive if one of its objects fails; in that case list the
+/// existing objects by name.
 fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
     let mut members = Vec::new();
     let mut is_whole = cache.objects.join(dir).join("built-in.a").is_file();
@@ -531,7 +535,7 @@ fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
             .current_dir(&cache.objects)
             .output()
             .map_err(|e| Error::tool("ar", "binutils", e))?;
-        // A thin archive of an earlier build cannot be listed if one of its objects has not compiled since.
+        // A thin archive left by an earlier build cannot be listed if one of its objects has since failed to compile.
         is_whole &= output.status.success();
         members.extend(
             String::from_utf8_lossy(&output.stdout)
@@ -547,7 +551,7 @@ fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
     Ok(members)
 }
 
-/// The objects that Kbuild compiled under a directory: those with a record of their command.
+/// Objects that Kbuild compiled under a directory, recognised by their command files.
 fn scan(root: &Path, dir: &Path, found: &mut Vec<String>) {
     let Ok(entries) = fs::read_dir(root.join(dir)) else {
         return;

@@ -1,6 +1,6 @@
-//! Patterns of names.
+//! Wildcard patterns for names.
 
-/// Whether `name` matches `pattern`, in which `*` is any text and `?` any one character.
+/// Whether `name` matches `pattern`, in which `*` matches any text and `?` any single character.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     match (pattern.chars().next(), name.chars().next()) {
         (None, None) => true,

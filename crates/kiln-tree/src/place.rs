@@ -1,4 +1,4 @@
-//! Kiln's part of the user's cache: where it is, how directories in it are named and locked; and scratch directories.
+//! Kiln's part of the user's cache: its location, how directories in it are named and locked, and scratch directories.
 
 use std::env;
 use std::fs::{File, Permissions};
@@ -13,10 +13,10 @@ use tempfile::{Builder, TempDir};
 
 use crate::Error;
 
-/// Says when a build ended.
+/// Name of the file whose time is when the last build ended.
 pub(crate) const FINISHED: &str = "finished";
 
-/// The user's directory for what can be made again: XDG_CACHE_HOME, or `~/.cache`.
+/// The user's directory for files that can be regenerated: XDG_CACHE_HOME, or `~/.cache`.
 pub fn root() -> Result<PathBuf, Error> {
     let absolute = |name: &str| {
         env::var_os(name)
@@ -28,8 +28,9 @@ pub fn root() -> Result<PathBuf, Error> {
         .ok_or(Error::NoCache)
 }
 
-/// A new directory in `parent`, with a name that cannot be guessed, which only this user may enter. It is removed when it
-/// is dropped. All programs that Kiln starts write in such a directory: they follow links that others put there.
+/// Creates a directory in `parent` with an unpredictable name, accessible to this user only, and removes it on drop.
+/// All programs that Kiln starts write into such directories, because they would follow symbolic links that other users
+/// place in a shared one.
 pub fn make_scratch(parent: &Path, prefix: &str) -> io::Result<TempDir> {
     Builder::new()
         .prefix(prefix)
@@ -37,7 +38,7 @@ pub fn make_scratch(parent: &Path, prefix: &str) -> io::Result<TempDir> {
         .tempdir_in(parent)
 }
 
-/// A name with other characters where make or a shell would trip over one.
+/// Replaces characters that make or a shell would treat specially.
 pub(crate) fn safe_name(name: &str) -> String {
     name.chars()
         .map(|c| {
@@ -50,7 +51,7 @@ pub(crate) fn safe_name(name: &str) -> String {
         .collect()
 }
 
-/// FNV-1a over the parts, each with its length.
+/// FNV-1a over the parts, each preceded by its length.
 pub fn hash(parts: &[&[u8]]) -> u64 {
     let mut h = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |bytes: &[u8]| {
@@ -65,16 +66,16 @@ pub fn hash(parts: &[&[u8]]) -> u64 {
     h
 }
 
-/// Who else may have a lock.
+/// How a lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locking {
-    /// The only holder.
+    /// Exclusively.
     Alone,
-    /// Others who share it.
+    /// Together with other shared holders.
     Shared,
 }
 
-/// Waits until the lock is ours.
+/// Acquires the lock, waiting if necessary.
 pub(crate) fn lock(lock: &File, how: Locking) -> io::Result<()> {
     while !try_lock(lock, how)? {
         thread::sleep(Duration::from_millis(20));
@@ -82,13 +83,13 @@ pub(crate) fn lock(lock: &File, how: Locking) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the lock is ours now.
+/// Tries to acquire the lock; returns whether it did.
 pub(crate) fn try_lock(lock: &File, how: Locking) -> io::Result<bool> {
     let how = match how {
         Locking::Alone => libc::LOCK_EX,
         Locking::Shared => libc::LOCK_SH,
     };
-    // SAFETY: the descriptor is open, since `lock` is borrowed; flock touches no memory of ours.
+    // SAFETY: the descriptor is open because `lock` is borrowed, and flock() touches no memory of ours.
     if unsafe { libc::flock(lock.as_raw_fd(), how | libc::LOCK_NB) } == 0 {
         return Ok(true);
     }
@@ -111,7 +112,7 @@ mod tests {
         for dir in [&one, &other] {
             let mode = dir.path().metadata().unwrap().permissions().mode();
             assert_eq!(mode & 0o7777, 0o700);
-            // Nothing in the name but the prefix is known before.
+            // Only the prefix of the name is predictable.
             let name = dir.path().file_name().unwrap().to_str().unwrap();
             assert!(!name.contains(&std::process::id().to_string()), "{name}");
         }

@@ -1,4 +1,4 @@
-//! Which tree is built, by what and as what.
+//! What to build: the tree, the compiler and the configuration.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -11,26 +11,25 @@ use crate::place::root;
 use crate::source::Source;
 use crate::Error;
 
-/// A tree to be built.
 pub struct Plan<'a> {
     pub source: Source,
     pub compiler: Compiler,
     pub config: Config,
-    /// Seed of the self-tests.
+    /// Seed for the self-tests.
     pub seed: u64,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the share that is done and what is being done.
+    /// Called with the completed fraction and the current step.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
 impl Plan<'_> {
-    /// Opens the cache directory of this tree, compiler and configuration.
+    /// Opens the cache directory for this tree, compiler and configuration.
     pub(crate) fn open_cache(&self) -> Result<Cache, Error> {
         let compiler = format!("{} {}", self.compiler.path.display(), self.compiler.version);
         let config = self.config.key();
         let dir = match &self.source.checkout {
-            // Copies of a checkout take their builds along.
+            // The builds of a checkout are in its slot, so that copying a slot copies them too.
             Some(checkout) => checkout
                 .builds()
                 .join(key(Path::new("build"), &compiler, config)),

@@ -1,4 +1,4 @@
-//! Functions of a tree that are called directly: what `tree/primitives` says of them, and the calls
+//! Functions of a tree that are called directly: reads `tree/primitives`, which describes them, and calls them
 //! (`tree/services/series.c`).
 
 use std::ffi::CString;
@@ -12,10 +12,10 @@ use kiln_kernel::messages::{IvRoom, Messages, Needs, Unfit};
 use crate::engine::Calls;
 use crate::{raw, tiers, Host};
 
-/// The table as it is compiled in.
+/// The table, compiled in.
 const TABLE: &str = include_str!("../../../tree/primitives");
 
-/// Conventions in the order of `enum call`.
+/// Calling conventions, in the order of `enum call`.
 const CONVENTIONS: [&str; 32] = [
     "blocks",
     "len",
@@ -51,8 +51,8 @@ const CONVENTIONS: [&str; 32] = [
     "polyval-blocks",
 ];
 
-/// Arguments of 32 bits of the functions that a convention calls: a bit for each argument; functions beside the first
-/// behind it.
+/// Which arguments of a convention's functions are 32 bits wide: one bit per argument, first for the function itself,
+/// then for its companions.
 const NARROW: [(&str, &[u8]); 17] = [
     ("len", &[1 << 3]),
     ("len-iv", &[1 << 3]),
@@ -73,64 +73,64 @@ const NARROW: [(&str, &[u8]); 17] = [
     ("poly1305", &[1 << 3]),
 ];
 
-/// A row of the table.
+/// One row of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Primitive {
     pub symbol: String,
-    /// How it is called: an index of the conventions.
+    /// Its calling convention, as an index into [`CONVENTIONS`].
     convention: usize,
-    /// The algorithm it computes (a part of).
+    /// The algorithm that it computes, or computes a part of.
     pub alg: String,
     /// `encrypt`, `decrypt`, `digest` or `derive`.
     pub op: String,
-    /// What it is written for.
+    /// The ISA tier it is written for.
     pub tier: String,
-    /// The driver whose context is its key.
+    /// The driver whose context contains its expanded key.
     pub key: Option<String>,
-    /// Bytes of a key that is taken as it is.
+    /// Size in bytes of a key that is passed unexpanded.
     pub raw_key: usize,
-    /// How the key is prepared where no driver does it.
+    /// The function that prepares the key if no driver does.
     pub prepare: Option<String>,
-    /// A constant of the tree that the function takes as its key.
+    /// A constant of the tree that is passed as the key.
     pub table: Option<String>,
-    /// Alignment of the key in the context.
+    /// Alignment of the key within the context.
     pub ctx_align: usize,
-    /// Bytes from there to what the function takes.
+    /// Offset in bytes from there to the pointer the function takes.
     pub offset: usize,
-    /// The only size of key it is for.
+    /// The only key size it supports.
     pub key_bits: Option<u32>,
-    /// Another driver without which it cannot run here.
+    /// Another driver that must be available for it to run.
     pub needs: Option<String>,
-    /// What else the CPU must have, and `KILN_TIERS` must allow.
+    /// The tier that the CPU must also have, and `KILN_TIERS` must allow.
     pub cpu: Option<String>,
-    /// Functions called before and behind it.
+    /// Companion functions, called before or after it.
     pub beside: Vec<String>,
-    /// Bytes that one call takes.
+    /// Bytes processed per call.
     pub chunk: usize,
-    /// Bytes of a block, where the caller does the chaining or what the chunks leave.
+    /// Block size in bytes, if the caller does the chaining or handles the remainder.
     pub block: usize,
-    /// Shortest message.
+    /// Minimum message length in bytes.
     pub least: usize,
     pub most: usize,
-    /// Messages are multiples of this.
+    /// Message lengths are multiples of this.
     pub multiple: usize,
-    /// Alignment of source and destination.
+    /// Required alignment of source and destination.
     pub align: usize,
-    /// A number that is passed on.
+    /// A number passed as an extra argument.
     pub extra: u64,
-    /// Bytes of its result, if it is not the algorithm's own.
+    /// Result size in bytes, if it differs from the algorithm's.
     pub state: Option<usize>,
-    /// The judge, if it is not a driver: a function of the tree, or a computation of Kiln's.
+    /// What supplies the expected answers if it is not a driver: a function of the tree, or a computation in Kiln.
     pub judge: Option<String>,
 }
 
 impl Primitive {
-    /// All of the table.
+    /// All rows of the table.
     pub fn all() -> Vec<Primitive> {
         parse(TABLE).expect("the table is well-formed: a test reads it")
     }
 
-    /// Its functions that have arguments of 32 bits, and which these are: a bit for each.
+    /// Its functions with 32-bit arguments, and a bit mask of those arguments.
     pub fn narrow(&self) -> Vec<(&str, u8)> {
         let name = CONVENTIONS[self.convention];
         let of = NARROW.iter().find(|(convention, _)| *convention == name);
@@ -139,12 +139,12 @@ impl Primitive {
         pairs.map(|(f, bits)| (f.as_str(), *bits)).collect()
     }
 
-    /// Whether its key is two expanded keys, one for the tweak.
+    /// Whether it takes two expanded keys, one of them for the tweak.
     pub fn two_keys(&self) -> bool {
         CONVENTIONS[self.convention].starts_with("xts")
     }
 
-    /// Whether it starts from a hash's state.
+    /// Whether it starts from a hash state.
     pub fn from_state(&self) -> bool {
         ["compress", "finup2x"].contains(&CONVENTIONS[self.convention])
     }
@@ -159,18 +159,18 @@ impl Primitive {
         CONVENTIONS[self.convention] == "poly1305"
     }
 
-    /// Whether the number that is passed on is that of AES's rounds.
+    /// Whether the extra argument is the number of AES rounds.
     pub fn takes_rounds(&self) -> bool {
         CONVENTIONS[self.convention] == "aes-block"
     }
 
-    /// Whether this CPU has what the table says beside drivers, and `KILN_TIERS` does not hide it.
+    /// Whether this CPU has the tier in the table's `cpu` column, and `KILN_TIERS` does not hide it.
     pub fn runs_here(&self) -> bool {
         self.cpu.as_deref().is_none_or(has)
     }
 }
 
-/// Whether the CPU has what a tier's name stands for, and `KILN_TIERS` allows it: a tree sees what this says.
+/// Whether the CPU has the features of a tier and `KILN_TIERS` allows it. The tree sees the same answer.
 fn has(tier: &str) -> bool {
     macro_rules! all {
         ($($name:tt is $id:literal),+) => {
@@ -182,7 +182,7 @@ fn has(tier: &str) -> bool {
         "aes" => all!("aes" is "AES"),
         "avx" => all!("avx" is "AVX"),
         "avx-bmi2" => all!("avx" is "AVX", "bmi2" is "BMI2"),
-        // Linux's BMI1 is seen with AVX2.
+        // Linux's BMI1 is hidden together with AVX2.
         "avx2" => all!("avx2" is "AVX2", "bmi1" is "AVX2", "bmi2" is "BMI2"),
         "sha" => all!("sha" is "SHA", "sse4.1" is "SSE4_1"),
         "avx512" => all!("avx512f" is "AVX512F", "avx512vl" is "AVX512VL"),
@@ -228,7 +228,7 @@ fn row(line: &str) -> Result<Primitive, String> {
         let number = || {
             value
                 .parse::<usize>()
-                .map_err(|_| format!("{rule} is no number"))
+                .map_err(|_| format!("{rule} is not a number"))
         };
         let text = || Some(value.to_string());
         match rule {
@@ -251,13 +251,13 @@ fn row(line: &str) -> Result<Primitive, String> {
             "extra" => row.extra = number()? as u64,
             "state" => row.state = Some(number()?),
             "judge" => row.judge = text(),
-            _ => return Err(format!("no rule {rule}")),
+            _ => return Err(format!("unknown rule {rule}")),
         }
     }
     Ok(row)
 }
 
-/// A primitive found in a tree.
+/// A primitive resolved in a tree.
 pub struct Bound {
     calls: Rc<Calls>,
     name: CString,
@@ -268,7 +268,7 @@ pub struct Bound {
     functions: [u64; 4],
 }
 
-/// What a tree lacks.
+/// Name of a symbol that the tree lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing(pub String);
 
@@ -278,7 +278,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Keys that a primitive takes: where they are.
+/// Pointers to a primitive's keys.
 #[derive(Clone, Copy)]
 pub struct Keys {
     key: *mut u8,
@@ -286,7 +286,8 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// In a driver's context, by the table's alignment and offset; for XTS a second one for the tweak.
+    /// Finds the key in a driver's context by the table's alignment and offset. For XTS a second context holds the
+    /// tweak key.
     ///
     /// The engines must outlive the calls.
     pub fn in_contexts(
@@ -310,16 +311,16 @@ impl Keys {
 
     pub fn raw(key: &[u8]) -> Keys {
         Keys {
-            // The functions only read it.
+            // The functions only read the key.
             key: key.as_ptr().cast_mut(),
             key2: ptr::null_mut(),
         }
     }
 
-    /// The tree's constant that the row names, from its offset on.
+    /// The tree's constant named by the row, plus the row's offset.
     ///
     /// # Errors
-    /// The tree does not have it, or has it more than once.
+    /// The tree lacks the symbol, or has more than one of that name.
     pub fn in_tree(row: &Primitive, host: &Host) -> Result<Option<Keys>, Missing> {
         let Some(name) = &row.table else {
             return Ok(None);
@@ -334,10 +335,10 @@ impl Keys {
 }
 
 impl Bound {
-    /// Finds a function and those beside it; `symbol` is the row's, or its judge's.
+    /// Resolves a function and its companions; `symbol` is the row's, or its judge's.
     ///
     /// # Errors
-    /// The first that the tree does not have, or has more than once.
+    /// The first symbol that the tree lacks, or has more than once.
     pub fn find(
         calls: &Rc<Calls>,
         host: &Host,
@@ -363,14 +364,14 @@ impl Bound {
         })
     }
 
-    /// Makes `calls` calls on the messages in turn, in one FPU section of the tree's. `start` is a state to begin from;
-    /// `digest` the size of the result if it is not as long as the message.
+    /// Makes `calls` calls, cycling through the messages, in one FPU section of the tree. `start` is the initial state;
+    /// `digest` is the result size if it differs from the message length.
     ///
     /// # Errors
-    /// The messages do not lie in their buffers.
+    /// The messages exceed their buffers.
     ///
     /// # Safety
-    /// The keys are such as the function takes, and are there; the messages' length is one that it takes.
+    /// The keys must be valid and of the kind the function takes, and the message length must be one that it accepts.
     pub unsafe fn run(
         &self,
         keys: Keys,
@@ -389,7 +390,7 @@ impl Bound {
             tags_apart: false,
             copies_ivs: true,
         };
-        // Each at the start of a cache line.
+        // Each state starts on its own cache line.
         assert!(start.len() % 64 == 0);
         let mut states = vec![[0u64; 8]; messages.count * start.len() / 64 + 1];
         let room = states.as_mut_ptr().cast::<u8>();
@@ -409,7 +410,7 @@ impl Bound {
             m: messages.raw(&needs, &mut single, calls)?,
         };
         self.calls.name(&self.name);
-        // SAFETY: the structure is the one it takes; the buffers hold all messages; the rest the caller promises.
+        // SAFETY: the function takes this structure, and the buffers hold all messages. The caller promises the rest.
         let result = unsafe { self.calls.series((&raw mut raw).cast()) };
         assert_eq!(result, 0, "series.c knows all conventions");
         Ok(())
@@ -436,7 +437,7 @@ mod tests {
                 p.ctx_align.is_power_of_two() && p.align.is_power_of_two(),
                 "{p:?}"
             );
-            // Messages lie at multiples of 64 bytes.
+            // Messages are at multiples of 64 bytes.
             assert!(p.align <= 64 && p.beside.len() <= 3, "{p:?}");
             assert!(p.least % p.multiple == 0 && p.least <= p.most, "{p:?}");
             assert!(
@@ -497,8 +498,8 @@ mod tests {
         for (line, why) in [
             ("a", "too short"),
             ("a no-such b encrypt t", "no such convention"),
-            ("a len b encrypt t least=x", "least is no number"),
-            ("a len b encrypt t colour=red", "no rule colour"),
+            ("a len b encrypt t least=x", "least is not a number"),
+            ("a len b encrypt t colour=red", "unknown rule colour"),
             ("a len b encrypt t least", "without a value"),
         ] {
             assert!(parse(line).unwrap_err().contains(why), "{line}");

@@ -1,4 +1,5 @@
-//! Functions of a tree that are interrupted before every instruction (`tree/prove.c`): the child's part, and what it found.
+//! Interrupts functions of a tree before every instruction (`tree/prove.c`): runs in the child and collects the
+//! findings.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -16,28 +17,29 @@ use crate::library::{Function, Library};
 use crate::trial::Trial;
 use crate::{link, raw, Error};
 
-/// Functions times contexts of one suite.
+/// Capacity for results: functions times contexts of one suite.
 const ROOM: usize = 192;
 
-/// The longest instruction of x86.
+/// Maximum length of an x86 instruction in bytes.
 const LONGEST: usize = 15;
 
-/// A run of suites whose functions are stepped.
+/// A run of suites with their functions stepped.
 pub(crate) struct Proving {
     raw: Box<raw::Prove>,
     proofs: Vec<raw::Proof>,
     auditing: Auditing,
-    /// Functions that other objects call. Those that only assembly of the same file calls have conventions of their own.
+    /// Functions called from other objects. Functions called only by assembly in the same file may use calling
+    /// conventions of their own.
     globals: BTreeSet<String>,
-    /// What the raw structure points to.
+    /// Backing memory for a pointer in the raw structure.
     _known: Box<[u64]>,
 }
 
 impl Proving {
-    /// Gets ready; the suites get [`Proving::raw`].
+    /// Starts the audit. Suites are given [`Proving::raw`].
     ///
     /// # Errors
-    /// The image has no sections, or this host no single steps.
+    /// The image has no FPU sections, or the host does not support single-stepping.
     pub(crate) fn start(host: &mut Host, order: &ProveOrder) -> Result<Proving, Error> {
         let begin = "__wrap_kernel_fpu_begin_mask";
         let begin = host.image.symbol(begin).ok_or_else(|| Error::NoSymbol {
@@ -73,7 +75,7 @@ impl Proving {
         })
     }
 
-    /// Steps a function of the library, and tells the parent what was found.
+    /// Steps a library function and sends the results to the parent.
     fn step(
         &mut self,
         host: &mut Host,
@@ -88,7 +90,8 @@ impl Proving {
                 let mut wanted = trial.order(&name, self.raw());
                 let wanted = (&raw mut wanted).cast();
                 library.name(&name);
-                // SAFETY: the function takes this structure; what it points to lives in the trial and here.
+                // SAFETY: the function takes this structure, and the memory it points to is owned by the trial and by
+                // `self`.
                 unsafe { host.call("kiln_glue_prove_library", wanted)? as i32 }
             }
         };
@@ -99,12 +102,12 @@ impl Proving {
         proofs.iter().try_for_each(|p| host.tell(&p.line()))
     }
 
-    /// For the order of a suite.
+    /// The pointer to put into a suite's order.
     pub(crate) fn raw(&mut self) -> *mut raw::Prove {
         &raw mut *self.raw
     }
 
-    /// What was found; forgets it.
+    /// Returns the results and clears them.
     pub(crate) fn take(&mut self, host: &Host) -> Vec<Proof> {
         let (visits, breaches) = (self.auditing.visits(), self.auditing.breaches());
         let dropped = self.auditing.dropped();
@@ -262,11 +265,10 @@ impl Proving {
     }
 }
 
-/// Steps the functions of the library that a pattern names and that belong to this part, and tells the parent what was
-/// found.
+/// Steps the library functions that match a pattern and belong to this part, and sends the results to the parent.
 ///
 /// # Errors
-/// This host has no single steps, or the parent does not listen.
+/// The host does not support single-stepping, or the parent has closed its end of the pipe.
 pub(crate) fn step_library(
     host: &mut Host,
     order: &ProveOrder,
@@ -290,7 +292,7 @@ pub(crate) fn step_library(
     Ok(())
 }
 
-/// Of a function that fails without any interrupt.
+/// The result for a function that fails even without interrupts.
 fn refused(case: String, error: Refused) -> Proof {
     let finding = Finding {
         rule: Rule::Wrong,
@@ -308,9 +310,9 @@ fn refused(case: String, error: Refused) -> Proof {
     }
 }
 
-/// The instruction at this address, if one of its operands is a vector register.
+/// Disassembles the instruction at this address if it has a vector register as an operand.
 fn vector_instruction(address: u64) -> Option<String> {
-    // SAFETY: it was executed, and text does not end within 15 bytes of a function that returned.
+    // SAFETY: the address was executed, and text does not end within 15 bytes of a function that returned.
     let bytes = unsafe { slice::from_raw_parts(address as *const u8, LONGEST) };
     let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
     let instruction = decoder.decode();

@@ -1,20 +1,20 @@
-//! What Kbuild records of the files that it makes (`.sha256.o.cmd`).
+//! Kbuild's records of the files it builds (`.sha256.o.cmd`).
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// What Kbuild recorded of a file that it made.
+/// Kbuild's record of one file.
 pub(crate) struct Record {
-    /// The file, relative to where it builds.
+    /// The file, relative to the build directory.
     pub owner: String,
-    /// Files of the source tree that it was made from.
+    /// Source files it was built from.
     pub sources: HashSet<PathBuf>,
-    /// Files that were themselves made there.
+    /// Files it was built from that were built themselves.
     pub made: HashSet<String>,
 }
 
-/// All records below a build directory.
+/// Reads all records below a build directory.
 pub(crate) fn read_records(objects: &Path, source: &Path) -> Vec<Record> {
     let mut records = Vec::new();
     let mut open = vec![objects.to_owned()];
@@ -53,7 +53,7 @@ pub(crate) fn parse_record(owner: &str, text: &str, source: &Path) -> Record {
     record
 }
 
-/// A path without `.` and `..`.
+/// Removes `.` and `..` from a path.
 fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

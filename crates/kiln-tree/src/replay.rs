@@ -1,6 +1,6 @@
-//! An edit without Kbuild. Kbuild starts some 500 processes before it compiles anything: most of the time between a saved file
-//! and its test. Where only sources of a few objects differ from those of the last build, the commands that Kbuild recorded are
-//! run again. Everything else is left to Kbuild.
+//! Rebuilds after an edit without Kbuild. Kbuild starts some 500 processes before it compiles anything, which is most
+//! of the time between saving a file and testing it. If only the sources of a few objects have changed since the last
+//! build, this module reruns the commands that Kbuild recorded. It leaves everything else to Kbuild.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -20,31 +20,32 @@ use crate::record::{parse_record, read_records, Record};
 use crate::tools::clear_environment;
 use crate::{Error, Plan};
 
-/// From so many objects on, the time of Kbuild's own processes does not matter.
+/// Above this many objects, the cost of Kbuild's own processes no longer matters.
 const MOST: usize = 24;
 
-/// Files whose names begin so say what is built and how.
+/// Name prefixes of files that determine what is built and how.
 const RULES: [&str; 3] = ["Makefile", "Kbuild", "Kconfig"];
 
-/// Everything in this directory may take part in a build.
+/// Any file in this directory may affect a build.
 const SCRIPTS: &str = "scripts";
 
-/// The configuration, as it is written and as make reads it.
+/// The configuration, as written by Kconfig and as read by make.
 const CONFIGURATION: [&str; 2] = [".config", "include/config/auto.conf"];
 
-/// Settings with which Kbuild does more for an object than the recorded command.
+/// Settings that make Kbuild run more steps for an object than the recorded command.
 const MORE_STEPS: [&str; 2] = [
     "CONFIG_MODVERSIONS=y",
     "CONFIG_FTRACE_MCOUNT_USE_RECORDMCOUNT=y",
 ];
 
-/// Objects below these are programs of the build, or are compiled by two Makefiles with different flags.
+/// Objects below these directories are programs used by the build, or are compiled by two Makefiles with different
+/// flags.
 const OTHERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/lib"];
 
-/// By which a changed file is known.
+/// Identifies the version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
-    /// Time of the last change: seconds and nanoseconds.
+    /// Modification time: seconds and nanoseconds.
     time: (i64, i64),
     bytes: u64,
 }
@@ -64,39 +65,39 @@ impl Stamp {
     }
 }
 
-/// By their paths below a directory.
+/// Stamps by path relative to a directory.
 type Stamps = BTreeMap<PathBuf, Stamp>;
 
-/// All of these files; nothing if one is missing.
+/// Stamps of all these files; `None` if one is missing.
 fn look<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a PathBuf>) -> Option<Stamps> {
     let one = |path: &PathBuf| Some((path.clone(), Stamp::of(&dir.join(path))?));
     paths.into_iter().map(one).collect()
 }
 
-/// What a build was made from, and what it made: kept beside it.
+/// The inputs and outputs of a build, saved next to it.
 #[derive(Debug, Serialize, Deserialize)]
 struct State {
-    /// What make was asked for, where, and with which compiler.
+    /// Hash of make's targets, directory and compiler.
     order: u64,
-    /// Files of the tree.
+    /// Source files.
     sources: Stamps,
     /// Objects and the configuration.
     made: Stamps,
 }
 
-/// The last build of a cache directory.
+/// The last build in a cache directory.
 pub(crate) struct Last<'a> {
     stop: &'a AtomicBool,
     cache: &'a Cache,
     order: u64,
-    /// Where its state is kept.
+    /// File that holds its state.
     path: PathBuf,
-    /// What changes from now on may or may not be in what is compiled from now on.
+    /// Start of this build. A file modified after this may or may not have been compiled with the change.
     start: SystemTime,
 }
 
 impl<'a> Last<'a> {
-    /// For a build of these targets.
+    /// Describes a build of these targets.
     pub(crate) fn of(plan: &'a Plan<'_>, cache: &'a Cache, targets: &[&str]) -> Last<'a> {
         let source = cache.source.to_string_lossy();
         let mut parts: Vec<&[u8]> = vec![source.as_bytes(), plan.compiler.version.as_bytes()];
@@ -110,18 +111,18 @@ impl<'a> Last<'a> {
         }
     }
 
-    /// Leaves everything to Kbuild.
+    /// Discards the state, so that Kbuild handles the next build.
     pub(crate) fn forget(&self) {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// Compiles again what was edited since. False if that is Kbuild's to do.
+    /// Recompiles what was edited since the last build. Returns false if Kbuild has to do it.
     ///
     /// # Errors
-    /// Ctrl-C.
+    /// Ctrl-C was pressed.
     pub(crate) fn update(&self, step: &mut dyn FnMut(&str)) -> Result<bool, Error> {
         let text = fs::read(&self.path).ok();
-        // Until this build is done, what is there is of no build.
+        // Until this build completes, the directory matches no known state.
         self.forget();
         let state = text.and_then(|text| serde_json::from_slice::<State>(&text).ok());
         let (source, objects) = (&self.cache.source, &self.cache.objects);
@@ -175,7 +176,7 @@ impl<'a> Last<'a> {
         Ok(true)
     }
 
-    /// Keeps what Kbuild made, unless something was changed meanwhile.
+    /// Saves the state of Kbuild's build, unless a source was changed meanwhile.
     pub(crate) fn keep<'o>(&self, made: impl Iterator<Item = &'o str>) {
         let (source, objects) = (&self.cache.source, &self.cache.objects);
         let config = fs::read_to_string(objects.join(CONFIGURATION[0])).unwrap_or_default();
@@ -188,7 +189,7 @@ impl<'a> Last<'a> {
                 .into_iter()
                 .flat_map(|r| r.sources),
         );
-        // Records also name directories and what they would include if it were there.
+        // Records also list directories, and files that would be included if they existed.
         paths.retain(|path| source.join(path).is_file());
         let made: Vec<PathBuf> = made.chain(CONFIGURATION).map(PathBuf::from).collect();
         if let (Some(sources), Some(made)) = (self.older(&paths), look(objects, &made)) {
@@ -200,7 +201,7 @@ impl<'a> Last<'a> {
         }
     }
 
-    /// Files that were not changed since the start; nothing if one was.
+    /// Stamps of files that were not changed since the start; `None` if one was.
     fn older(&self, paths: &BTreeSet<PathBuf>) -> Option<Stamps> {
         let stamps = look(&self.cache.source, paths)?;
         stamps
@@ -209,7 +210,7 @@ impl<'a> Last<'a> {
             .then_some(stamps)
     }
 
-    /// Without it the next build is Kbuild's: an error here is none.
+    /// Errors are ignored: without the file, the next build is Kbuild's.
     fn write(&self, state: &State) {
         if let Ok(text) = serde_json::to_vec(state) {
             if fs::write(&self.path, text).is_err() {
@@ -218,8 +219,8 @@ impl<'a> Last<'a> {
         }
     }
 
-    /// Runs the recorded commands on all cores. An object whose command fails is removed, so that Kbuild runs into it again
-    /// and says why.
+    /// Runs the recorded commands on all cores. Removes an object whose command fails, so that Kbuild tries it again
+    /// and reports the error.
     fn compile(&self, objects: &[PathBuf]) -> Result<bool, Error> {
         let dir = &self.cache.objects;
         let jobs = thread::available_parallelism().map_or(2, |n| n.get());
@@ -244,7 +245,7 @@ impl<'a> Last<'a> {
     }
 }
 
-/// Removes what was made from a changed file that make would take for unchanged, because an older file took its place.
+/// Removes products of a changed file that make would consider up to date because an older file replaced it.
 fn remove_newer(changed: &BTreeSet<&Path>, records: &[Record], cache: &Cache) {
     let modified = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
     for record in records {
@@ -257,13 +258,13 @@ fn remove_newer(changed: &BTreeSet<&Path>, records: &[Record], cache: &Cache) {
     }
 }
 
-/// Where Kbuild records how it made an object.
+/// Path of Kbuild's record for an object.
 fn record_of(object: &Path) -> PathBuf {
     let name = object.file_name().unwrap_or_default().to_string_lossy();
     object.with_file_name(format!(".{name}.cmd"))
 }
 
-/// Compiles an object as Kbuild did, and records it as Kbuild does.
+/// Compiles an object as Kbuild did, and updates its record as Kbuild does.
 fn compile(dir: &Path, object: &Path) -> Option<()> {
     let record = dir.join(record_of(object));
     let text = fs::read_to_string(&record).ok()?;
@@ -292,11 +293,11 @@ fn compile(dir: &Path, object: &Path) -> Option<()> {
     fs::write(&record, new).ok()
 }
 
-/// A record of how an object was made.
+/// The parsed record of an object.
 struct Recorded<'a> {
-    /// The command, as a Makefile has it.
+    /// The command in Makefile syntax.
     text: &'a str,
-    /// What Kbuild added behind the list of what the object depends on.
+    /// Lines that Kbuild appended after the dependency list.
     more: Vec<&'a str>,
 }
 
@@ -312,12 +313,12 @@ impl Recorded<'_> {
         })
     }
 
-    /// The command, as a shell has it.
+    /// The command in shell syntax.
     fn command(&self) -> String {
         self.text.replace("$(pound)", "#").replace("$$", "$")
     }
 
-    /// Where the compiler writes what it read.
+    /// Path of the dependency file that the compiler writes.
     fn depends(&self) -> Option<PathBuf> {
         let option = |word: &str| {
             let path = word
@@ -329,7 +330,7 @@ impl Recorded<'_> {
     }
 }
 
-/// The objects that contain the changed files; nothing where something else is made from one of them.
+/// The objects built from the changed files; `None` if anything other than objects is built from one of them.
 fn objects_of(changed: &BTreeSet<&Path>, records: &[Record]) -> Option<Vec<PathBuf>> {
     let mut objects = BTreeSet::new();
     for path in changed {
@@ -358,7 +359,7 @@ fn objects_of(changed: &BTreeSet<&Path>, records: &[Record]) -> Option<Vec<PathB
     Some(objects.into_iter().collect())
 }
 
-/// The files of a tree by which Kbuild decides what to do, other than what its records name.
+/// Files by which Kbuild decides what to build, apart from those its records name.
 fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut open = vec![PathBuf::new()];
@@ -438,7 +439,7 @@ mod tests {
             of(&["arch/x86/lib/crypto/n.S"]).unwrap(),
             "arch/x86/lib/crypto/n.o"
         );
-        // A header that offsets are made from; two Makefiles; a script; what no record names.
+        // A header that offsets are generated from, two Makefiles, a script, and a file that no record names.
         for path in [
             "include/c.h",
             "arch/x86/lib/m.S",

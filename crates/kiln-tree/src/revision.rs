@@ -1,5 +1,5 @@
-//! Checkouts of git revisions in Kiln's cache. A repository has a few slots there, each with the files of one revision and
-//! what was built of them. A new slot begins as a copy of the one that differs least, so that only what differs is built.
+//! Checkouts of git revisions in Kiln's cache. Each repository has a few slots, each with the files of one revision and
+//! its builds. A new slot starts as a copy of the most similar one, so that only the differences are rebuilt.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, FileTimes, OpenOptions};
@@ -13,13 +13,13 @@ use crate::git::{format_files, parse_files, Commit, Files, Mode, Repository};
 use crate::place::{hash, lock, root, safe_name, try_lock, Locking, FINISHED};
 use crate::Error;
 
-/// Slots of a repository. The one that was not used for longest is replaced, unless a process uses it.
+/// Slots per repository. The least recently used one is replaced, unless a process is using it.
 const SLOTS: usize = 4;
 
-/// A slot that was not used for so long is removed when another revision is checked out.
+/// A slot unused for this long is removed when another revision is checked out.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Directories that the build of a hosted tree reads, beside the files that every directory has for Kconfig and Kbuild.
+/// Directories that the build of a hosted tree reads, in addition to every directory's Kconfig and Kbuild files.
 const DIRECTORIES: [&str; 22] = [
     "arch/x86",
     "block",
@@ -45,13 +45,13 @@ const DIRECTORIES: [&str; 22] = [
     "virt",
 ];
 
-/// How names of files begin that Kconfig and Kbuild read in every directory.
+/// Name prefixes of the files that Kconfig and Kbuild read in every directory.
 const EVERYWHERE: [&str; 3] = ["Kconfig", "Makefile", "Kbuild"];
 
-/// How much of a revision is checked out.
+/// How much of a revision to check out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// What the build of a hosted tree reads: a sixth of the files and a tenth of the bytes.
+    /// Only what the build of a hosted tree reads: a sixth of the files and a tenth of the bytes.
     Hosted,
     /// Everything.
     Whole,
@@ -74,20 +74,19 @@ impl Extent {
 #[derive(Debug)]
 pub(crate) struct Checkout {
     pub commit: Commit,
-    /// The repository that it is from.
+    /// The repository it comes from.
     pub repository: Repository,
-    /// Its slot.
     slot: PathBuf,
     _lock: File,
 }
 
 impl Checkout {
-    /// The files.
+    /// Directory of the files.
     pub(crate) fn source(&self) -> PathBuf {
         source(&self.slot)
     }
 
-    /// Where it is built.
+    /// Directory of its builds.
     pub(crate) fn builds(&self) -> PathBuf {
         builds(&self.slot)
     }
@@ -101,7 +100,7 @@ fn builds(slot: &Path) -> PathBuf {
     slot.join("builds")
 }
 
-/// What a slot contains: the tree's hash and its files. It is missing while the files change.
+/// The contents of a slot: the tree's hash and its files. The manifest is absent while files are being changed.
 struct Manifest {
     tree: String,
     files: Files,
@@ -125,22 +124,22 @@ impl Manifest {
     }
 }
 
-/// Files of one manifest that the other does not have in the same form.
+/// Files in one manifest that are missing or different in the other.
 fn difference<'a>(of: &'a Files, from: &'a Files) -> impl Iterator<Item = &'a Path> {
     of.iter()
         .filter(|(path, file)| from.get(*path) != Some(*file))
         .map(|(path, _)| path.as_path())
 }
 
-/// A slot that is there.
+/// An existing slot.
 struct Slot {
     dir: PathBuf,
     used: SystemTime,
-    /// None if it is not complete.
+    /// `None` if the slot is incomplete.
     manifest: Option<Manifest>,
 }
 
-/// Checks a commit out, or finds the slot that has its files.
+/// Finds the slot that has a commit's files, or checks the commit out.
 pub(crate) fn check_out(
     repository: Repository,
     commit: Commit,
@@ -160,7 +159,7 @@ fn check_out_in(
 ) -> Result<Checkout, Error> {
     let place = all.join(place_name(&repository, extent));
     fs::create_dir_all(&place).map_err(|e| Error::cache(&place, e))?;
-    // Slots are chosen and changed by one process at a time.
+    // Only one process at a time chooses and modifies slots.
     let _alone = wait_for(&place, Locking::Alone)?;
     remove_unused(all, &place);
     let (slot, lock) = prepare(&place, &repository, &commit, extent, progress)?;
@@ -180,14 +179,15 @@ fn place_name(repository: &Repository, extent: Extent) -> String {
     format!("{}-{of:016x}", safe_name(&repository.name()))
 }
 
-/// Waits for the lock of a directory. The file's time is when a slot was used last: opening it changes nothing.
+/// Waits for the lock of a directory. The lock file's modification time is when the slot was last used, so opening it
+/// must not change the time.
 fn wait_for(dir: &Path, how: Locking) -> Result<File, Error> {
     let file = open_lock(dir)?;
     lock(&file, how).map_err(|e| Error::cache(dir, e))?;
     Ok(file)
 }
 
-/// The lock of a directory that no process uses; none if one does.
+/// The lock of an unused directory; `None` if a process is using it.
 fn take(dir: &Path) -> Option<File> {
     let file = open_lock(dir).ok()?;
     let ours = try_lock(&file, Locking::Alone);
@@ -201,7 +201,7 @@ fn open_lock(dir: &Path) -> Result<File, Error> {
     options.open(&path).map_err(|e| Error::cache(&path, e))
 }
 
-/// A slot with the files of this commit, and its lock, which other users of the same files share.
+/// A slot with the files of this commit, and its lock, shared with other users of the same files.
 fn prepare(
     place: &Path,
     repository: &Repository,
@@ -227,7 +227,7 @@ fn prepare(
         tree: commit.tree.clone(),
         files,
     };
-    // Of two commits, only documents may differ.
+    // Two commits may differ only in files that are not checked out, such as documentation.
     let has = |slot: &&Slot| {
         let old = slot.manifest.as_ref();
         old.is_some_and(|m| m.files == new.files)
@@ -271,7 +271,7 @@ fn prepare(
     Ok((slot, shared))
 }
 
-/// The lock of a slot, for use; it is also when it was used last.
+/// Locks a slot for use and records the time of use.
 fn share(slot: &Path) -> Result<File, Error> {
     let file = wait_for(slot, Locking::Shared)?;
     file.set_modified(SystemTime::now())
@@ -297,7 +297,7 @@ fn read_slots(place: &Path) -> Vec<Slot> {
     slots
 }
 
-/// A slot to be replaced, if there are enough: one that is not complete, or the one that was not used for longest.
+/// A slot to replace, if the limit is reached: an incomplete one, or else the least recently used.
 fn free_slot(place: &Path, slots: &[Slot]) -> Option<PathBuf> {
     let free = || slots.iter().filter(|s| take(&s.dir).is_some());
     let broken = free().find(|s| s.manifest.is_none());
@@ -311,16 +311,16 @@ fn free_slot(place: &Path, slots: &[Slot]) -> Option<PathBuf> {
     found.map(|s| s.dir.clone())
 }
 
-/// All names have the same length, so that one can replace the other in any file.
+/// All names have the same length, so that one can replace another inside any file.
 fn new_slot(place: &Path, slots: &[Slot]) -> PathBuf {
     let taken: BTreeSet<&Path> = slots.iter().map(|s| s.dir.as_path()).collect();
     (0..1000)
         .map(|n| place.join(format!("{n:03}")))
         .find(|dir| !taken.contains(dir.as_path()))
-        .expect("fewer processes than names")
+        .expect("fewer processes than slot names")
 }
 
-/// Removes slots that were not used for a long time, of all repositories.
+/// Removes slots of all repositories that were unused for a long time.
 fn remove_unused(all: &Path, own: &Path) {
     let old = |slot: &Slot| slot.used.elapsed().is_ok_and(|since| since > KEPT);
     for place in fs::read_dir(all).into_iter().flatten().flatten() {
@@ -343,8 +343,8 @@ fn remove_unused(all: &Path, own: &Path) {
     }
 }
 
-/// Refuses paths that lead out of the checkout, directly or through a symbolic link. Git makes no such commit, but a program
-/// can.
+/// Rejects paths that lead out of the checkout, directly or through a symbolic link. Git does not create such commits,
+/// but other programs can.
 fn check_paths(files: &Files) -> Result<(), Error> {
     for path in files.keys() {
         let plain = path.components().all(|c| match c {
@@ -362,10 +362,10 @@ fn check_paths(files: &Files) -> Result<(), Error> {
     Ok(())
 }
 
-/// Fills a new slot with what it has in common with another: links to files, which are never written again, and copies of
-/// the builds, in which the slot's own path replaces the other's. Times of change stay what they were.
+/// Fills a new slot with what it shares with another: hard links to files, which are never modified, and copies of the
+/// builds with the slot's path replaced. Modification times are preserved.
 fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
-    let old = from.manifest.as_ref().expect("it is complete");
+    let old = from.manifest.as_ref().expect("the slot is complete");
     let mut parent = PathBuf::new();
     for (path, file) in &old.files {
         if files.get(path) != Some(file) {
@@ -374,7 +374,7 @@ fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
         let (from, to) = (source(&from.dir).join(path), source(to).join(path));
         make_parent(&to, &mut parent)?;
         match file.mode {
-            // A link to a symbolic link is not portable, and there are few.
+            // Hard links to symbolic links are not portable, and there are few.
             Mode::Link => {
                 let target = fs::read_link(&from).map_err(|e| Error::cache(&from, e))?;
                 symlink(target, &to)
@@ -392,7 +392,7 @@ fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
         let before = finished(&build.path());
         let names = (from.dir.as_os_str().as_bytes(), to.as_os_str().as_bytes());
         let copied = before.is_some() && copy_build(&build.path(), &place, names).is_ok();
-        // Another process may have begun to build there.
+        // Another process may have started to build there.
         if !copied || finished(&build.path()) != before {
             let _ = fs::remove_dir_all(&place);
         }
@@ -400,7 +400,7 @@ fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
     Ok(())
 }
 
-/// When a build ended; none if it did not, or is under way.
+/// Time when a build ended; `None` if it did not, or is still running.
 fn finished(build: &Path) -> Option<SystemTime> {
     let file = fs::metadata(build.join(FINISHED));
     file.and_then(|m| m.modified()).ok()
@@ -436,7 +436,7 @@ fn copy_build(from: &Path, to: &Path, names: (&[u8], &[u8])) -> Result<(), Error
     Ok(())
 }
 
-/// Replaces a name by another of the same length, so that offsets in a binary file stay right.
+/// Replaces a name by another of the same length, so that offsets in binary files stay valid.
 fn replace(bytes: &mut [u8], (old, new): (&[u8], &[u8])) {
     assert_eq!(old.len(), new.len());
     let mut at = 0;
@@ -447,7 +447,7 @@ fn replace(bytes: &mut [u8], (old, new): (&[u8], &[u8])) {
     }
 }
 
-/// Makes the directory of a file; `last` is the one that was made last.
+/// Creates a file's directory; `last` caches the directory created last.
 fn make_parent(path: &Path, last: &mut PathBuf) -> Result<(), Error> {
     match path.parent() {
         Some(dir) if dir != last => {
@@ -459,7 +459,8 @@ fn make_parent(path: &Path, last: &mut PathBuf) -> Result<(), Error> {
     }
 }
 
-/// Makes the files those of `new`; `old` are those that are there or of which the unchanged ones are.
+/// Updates the checkout to `new`. `old` lists the files already there; in a copied slot, those from which the unchanged
+/// files were linked.
 fn update(
     source: &Path,
     old: Option<&Files>,
@@ -471,7 +472,7 @@ fn update(
     let old = old.unwrap_or(&none);
     for path in difference(old, new) {
         let file = source.join(path);
-        // In a copy it is not there.
+        // In a copied slot the file is absent.
         if fs::remove_file(&file).is_ok() {
             let mut dir = file.parent();
             while let Some(empty) = dir.filter(|d| *d != source && fs::remove_dir(d).is_ok()) {
@@ -493,7 +494,7 @@ fn update(
     })
 }
 
-/// Writes a file that is not there.
+/// Creates a new file.
 fn write(to: &Path, mode: Mode, content: &[u8]) -> std::io::Result<()> {
     let bits = match mode {
         Mode::Link => return symlink(std::ffi::OsStr::from_bytes(content), to),
@@ -543,7 +544,7 @@ mod tests {
         tiny.write("lib/a.c", "second\n");
         fs::set_permissions(tiny.path().join("Kbuild"), PermissionsExt::from_mode(0o755)).unwrap();
         tiny.commit("second");
-        // A revision does not contain edits of the work tree.
+        // A checkout does not contain uncommitted edits.
         tiny.write("lib/a.c", "edited\n");
         let before = tiny.everything();
         let first = bench.check_out("HEAD~1");
@@ -580,7 +581,7 @@ mod tests {
         let old = SystemTime::now() - Duration::from_secs(1000);
         let object = File::options().write(true).open(build.join("b.o")).unwrap();
         object.set_modified(old).unwrap();
-        // A build that did not end is not taken over.
+        // An unfinished build is not copied.
         fs::create_dir_all(first.builds().join("y")).unwrap();
         fs::write(build.join(FINISHED), "").unwrap();
 
@@ -600,7 +601,7 @@ mod tests {
             second.source()
         );
         assert!(!second.builds().join("y").exists());
-        // What is the same is one file; what differs is not.
+        // Identical files share an inode; different ones do not.
         let inode = |checkout: &Checkout, path: &str| {
             let file = fs::metadata(checkout.source().join(path));
             file.map(|m| m.ino()).ok()
@@ -636,7 +637,7 @@ mod tests {
             assert_eq!(read(&checkout, "lib/a.c").unwrap(), format!("{}\n", 5 - i));
         }
         assert_eq!(slots(), SLOTS);
-        // All at once: each keeps its own.
+        // All at once: each checkout keeps its own slot.
         let all: Vec<Checkout> = (0..6)
             .map(|i| bench.check_out(&format!("HEAD~{i}")))
             .collect();
@@ -644,7 +645,7 @@ mod tests {
             assert_eq!(read(checkout, "lib/a.c").unwrap(), format!("{}\n", 5 - i));
         }
         assert_eq!(slots(), 6);
-        // Commits that differ in what is not built share one.
+        // Commits that differ only in files that are not built share a slot.
         bench.tiny.write("drivers/net/big.c", "changed\n");
         bench.tiny.commit("elsewhere");
         assert_eq!(bench.check_out("HEAD").slot, all[0].slot);
@@ -703,7 +704,7 @@ mod tests {
         let changed = first.repository.changed(&first.commit, None).unwrap();
         assert_eq!(changed, [".gitattributes", "lib/a.c"].map(PathBuf::from));
         assert!(!flag.exists());
-        // The control: git itself starts them.
+        // The control: git itself does run them.
         tiny.git(&["checkout", "-q", "-f", "HEAD~1"]);
         assert!(flag.exists());
     }

@@ -10,7 +10,7 @@ use crate::fault::Symbols;
 use crate::select::Selection;
 use crate::selftest::Seen;
 
-/// A status that makes the command's exit status 1.
+/// The status that makes the command exit with status 1.
 pub(crate) const FAILED: &str = "failed";
 
 /// One object file or one algorithm of a kernel tree.
@@ -95,7 +95,7 @@ pub(crate) fn objects(selection: &Selection, failures: &[(String, String)]) -> V
     failed.chain(left_out).chain(built).collect()
 }
 
-/// Rows of the algorithms; what else was seen becomes notes.
+/// Builds the algorithms' rows. Other observations become notes.
 pub(crate) fn algorithms(
     seen: &Seen,
     symbols: &Symbols,
@@ -134,7 +134,7 @@ pub(crate) fn algorithms(
                 } else if text.starts_with("alg: ") && !text.contains("skipping comparison") {
                     for word in text.split_whitespace() {
                         if let Some(driver) = drivers.iter().find(|d| **d == word) {
-                            // The first message says what was wrong, later ones that something was.
+                            // The first message gives the reason; later ones only report that the test failed.
                             said.entry(driver).or_insert(text);
                         }
                     }
@@ -173,7 +173,7 @@ pub(crate) fn algorithms(
             nothing_to_drive.join(", ")
         ));
     }
-    // A driver is reported after its test and again in the final list, unless it was replaced meanwhile.
+    // A driver is reported after its test and again in the final list, unless it was replaced in between.
     let mut told: HashSet<&str> = HashSet::new();
     let mut algs: Vec<&Alg> = Vec::new();
     for event in seen.events.iter().rev() {
@@ -197,12 +197,14 @@ pub(crate) fn algorithms(
             (None, Some((0, ..))) => ("tested", String::new()),
             (None, Some((result, ..))) => (
                 FAILED,
-                said.get(driver)
-                    .map_or_else(|| format!("its self-test says {result}"), |s| s.to_string()),
+                said.get(driver).map_or_else(
+                    || format!("its self-test returned {result}"),
+                    |s| s.to_string(),
+                ),
             ),
             (None, None) if alg.internal => (
                 "untested",
-                "internal: tested through the driver that owns it".to_string(),
+                "internal: tested through the driver that uses it".to_string(),
             ),
             (None, None) => (
                 "untested",
@@ -223,7 +225,7 @@ pub(crate) fn algorithms(
             test_us: test.map(|(_, us, _)| *us),
         });
     }
-    // What crashed and was never listed, because its registration failed or because the rest ended early.
+    // Drivers that crashed but were never listed, because registration failed or the process ended early.
     let listed: HashSet<String> = rows.iter().map(|row| row.name.clone()).collect();
     let mut unlisted: Vec<_> = (seen.faults.iter())
         .filter(|(driver, _)| !listed.contains(*driver))

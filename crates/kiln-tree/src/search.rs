@@ -1,12 +1,12 @@
-//! Which objects of a tree's library the stack needs. A list gives a head start; what it does not know is found by the
-//! symbol: the file that defines it has `EXPORT_SYMBOL`.
+//! Finds the library objects that the stack needs. A list provides most of them. The rest are found by symbol: the file
+//! that defines one contains `EXPORT_SYMBOL`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// Objects that every version so far needed, or whose functions are measured, as far as a tree has them. A configuration may
-/// leave those of `lib/crypto` and `lib/crc` out.
+/// Objects that a supported version needs, or whose functions are measured, built in the first round if the tree has
+/// them. A configuration may leave out those of `lib/crypto` and `lib/crc`.
 pub(crate) const USUAL: [&str; 61] = [
     "arch/x86/kernel/cpu/match",
     "arch/x86/lib/clear_page_64",
@@ -71,10 +71,10 @@ pub(crate) const USUAL: [&str; 61] = [
     "lib/xxhash",
 ];
 
-/// Directories whose files depend on little else.
+/// Directories to search, whose files depend on little else.
 const DIRS: [&str; 3] = ["lib", "arch/x86/lib", "arch/x86/entry"];
 
-/// Below them: what is built anyway, tests, user space, and what times itself against a clock when it starts.
+/// Subdirectories to skip: those built anyway, tests, user-space code, and code that benchmarks itself at start-up.
 const NOT: [&str; 5] = [
     "lib/crypto",
     "lib/tests",
@@ -83,11 +83,11 @@ const NOT: [&str; 5] = [
     "lib/raid6",
 ];
 
-/// Rounds until nothing more is found: files that are found need others.
+/// Maximum number of search rounds; each round's objects may need further ones.
 pub(crate) const ROUNDS: usize = 5;
 
-/// Objects, without `.o`, that define one of these symbols, and directories, with a slash behind: a part of `lib` that
-/// has a directory to itself is built as a whole, since its files need each other.
+/// Objects, without `.o`, that define one of these symbols, and directories, with a trailing slash: a part of `lib` in
+/// a directory of its own is built as a whole, because its files need each other.
 pub(crate) fn find(tree: &Path, symbols: &BTreeSet<String>) -> BTreeSet<String> {
     if symbols.is_empty() {
         return BTreeSet::new();
@@ -132,7 +132,7 @@ fn scan(tree: &Path, dir: &Path, defined: &mut HashMap<String, String>) {
     }
 }
 
-/// What a source file says that it defines for others.
+/// Names that a source file exports.
 fn exported(text: &str) -> Vec<String> {
     let heads = ["EXPORT_SYMBOL", "SYM_FUNC_START", "SYM_TYPED_FUNC_START"];
     text.lines()

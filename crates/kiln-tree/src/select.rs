@@ -1,4 +1,5 @@
-//! Which objects can be linked: those whose every need is met, by another object or by a service.
+//! Selects the objects that can be linked: those whose undefined symbols are all provided by another object or a
+//! service.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,17 +9,17 @@ use crate::services::Services;
 use crate::symbols::{border, read_tables, Table, CPU_WORDS, LINKER, WRAPPED};
 use crate::Error;
 
-/// What is linked, and what is not.
+/// The selection.
 pub(crate) struct Selection {
-    /// Objects to link, in order.
+    /// Objects to link, in link order.
     pub linked: Vec<String>,
-    /// Objects of the stack that cannot be linked, with the symbols nothing provides.
+    /// Objects of the stack that cannot be linked, with the symbols that nothing provides.
     pub left_out: Vec<(String, Vec<String>)>,
-    /// Symbols that no table defines.
+    /// Symbols that no object or service defines.
     pub unmet: BTreeSet<String>,
 }
 
-/// Reads the tables and selects.
+/// Reads the symbol tables and selects.
 pub(crate) fn select(
     cache: &Cache,
     objects: &[Object],
@@ -64,7 +65,8 @@ fn choose(
         missing.extend(found);
     }
 
-    // Of the library only what something asks for, if only by a weak symbol; of two that define a symbol the first.
+    // Of the library, link only objects that something refers to, even weakly. If two define the same symbol, link the
+    // first.
     let usable: Vec<&Object> = objects
         .iter()
         .filter(|o| !missing.contains_key(&o.path))
@@ -106,7 +108,7 @@ fn choose(
     }
 }
 
-/// The linker's name for the function behind a wrapper, without the prefix.
+/// Strips the linker's `__real_` prefix from the name of a wrapped function.
 fn unwrapped(name: &str) -> &str {
     name.strip_prefix("__real_")
         .filter(|n| WRAPPED.contains(n))

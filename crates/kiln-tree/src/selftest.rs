@@ -1,4 +1,4 @@
-//! The tree's self-tests in a child; a driver that crashes it is found, named, and left out of the next.
+//! Runs the tree's self-tests in a child. If a driver crashes it, the driver is reported and skipped in the next child.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -15,33 +15,33 @@ use crate::event::Event;
 use crate::host::Host;
 use crate::Error;
 
-/// A child that says nothing for so long hangs: the slowest test takes a tenth of a second.
+/// A child without events for this long has hung: the slowest test takes 0.1 s.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// After this many crashes the rest is not tried.
+/// Give up after this many crashes.
 const CRASHES: usize = 16;
 
-/// Rounds of a random test, unless told otherwise.
+/// Default number of rounds of a random test.
 const USUAL_FUZZ: u32 = 100;
 
 /// Self-tests in Linux 6.12, approximately; used for the progress bar only.
 pub(crate) const USUAL_TESTS: f64 = 285.0;
 
-/// Interrupts a second while the tree tests itself, at random times.
+/// Interrupts per second while the tree tests itself, at random times.
 const RATE: f64 = 4000.0;
 
-/// The child's part of `kiln test --tree`: the tests while interrupts come, then the list.
+/// The child's part of `kiln test --tree`: runs the tests with interrupts, then lists the algorithms.
 ///
 /// # Errors
-/// The image cannot be loaded, or has nothing that `--fuzz` could change.
+/// The image cannot be loaded, or has no setting that `--fuzz` could change.
 pub fn interrupted(order: &Order, fuzz: Option<u32>) -> Result<(), Error> {
     interrupted_with(order, fuzz, |_| Ok(()))
 }
 
-/// The same, and something else before the list, while interrupts still come.
+/// The same, and calls `besides` before the list while interrupts are still enabled.
 ///
 /// # Errors
-/// As there, and those of `besides`.
+/// Those of [`interrupted`] and of `besides`.
 pub fn interrupted_with(
     order: &Order,
     fuzz: Option<u32>,
@@ -51,7 +51,7 @@ pub fn interrupted_with(
     if let Some(n) = fuzz {
         let at = loaded.image.symbol("fuzz_iterations");
         let at = at.ok_or(Error::NoFuzz)?;
-        // SAFETY: an int of the image, in `testmgr.c`; nothing of it runs yet.
+        // SAFETY: an int of the image, in `testmgr.c`, whose code does not run yet.
         unsafe { ptr::write_volatile(at as *mut u32, n) };
     }
     let mut cpu = Cpu::boot(&Config::default()).map_err(Error::Cpu)?;
@@ -73,34 +73,35 @@ pub fn interrupted_with(
 pub struct Seen {
     /// Events of the last run.
     pub events: Vec<Event>,
-    /// Faults of drivers' tests in the runs before it: what happened, and where.
+    /// Crashes of drivers' tests in earlier runs: what happened, and where.
     pub faults: HashMap<String, (String, u64)>,
-    /// A fault outside any test; nothing was listed.
+    /// A crash outside any test, so there is no list.
     pub broken: Option<(String, u64)>,
 }
 
-/// Self-tests in children.
+/// Runs self-tests in children.
 pub struct Trial<'a> {
     pub image: &'a Path,
-    /// Seed of the tests.
+    /// Seed for the tests.
     pub seed: u64,
     /// Whether the tree's own drivers are tested as its initcalls register them.
     pub tests: bool,
-    /// How often the tree's random tests are repeated, if not as often as it does.
+    /// Number of repetitions of the tree's random tests; `None`: the tree's default.
     pub fuzz: Option<u32>,
-    /// Tests that are expected, for the bar only.
+    /// Expected number of tests, used only for the progress bar.
     pub usual: f64,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the share that is done and whose test it was.
+    /// Called with the completed fraction and the driver just tested.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
 impl Trial<'_> {
-    /// Runs the self-test in a child with these arguments. After a crash in a driver's test it runs again without that test.
+    /// Runs the self-tests in a child with these arguments. After a crash in a driver's test, runs again without that
+    /// test.
     ///
     /// # Errors
-    /// A child cannot be started, or Ctrl-C.
+    /// A child cannot be started, or Ctrl-C was pressed.
     pub fn run(&self, args: &[OsString]) -> Result<Seen, Error> {
         let fuzz = self.fuzz.unwrap_or(0);
         let silence = SILENCE + Duration::from_millis(200) * fuzz;
@@ -108,7 +109,8 @@ impl Trial<'_> {
         let mut seen = Seen::default();
         let mut order = Order::new(self.image, self.seed);
         (order.tests, order.lonely) = (self.tests, true);
-        // A test may wait a minute for another driver's; that is for the tree's own number of rounds.
+        // A test may wait up to a minute for another driver's test. That limit assumes the tree's default number of
+        // rounds, so scale time with the rounds.
         order.slow = 1 + fuzz / USUAL_FUZZ;
         loop {
             let mut watch = Watch {

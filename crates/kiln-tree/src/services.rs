@@ -1,4 +1,4 @@
-//! What the tree's objects get from Kiln: `tree/services/`, compiled by the user's compiler.
+//! Compiles `tree/services/`, which provides what the tree's objects need, with the user's compiler.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::place::hash;
 use crate::symbols::read_tables;
 use crate::{tools, Error};
 
-/// The border, which `service.h` and the glue include.
+/// Headers of the C-Rust interface that `service.h` and the glue include.
 pub(crate) const HEADERS: &[(&str, &str)] = &[
     (
         "kiln/abi/audit.h",
@@ -46,7 +46,7 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A service is named so in `tree/services/`.
+/// Prefix of a service's name in `tree/services/`.
 pub(crate) const PREFIX: &str = "svc_";
 
 macro_rules! sources {
@@ -61,7 +61,8 @@ const SOURCES: &[(&str, &str)] = sources!(
     "workqueue.c"
 );
 
-/// General registers, since a section may be live; no builtins, since `rep movsb` must not become a call of memcpy.
+/// General-purpose registers only, because a section may be live. No builtins, so that `rep movsb` is not turned into a
+/// call to memcpy().
 const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",
@@ -82,13 +83,13 @@ const FLAGS: &[&str] = &[
 
 pub(crate) struct Services {
     pub objects: Vec<PathBuf>,
-    /// What they provide, without the prefix.
+    /// Symbols they provide, without the prefix.
     pub provided: BTreeSet<String>,
-    /// Changes with them.
+    /// A hash that changes with the services.
     pub stamp: u64,
 }
 
-/// Compiles them, unless the cache has these from this compiler.
+/// Compiles the services, unless the cache has up-to-date ones from this compiler.
 pub(crate) fn compile(compiler: &Compiler, cache: &Cache) -> Result<Services, Error> {
     let dir = &cache.host;
     let mut parts: Vec<&[u8]> = vec![compiler.version.as_bytes()];

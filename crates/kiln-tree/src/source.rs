@@ -1,4 +1,4 @@
-//! Recognising a kernel tree.
+//! Finds and validates kernel source trees.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::git::{Commit, Repository};
 use crate::revision::{check_out, Checkout, Extent};
 use crate::{farm, Error};
 
-/// `VERSION`, `PATCHLEVEL`, `SUBLEVEL` and `EXTRAVERSION` of a tree's Makefile.
+/// `VERSION`, `PATCHLEVEL`, `SUBLEVEL` and `EXTRAVERSION` from a tree's Makefile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     /// Such as 6.
@@ -25,7 +25,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// From the text of a tree's Makefile; none if it is another program's.
+    /// Parses a tree's Makefile; `None` if it is not a kernel's.
     pub fn parse(makefile: &str) -> Option<Version> {
         let value = |name: &str| {
             makefile.lines().take(40).find_map(|line| {
@@ -54,27 +54,27 @@ impl fmt::Display for Version {
     }
 }
 
-/// A kernel's source tree. Nothing is written into it.
+/// A kernel source tree. Kiln does not write to it.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// Where, absolute.
+    /// Absolute path.
     pub dir: PathBuf,
-    /// What its Makefile says.
     pub version: Version,
-    /// How its sources are distinguished from what was built among them.
+    /// How to separate its sources from build products among them.
     pub(crate) kind: farm::Kind,
-    /// Of a git revision: where Kiln keeps it, for as long as this lives.
+    /// For a git revision: the checkout in Kiln's cache, kept for as long as this lives.
     pub(crate) checkout: Option<Arc<Checkout>>,
 }
 
-/// Where a tree is.
+/// Where a tree comes from.
 enum Place {
     Directory(PathBuf),
     Revision(Repository, Commit),
 }
 
 impl Place {
-    /// A directory; else a git revision, `DIR@REV` or one of the repository that the current directory belongs to.
+    /// Interprets a name: a directory, else a git revision, given as `DIR@REV` or as a revision of the repository
+    /// around the current directory.
     fn find(name: &Path) -> Result<Place, Error> {
         if name.exists() {
             return Ok(Place::Directory(name.to_owned()));
@@ -101,7 +101,7 @@ impl Place {
         };
         let Some(repository) = repository else {
             return Err(not(format!(
-                "no such directory, and {shown} is not in a git repository, of which it could be a revision"
+                "no such directory, and {shown} is not in a git repository in which to look for a revision"
             )));
         };
         match repository.commit(revision)? {
@@ -113,8 +113,7 @@ impl Place {
     }
 }
 
-/// The directory and the revision of `DIR@REV`. A name without a directory is one of the repository here, such as
-/// `HEAD@{1}`.
+/// Splits `DIR@REV`. A name without a directory refers to the current repository, such as `HEAD@{1}`.
 fn split_name(name: &Path) -> (&Path, &OsStr) {
     let bytes = name.as_os_str().as_bytes();
     for (at, _) in bytes.iter().enumerate().filter(|(_, b)| **b == b'@') {
@@ -126,16 +125,16 @@ fn split_name(name: &Path) -> (&Path, &OsStr) {
     (Path::new("."), name.as_os_str())
 }
 
-/// Whether a name is a git revision: no file has it, and git knows it.
+/// Whether a name is a git revision: no file has that name, and git can resolve it.
 pub fn is_revision(name: &Path) -> bool {
     matches!(Place::find(name), Ok(Place::Revision(..)))
 }
 
 impl Source {
-    /// The tree of this name: a directory, or a git revision, which is checked out into the cache.
+    /// Opens the tree of this name: a directory, or a git revision, which is checked out into the cache.
     ///
     /// # Errors
-    /// Those of [`Source::open`]; git knows no such revision; the cache cannot be used.
+    /// Those of [`Source::open`]; git cannot resolve the revision; the cache cannot be used.
     pub fn find(
         name: &Path,
         extent: Extent,
@@ -159,7 +158,7 @@ impl Source {
         Ok(source)
     }
 
-    /// What people call it: its version and, of a revision, the commit.
+    /// A title for users: the version and, for a revision, the commit.
     pub fn title(&self) -> String {
         match self.commit() {
             Some(commit) => format!(
@@ -172,7 +171,7 @@ impl Source {
         }
     }
 
-    /// The same, of a directory with the commit that git has there and whether anything differs from it.
+    /// Like [`Source::title`]; for a directory also the commit checked out there and whether the files differ from it.
     pub fn title_by_git(&self) -> String {
         let head = || {
             let repository = Repository::find(&self.dir).ok()??;
@@ -192,15 +191,16 @@ impl Source {
         }
     }
 
-    /// The commit that was checked out, if it is a revision.
+    /// The checked-out commit, if this is a revision.
     pub fn commit(&self) -> Option<&Commit> {
         self.checkout.as_ref().map(|checkout| &checkout.commit)
     }
 
-    /// The tree in this directory.
+    /// Opens the tree in this directory.
     ///
     /// # Errors
-    /// It is not a kernel tree, has no x86 code, or was built in place without git to tell what belongs to it.
+    /// It is not a kernel tree, has no x86 code, or was built in place without git to separate sources from build
+    /// products.
     pub fn open(dir: &Path) -> Result<Source, Error> {
         let shown = dir.to_owned();
         let not = |why: &str| Error::NotATree {
@@ -224,7 +224,7 @@ impl Source {
             dir: shown.clone(),
             trace,
         })?;
-        // The kernel's Makefile cannot be built from or into such a path.
+        // The kernel's Makefile does not support such paths for sources or output.
         let path = dir.to_string_lossy();
         if path.contains([' ', ':', '\n']) {
             return Err(Error::UnusablePath(shown));
@@ -306,13 +306,13 @@ mod tests {
         for revision in ["HEAD", "v1", "main", &head[..9], "HEAD@{0}", ":/first"] {
             assert_eq!(commit(&format!("{shown}@{revision}")), head, "{revision}");
         }
-        // From within the tree, too.
+        // A subdirectory of the tree works too.
         assert_eq!(commit(&format!("{shown}/lib@HEAD")), head);
         for wrong in ["HEAD~1", "", "-x", "--all", "v1:Makefile", "main:lib"] {
             let e = find(&format!("{shown}@{wrong}")).err().unwrap().to_string();
             assert!(e.contains("git knows"), "{e}");
         }
-        // What exists is not a revision.
+        // An existing file is not taken for a revision.
         let clash = format!("{shown}@HEAD");
         assert!(is_revision(Path::new(&clash)));
         fs::create_dir(&clash).unwrap();

@@ -1,5 +1,5 @@
-//! Drivers that oracles single-step: `context` and `sharing` for the interrupts that come between, `registers` and `features`
-//! (`tree/oracles/registers.c`) for what the trap handler saw of one driver.
+//! Single-steps drivers for oracles: for `context` and `sharing` to deliver interrupts between instructions, for
+//! `registers` and `features` (`tree/oracles/registers.c`) to check what the trap handler observed.
 
 use std::collections::BTreeSet;
 
@@ -11,26 +11,27 @@ use crate::host::Host;
 use crate::primitive::Primitive;
 use crate::{link, raw, Error};
 
-/// Whether the oracle of this number judges stepped code.
+/// Whether the oracle of this number checks the stepped code itself.
 pub(crate) fn is_judged(oracle: u32) -> bool {
     [raw::KILN_ORACLE_REGISTERS, raw::KILN_ORACLE_FEATURES].contains(&oracle)
 }
 
-/// Steps are possible as long as this lives.
+/// Enables single-stepping while it lives.
 pub(crate) struct Stepped {
-    /// The number of the oracle.
+    /// Number of the oracle.
     oracle: u32,
     shared: Box<Audit>,
     auditing: Auditing,
-    /// Functions that other objects call. Those that only assembly of the same file calls have conventions of their own.
+    /// Functions called from other objects. Functions called only by assembly in the same file may use calling
+    /// conventions of their own.
     globals: BTreeSet<String>,
 }
 
 impl Stepped {
-    /// Gets ready.
+    /// Starts the audit.
     ///
     /// # Errors
-    /// The image has no sections, or this host no single steps.
+    /// The image has no FPU sections, or the host does not support single-stepping.
     pub(crate) fn start(host: &mut Host, oracle: u32) -> Result<Stepped, Error> {
         let name = "__wrap_kernel_fpu_begin_mask";
         let begin = host.image.symbol(name).ok_or_else(|| Error::NoSymbol {
@@ -70,17 +71,18 @@ impl Stepped {
         })
     }
 
-    /// Forgets what was stepped.
+    /// Clears the recorded steps.
     pub(crate) fn clear(&mut self) {
         self.auditing.clear();
     }
 
-    /// For the order.
+    /// The pointer to put into the order.
     pub(crate) fn raw(&mut self) -> *mut Audit {
         &raw mut *self.shared
     }
 
-    /// What the driver that was stepped did wrong; forgets it. With `hidden` features, none of their instructions may be there.
+    /// Returns the violations of the stepped driver and the names of the features it used, and clears them.
+    /// Instructions of `hidden` features are violations.
     pub(crate) fn take(&mut self, host: &Host, hidden: &[u16]) -> (Vec<Violation>, Vec<String>) {
         let (visits, breaches) = (self.auditing.visits(), self.auditing.breaches());
         self.auditing.clear();
@@ -131,7 +133,7 @@ impl Stepped {
     }
 }
 
-/// One for each function. Kiln's own code needs no backtrace.
+/// Reports each function once. Kiln's own code needs no frame pointer.
 fn frame_lost(host: &Host, address: u64, known: &[Violation]) -> Option<Violation> {
     let function = |address: u64| {
         let name = host.image.name(address);

@@ -1,4 +1,4 @@
-//! A cipher of the tree's crypto API as an operation of a load (`tree/stream.c`).
+//! Uses a cipher of the tree's crypto API as a load's operation (`tree/stream.c`).
 
 use std::ffi::{c_void, CStr, CString};
 
@@ -8,7 +8,7 @@ use kiln_kernel::script::RequestOps;
 
 use crate::{raw, Error, Host};
 
-/// An open cipher with its key, and requests to have in flight.
+/// An open cipher with its key and its requests.
 pub struct Stream {
     raw: *mut c_void,
     crypt: OpCrypt,
@@ -18,11 +18,11 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Opens a driver, or the best one of an algorithm. Requests of a task sleep and may be backlogged, those of a
-    /// softirq do neither.
+    /// Opens a driver, or an algorithm's highest-priority driver. Requests from a task may sleep and be backlogged,
+    /// requests from a softirq may not.
     ///
     /// # Errors
-    /// The tree has none, or it refuses the key.
+    /// The tree has no such driver, or the driver rejects the key.
     pub fn open(
         host: &mut Host,
         driver: &str,
@@ -39,7 +39,7 @@ impl Stream {
             sleeps: u32::from(sleeps),
             ..Default::default()
         };
-        // SAFETY: the function takes this structure; the others have these types.
+        // SAFETY: the first function takes this structure, and the others have these types.
         let (result, crypt, close) = unsafe {
             (
                 host.call("kiln_glue_stream_open", (&raw mut open).cast())?,
@@ -53,7 +53,7 @@ impl Stream {
                 source: std::io::Error::from_raw_os_error(-(result as i64) as i32),
             });
         }
-        // SAFETY: a C string, of which the tree's copy always has an end.
+        // SAFETY: a C string that the tree always terminates.
         let driver = unsafe { CStr::from_ptr(open.name.as_ptr()) };
         Ok(Stream {
             raw: open.stream.cast(),
@@ -64,20 +64,19 @@ impl Stream {
         })
     }
 
-    /// The driver's name.
     pub fn driver(&self) -> &str {
         &self.driver
     }
 
-    /// The transform, for [`Stream::requests`].
+    /// The transform handle, for [`Stream::requests`].
     pub fn handle(&self) -> *mut c_void {
         self.raw
     }
 
-    /// The functions by which a script makes requests to streams of this image.
+    /// The functions through which a script makes requests to streams of this image.
     ///
     /// # Errors
-    /// The image is of another version.
+    /// The image is from another version of Kiln.
     pub fn requests(host: &Host) -> Result<RequestOps, Error> {
         // SAFETY: `tree/stream.c` declares them with the types of `struct kiln_request_ops`.
         unsafe {
@@ -90,16 +89,16 @@ impl Stream {
         }
     }
 
-    /// The stream as an operation of a load, which must not outlive it.
+    /// The stream as a load's operation. The stream must outlive it.
     pub fn operation(&self) -> Operation {
-        // SAFETY: what `struct kiln_op` asks for, by the tree's own code.
+        // SAFETY: the tree's code fulfils the contract of `struct kiln_op`.
         unsafe { Operation::new(self.crypt, self.raw, self.slots) }
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: open, nothing in flight; closed once, on the CPU that opened it.
+        // SAFETY: the stream is open with no request in flight, and is closed only here, on the CPU that opened it.
         unsafe { cpu::gate(self.close, self.raw) };
     }
 }

@@ -1,4 +1,4 @@
-//! Symbols: those of objects, as `nm` lists them, and those that Kiln gives a meaning.
+//! Symbols: those in object files as listed by `nm`, and those with a special meaning for Kiln.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::process::Command;
 
 use crate::Error;
 
-/// Global symbols of an object.
+/// Global symbols of an object file.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Table {
     pub defined: BTreeSet<String>,
-    /// Those it needs.
+    /// Undefined symbols.
     pub needed: BTreeSet<String>,
-    /// Those it can do without: weak ones.
+    /// Weak undefined symbols.
     pub optional: BTreeSet<String>,
 }
 
-/// Words of this CPU that the tree addresses by symbol, and where they lie (`tree/services/percpu.c`). `struct cpu`
-/// begins as 6.12's `struct pcpu_hot`, with the tree's own current task; other trees name the words one by one.
+/// Per-CPU fields that the tree addresses by symbol, with their offsets (`tree/services/percpu.c`). `struct cpu` begins
+/// like 6.12's `struct pcpu_hot`, including the tree's current task; other trees have a symbol for each field.
 pub(crate) const CPU_WORDS: &[(&str, u32)] = &[
     ("pcpu_hot", 0),
     ("const_pcpu_hot", 0),
@@ -35,7 +35,7 @@ pub(crate) const CPU_WORDS: &[(&str, u32)] = &[
     ("numa_node", 0xf0008),
 ];
 
-/// What the linker script (`tree/host.ld`) defines for objects of the tree.
+/// Symbols that the linker script (`tree/host.ld`) defines for the tree's objects.
 pub(crate) const LINKER: [&str; 4] = [
     "__kunit_suites_start",
     "__kunit_suites_end",
@@ -43,7 +43,7 @@ pub(crate) const LINKER: [&str; 4] = [
     "__kunit_init_suites_end",
 ];
 
-/// Functions of the tree that the glue wraps: calls from other objects go through it.
+/// Functions of the tree that the glue wraps: the linker redirects calls from other objects to the wrapper.
 pub(crate) const WRAPPED: [&str; 16] = [
     "alg_test",
     "crypto_alloc_tfm_node",
@@ -63,13 +63,13 @@ pub(crate) const WRAPPED: [&str; 16] = [
     "crypto_dequeue_request",
 ];
 
-/// Names of the functions of `kernel/` that a tree may call.
+/// Names of the functions in `kernel/` that a tree may call.
 pub(crate) fn border() -> BTreeSet<&'static str> {
     let functions = kiln_kernel::hosted::functions();
     functions.into_iter().map(|(name, _)| name).collect()
 }
 
-/// The tables of objects, by the names given; `dir` is where relative names start.
+/// Symbol tables of objects by file name. Relative names start at `dir`.
 pub(crate) fn read_tables<P: AsRef<Path>>(
     dir: &Path,
     objects: &[P],

@@ -1,4 +1,4 @@
-//! The tree's own benchmark, tcrypt: run when it is asked for, its lines as it prints them.
+//! Runs the tree's own benchmark, tcrypt, and reads the lines it prints.
 
 use std::ffi::OsString;
 use std::ptr;
@@ -13,12 +13,12 @@ use crate::event::Event;
 use crate::host::{Clock, Host};
 use crate::{Built, Error};
 
-/// What its module parameters are.
+/// tcrypt's module parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Which benchmark, by tcrypt's number.
+    /// Number of the benchmark in tcrypt.
     pub mode: u32,
-    /// Seconds per measurement; 0 for a few operations, in cycles.
+    /// Seconds per measurement; 0 measures a few operations in cycles instead.
     pub seconds: u32,
 }
 
@@ -68,24 +68,24 @@ pub struct Row {
     pub seconds: Option<u64>,
 }
 
-/// The child's part: boots the tree without its self-tests and lets its tcrypt run.
+/// Runs in the child: boots the tree without its self-tests and runs its tcrypt.
 ///
 /// # Errors
 /// The tree's tcrypt could not be built.
 pub fn measure(order: &Order, request: Request) -> Result<(), Error> {
     let mut host = Host::boot(order, &Config::default())?;
-    // It asks for jiffies in a loop.
+    // tcrypt polls jiffies in a loop.
     let _clock = Clock::start(&host.image)?;
     for (name, value) in [
         ("kiln_glue_tcrypt_mode", request.mode),
         ("kiln_glue_tcrypt_sec", request.seconds),
     ] {
         let at = host.image.symbol(name).ok_or(Error::NoTcrypt)?;
-        // SAFETY: a word of the image, of that size in `tcrypt.c`; nothing else reads it yet.
+        // SAFETY: a word of the image with that size in `tcrypt.c`, which no code reads yet.
         unsafe { ptr::write_volatile(at as *mut u32, value) };
     }
     host.tell("{\"event\":\"started\"}\n")?;
-    // SAFETY: a function without parameters, which returns an int.
+    // SAFETY: the function takes no parameters and returns an int.
     unsafe { host.call("kiln_glue_tcrypt", ptr::null_mut())? };
     let done = format!("{{\"event\":\"done\",\"initcalls\":{}}}\n", host.initcalls);
     host.tell(&done)
@@ -94,16 +94,16 @@ pub fn measure(order: &Order, request: Request) -> Result<(), Error> {
 #[derive(Debug)]
 pub struct Outcome {
     pub rows: Vec<Row>,
-    /// How the tree's code crashed, if it did.
+    /// The crash of the tree's code, if it crashed.
     pub fault: Option<Fault>,
-    /// The child's own exit status, if it refused.
+    /// The child's own exit status, if it reported an error.
     pub refused: Option<u8>,
 }
 
-/// The parent's part: `args` make this program call [`measure`]; each line goes to `line` when it is complete.
+/// Runs in the parent; `args` make this program call [`measure`]. Passes each complete line to `line`.
 ///
 /// # Errors
-/// The child cannot be started; Ctrl-C.
+/// The child cannot be started, or Ctrl-C was pressed.
 pub fn run(
     built: &Built,
     seed: u64,
@@ -143,13 +143,13 @@ pub fn run(
     })
 }
 
-/// Text as it is printed, piece by piece, becomes lines.
+/// Joins text printed in pieces into lines.
 #[derive(Default)]
 struct Lines(String);
 
 impl Lines {
     fn push(&mut self, text: &str, line: &mut dyn FnMut(&str)) {
-        // A new message ends the one before, as on a console.
+        // As on a console, a new message ends an unfinished one.
         if text.starts_with("tcrypt: ") && !self.0.is_empty() {
             self.end(line);
         }
@@ -168,7 +168,7 @@ impl Lines {
     }
 }
 
-/// Lines become rows.
+/// Converts tcrypt's lines into rows.
 #[derive(Default)]
 pub struct Reader {
     alg: String,
@@ -177,7 +177,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The row that the next line makes, if it does.
+    /// Processes a line, and returns the row it completes, if any.
     pub fn line(&mut self, line: &str) -> Option<Row> {
         let line = line.strip_prefix("tcrypt: ").unwrap_or(line);
         if let Some(rest) = line.strip_prefix("testing speed of ") {

@@ -70,14 +70,14 @@ pub struct TestRow {
 }
 
 impl TestRow {
-    /// The self-test of a driver, or the build of an object.
+    /// Creates the row for a driver's self-test or an object's build.
     pub fn new(row: Row) -> TestRow {
         let is = |status: &str| u64::from(row.status == status);
         TestRow {
             failed: is("failed"),
             skipped: is("untested"),
             cases: is("failed") + is("tested"),
-            // A failed build or a dead process is not the test of an algorithm.
+            // A failed build or a dead process is not an algorithm's test.
             suite: match row.kind {
                 "algorithm" => "testmgr",
                 _ => "build",
@@ -94,7 +94,7 @@ impl TestRow {
         }
     }
 
-    /// One row per context, or one row that says why there are none.
+    /// Creates one row per context, or a single row that gives the reason why there are none.
     pub fn contexts((driver, result): &Tried, config: &str) -> Vec<TestRow> {
         let row = |context: &str, cases: u64, failed: u64, reason: Option<String>| TestRow {
             alg: driver.alg.clone(),
@@ -125,7 +125,7 @@ impl TestRow {
             Ok(seen) => (contexts::NAMES.iter().zip(seen.cases).zip(seen.wrong))
                 .map(|((name, cases), wrong)| {
                     let reason = match (cases, wrong) {
-                        (0, _) => Some("no interrupt came meanwhile".to_string()),
+                        (0, _) => Some("no interrupt arrived meanwhile".to_string()),
                         (_, 0) => None,
                         (_, n) => Some(format!(
                             "{n} of {cases} answers differ from {}",
@@ -138,7 +138,7 @@ impl TestRow {
         }
     }
 
-    /// A row for each case of a suite, and one for its crash.
+    /// Creates one row per case of a suite, and one for a crash.
     pub fn kunit(ran: &kunit::Ran, config: &str) -> Vec<TestRow> {
         let row = |case: &str, failed: bool, skipped: Option<&String>, why: String, us| TestRow {
             alg: ran.suite.clone(),
@@ -172,7 +172,7 @@ impl TestRow {
         cases.chain(ran.faults.iter().map(crash)).collect()
     }
 
-    /// A function of the library.
+    /// Creates the row of a library function.
     pub fn library(checked: &Checked, config: &str) -> TestRow {
         TestRow {
             alg: checked.alg.clone(),
@@ -188,7 +188,7 @@ impl TestRow {
             failed: checked.failed,
             skipped: u64::from(checked.cases == 0),
             reason: match checked.cases {
-                0 => Some("takes none of the lengths".into()),
+                0 => Some("accepts none of the message lengths".into()),
                 _ => checked.reason.clone(),
             },
             known: None,
@@ -197,7 +197,7 @@ impl TestRow {
         }
     }
 
-    /// A driver under an oracle.
+    /// Creates the row of a driver examined by an oracle.
     pub fn oracle(
         ran: &Ran,
         found: &Found,
@@ -205,7 +205,7 @@ impl TestRow {
         replay: &dyn Fn(&Finding) -> String,
     ) -> TestRow {
         let findings: Vec<&Finding> = ran.findings.iter().map(|&i| &found.findings[i]).collect();
-        // The whole block stands at the driver that it names.
+        // The full block is in the row of the driver it names.
         let (own, others): (Vec<&Finding>, Vec<&Finding>) =
             (findings.iter()).partition(|f| f.driver == ran.subject.driver);
         let mut blocks: Vec<String> = own.iter().map(|f| f.block(&replay(f))).collect();
@@ -217,7 +217,7 @@ impl TestRow {
             (f.known.iter()).for_each(|reason| block += &format!("\nknown: {reason}"));
             block
         }));
-        // Those that fail the row first.
+        // Unknown findings, which fail the row, come first.
         let all = || own.iter().chain(&others);
         let known = all().filter(|f| f.known.is_some()).count() as u64;
         let first = all().min_by_key(|f| f.known.is_some());
@@ -244,7 +244,7 @@ impl TestRow {
         }
     }
 
-    /// The driver, and what was tested of it.
+    /// The driver or function, with what was tested.
     pub fn name(&self) -> String {
         if let Some(tier) = self.tier {
             return format!("{}.{} {tier}", self.alg, self.implementation);

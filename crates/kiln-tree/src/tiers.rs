@@ -1,10 +1,10 @@
-//! What a hosted tree sees of the CPU under a mask of tiers.
+//! Which CPU features a hosted tree sees under a mask of tiers.
 
 use kiln_kbuild::TIERS;
 
 use crate::host::seen_tiers;
 
-/// Bits of the tiers that have a feature.
+/// Bit mask of the tiers that include a feature.
 fn tiers_with(feature: &str) -> u32 {
     let numbered = TIERS.tiers.iter().enumerate();
     numbered
@@ -12,13 +12,13 @@ fn tiers_with(feature: &str) -> u32 {
         .fold(0, |bits, (n, _)| bits | 1 << n)
 }
 
-/// Whether a hosted tree sees a feature that the CPU has.
+/// Whether a hosted tree sees a feature of the CPU.
 pub(crate) fn seen(feature: &str) -> bool {
     tiers_with(feature) & seen_tiers() != 0
 }
 
-/// For `tree/cpu.c`: Linux's features and states, each with the tiers that have it. A feature that a tree does not
-/// know cannot be asked for there.
+/// Generates the table for `tree/cpu.c`: Linux's features and XSAVE states, each with the tiers that include it.
+/// Features unknown to a tree's version are left out, because its code cannot check for them.
 pub(crate) fn header() -> String {
     let mut text = "/* Generated from kernel/tiers.def. */\n\
                     static const struct { u32 tiers; u16 feature; } kiln_tier_features[] = {\n"
@@ -38,7 +38,7 @@ pub(crate) fn header() -> String {
     text + "};\n"
 }
 
-/// Linux's names of features, and Kiln's of those they are hidden with.
+/// Linux's feature names, each with Kiln's name of the feature that hides it.
 fn kernel_features() -> impl Iterator<Item = (&'static str, &'static str)> {
     let listed = TIERS
         .features
@@ -74,7 +74,7 @@ mod tests {
         }
     }
 
-    /// A name that no tree knows would hide nothing.
+    /// A name unknown to every tree would hide nothing.
     #[test]
     fn linux_knows_every_name() {
         let mut known = String::new();

@@ -1,4 +1,4 @@
-//! A git repository for tests, with a few files of a kernel tree.
+//! A git repository with a few files of a kernel tree, for tests.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ pub(crate) struct Tiny {
 }
 
 impl Tiny {
-    /// One commit that looks like a kernel.
+    /// Creates a repository with one commit that looks like a kernel.
     pub(crate) fn new() -> Tiny {
         let tiny = Tiny {
             dir: tempfile::tempdir().unwrap(),
@@ -39,7 +39,7 @@ impl Tiny {
 
     pub(crate) fn git(&self, args: &[&str]) -> String {
         let mut git = Command::new("git");
-        // Without the user's own configuration, which might sign commits.
+        // Ignore the user's own configuration, which might sign commits.
         for name in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"] {
             git.env(name, "/dev/null");
         }
@@ -52,14 +52,14 @@ impl Tiny {
         String::from_utf8(done.stdout).unwrap().trim().to_owned()
     }
 
-    /// Commits everything.
+    /// Commits all changes.
     pub(crate) fn commit(&self, subject: &str) -> String {
         self.git(&["add", "-A"]);
         self.git(&["commit", "-q", "--allow-empty", "-m", subject]);
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// Every file, those of git included, with its content and the time of its last change.
+    /// Every file, including git's own, with its content and modification time.
     pub(crate) fn everything(&self) -> Vec<String> {
         let mut all = Vec::new();
         let mut open = vec![self.path().to_owned()];

@@ -1,4 +1,4 @@
-//! What a kernel's build needs of the machine; all that is missing is named at once. Running one of them.
+//! Checks for the tools a kernel build needs, reporting all missing ones at once, and runs such tools.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use kiln_kbuild::{reason, which, Compiler};
 
 use crate::Error;
 
-/// Program, and Debian's package that has it.
+/// Program, and the Debian package that contains it.
 const PROGRAMS: [(&str, &str); 10] = [
     ("make", "make"),
     ("flex", "flex"),
@@ -18,11 +18,11 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("ar", "binutils"),
     ("nm", "binutils"),
     ("objcopy", "binutils"),
-    // The kernel builds its own tools with it, whatever compiles the kernel.
+    // The kernel builds its own host tools with gcc, whichever compiler compiles the kernel.
     ("gcc", "gcc"),
 ];
 
-/// Headers that the kernel's own tools include, likewise.
+/// Headers that the kernel's host tools include.
 const HEADERS: [(&str, &str); 2] = [("gelf.h", "libelf-dev"), ("stdlib.h", "libc6-dev")];
 
 pub fn check(compiler: &Compiler) -> Result<(), Error> {
@@ -35,10 +35,11 @@ pub fn check(compiler: &Compiler) -> Result<(), Error> {
     }
 }
 
-/// Runs a compiler or a tool of binutils to its end. If it refuses: the line in which it says why.
+/// Runs a compiler or a binutils tool to completion. If it fails, the inner error is the line of its output with the
+/// reason.
 ///
 /// # Errors
-/// It cannot be run: its package is named.
+/// The program cannot be started; the error names its package.
 pub fn run(command: &mut Command, package: &str) -> Result<Result<(), String>, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -78,7 +79,7 @@ fn has_header(compiler: &Path, header: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Variables by which make or the kernel's build would take other instructions.
+/// Environment variables that would change how make or the kernel's build behaves.
 const IGNORED_ENV: [&str; 14] = [
     "MAKEFLAGS",
     "MFLAGS",
@@ -96,7 +97,7 @@ const IGNORED_ENV: [&str; 14] = [
     "KCONFIG_ALLCONFIG",
 ];
 
-/// Takes away what would change the tree's build.
+/// Removes environment variables that would affect the tree's build.
 pub(crate) fn clear_environment(command: &mut Command) {
     for name in IGNORED_ENV {
         command.env_remove(name);

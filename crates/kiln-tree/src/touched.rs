@@ -1,5 +1,5 @@
-//! What of a tree a change touches: the objects that Kbuild's records (`.sha256.o.cmd`) say contain a changed file, all that
-//! uses one of these, and so the KUnit suites and the drivers that are to be tested again.
+//! Determines what a change of a tree affects: the objects that contain a changed file according to Kbuild's records
+//! (`.sha256.o.cmd`), all objects that use one of these, and therefore the KUnit suites and drivers to test again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -16,20 +16,21 @@ use crate::row::Row;
 use crate::symbols::read_tables;
 use crate::{Error, Source};
 
-/// Objects that take part in every self-test although no driver needs a symbol of theirs: testmgr, and what starts it.
+/// Objects involved in every self-test although no driver refers to their symbols: testmgr, and the code that starts
+/// it.
 const TESTERS: [&str; 2] = ["crypto/testmgr.o", "crypto/algboss.o"];
 
-/// Names of drivers in these are not where they are implemented.
+/// Objects that mention drivers' names without implementing them.
 const NAMERS: [&str; 3] = [
     "crypto/testmgr.o",
     "crypto/tcrypt.o",
     "crypto/kiln_tcrypt.o",
 ];
 
-/// What is under these builds everything else, or configures it.
+/// Files below these build everything else, or configure it.
 const BUILDERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/configs"];
 
-/// Directories whose Kconfig files decide how the stack is configured.
+/// Places whose Kconfig files affect the stack's configuration.
 const CONFIGURED: [&str; 8] = [
     "arch/Kconfig",
     "arch/x86",
@@ -41,7 +42,7 @@ const CONFIGURED: [&str; 8] = [
     "security",
 ];
 
-/// Makefiles whose flags are for all objects.
+/// Directories whose Makefiles set flags for all objects.
 const FLAGS: [&str; 3] = ["", "arch", "arch/x86"];
 
 /// The files that a tree has changed since a commit.
@@ -52,10 +53,10 @@ pub struct Change {
 }
 
 impl Change {
-    /// The changes of a tree, those that are not committed included.
+    /// The changes of a tree since a commit, including uncommitted ones.
     ///
     /// # Errors
-    /// The tree is not in a git repository, or git knows no such revision.
+    /// The tree is not in a git repository, or git cannot resolve the revision.
     pub fn find(source: &Source, revision: &OsStr) -> Result<Change, Error> {
         let not = |why: String| Error::Git {
             what: format!("--since {}", revision.to_string_lossy()),
@@ -81,21 +82,21 @@ impl Change {
     }
 }
 
-/// What is to be tested again.
+/// What has to be tested again.
 #[derive(Debug)]
 pub struct Touched {
-    /// For people: what was changed, and what that touches.
+    /// A sentence for the user: what was changed, and what that affects.
     pub note: String,
-    /// Everything is touched.
+    /// Everything is affected.
     everything: bool,
-    /// By the names of suites that objects define: whether they use a touched object.
+    /// For each suite that the objects define: whether it uses an affected object.
     suites: HashMap<String, bool>,
-    /// By the words that objects contain, names of drivers and templates among them: likewise.
+    /// The same for each word in the objects' data, which includes the names of drivers and templates.
     words: HashMap<String, bool>,
 }
 
 impl Touched {
-    /// Finds out what a change touches of a tree that was built.
+    /// Determines what a change affects in a tree that was built.
     ///
     /// # Errors
     /// The objects cannot be read.
@@ -130,7 +131,7 @@ impl Touched {
                 }
             }
         }
-        // Then a list of what is touched tells nothing.
+        // If so, listing the affected objects would be pointless.
         let widest = || {
             let all = linked.iter().filter(|o| !o.starts_with("lib/kiln_"));
             all.into_iter().all(|o| affected.contains(*o))
@@ -140,24 +141,25 @@ impl Touched {
         Ok(touched)
     }
 
-    /// Whether a KUnit suite is to be tested again.
+    /// Whether a KUnit suite has to be tested again.
     pub fn has_suite(&self, name: &str) -> bool {
         self.everything || self.suites.get(name).copied().unwrap_or(true)
     }
 
-    /// Whether a driver is to be tested again. A name that no object contains may be anything's.
+    /// Whether a driver has to be tested again. A name that no object contains may belong to any of them, so the answer
+    /// is yes.
     pub fn has_driver(&self, name: &str) -> bool {
         let of = |word: &str| self.words.get(word).copied().unwrap_or(true);
         self.everything || words(name).any(of)
     }
 
-    /// Whether any driver can be.
+    /// Whether any driver may have to be tested again.
     pub fn has_drivers(&self) -> bool {
         self.everything || self.words.values().any(|is| *is)
     }
 }
 
-/// The parts of a driver's name, such as `xts`, `ecb` and `aes-generic` of `xts(ecb(aes-generic))`.
+/// Splits a driver's name into its parts, such as `xts`, `ecb` and `aes-generic` for `xts(ecb(aes-generic))`.
 fn words(name: &str) -> impl Iterator<Item = &str> {
     name.split(['(', ')', ',']).filter(|w| !w.is_empty())
 }
@@ -194,14 +196,13 @@ fn describe(change: &Change, direct: &Direct, touched: &Touched) -> String {
     }
 }
 
-/// What changed files touch directly.
+/// What the changed files affect directly.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Direct {
-    /// The objects.
     objects: BTreeSet<String>,
-    /// The files that do.
+    /// The changed files responsible.
     files: BTreeSet<PathBuf>,
-    /// The file that touches every object.
+    /// A changed file that affects every object, if any.
     everything: Option<String>,
 }
 
@@ -215,7 +216,7 @@ fn touched_objects(
         let all = linked.iter().copied();
         all.filter(|o| Path::new(o).starts_with(dir)).collect()
     };
-    // Generated files that changed with what they are made from.
+    // Generated files are treated as changed when what they are generated from has changed.
     let mut made: BTreeMap<String, PathBuf> = BTreeMap::new();
     for path in changed {
         let parent = path.parent().unwrap_or(Path::new(""));
@@ -250,14 +251,14 @@ fn touched_objects(
         let kind = owner.extension().and_then(OsStr::to_str);
         match kind {
             Some("o") => {
-                // What is linked of tcrypt is a copy.
+                // The linked object is a copy of tcrypt's.
                 if linked.contains(record.owner.as_str()) {
                     direct.objects.insert(record.owner.clone());
                     direct.files.insert(path.to_path_buf());
                     direct.files.extend(hits.map(|p| p.to_path_buf()));
                 }
             }
-            // Offsets of structures, which a header is made from.
+            // Structure offsets, from which a header is generated.
             Some("s") => {
                 let stem = owner.file_stem().unwrap_or_default().to_string_lossy();
                 let header = format!("include/generated/{stem}.h");
@@ -266,7 +267,7 @@ fn touched_objects(
             Some(_) => {
                 made.insert(record.owner.clone(), path.to_path_buf());
             }
-            // A program that makes sources.
+            // A program that generates sources.
             None => {
                 let dir = owner.parent().unwrap_or(Path::new(""));
                 for object in under(dir) {
@@ -276,7 +277,7 @@ fn touched_objects(
             }
         }
     }
-    // Kbuild keeps no record of assembly that a script writes: the script has its name.
+    // Kbuild keeps no record for assembly generated by a script, which has the same file name.
     let stem = |path: &Path| path.with_extension("");
     let scripts: BTreeMap<PathBuf, &&Path> = changed.iter().map(|p| (stem(p), p)).collect();
     for record in records.iter().filter(|r| linked.contains(r.owner.as_str())) {
@@ -292,7 +293,7 @@ fn touched_objects(
     direct
 }
 
-/// These objects, and those that use one of them, directly or through others.
+/// These objects, and all that use one of them directly or indirectly.
 fn users(
     touched: &BTreeSet<String>,
     dir: &Path,
@@ -323,7 +324,7 @@ fn users(
     Ok(found)
 }
 
-/// The names of the KUnit suites that an object defines: a suite begins with its name.
+/// Names of the KUnit suites that an object defines. A suite structure begins with its name.
 fn read_suites(bytes: &[u8]) -> Vec<String> {
     let Ok(file) = ElfFile64::<LittleEndian>::parse(bytes) else {
         return Vec::new();
@@ -350,7 +351,7 @@ fn read_suites(bytes: &[u8]) -> Vec<String> {
     names
 }
 
-/// The strings in an object's data.
+/// The strings in an object's data sections.
 fn read_words(bytes: &[u8]) -> Vec<String> {
     let Ok(file) = ElfFile64::<LittleEndian>::parse(bytes) else {
         return Vec::new();
@@ -479,7 +480,7 @@ mod tests {
         };
         assert!(touched.has_driver("xts(ecb(aes-ni))"));
         assert!(!touched.has_driver("xts(ecb)"));
-        // Not known to be untouched.
+        // Unknown names count as affected.
         assert!(touched.has_driver("made_up"));
         assert!(touched.has_suite("b") && touched.has_suite("c") && !touched.has_suite("a"));
     }

@@ -1,4 +1,4 @@
-//! Messages on which a function of a tree's library is stepped.
+//! Messages with which a library function is stepped.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -10,14 +10,14 @@ use crate::engine::Refused;
 use crate::library::{Function, Keyed, Kind, Library};
 use crate::raw;
 
-/// Lengths in bytes, around what the widest loops take at a time (ChaCha: 16 blocks, 1024 bytes).
+/// Lengths in bytes, around what the widest loops process at a time (ChaCha: 16 blocks, 1024 bytes).
 const LENGTHS: [usize; 8] = [1, 16, 31, 64, 200, 512, 1041, 2100];
-/// How many of the messages, beginning with the shortest, interrupts use.
+/// Number of messages, shortest first, used by interrupting calls.
 const BRIEF: usize = 3;
-/// Vectors of a RAID's disks are aligned to this.
+/// Alignment of the buffers of RAID disks.
 const LINE: usize = 64;
 
-/// Bytes that begin at a multiple of [`LINE`].
+/// Bytes aligned to [`LINE`].
 struct Aligned {
     bytes: Vec<u8>,
     start: usize,
@@ -35,7 +35,7 @@ impl Aligned {
     }
 }
 
-/// For keys and messages.
+/// Seed for keys and messages.
 const SEED: u64 = 1;
 
 struct Message {
@@ -58,12 +58,12 @@ pub(crate) struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// Makes keys and messages; those of a function that decrypts are sealed by one that encrypts.
+    /// Creates keys and messages. Messages for a decrypting function are encrypted by its counterpart.
     ///
     /// # Errors
-    /// A key or a message is refused.
+    /// A key or a message is rejected.
     pub(crate) fn new(library: &Rc<Library>, function: &'a Function) -> Result<Trial<'a>, Refused> {
-        // A fixed seed, so that a replay executes the same instructions.
+        // The seed is fixed, so that a replay executes the same instructions.
         let mut random = SplitMix64(SEED);
         let mut lengths: Vec<usize> = LENGTHS.iter().map(|&len| fit(function, len)).collect();
         lengths.dedup();
@@ -72,7 +72,8 @@ impl<'a> Trial<'a> {
             false => function.keys.clone(),
         };
         let mut messages = Vec::new();
-        // The number of rounds may depend on the key's size: lengths take turns, and the longest has all sizes.
+        // The number of rounds may depend on the key size: lengths cycle through the key sizes, and the longest is used
+        // with all of them.
         let longest = lengths.iter().max().copied().unwrap_or(0);
         let all = keys.iter().map(|&key| (longest, key));
         let each = lengths.iter().copied().zip(keys.iter().copied().cycle());
@@ -91,7 +92,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// What the tree's side takes; to be used while this lives.
+    /// The order for the tree's side, valid while this lives.
     pub(crate) fn order(&mut self, name: &CStr, prove: *mut raw::Prove) -> raw::ProveLibrary {
         let function = self.function;
         let messages = self.messages.iter_mut().map(|m| raw::ProveMessage {
@@ -121,7 +122,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// `len` rounded down to the function's multiple, and then put into its range.
+/// Rounds `len` down to the function's multiple, then limits it to the function's range.
 fn fit(function: &Function, len: usize) -> usize {
     let down = len - len % function.multiple;
     down.clamp(function.least, function.most)
@@ -141,7 +142,7 @@ fn message(
     let mut iv = vec![0; f.iv];
     random.fill(&mut iv);
     if f.alg.starts_with("ccm(") {
-        // The size of the length field less one (RFC 3610, 2.2).
+        // The size of the length field minus 1 (RFC 3610, section 2.2).
         iv[0] = 3;
     }
     let mut plain = Aligned::new(f.prefix + len + f.tag);

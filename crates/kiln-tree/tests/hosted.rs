@@ -1,5 +1,5 @@
-//! The services on emulated CPUs, in a child, with the image of a real tree: what needs one is skipped, loudly, unless
-//! KILN_TEST_TREE names it.
+//! Tests the services on emulated CPUs, in a child with the image of a real tree. Unless KILN_TEST_TREE names a tree,
+//! the tests print that they are skipped.
 
 use std::cell::UnsafeCell;
 use std::env;
@@ -26,7 +26,7 @@ use kiln_tree::{Clock, Host, Image, Loaded, Plan, Source};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// The image of the given tree, built once a process.
+/// The image of the given tree, built once per process.
 fn image() -> Option<PathBuf> {
     static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
     let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
@@ -53,7 +53,7 @@ fn image() -> Option<PathBuf> {
     built.clone()
 }
 
-/// In the child: runs `body` and returns `None`. In the parent: runs the test of this name in a child with the tree
+/// In the child, runs `body` and returns `None`. In the parent, runs the test of this name in a child with the tree,
 /// and returns how that child ended.
 fn in_child(name: &str, tests: bool, lonely: bool, body: impl FnOnce(Loaded)) -> Option<Ended> {
     if let Some(order) = Order::from_env().unwrap() {
@@ -71,7 +71,7 @@ fn in_child(name: &str, tests: bool, lonely: bool, body: impl FnOnce(Loaded)) ->
     Some(child::run(&order, &args, &mut watch).unwrap())
 }
 
-/// The same with a child that comes to its end.
+/// The same for a child that must end normally.
 fn alone(name: &str, tests: bool, body: impl FnOnce(Loaded)) -> Option<Ended> {
     let ended = in_child(name, tests, false, body)?;
     let said = String::from_utf8_lossy(&ended.output).into_owned();
@@ -85,7 +85,7 @@ fn timer(cpu: &mut Cpu, hz: f64) -> Timer {
     Timer::start(cpu, Arrivals::Poisson(hz, 7)).unwrap()
 }
 
-/// All tests that ran and what they said; nothing crashed, nothing warned.
+/// Checks the events: every test passed, nothing crashed, and nothing warned.
 fn assert_tests_pass(events: &[Event]) {
     let mut passed = 0;
     for event in events {
@@ -125,7 +125,7 @@ fn self_tests_pass_while_interrupts_come() {
     self_tests("self_tests_pass_while_interrupts_come", &Config::default());
 }
 
-/// Every service is preempted everywhere, sooner or later.
+/// Under full preemption, every service is eventually preempted at every point.
 #[test]
 fn self_tests_pass_under_full_preemption() {
     let config = Config {
@@ -137,20 +137,20 @@ fn self_tests_pass_under_full_preemption() {
     self_tests("self_tests_pass_under_full_preemption", &config);
 }
 
-/// Runs a closure in kernel mode on this thread's CPU. It may call the image.
+/// Runs a closure in kernel mode on this thread's CPU. The closure may call the image.
 fn in_kernel<F: FnMut()>(mut f: F) {
     unsafe extern "C" fn run<F: FnMut()>(f: *mut c_void) -> u64 {
-        // SAFETY: `in_kernel` gave its closure.
+        // SAFETY: `in_kernel` passed a pointer to its closure.
         unsafe { (*f.cast::<F>())() };
         0
     }
-    // SAFETY: takes a pointer to a closure of that type.
+    // SAFETY: the function takes a pointer to a closure of that type.
     unsafe { cpu::gate(run::<F>, ptr::from_mut(&mut f).cast()) };
 }
 
-/// A service of the image.
+/// Returns a service of the image.
 fn service<F: Copy>(image: &Image, name: &str) -> F {
-    // SAFETY: each use below says the service's own type.
+    // SAFETY: each caller below names the service's own type.
     unsafe { image.function(&format!("svc_{name}")) }.unwrap()
 }
 
@@ -162,13 +162,13 @@ struct Shared {
     count: UnsafeCell<u64>,
 }
 
-// SAFETY: what the test is about: the tree's lock is what keeps the CPUs apart.
+// SAFETY: this is what is being tested: the tree's lock keeps the CPUs apart.
 unsafe impl Sync for Shared {}
 
-/// Two CPUs, interrupted, add to one word; how many of their additions were lost.
+/// Two CPUs add to one word while being interrupted. Returns how many additions were lost.
 fn lost_additions(shared: &Shared, lock: Option<(Lock, Unlock)>) -> u64 {
     const TIMES: u64 = 200_000;
-    // SAFETY: all threads that use it are joined before and after.
+    // SAFETY: every thread that uses it has been joined at this point.
     unsafe { *shared.count.get() = 0 };
     std::thread::scope(|scope| {
         for number in 0..2 {
@@ -183,7 +183,8 @@ fn lost_additions(shared: &Shared, lock: Option<(Lock, Unlock)>) -> u64 {
                     in_kernel(|| {
                         for _ in 0..100 {
                             let at = shared.lock.get();
-                            // SAFETY: the services' own types; without them the race is what the control is about.
+                            // SAFETY: these are the services' own types. Without the lock, the race is the purpose of
+                            // the control.
                             unsafe {
                                 let flags = lock.map(|(lock, _)| lock(at));
                                 let old = ptr::read_volatile(shared.count.get());
@@ -217,7 +218,7 @@ fn a_spin_lock_holds_between_two_cpus() {
         for _ in 0..3 {
             assert_eq!(lost_additions(&shared, Some((lock, unlock))), 0);
         }
-        // The control: without it additions are lost.
+        // The control: without the lock, additions are lost.
         let start = Instant::now();
         while lost_additions(&shared, None) == 0 {
             assert!(start.elapsed() < Duration::from_secs(60), "no race");
@@ -240,16 +241,16 @@ fn waits_end_by_time_and_by_completion() {
         let at = completion.as_mut_ptr();
         let mut left = 7;
         let start = Instant::now();
-        // SAFETY: the services' own types; the completion is larger than the tree's.
+        // SAFETY: these are the services' own types, and the completion is larger than the tree's.
         in_kernel(|| left = unsafe { wait(at, hz / 10) });
         let took = start.elapsed();
         assert_eq!(left, 0);
         assert!(took >= Duration::from_millis(99), "{took:?}");
         assert!(took < Duration::from_secs(5), "{took:?}");
 
-        // Jiffies that are only read move with the clock, and not without: nothing here ticks.
+        // Reading jiffies sees them advance only with the clock thread, because nothing here causes ticks.
         let jiffies = loaded.image.symbol("svc_jiffies").unwrap() as *const u64;
-        // SAFETY: a word of the image, read while its own thread writes it.
+        // SAFETY: a word of the image that only its clock thread writes.
         let read = || unsafe { ptr::read_volatile(jiffies) };
         let before = read();
         std::thread::sleep(Duration::from_millis(50));
@@ -259,7 +260,7 @@ fn waits_end_by_time_and_by_completion() {
         drop(clock);
         assert!(read() > before && read() < before + 10 * hz);
 
-        // One that another CPU completes.
+        // Now a completion that another CPU completes.
         let at = AtomicU64::new(at as u64);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -278,12 +279,12 @@ fn waits_end_by_time_and_by_completion() {
             in_kernel(|| left = unsafe { wait(at, 20 * hz) });
         });
         assert!(left > 10 * hz && left < 20 * hz, "{left} of {}", 20 * hz);
-        // It was taken.
+        // The wait consumed it.
         assert_eq!(completion[0] as u32, 0);
     });
 }
 
-/// As the tree's wait_event() does it; another CPU wakes.
+/// Does what the tree's wait_event() does, while another CPU wakes the queue.
 #[test]
 fn a_wait_queue_wakes_who_waits() {
     type Init = unsafe extern "C" fn(*mut u64, *const u8, *mut u8);
@@ -306,7 +307,7 @@ fn a_wait_queue_wakes_who_waits() {
         let queue = || at.load(Ordering::Relaxed) as *mut u64;
         let (asked, answered) = (&AtomicU64::new(0), &AtomicU64::new(0));
         let _cpu = Cpu::boot(&Config::default()).unwrap();
-        // SAFETY: here and below the services' own types; the memory is as large as the tree's.
+        // SAFETY: these and the following are the services' own types, and the memory is as large as the tree's.
         in_kernel(|| unsafe { init(queue(), ptr::null(), ptr::null_mut()) });
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -346,20 +347,19 @@ fn a_wait_queue_wakes_who_waits() {
             }
             assert!(slept > 0);
         });
-        // Nobody is left on the list.
-        // SAFETY: the list's first word.
+        // The list is empty. SAFETY: reads the list's first word.
         let first = unsafe { *queue().add(1) };
         assert_eq!(first, queue() as u64 + 8);
     });
 }
 
-/// The tree's own WARN: told, counted, and stepped over.
+/// The tree's own WARN is reported, counted and stepped over.
 #[test]
 fn warnings_are_counted_and_told() {
     type Saturate = unsafe extern "C" fn(*mut u32, u32);
     let ended = alone("warnings_are_counted_and_told", false, |loaded| {
         let at = loaded.image.symbol("refcount_warn_saturate").unwrap();
-        // SAFETY: the tree's function of this type.
+        // SAFETY: the tree's function has this type.
         let saturate = unsafe { std::mem::transmute::<u64, Saturate>(at) };
         let cpu = Cpu::boot(&Config::default()).unwrap();
         let mut count = [5u32; 4];
@@ -367,7 +367,7 @@ fn warnings_are_counted_and_told() {
         // SAFETY: as above.
         in_kernel(|| unsafe { saturate(count.as_mut_ptr(), 2) });
         assert_eq!(cpu.stats().warnings, 1);
-        // It went on behind the warning.
+        // Execution continued after the warning.
         assert_eq!(count[0] as i32, i32::MIN / 2);
     });
     if let Some(ended) = ended {
@@ -377,14 +377,14 @@ fn warnings_are_counted_and_told() {
     }
 }
 
-/// The FPU core is compiled with XSAVE, which a kernel replaces by what the CPU has.
+/// The FPU core is compiled with XSAVE, which a kernel patches to the best instruction of the CPU.
 #[test]
 fn alternatives_are_applied() {
     const XSAVE: [u8; 4] = [0x48, 0x0f, 0xae, 0x27];
     const XSAVEC: [u8; 4] = [0x48, 0x0f, 0xc7, 0x27];
     let ended = alone("alternatives_are_applied", false, |loaded| {
         let start = loaded.image.symbol("save_fpregs_to_fpstate").unwrap();
-        // SAFETY: text of the image, which is longer.
+        // SAFETY: text of the image, which extends further.
         let text = unsafe { std::slice::from_raw_parts(start as *const u8, 256) };
         let has = |code: [u8; 4]| text.windows(4).any(|w| w == code);
         let xsavec = std::is_x86_feature_detected!("xsavec");
@@ -399,7 +399,7 @@ fn alternatives_are_applied() {
     }
 }
 
-/// What can never go on is told, not waited for.
+/// A deadlock is reported instead of waited for.
 #[test]
 fn a_deadlock_is_told() {
     type Wait = unsafe extern "C" fn(*mut u64);
@@ -407,7 +407,7 @@ fn a_deadlock_is_told() {
         let wait: Wait = service(&loaded.image, "wait_for_completion");
         let _cpu = Cpu::boot(&Config::default()).unwrap();
         let mut completion = [0u64; 8];
-        // SAFETY: the service's own type; the completion is larger than the tree's.
+        // SAFETY: the service's own type, and the completion is larger than the tree's.
         in_kernel(|| unsafe { wait(completion.as_mut_ptr()) });
     });
     if let Some(ended) = ended {
@@ -436,7 +436,7 @@ fn a_spin_lock_that_is_taken_twice_is_told() {
     }
 }
 
-/// A softirq allocates and frees while the task it interrupts does: no block is given out twice.
+/// A softirq allocates and frees while the task it interrupts does so too. No block may be handed out twice.
 #[test]
 fn memory_is_for_any_context() {
     type Alloc = unsafe extern "C" fn(usize, u32) -> *mut u64;
@@ -449,9 +449,9 @@ fn memory_is_for_any_context() {
     static SERVED: AtomicU64 = AtomicU64::new(0);
     static WRONG: AtomicU64 = AtomicU64::new(0);
 
-    /// Takes blocks, marks them, looks whether the marks are still there.
+    /// Allocates blocks, marks them, and checks that the marks survive.
     fn use_blocks(mark: u64) {
-        // SAFETY: the addresses of services of these types.
+        // SAFETY: these are the addresses of services of these types.
         let (alloc, free): (Alloc, Free) = unsafe {
             (
                 std::mem::transmute::<u64, Alloc>(ALLOC.load(Ordering::Relaxed)),
@@ -504,7 +504,7 @@ fn memory_is_for_any_context() {
                     mark += 8;
                     use_blocks(mark);
                 }
-                // SAFETY: the service's own type; served on the way out of the next interrupt, or by ksoftirqd.
+                // SAFETY: the service's own type. The softirq runs when the next interrupt returns, or in ksoftirqd.
                 unsafe { raise(6) };
             });
         }
@@ -514,8 +514,8 @@ fn memory_is_for_any_context() {
     });
 }
 
-/// The tree's own simd helper and cryptd, and Kiln's, put to the same scripts: what each call returned, what each
-/// callback was told, in which order, where, with which preempt count.
+/// Runs the same scripts on the tree's simd helper and cryptd and on Kiln's, and compares what each call returned, what
+/// each callback received, in which order, on which CPU and with which preempt count.
 #[test]
 fn the_trees_cryptd_follows_the_rules_that_kilns_does() {
     alone(
@@ -563,7 +563,7 @@ fn the_trees_cryptd_follows_the_rules_that_kilns_does() {
                     .map(|_| Stream::open(&mut host, "xts-aes-aesni", &key, 0, false).unwrap())
                     .collect();
                 let mut handles: Vec<_> = streams.iter().map(|s| s.handle()).collect();
-                // SAFETY: the image's own functions, with transforms of its own.
+                // SAFETY: these are the image's own functions, called with its own transforms.
                 let of_tree = unsafe {
                     script::run_foreign(&mut host.cpu, &ops, &mut handles, &steps, message)
                 };

@@ -1,4 +1,4 @@
-//! The spin locks of `tree/services/locks.c`, linked with a program instead of a tree.
+//! Tests the spin locks of `tree/services/locks.c`, linked with a program instead of a tree.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ fn link() -> PathBuf {
     let headers = root.join("../../kernel/include");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let program = out.join("spin_locks");
-    // The name that a tree's objects have for this header.
+    // The name under which a tree's objects include this header.
     let named = out.join("spin_locks_include");
     fs::create_dir_all(named.join("kiln")).unwrap();
     fs::copy(root.join("../../tree/abi.h"), named.join("kiln/tree.h")).unwrap();

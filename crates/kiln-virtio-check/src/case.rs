@@ -2,11 +2,11 @@
 
 use crate::link::Target;
 
-/// What a check came to.
+/// Outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Pass,
-    /// Not asked, since the device does not offer it.
+    /// Not run, because the device does not offer the feature.
     Skip(String),
     Fail(String),
 }
@@ -31,7 +31,7 @@ impl Row {
 
 type Check = Box<dyn FnOnce(&Target) -> Result<(), String>>;
 
-/// A check to be made.
+/// A check to run.
 pub(crate) struct Case {
     pub name: String,
     check: Result<Check, String>,
@@ -48,7 +48,7 @@ impl Case {
         }
     }
 
-    /// One that is not made, and why.
+    /// A check that is not run, with the reason.
     pub(crate) fn skip(name: impl Into<String>, why: impl Into<String>) -> Case {
         Case {
             name: name.into(),

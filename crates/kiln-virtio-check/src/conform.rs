@@ -1,4 +1,5 @@
-//! What a device says it serves, served right: in the form without REVISION_1, in the one with it, and stateless.
+//! Checks that a device correctly serves what it offers: with requests in the format without REVISION_1, in the one
+//! with it, and stateless.
 
 use kiln_virtio::wire::algo::{self, cipher};
 use kiln_virtio::wire::config::HW_READY;
@@ -9,7 +10,7 @@ use crate::case::Case;
 use crate::link::{Descriptor, Link, Offer, Queue, Target, BASE, NEXT, ROOM, TABLE, WRITE};
 use crate::vectors::{all, inverse, Vector};
 
-/// The forms of requests, by their names.
+/// Names of the request formats, with the features that select them.
 const FORMS: [(&str, u64); 3] = [
     ("legacy", 0),
     ("revision-1", feature::REVISION_1),
@@ -53,7 +54,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
                 let vector = vector.clone();
                 Case::new(name, move |target| check(&mut open(target, 0)?, &vector))
             }
-            None => Case::skip(name, "no algorithm that is known here"),
+            None => Case::skip(name, "no known algorithm"),
         });
     }
     cases
@@ -65,7 +66,7 @@ pub(crate) fn open(target: &Target, wanted: u64) -> Result<Link, String> {
     Link::open(target, wanted).map_err(|e| e.to_string())
 }
 
-/// A vector of something that the device offers: AES-CBC, if it does.
+/// A vector for an algorithm that the device offers, preferably AES-CBC.
 pub(crate) fn usable(offer: &Offer) -> Option<Vector> {
     let offered = |v: &Vector| offer.config.offers(v.create.service(), v.create.algo());
     let mut offered: Vec<Vector> = all().into_iter().filter(offered).collect();
@@ -132,7 +133,7 @@ pub(crate) fn destroy(link: &mut Link, vector: &Vector, session: u64) -> Result<
     Ok(done.err().unwrap_or(Status::Ok))
 }
 
-/// A session, its vector, no session.
+/// Creates a session, runs its vector, and destroys it.
 pub(crate) fn in_session(link: &mut Link, vector: &Vector) -> Result<(), String> {
     let session = create(link, vector)?;
     let got = link.request(&vector.request(Mode::Session(session)))?;
@@ -143,7 +144,7 @@ pub(crate) fn in_session(link: &mut Link, vector: &Vector) -> Result<(), String>
     }
 }
 
-/// A wrong tag says so, and no text comes with it.
+/// A wrong tag is reported, and no plaintext is returned.
 fn tampered(link: &mut Link, vector: &Vector) -> Result<(), String> {
     let Some(mut wrong) =
         inverse(vector).filter(|v| v.action == kiln_virtio::wire::Action::Decrypt)
@@ -163,7 +164,7 @@ fn tampered(link: &mut Link, vector: &Vector) -> Result<(), String> {
         return Err(format!("a wrong tag: status {status}, not badmsg"));
     }
     if text.len() > 4 && text.starts_with(&wrong.want[..4]) {
-        return Err("a wrong tag: the text came all the same".into());
+        return Err("a wrong tag: the text was returned all the same".into());
     }
     destroy(link, &wrong, session).map(|_| ())
 }
@@ -180,7 +181,7 @@ fn configuration(config: &Config) -> Result<(), String> {
     let macs = 0x7f | 0xf << 25 | 3 << 41 | 3 << 49 | 3 << 53;
     undefined("mac_algo", config.mac_algo, macs)?;
     undefined("aead_algo", config.aead_algo.into(), 0xf)?;
-    // Linux's header has ECDSA at 3, the specification at 2.
+    // Linux's header has ECDSA at bit 3, the specification at bit 2.
     undefined("akcipher_algo", config.akcipher_algo.into(), 0x7)?;
     let masks = [
         (Service::Cipher, config.cipher_algo),
@@ -216,7 +217,7 @@ fn bits(features: u64) -> Result<(), String> {
     }
 }
 
-/// What is in no mask has no session.
+/// Algorithms outside the masks must be refused.
 fn unknown(link: &mut Link, config: &Config) -> Result<(), String> {
     for algo in (0..64).filter(|&n| !config.offers(Service::Cipher, n)) {
         let create = Create::Cipher(session::Cipher {
@@ -248,7 +249,7 @@ fn destroyed_once(link: &mut Link, vector: &Vector) -> Result<(), String> {
     let first = destroy(link, vector, session)?;
     let second = destroy(link, vector, session)?;
     match (first, second) {
-        (Status::Ok, Status::Ok) => Err("a session that is gone was destroyed again".into()),
+        (Status::Ok, Status::Ok) => Err("a session that was destroyed was destroyed again".into()),
         (Status::Ok, _) => Ok(()),
         (status, _) => Err(format!("status {}", status.name())),
     }
@@ -262,11 +263,11 @@ fn more_than_needed(link: &mut Link, vector: &Vector) -> Result<(), String> {
         .emit(link.features, &mut bytes);
     bytes.extend([0x77; 40]);
     let got = link.raw(&bytes, vector.want.len() + 1 + 40)?;
-    // Where the status is the last byte, the result is where it always is.
+    // The status is the last byte, but the result must be at its usual place.
     expect(got, &vector.want)
 }
 
-/// The readable part in pieces of one byte as far as the header goes, the writable part in two.
+/// Splits the readable part into one-byte buffers up to the end of the header, and the writable part into two buffers.
 fn split_header(link: &mut Link, vector: &Vector) -> Result<(), String> {
     const PIECES: usize = 24;
     let session = create(link, vector)?;
@@ -319,7 +320,7 @@ fn indirect(link: &mut Link, vector: &Vector) -> Result<(), String> {
     expect(Ok(text), &vector.want)
 }
 
-/// Descriptors one after the other: offset, length, flags.
+/// Writes consecutive descriptors: offset, length, flags.
 pub(crate) fn describe(link: &Link, table: usize, pieces: &[(usize, usize, u16)]) {
     for (i, &(offset, len, flags)) in pieces.iter().enumerate() {
         let last = i + 1 == pieces.len();
@@ -333,7 +334,7 @@ pub(crate) fn describe(link: &Link, table: usize, pieces: &[(usize, usize, u16)]
     }
 }
 
-/// The result out of two pieces, once the device has used this head.
+/// Reads the result from two buffers, once the device has used this head.
 fn collect(
     link: &mut Link,
     head: u16,
@@ -343,7 +344,7 @@ fn collect(
     link.publish(Queue::Data, head, 1);
     match link.wait(Queue::Data, std::time::Duration::from_secs(5)) {
         crate::link::Came::Used(id, _) if id == u32::from(head) => (),
-        came => return Err(format!("{came:?} came of it")),
+        came => return Err(format!("the device's reaction: {came:?}")),
     }
     let mut bytes: Vec<u8> = pieces
         .iter()
@@ -356,13 +357,13 @@ fn collect(
     }
 }
 
-/// A vector for checks that need sessions of two kinds.
+/// A small hash vector, for checks that need sessions of two kinds.
 pub(crate) fn small_hash() -> Vector {
     let hash = |v: &Vector| matches!(v.op, Operation::Hash(data::Digest { .. }));
     all().into_iter().find(hash).expect("there are hashes")
 }
 
-/// Whether AES-CBC, which hostile requests are made of, is there.
+/// Whether the device offers AES-CBC, on which hostile requests are based.
 pub(crate) fn has_cbc(offer: &Offer) -> bool {
     offer.config.offers(Service::Cipher, cipher::AES_CBC)
 }

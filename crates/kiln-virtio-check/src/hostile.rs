@@ -1,5 +1,5 @@
-//! Requests that a hostile driver makes: whole descriptors, and lies in what they hold. The device answers each with an
-//! error, or with nothing, and serves the next driver.
+//! Requests of a hostile driver: valid descriptors whose contents are malformed. The device must answer each with an
+//! error or not at all, and serve the next driver.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,7 +14,7 @@ use crate::conform::{create, destroy, has_cbc, in_session, open, small_hash, usa
 use crate::link::{Link, Offer, Target, GONE, ROOM, SILENT};
 use crate::vectors::{all, Vector};
 
-/// A status, or the reason why there is none.
+/// A status, or the reason why there was none.
 type Answered = Result<Status, String>;
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
@@ -22,7 +22,8 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         return vec![Case::skip("hostile requests", "no AES-CBC to make them of")];
     };
     let mut cases = Vec::new();
-    // 32-bit sums; a source or a destination that is not there; both of different lengths.
+    // Lengths that overflow 32-bit sums, a missing source or destination, and sources and destinations of different
+    // lengths.
     for (name, at, value) in [
         ("CVE-2017-5931: iv_len of 4 GiB", 0, u32::MAX),
         ("CVE-2017-5931: iv_len that wraps", 0, u32::MAX - 63),
@@ -40,7 +41,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         ("CVE-2023-3180: dst_data_len shorter than the source", 8, 16),
         ("CVE-2023-3180: dst_data_len of 4 GiB", 8, u32::MAX),
         ("iv_len of 15", 0, 15),
-        ("op_type of nothing", 40, 0),
+        ("an op_type of 0", 40, 0),
         ("op_type of 7", 40, 7),
     ] {
         cases.push(refused(name, &vector, move |link, vector| {
@@ -49,11 +50,9 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
             })
         }));
     }
-    cases.push(refused(
-        "an opcode that there is not",
-        &vector,
-        |link, vector| patched(link, vector, |bytes| bytes[1] = 0x77),
-    ));
+    cases.push(refused("an unknown opcode", &vector, |link, vector| {
+        patched(link, vector, |bytes| bytes[1] = 0x77)
+    }));
     cases.push(refused("a source of 31 bytes", &vector, |link, vector| {
         patched(link, vector, |bytes| {
             for at in [4, 8] {
@@ -84,7 +83,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         stale,
     ));
     cases.push(refused(
-        "CVE-2026-86845: a session that never was",
+        "CVE-2026-86845: a session that never existed",
         &vector,
         |link, vector| named(link, vector, u64::MAX),
     ));
@@ -127,7 +126,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         "CVE-2020-14375: lengths that change while they are read",
         move |target| changing(target, &a),
     ));
-    cases.push(Case::new("sessions without end", move |target| {
+    cases.push(Case::new("sessions without limit", move |target| {
         without_end(target, &b)
     }));
     cases.push(Case::new(
@@ -140,7 +139,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     cases
 }
 
-/// A request that is to be refused, and the device after it.
+/// Sends a request that must be refused, then checks the device.
 pub(crate) fn refused(
     name: impl Into<String>,
     vector: &Vector,
@@ -152,7 +151,7 @@ pub(crate) fn refused(
         match act(&mut link, &vector) {
             Ok(Status::Ok) => return Err("it was accepted".into()),
             Ok(_) => in_session(&mut link, &vector).map_err(|e| format!("afterwards: {e}"))?,
-            // A device may also stop talking to such a driver; but not to others.
+            // The device may disconnect such a driver, but must keep serving others.
             Err(e) if e == GONE || e == SILENT => (),
             Err(e) => return Err(e),
         }
@@ -161,13 +160,13 @@ pub(crate) fn refused(
     })
 }
 
-/// The next driver finds all as it should be.
+/// Checks that the next driver is served correctly.
 pub(crate) fn next_driver(target: &Target, vector: &Vector) -> Result<(), String> {
     let serve = || in_session(&mut open(target, 0)?, vector);
     serve().map_err(|e| format!("the next driver: {e}"))
 }
 
-/// A request in a live session, its bytes changed.
+/// Sends a request on an open session with modified bytes.
 fn patched(link: &mut Link, vector: &Vector, patch: impl FnOnce(&mut Vec<u8>)) -> Answered {
     let name = create(link, vector)?;
     let mut bytes = Vec::new();
@@ -201,7 +200,7 @@ fn key(link: &mut Link, claimed: u32, key: &[u8]) -> Answered {
 fn stale(link: &mut Link, vector: &Vector) -> Answered {
     let name = create(link, vector)?;
     destroy(link, vector, name)?;
-    // What may be in its place now has another name.
+    // A new session may take its slot, but must have another ID.
     create(link, vector)?;
     named(link, vector, name)
 }
@@ -240,8 +239,8 @@ fn akcipher_lengths(link: &mut Link, rsa: &Vector, what: usize) -> Answered {
     Ok(result.err().unwrap_or(Status::Ok))
 }
 
-/// Source and destination lengths go up and down on another CPU while the device reads them: each answer is the right
-/// one or an error, and nothing is written beside it.
+/// Another thread changes source and destination lengths while the device reads them. Each answer must be right or an
+/// error, and nothing may be written outside.
 fn changing(target: &Target, vector: &Vector) -> Result<(), String> {
     const REQUESTS: usize = 2000;
     let mut link = open(target, 0)?;
@@ -283,7 +282,8 @@ fn changing(target: &Target, vector: &Vector) -> Result<(), String> {
     next_driver(target, vector)
 }
 
-/// A device has an end of sessions, or 20,000 of them at least; what it gave away comes back with the connection.
+/// A device either limits sessions or provides at least 20,000. After a disconnect, all of them must be available
+/// again.
 fn without_end(target: &Target, vector: &Vector) -> Result<(), String> {
     const ENOUGH: usize = 20_000;
     let mut first = None;
@@ -302,7 +302,7 @@ fn without_end(target: &Target, vector: &Vector) -> Result<(), String> {
             ));
         }
         drop(link);
-        // Wiping that many may take a device a moment.
+        // Wiping that many sessions may take the device a moment.
         thread::sleep(Duration::from_millis(200));
     }
     next_driver(target, vector)
@@ -312,7 +312,7 @@ fn another_guest(target: &Target, vector: &Vector) -> Result<(), String> {
     let mut one = open(target, 0)?;
     let name = create(&mut one, vector)?;
     let Ok(mut other) = Link::open(target, 0) else {
-        // One driver at a time: there is no other guest.
+        // The device serves one driver at a time, so there is no other guest.
         return Ok(());
     };
     match named(&mut other, vector, name)? {
@@ -325,7 +325,7 @@ fn another_guest(target: &Target, vector: &Vector) -> Result<(), String> {
     }
 }
 
-/// What a driver left behind cannot be used by the next one.
+/// The next driver cannot use what a disconnected one left behind.
 fn outlived(target: &Target, vector: &Vector) -> Result<(), String> {
     let name = create(&mut open(target, 0)?, vector)?;
     match named(&mut open(target, 0)?, vector, name)? {

@@ -1,5 +1,5 @@
-//! Is a virtio-crypto device right, and safe? Requests of every kind to any vhost-user socket, well made and ill made,
-//! each on a connection of its own, and their results.
+//! Checks whether a virtio-crypto device behind a vhost-user socket is correct and safe. Sends well-formed and
+//! malformed requests of every kind, each check on its own connection, and reports the results.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ pub use record::RecordRow;
 
 use case::Case;
 
-/// What the device says it has, before any check.
+/// Returns what the device offers, before any check.
 ///
 /// # Errors
 /// It cannot be reached, or is not a virtio-crypto device.
@@ -32,12 +32,12 @@ pub fn offer(target: &Target) -> Result<Offer, Fault> {
     link::Link::open(target, 0).map(|link| link.offer)
 }
 
-/// All checks of a device that offers this, by name, in the order they run in.
+/// Names of all checks for a device with this offer, in the order in which they run.
 pub fn names(offer: &Offer) -> Vec<String> {
     cases(offer).into_iter().map(|case| case.name).collect()
 }
 
-/// Runs all checks and reports each row as it comes. A check that fails does not end the run; one that is interrupted
+/// Runs all checks and reports each row as it is produced. A failed check does not end the run; an interrupted check
 /// has no row.
 pub fn run(target: &Target, offer: &Offer, tell: &mut dyn FnMut(&Row)) -> Vec<Row> {
     let mut rows = Vec::new();

@@ -1,5 +1,5 @@
-//! One connection: a control queue and the first data queue in memory of its own, and descriptors as they are asked
-//! for, right or wrong.
+//! A connection with a control queue and the first data queue in memory of its own, on which checks can write valid or
+//! invalid descriptors.
 
 use std::fmt;
 use std::fs::File;
@@ -29,13 +29,13 @@ use vm_memory::mmap::MmapRegionBuilder;
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use vmm_sys_util::eventfd::EventFd;
 
-/// Bytes of shared memory: two rings, then room for requests.
+/// Bytes of shared memory: two rings, followed by space for requests.
 pub(crate) const MEMORY: usize = 4 << 20;
-/// Where the device sees it: not at 0, so that an unwritten address is invalid.
+/// The device's address of the memory. It is not 0, so that an unwritten address is invalid.
 pub(crate) const BASE: u64 = 1 << 24;
-/// Where the room for requests begins.
+/// Offset of the space for requests.
 pub(crate) const ROOM: usize = 0x10000;
-/// Entries of a ring.
+/// Number of ring entries.
 pub(crate) const RING: u16 = 64;
 
 const EVENT_IDX: u64 = 1 << 29;
@@ -49,23 +49,23 @@ pub(crate) const NEXT: u16 = 1;
 pub(crate) const WRITE: u16 = 2;
 pub(crate) const TABLE: u16 = 4;
 
-/// Why there is no answer.
+/// Reasons for a missing answer.
 pub(crate) const STOPPED: &str = "it was interrupted";
 pub(crate) const GONE: &str = "it closed the connection";
-pub(crate) const SILENT: &str = "no answer came";
+pub(crate) const SILENT: &str = "no answer arrived";
 
-/// How long a device may take for an answer.
+/// How long a device may take to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a wait looks at whether it was interrupted.
+/// How often a wait checks whether it was interrupted.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The device that is checked.
+/// The device to check.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Its socket.
     pub path: PathBuf,
-    /// Ends all waits once it is set.
+    /// Ends all waits once set.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -75,22 +75,22 @@ impl Target {
     }
 }
 
-/// What a device says it has.
+/// What a device offers.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
-    /// All its feature bits.
+    /// Its feature bits.
     pub features: u64,
     pub config: Config,
 }
 
-/// The device cannot be reached, or does not behave as one.
+/// The device cannot be reached, or does not behave like one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing listens on the socket.
     Connect(String),
     /// Something answers on the socket, but it is not a virtio-crypto device.
     Device(String),
-    /// Ctrl-C came before an answer.
+    /// Ctrl-C was pressed before an answer arrived.
     Stopped,
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Connect(e) => write!(f, "cannot connect: {e}: start a device there"),
-            Fault::Device(e) => write!(f, "no virtio-crypto device is there: {e}"),
+            Fault::Device(e) => write!(f, "the peer is not a virtio-crypto device: {e}"),
             Fault::Stopped => f.write_str(STOPPED),
         }
     }
@@ -106,14 +106,14 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// The queues that are used.
+/// The queues in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
     Data = 0,
     Control = 1,
 }
 
-/// One descriptor, as it is written.
+/// A descriptor to write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Descriptor {
     pub address: u64,
@@ -123,7 +123,7 @@ pub(crate) struct Descriptor {
 }
 
 struct Ring {
-    /// Its number.
+    /// Queue number.
     index: usize,
     base: usize,
     kick: Arc<EventFd>,
@@ -133,7 +133,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// Starts it from its first entry on.
+    /// Starts the queue from its first entry.
     fn start(&self, frontend: &mut Frontend, memory: &MmapRegion) -> vhost::Result<()> {
         let at = |offset| memory.as_ptr() as u64 + offset as u64;
         let addresses = VringConfigData {
@@ -154,12 +154,12 @@ impl Ring {
     }
 }
 
-/// Memory that is shared with the device.
+/// Memory shared with the device.
 #[derive(Clone)]
 pub(crate) struct Shared(Arc<MmapRegion>);
 
 impl Shared {
-    /// Bytes into it.
+    /// Writes bytes at an offset.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         let slice = self.0.as_volatile_slice();
         slice.write_slice(bytes, offset).expect("inside the memory");
@@ -178,19 +178,19 @@ pub(crate) struct Link {
     frontend: Frontend,
 }
 
-/// What a device answered.
+/// A device's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Bytes it says it has written.
+    /// Number of bytes it claims to have written.
     pub used: u32,
-    /// What was made writable, all of it.
+    /// The whole writable buffer.
     pub bytes: Vec<u8>,
 }
 
-/// What the device did with descriptors.
+/// How the device reacted to descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
-    /// A used entry: the head and the length.
+    /// It returned a used entry: head and length.
     Used(u32, u32),
     /// The device closed the connection.
     Gone,
@@ -198,7 +198,7 @@ pub(crate) enum Came {
     Stopped,
 }
 
-/// What a ring takes of the memory.
+/// Bytes of memory per ring.
 const RING_BYTES: usize = 0x3000;
 
 fn offset_of_avail(base: usize) -> usize {
@@ -210,10 +210,10 @@ fn offset_of_used(base: usize) -> usize {
 }
 
 impl Link {
-    /// Connect, take these of the device type's features, and start both queues.
+    /// Connects, accepts these device features if offered, and starts both queues.
     ///
     /// # Errors
-    /// It cannot be reached, or does not agree.
+    /// It cannot be reached, or negotiation fails.
     pub(crate) fn open(target: &Target, wanted: u64) -> Result<Link, Fault> {
         match Link::shake_hands(target, wanted) {
             Err(_) if target.is_stopped() => Err(Fault::Stopped),
@@ -237,7 +237,7 @@ impl Link {
                 "features {offered:#x} lack VERSION_1 or protocol features"
             )));
         }
-        // Its queues are enabled one by one once there are protocol features.
+        // With protocol features, each queue has to be enabled by a message.
         let ring_bits = VERSION_1 | user | EVENT_IDX | INDIRECT;
         let taken =
             offered & (ring_bits & !EVENT_IDX | wanted & (feature::ALL | IN_ORDER | RING_RESET));
@@ -298,7 +298,7 @@ impl Link {
         })
     }
 
-    /// Stops a queue and starts it from its first entry on, as a driver that resets it (2.6.1).
+    /// Stops a queue and starts it from its first entry, as a driver does to reset it (2.6.1).
     pub(crate) fn reset_queue(&mut self, queue: Queue) -> Result<(), String> {
         let _done = hang_up_later(&self.target, &self.socket).map_err(|e| e.to_string())?;
         let ring = &mut self.rings[queue as usize];
@@ -313,17 +313,17 @@ impl Link {
             .map_err(|e| e.to_string())
     }
 
-    /// Bytes into the memory.
+    /// Writes bytes at an offset.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         self.memory.write(offset, bytes);
     }
 
-    /// The memory, for a thread that changes it meanwhile.
+    /// The memory, for a thread that changes it concurrently.
     pub(crate) fn shared(&self) -> Shared {
         self.memory.clone()
     }
 
-    /// Bytes from the memory.
+    /// Reads bytes at an offset.
     pub(crate) fn read(&self, offset: usize, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         let slice = self.memory.0.as_volatile_slice();
@@ -333,7 +333,7 @@ impl Link {
         bytes
     }
 
-    /// One descriptor of a table that lies at `table`.
+    /// Writes one descriptor of the table at offset `table`.
     pub(crate) fn describe(&self, table: usize, index: u16, d: Descriptor) {
         let mut bytes = d.address.to_le_bytes().to_vec();
         bytes.extend(d.len.to_le_bytes());
@@ -342,13 +342,13 @@ impl Link {
         self.write(table + 16 * usize::from(index), &bytes);
     }
 
-    /// Where a queue's descriptors, available ring and used ring are.
+    /// Offsets of a queue's descriptors, available ring and used ring.
     pub(crate) fn layout(&self, queue: Queue) -> [usize; 3] {
         let base = self.rings[queue as usize].base;
         [base, offset_of_avail(base), offset_of_used(base)]
     }
 
-    /// Make a head available, move the index by `by` and notify.
+    /// Writes a head to the available ring, advances the index by `by`, and notifies the device.
     pub(crate) fn publish(&mut self, queue: Queue, head: u16, by: u16) {
         let ring = &self.rings[queue as usize];
         let avail = offset_of_avail(ring.base);
@@ -361,13 +361,13 @@ impl Link {
             .expect("inside the memory");
         let ring = &mut self.rings[queue as usize];
         ring.avail = index;
-        // A device that is gone need not be notified.
-        // The device can fill the event so that a write blocks: a thread of its own makes it, and is not joined.
+        // Errors are ignored, because a device that is gone need not be notified. The device can make the write block
+        // by filling the event, so a separate thread makes it and is not joined.
         let kick = ring.kick.clone();
         thread::spawn(move || kick.write(1));
     }
 
-    /// The next used entry, if there is one within `patience`.
+    /// The next used entry, if one appears within `patience`.
     pub(crate) fn wait(&mut self, queue: Queue, patience: Duration) -> Came {
         let ring = &mut self.rings[queue as usize];
         let used = offset_of_used(ring.base);
@@ -403,10 +403,10 @@ impl Link {
         unreachable!("the loop ends by itself")
     }
 
-    /// A request in one readable and one writable descriptor, and its answer.
+    /// Sends a request in one readable and one writable descriptor; returns the answer.
     ///
     /// # Errors
-    /// There was none.
+    /// There was no answer.
     pub(crate) fn ask(
         &mut self,
         queue: Queue,
@@ -437,7 +437,7 @@ impl Link {
             Came::Used(0, used) if used as usize <= room => {
                 let bytes = self.read(answer, room + 64);
                 if bytes[room..].iter().any(|&b| b != 0xa5) {
-                    return Err("it wrote behind what was writable".into());
+                    return Err("it wrote beyond the writable buffer".into());
                 }
                 Ok(Answer {
                     used,
@@ -445,7 +445,7 @@ impl Link {
                 })
             }
             Came::Used(head, used) => Err(format!(
-                "it used descriptor {head} with {used} bytes: 0 with {room} at most was asked"
+                "it used descriptor {head} with {used} bytes, but descriptor 0 with at most {room} bytes was made available"
             )),
             Came::Gone => Err(GONE.into()),
             Came::Silence => Err(SILENT.into()),
@@ -453,7 +453,7 @@ impl Link {
         }
     }
 
-    /// Create a session or destroy one.
+    /// Creates or destroys a session.
     ///
     /// # Errors
     /// There was no answer.
@@ -476,7 +476,7 @@ impl Link {
         }
     }
 
-    /// Raw bytes to the data queue: the result, or the status.
+    /// Sends raw bytes to the data queue; returns the result or the status.
     ///
     /// # Errors
     /// There was no answer.
@@ -496,11 +496,11 @@ impl Link {
                 Ok(Ok(dst[..len].to_vec()))
             }
             Some(status) => Ok(Err(status)),
-            None => Err(format!("{status:#x} is no status")),
+            None => Err(format!("{status:#x} is not a status")),
         }
     }
 
-    /// A data request.
+    /// Sends a data request.
     ///
     /// # Errors
     /// There was no answer.
@@ -518,7 +518,7 @@ fn shared() -> std::io::Result<(File, MmapRegion)> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create("kiln-virtio-check", flags)?);
     file.set_len(MEMORY as u64)?;
-    // A device that shrank it would end the checks.
+    // Sealed, because a device that shrank the file would kill this process.
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     let memory = MmapRegionBuilder::new(MEMORY)
         .with_file_offset(FileOffset::new(file.try_clone()?, 0))
@@ -529,7 +529,8 @@ fn shared() -> std::io::Result<(File, MmapRegion)> {
     Ok((file, memory))
 }
 
-/// Connects. A device that accepts nothing has an end of connections that wait; behind it a connect would wait, too.
+/// Connects without blocking: a device that does not accept connections would make connect() wait once its backlog is
+/// full.
 pub(crate) fn reach(target: &Target) -> std::io::Result<UnixStream> {
     let address = SocketAddrUnix::new(&target.path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -549,8 +550,8 @@ pub(crate) fn reach(target: &Target) -> std::io::Result<UnixStream> {
     Ok(socket)
 }
 
-/// Hangs up on a device that does not answer in time, or when the checks are interrupted: the protocol's library waits for
-/// ever. Not after what comes back is dropped.
+/// Closes the connection if the device does not answer in time or the checks are interrupted, because the protocol
+/// library waits forever. Dropping the returned sender cancels this.
 pub(crate) fn hang_up_later(target: &Target, socket: &UnixStream) -> std::io::Result<Sender<()>> {
     let (done, waiting) = channel();
     let (target, socket) = (target.clone(), socket.try_clone()?);

@@ -1,5 +1,5 @@
-//! A device without defences, in a process of its own: one thread, no limits, and it believes what it is told. Each check
-//! of a hostile front end must fail on it, and for the defence that the check is about.
+//! A device without defences, in a process of its own: single-threaded, without limits, and trusting its input. Each
+//! check of a hostile front end must fail on it, for lack of the defence that the check is about.
 
 use std::collections::VecDeque;
 use std::env;
@@ -28,19 +28,19 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use crate::link::{Target, IN_ORDER, NEXT, RING_RESET, WRITE};
 use crate::raw;
 
-/// Names its socket to the process.
+/// The environment variable that passes the socket to the process.
 const VARIABLE: &str = "KILN_NAIVE_DEVICE";
 
-/// A step of its one thread that takes longer never ends.
+/// A step of its thread that takes longer than this counts as hanging.
 const HANGS: Duration = Duration::from_secs(2);
 
-/// Features: VERSION_1, the protocol's, and what the checks ask for.
+/// Feature bits: VERSION_1, vhost-user's own, and those that the checks use.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | IN_ORDER | RING_RESET;
-/// MQ, REPLY_ACK, CRYPTO_SESSION, CONFIG, INFLIGHT_SHMFD, CONFIGURE_MEM_SLOTS, STATUS.
+/// Protocol features: MQ, REPLY_ACK, CRYPTO_SESSION, CONFIG, INFLIGHT_SHMFD, CONFIGURE_MEM_SLOTS, STATUS.
 const PROTOCOL: u64 =
     1 | 1 << 3 | raw::CRYPTO_SESSION | 1 << 9 | raw::INFLIGHT | 1 << 15 | raw::STATUS;
 
-/// Bytes of the notes on requests in flight.
+/// Size of the in-flight record in bytes.
 const NOTES: u64 = 8192;
 
 pub(crate) struct Naive {
@@ -50,7 +50,7 @@ pub(crate) struct Naive {
 }
 
 impl Naive {
-    /// Starts this test program once more as that device, with 256 descriptors.
+    /// Starts this test program again as the naive device, limited to 256 descriptors.
     pub(crate) fn start() -> Naive {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("naive");
@@ -60,7 +60,7 @@ impl Naive {
             .args(["--exact", "naive::serves", "--ignored", "--nocapture"])
             .env(VARIABLE, &path)
             .stdin(Stdio::null())
-            // Its log, which is not read.
+            // Its log, which is not read while it runs.
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -84,7 +84,7 @@ impl Naive {
         }
     }
 
-    /// Why it ended, if it has.
+    /// Kills the process; returns why it had ended, if it had.
     pub(crate) fn end(mut self) -> String {
         let _ = self.child.kill();
         let mut said = String::new();
@@ -105,7 +105,7 @@ fn serves() {
     }
 }
 
-/// What its thread is doing, and since when.
+/// The current step of its thread, and when it began.
 #[derive(Clone)]
 struct Step(Arc<Mutex<(&'static str, Instant)>>);
 
@@ -125,7 +125,7 @@ struct Region {
 #[derive(Default)]
 struct Ring {
     size: u16,
-    /// Descriptors, available ring and used ring, as the front end has them.
+    /// Front end addresses of descriptors, available ring and used ring.
     at: [u64; 3],
     next: u16,
     kick: Option<File>,
@@ -133,12 +133,12 @@ struct Ring {
     enabled: bool,
 }
 
-/// A front end and its guest.
+/// A connection, with its front end and guest.
 struct Client {
     stream: UnixStream,
     guest: Guest,
     regions: Vec<Region>,
-    /// Those of all regions, for as long as the connection lasts.
+    /// The files of all regions, kept as long as the connection.
     files: Vec<File>,
     rings: [Ring; 2],
     features: u64,
@@ -175,7 +175,7 @@ fn serve(listener: &UnixListener) {
             fds.push(PollFd::new(&client.stream, PollFlags::IN));
             for ring in &client.rings {
                 let kick = ring.kick.as_ref().filter(|_| ring.enabled);
-                // The stream stands for a kick that is not there.
+                // The stream is a placeholder for a missing kick descriptor.
                 let flags = kick.map_or(PollFlags::empty(), |_| PollFlags::IN);
                 let fd = kick.map_or(client.stream.as_fd(), File::as_fd);
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
@@ -196,7 +196,7 @@ fn serve(listener: &UnixListener) {
                 step.begin("receive");
                 match receive(&clients[n].stream) {
                     Some(message) => {
-                        // What is there before a ring starts may never be kicked for.
+                        // Requests available before a ring starts may never be signalled.
                         if let Some(index) = clients[n].answer(message, &step) {
                             clients[n].kicked(index, &mut worker, &step);
                         }
@@ -212,7 +212,7 @@ fn serve(listener: &UnixListener) {
             step.begin("receive");
             let (stream, _) = listener.accept().unwrap();
             let Some(first) = receive(&stream) else {
-                // Nothing closes what never began.
+                // The stream of a client that never sent a message is never closed.
                 mem::forget(stream);
                 continue;
             };
@@ -237,7 +237,7 @@ fn serve(listener: &UnixListener) {
     }
 }
 
-/// A whole message; none if the connection is over.
+/// Reads a whole message; `None` if the connection has ended.
 fn receive(stream: &UnixStream) -> Option<Message> {
     let mut header = [0; 12];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
@@ -293,7 +293,7 @@ impl Client {
         let _ = sendmsg(&self.stream, &parts, &mut ancillary, SendFlags::NOSIGNAL);
     }
 
-    /// Does what a message says. Returns the ring that it started.
+    /// Handles a message. Returns the ring that it started, if any.
     fn answer(&mut self, message: Message, step: &Step) -> Option<usize> {
         let Message {
             request,
@@ -321,7 +321,7 @@ impl Client {
                 len.checked_sub(offset + size)
                     .expect("a region inside its file");
                 let map = map(&file, offset, size);
-                // No page of it is missing later.
+                // Touches the first page, so that it cannot be missing later.
                 map.as_volatile_slice()
                     .load::<u8>(0, Ordering::Relaxed)
                     .unwrap();
@@ -363,7 +363,7 @@ impl Client {
                     Some(part) => answer = Some([&payload[..12], part].concat()),
                     None => {
                         step.begin("log");
-                        // Long lines fill a pipe soon, on a slow machine, too.
+                        // Long lines fill a pipe soon, even on a slow machine.
                         let line =
                             format!("{size} bytes of configuration at {offset} were asked for");
                         println!("{line:.<1000}");
@@ -372,7 +372,7 @@ impl Client {
                 }
             }
             26 => {
-                // The length of the key, and the key.
+                // The length of the key, then the key.
                 let _ = half(3);
                 answer = Some([&payload[56..72], &[0; 8]].concat());
             }
@@ -394,7 +394,7 @@ impl Client {
         started.filter(|index| self.rings[*index].enabled)
     }
 
-    /// Where this is: an address of the guest, or of the front end.
+    /// Finds the region of an address of the guest or of the front end.
     fn find(&self, at: u64, is_user: bool) -> (&MmapRegion, usize) {
         let from = |region: &Region| match is_user {
             true => region.user,
@@ -426,7 +426,7 @@ impl Client {
         bytes
     }
 
-    /// Serves all that is there.
+    /// Serves everything available.
     fn kicked(&mut self, index: usize, worker: &mut Worker, step: &Step) {
         let readable = |file: &File, time: Duration| {
             let mut fds = [PollFd::new(file, PollFlags::IN)];
@@ -470,7 +470,7 @@ impl Client {
             slot = slot.wrapping_add(1);
         }
         if self.protocol & raw::INFLIGHT != 0 {
-            // One that goes now finds its requests done, and the index as it was.
+            // If the front end disconnects at this point, its requests are done, but the index has not moved.
             let mut fds = [PollFd::new(&self.stream, PollFlags::RDHUP)];
             let limit = Timespec {
                 tv_sec: 0,
@@ -491,7 +491,7 @@ impl Client {
         }
     }
 
-    /// One request: bytes written.
+    /// Serves one request; returns the number of bytes written.
     fn serve(&self, index: usize, descriptors: u64, head: u16, worker: &mut Worker) -> usize {
         let (mut request, mut parts) = (Vec::new(), Vec::new());
         let mut n = head;

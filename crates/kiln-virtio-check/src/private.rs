@@ -1,5 +1,5 @@
-//! Private keys: what one side of a key makes, the other takes, and it takes nothing else. Signing draws random numbers and
-//! decrypting blinds, which is where a sandbox shows that is too tight.
+//! Private keys: what one half of a key pair produces, the other accepts, and nothing else. Signing draws random
+//! numbers and decryption uses blinding, which fail if a sandbox is too strict.
 
 use kiln_virtio::sample;
 use kiln_virtio::wire::algo::akcipher;
@@ -12,7 +12,7 @@ use crate::link::{Link, Offer};
 
 const DIGEST: [u8; 32] = [0x33; 32];
 
-/// A private key in a session.
+/// A session with a private key.
 struct Key<'a> {
     link: &'a mut Link,
     session: u64,
@@ -62,7 +62,7 @@ impl<'a> Key<'a> {
             .map_err(|status| format!("{what}: status {}", status.name()))
     }
 
-    /// Signs, and has both the signature and a wrong one checked.
+    /// Signs, then verifies both the signature and a wrong one.
     fn signs(&mut self, room: usize) -> Result<(), String> {
         let signature = self.run(Action::Sign, &DIGEST, room)?;
         let mut other = DIGEST;
@@ -97,7 +97,7 @@ fn rsa_there_and_back(link: &mut Link) -> Result<(), String> {
     let there = key.run(Action::Encrypt, &message, 64)?;
     let back = key.run(Action::Decrypt, &there, 64)?;
     if back != message || there == message {
-        return Err("what was encrypted does not come back".into());
+        return Err("decryption does not return what was encrypted".into());
     }
     key.end()
 }
@@ -117,7 +117,7 @@ fn ecdsa_signs(link: &mut Link) -> Result<(), String> {
     key.end()
 }
 
-/// A name, the algorithm, the check.
+/// Name, algorithm and check function.
 type Check = (&'static str, u32, fn(&mut Link) -> Result<(), String>);
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {

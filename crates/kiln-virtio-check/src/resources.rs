@@ -1,5 +1,5 @@
-//! Front ends that go for what all of them share: descriptors, memory, threads, time. Whatever one of them does, another
-//! one's driver is served all the while, and so is the next.
+//! Front ends that exhaust what all of them share: descriptors, memory, threads, time. Whatever one of them does,
+//! another front end's driver must be served meanwhile, and so must the next.
 
 use std::any::Any;
 use std::fs::File;
@@ -21,35 +21,35 @@ use crate::vectors::Vector;
 const PLAIN: MemfdFlags = MemfdFlags::empty();
 const HUGE: u64 = 2 << 20;
 
-/// What a front end holds until another driver was served beside it: connections, descriptors.
+/// What a front end keeps until another driver has been served: connections, descriptors.
 type Held = Box<dyn Any>;
 
-/// A front end's act. An error is the machine's and not the device's.
+/// An action of a hostile front end. An error is the host's, not the device's.
 type Act = fn(&Target) -> std::io::Result<Held>;
 
 const ACTS: [(&str, Act); 19] = [
     ("calls that block", |target| {
         let mut held = Vec::new();
-        // More than a device is likely to have places.
+        // More than a device is likely to have places for.
         for _ in 0..20 {
             let (kick, call, file) = (event()?, event()?, memory(SIZE, PLAIN)?);
             let Some(mut raw) = agreed(target)? else {
                 continue;
             };
             if raw.table(SIZE, &file) && raw.ring(0, 0, Some(kick.as_fd()), call.as_fd()) {
-                // A device that does not want to block sets a flag, which is the front end's, too.
-                // It may have written already, so that there is not room for all of it.
+                // A device that wants to avoid blocking sets a flag, which it shares with the front end. It may have
+                // written already, in which case the counter has no space for the full value.
                 fcntl_setfl(&call, fcntl_getfl(&call)? | OFlags::NONBLOCK)?;
                 while rustix::io::write(&call, &(u64::MAX - 1).to_ne_bytes()).is_err() {
                     let _ = rustix::io::read(&call, &mut [0; 8]);
                 }
                 fcntl_setfl(&call, fcntl_getfl(&call)? - OFlags::NONBLOCK)?;
-                // A descriptor of no bytes, which comes back.
+                // A descriptor without bytes, which the device returns.
                 file.write_all_at(&1_u16.to_le_bytes(), raw::AVAIL + 2)?;
                 rustix::io::write(&kick, &1_u64.to_ne_bytes())?;
                 sleep(Duration::from_millis(20));
             }
-            // Half of them stay.
+            // Keep half of the connections open.
             held.push(raw);
             if held.len() > 10 {
                 held.remove(0);
@@ -58,7 +58,7 @@ const ACTS: [(&str, Act); 19] = [
         Ok(Box::new(held))
     }),
     ("huge pages that are not there", |target| {
-        // Without a file of them there is nothing to try.
+        // If the host has no huge pages, there is nothing to try.
         match memory(HUGE, MemfdFlags::HUGETLB) {
             Ok(file) => started(target, HUGE, &file).map(hold),
             Err(_) => Ok(Box::new(())),
@@ -98,7 +98,7 @@ const ACTS: [(&str, Act); 19] = [
             let mut size = 1 << 46;
             for n in 0..64 {
                 if !raw.add(n << 47, size, &file) {
-                    // It may have hung up, or have no more room.
+                    // The device may have disconnected, or have no more space.
                     size = (size / 2).max(4096);
                 }
             }
@@ -130,7 +130,7 @@ const ACTS: [(&str, Act); 19] = [
         Ok(Box::new(held))
     }),
     ("silent connections", |target| {
-        // They may be turned away.
+        // They may be rejected.
         let held: Vec<_> = (0..100).map(|_| Raw::connect(target)).collect();
         Ok(Box::new(held))
     }),
@@ -150,7 +150,7 @@ const ACTS: [(&str, Act); 19] = [
     ("a flood of refused messages", |target| {
         let mut held = agreed(target)?;
         if let Some(raw) = &mut held {
-            // Behind the end of the configuration.
+            // An offset beyond the end of the configuration space.
             let payload = [words(&[4000 | 8 << 32]), vec![0; 12]].concat();
             for _ in 0..2000 {
                 if raw.ask(raw::GET_CONFIG, &payload).is_none() {
@@ -160,7 +160,7 @@ const ACTS: [(&str, Act); 19] = [
         }
         Ok(Box::new(held))
     }),
-    ("messages that there are not", |target| {
+    ("unknown messages", |target| {
         for request in [0, 25, 28, 41, 63, 0xffff, u32::MAX] {
             if let Some(mut raw) = agreed(target)? {
                 raw.send(request, &[0; 8], &[]);
@@ -169,7 +169,7 @@ const ACTS: [(&str, Act); 19] = [
         }
         Ok(Box::new(()))
     }),
-    ("lengths that are not true", |target| {
+    ("wrong lengths", |target| {
         let mut held = Vec::new();
         for len in [4097_u32, 1 << 20, u32::MAX] {
             if let Some(raw) = agreed(target)? {
@@ -221,7 +221,7 @@ fn hold(what: impl Any) -> Held {
     Box::new(what)
 }
 
-/// What a device may offer and must then do.
+/// Checks of features that a device may offer and must then implement.
 type Check = fn(&Target, &Vector) -> Result<(), String>;
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
@@ -231,7 +231,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     let stateless = feature::REVISION_1 | feature::CIPHER_STATELESS << Service::Cipher as u32;
     let checks: [(&str, u64, Check); 6] = [
         (
-            "VIRTIO_F_IN_ORDER: buffers come back in their order",
+            "VIRTIO_F_IN_ORDER: buffers are returned in order",
             IN_ORDER,
             in_order,
         ),
@@ -246,11 +246,11 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
             |target, vector| reset_alone(target, vector, Queue::Control),
         ),
         (
-            "INFLIGHT_SHMFD: the next connection goes on",
+            "INFLIGHT_SHMFD: the next connection continues",
             stateless,
             goes_on,
         ),
-        ("INFLIGHT_SHMFD: notes that say anything", 0, notes),
+        ("INFLIGHT_SHMFD: a corrupted record", 0, notes),
         ("STATUS: what is set is read", 0, status),
     ];
     for (name, needed, check) in checks {
@@ -266,7 +266,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     cases
 }
 
-/// The name of a check of one act.
+/// The name of the check for an action.
 pub(crate) fn hostile_name(act: &str) -> String {
     format!("a front end with {act}")
 }
@@ -275,7 +275,8 @@ fn hostile(name: &'static str, act: Act) -> Case {
     Case::new(hostile_name(name), move |target| beside(target, act))
 }
 
-/// Another driver is served before an act and beside what it holds, and the next one after it.
+/// Checks that another driver is served before and after a hostile action, while its resources are held, and that the
+/// next driver is served too.
 pub(crate) fn beside(target: &Target, act: Act) -> Result<(), String> {
     let mut other = open(target, 0)?;
     let vector = usable(&other.offer).ok_or("no known algorithm")?;
@@ -286,7 +287,7 @@ pub(crate) fn beside(target: &Target, act: Act) -> Result<(), String> {
     soon(target, &vector)
 }
 
-/// The next driver is served; a device may take a moment to see that its front ends are gone.
+/// Checks that the next driver is served. The device may take a moment to notice that front ends have disconnected.
 fn soon(target: &Target, vector: &Vector) -> Result<(), String> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -299,16 +300,17 @@ fn soon(target: &Target, vector: &Vector) -> Result<(), String> {
     }
 }
 
-/// A front end that has agreed on features; none if the device hung up.
+/// Connects a front end and negotiates features; `None` if the device disconnected.
 fn agreed(target: &Target) -> std::io::Result<Option<Raw>> {
-    // Whether that harms others is asked of them.
+    // The other drivers show whether the refusal harms them.
     let Ok(mut raw) = Raw::connect(target) else {
         return Ok(None);
     };
     Ok(raw.hello(0).then_some(raw))
 }
 
-/// One whose memory is this file, with a ring in it, and the ring's kick; none if the device refused.
+/// Starts a front end with this file as memory, and a ring in it; also returns the ring's kick. `None` if the device
+/// refused.
 fn started(
     target: &Target,
     size: u64,
@@ -322,7 +324,7 @@ fn started(
     Ok(well.then_some((raw, kick)))
 }
 
-/// One with a ring whose kick is this, for a while.
+/// Starts a front end with a ring that has this kick descriptor, and lets it run for a while.
 fn kicked_by(target: &Target, kick: Option<BorrowedFd<'_>>) -> std::io::Result<Option<Raw>> {
     let (call, file) = (event()?, memory(SIZE, PLAIN)?);
     let mut raw = agreed(target)?;
@@ -342,7 +344,7 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
     request.emit(link.features, &mut bytes);
     link.write(ROOM, &bytes);
     let table = link.layout(Queue::Data)[0];
-    // With this feature a driver uses descriptors in the order of the table, too (2.7.9).
+    // With this feature, the driver also uses descriptors in table order (2.7.9).
     let mut pieces = Vec::new();
     for n in 0..usize::from(REQUESTS) {
         let answer = (ROOM + 0x4000 + 0x400 * n, request.answer_len(), WRITE);
@@ -350,12 +352,12 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
     }
     for (n, chain) in pieces.chunks(2).enumerate() {
         describe(&link, table + 32 * n, chain);
-        // The second of each is a place in the whole table.
+        // The second descriptor of each request is given by its index in the whole table.
         let next = 2 * n as u16 + 1;
         link.write(table + 32 * n + 14, &next.to_le_bytes());
     }
     let used = link.layout(Queue::Data)[2];
-    // What is not an entry is seen as such.
+    // Fill the used ring so that unwritten entries can be recognised.
     link.write(used + 4, &[0xff; 8 * REQUESTS as usize]);
     for n in 0..REQUESTS {
         link.publish(Queue::Data, 2 * n, 1);
@@ -374,7 +376,7 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
         }
         sleep(Duration::from_millis(1));
     }
-    // One entry may stand for several: its number is that of the last, and the entries of the others are skipped.
+    // One entry may cover several requests: it names the last one, and the entries of the others are skipped.
     let mut at = 0;
     while at < REQUESTS {
         let id = |at: u16| short(&link, used + 4 + 8 * usize::from(at));
@@ -394,7 +396,7 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
     Ok(())
 }
 
-/// The sessions and the other queue go on; the queue is served again from its first entry.
+/// Sessions and the other queue are unaffected; the reset queue is served again from its first entry.
 fn reset_alone(target: &Target, vector: &Vector, queue: Queue) -> Result<(), String> {
     let mut link = open(target, RING_RESET)?;
     let session = create(&mut link, vector)?;
@@ -411,7 +413,7 @@ fn reset_alone(target: &Target, vector: &Vector, queue: Queue) -> Result<(), Str
     Ok(())
 }
 
-/// A request that carries its key, and whose result lies over its source, in the middle of a ring's memory.
+/// Requests that carry their keys and whose results overlap their sources, around the middle of a ring's memory.
 struct Pile<'a> {
     file: &'a File,
     bytes: Vec<u8>,
@@ -469,7 +471,8 @@ impl<'a> Pile<'a> {
         Ok(u16::from_le_bytes(bytes))
     }
 
-    /// Whether all have their results. A device may answer one with an error whose answer it did not finish.
+    /// Whether all requests have their results. The device may return an error for a request that it did not finish
+    /// answering.
     fn is_right(&self, vector: &Vector) -> std::io::Result<Result<(), String>> {
         for n in 0..PILED {
             let (mut text, mut status) = (vec![0; vector.want.len()], [0]);
@@ -487,10 +490,10 @@ impl<'a> Pile<'a> {
     }
 }
 
-/// What a device says of the memory for such notes, and its file.
+/// The device's description of its in-flight memory, and the file.
 type Notes = (Vec<u8>, File);
 
-/// A connection with notes on what is in flight, on a ring from this entry on; none if that is not offered.
+/// Connects with an in-flight record, on a ring starting at this entry; `None` if the device does not offer this.
 fn with_notes(
     target: &Target,
     file: &File,
@@ -500,7 +503,7 @@ fn with_notes(
 ) -> Result<Option<(Raw, Notes)>, String> {
     let mut raw = Raw::connect(target).map_err(|e| e.to_string())?;
     if !raw.hello(raw::INFLIGHT) {
-        return Err("it hangs up".into());
+        return Err("it disconnects".into());
     }
     if raw.offered & raw::INFLIGHT == 0 {
         return Ok(None);
@@ -521,11 +524,12 @@ fn with_notes(
         && raw.ring(0, base, Some(kick), call);
     match well {
         true => Ok(Some((raw, notes))),
-        false => Err("it refuses what it has given".into()),
+        false => Err("it refuses the file that it provided".into()),
     }
 }
 
-/// A front end that goes with requests in flight and comes back: each is answered, and none is done twice.
+/// A front end that disconnects with requests in flight and reconnects: each request is answered, and none is executed
+/// twice.
 fn goes_on(target: &Target, vector: &Vector) -> Result<(), String> {
     let of_io = |e: std::io::Error| format!("the check itself: {e}");
     let (kick, call) = (event().map_err(of_io)?, event().map_err(of_io)?);
@@ -565,7 +569,7 @@ fn goes_on(target: &Target, vector: &Vector) -> Result<(), String> {
     Ok(())
 }
 
-/// The notes may hold anything, be too small, and be cut off.
+/// The record may contain anything, be too small, and be truncated.
 fn notes(target: &Target, vector: &Vector) -> Result<(), String> {
     let of_io = |e: std::io::Error| format!("the check itself: {e}");
     let (kick, call) = (event().map_err(of_io)?, event().map_err(of_io)?);
@@ -598,7 +602,7 @@ fn notes(target: &Target, vector: &Vector) -> Result<(), String> {
             .write_all_at(&vec![byte; len as usize], 0)
             .map_err(of_io)?;
         let given = (told.clone(), content);
-        // It may refuse them.
+        // The device may refuse it.
         if let Ok(Some((raw, _))) = with_notes(target, &file, Some(&given), ends, 0) {
             let _ = given.1.set_len(0);
             raw.send(raw::GET_VRING_BASE, &[0; 8], &[]);
@@ -616,20 +620,20 @@ fn status(target: &Target, vector: &Vector) -> Result<(), String> {
         let mut raw = Raw::connect(target).map_err(|e| e.to_string())?;
         match raw.hello(raw::STATUS) {
             true => Ok(raw),
-            false => Err("it hangs up".into()),
+            false => Err("it disconnects".into()),
         }
     };
     let mut raw = connect()?;
     if raw.offered & raw::STATUS == 0 {
         return Ok(());
     }
-    // ACKNOWLEDGE, DRIVER, FEATURES_OK; and from the beginning.
+    // ACKNOWLEDGE, DRIVER and FEATURES_OK, then the same from the start.
     for bits in [1_u64, 3, 11, 0, 1] {
         raw.send(raw::SET_STATUS, &words(&[bits]), &[]);
         match raw.ask(GET_STATUS, &[]) {
             Some((got, _)) if got == words(&[bits]) => (),
             Some((got, _)) => return Err(format!("status {bits} was set, and {got:?} is read")),
-            None => return Err(format!("status {bits}: no answer came")),
+            None => return Err(format!("status {bits}: no answer arrived")),
         }
     }
     for wrong in [256, u64::MAX] {

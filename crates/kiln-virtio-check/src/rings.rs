@@ -1,5 +1,5 @@
-//! Descriptors and rings that a hostile driver makes. A device answers such a queue with an error, with nothing or by
-//! hanging up; it writes nowhere but where it may, and it serves other drivers, one of them all the while.
+//! Descriptors and rings of a hostile driver. The device must answer with an error, not at all, or by disconnecting. It
+//! must write only where allowed, and serve other drivers, one of them throughout.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,9 +15,9 @@ use crate::link::{
 };
 use crate::vectors::Vector;
 
-/// How long a device is watched after a ring that it may ignore.
+/// How long to observe a device after offering a ring that it may ignore.
 const WATCHED: Duration = Duration::from_millis(200);
-/// What must not be written: behind all that requests use.
+/// A memory area after everything that requests use, which must not be written.
 pub(crate) const CANARY: usize = ROOM + 0x100000;
 const CANARY_LEN: usize = 0x10000;
 
@@ -32,7 +32,7 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
         (
-            "CVE-2020-14377: writable memory that goes over the end",
+            "CVE-2020-14377: writable memory that extends beyond the end",
             |link, bytes| {
                 chain(link, bytes, BASE + MEMORY as u64 - 8, 33);
             },
@@ -104,7 +104,7 @@ pub(crate) fn cases() -> Vec<Case> {
             link.describe(table, 0, piece(table, 16, TABLE, 0));
             head(link, &[piece(table, 16, TABLE, 0)]);
         }),
-        ("an indirect table of a length that is none", |link, _| {
+        ("an indirect table with an invalid length", |link, _| {
             for len in [0, 1, 15, 17, 0xffff_fff0_u32 as usize] {
                 head(link, &[piece(ROOM + 0x8000, len, TABLE, 0)]);
                 link.wait(Queue::Data, Duration::from_millis(20));
@@ -116,13 +116,16 @@ pub(crate) fn cases() -> Vec<Case> {
             link.describe(table, 1, piece(ROOM, 16, NEXT, 0));
             head(link, &[piece(table, 32, TABLE, 0)]);
         }),
-        ("CVE-2024-3446: an answer over the rings", |link, bytes| {
-            let [table, avail, used] = link.layout(Queue::Data);
-            for at in [table, avail, used] {
-                chain(link, bytes, BASE + at as u64, 33);
-                link.wait(Queue::Data, Duration::from_millis(20));
-            }
-        }),
+        (
+            "CVE-2024-3446: an answer that overwrites the rings",
+            |link, bytes| {
+                let [table, avail, used] = link.layout(Queue::Data);
+                for at in [table, avail, used] {
+                    chain(link, bytes, BASE + at as u64, 33);
+                    link.wait(Queue::Data, Duration::from_millis(20));
+                }
+            },
+        ),
         (
             "CVE-2026-86848: a next that changes while it is followed",
             flipping,
@@ -136,18 +139,21 @@ pub(crate) fn cases() -> Vec<Case> {
             hostile(target, &mut link, &vector, act)
         })
     });
-    let gone = Case::new("a driver that goes with requests in flight", |target| {
-        for _ in 0..20 {
-            let mut link = open(target, 0)?;
+    let gone = Case::new(
+        "a driver that disconnects with requests in flight",
+        |target| {
+            for _ in 0..20 {
+                let mut link = open(target, 0)?;
+                let vector = usable(&link.offer).ok_or("no known algorithm")?;
+                let bytes = request(&mut link, &vector)?;
+                chain(&mut link, &bytes, BASE + (ROOM + 0x4000) as u64, 33);
+            }
+            let link = open(target, 0)?;
             let vector = usable(&link.offer).ok_or("no known algorithm")?;
-            let bytes = request(&mut link, &vector)?;
-            chain(&mut link, &bytes, BASE + (ROOM + 0x4000) as u64, 33);
-        }
-        let link = open(target, 0)?;
-        let vector = usable(&link.offer).ok_or("no known algorithm")?;
-        drop(link);
-        next_driver(target, &vector)
-    });
+            drop(link);
+            next_driver(target, &vector)
+        },
+    );
     ring.chain([gone]).collect()
 }
 
@@ -177,7 +183,7 @@ pub(crate) fn hostile(
         }
     }
     if link.read(CANARY, CANARY_LEN).iter().any(|&b| b != 0x5c) {
-        return Err("it wrote where nothing was writable".into());
+        return Err("it wrote outside the writable buffers".into());
     }
     if let Some(other) = &mut other {
         in_session(other, vector).map_err(|e| format!("another driver meanwhile: {e}"))?;
@@ -195,7 +201,7 @@ fn piece(offset: usize, len: usize, flags: u16, next: u16) -> Descriptor {
     }
 }
 
-/// These descriptors, the first of them made available.
+/// Writes these descriptors and makes the first available.
 fn head(link: &mut Link, pieces: &[Descriptor]) {
     let table = link.layout(Queue::Data)[0];
     for (i, piece) in pieces.iter().enumerate() {
@@ -204,7 +210,7 @@ fn head(link: &mut Link, pieces: &[Descriptor]) {
     link.publish(Queue::Data, 0, 1);
 }
 
-/// A right request whose answer goes to an address.
+/// A valid request whose answer goes to this address.
 fn chain_at(link: &mut Link, bytes: &[u8], answer: u64, len: u32) {
     link.write(ROOM, bytes);
     let table = link.layout(Queue::Data)[0];
@@ -223,7 +229,7 @@ fn chain(link: &mut Link, bytes: &[u8], answer: u64, len: u32) {
     link.publish(Queue::Data, 0, 1);
 }
 
-/// The first descriptor's `next` is now right, now beyond the table, now itself.
+/// The first descriptor's `next` alternates between the right value, one beyond the table, and itself.
 fn flipping(link: &mut Link, bytes: &[u8]) {
     link.write(ROOM, bytes);
     let table = link.layout(Queue::Data)[0];
@@ -241,7 +247,7 @@ fn flipping(link: &mut Link, bytes: &[u8]) {
         });
         for _ in 0..200 {
             link.publish(Queue::Data, 0, 1);
-            // It may ignore the queue from some point on.
+            // The device may ignore the queue from some point on.
             if link.wait(Queue::Data, Duration::from_millis(20)) == Came::Gone {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Kiln's own device passes all checks, and each kind of check can fail.
+//! Kiln's own device passes all checks, and every kind of check can fail.
 
 use std::os::fd::{AsFd, IntoRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -17,7 +17,7 @@ use crate::naive::Naive;
 use crate::rings::{hostile, CANARY};
 use crate::{names, offer, raw, resources, run, Fault, Target, Verdict};
 
-/// Run `check` while a device serves.
+/// Runs `check` while a device serves.
 fn served(max_request: usize, check: impl FnOnce(&Target)) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("device");
@@ -29,7 +29,8 @@ fn served(max_request: usize, check: impl FnOnce(&Target)) {
             max_request,
             ..Limits::default()
         },
-        // A sandbox is for good: this process does other things, too. And it is not the program that serves a guest.
+        // No sandbox, because it is permanent and this process has other uses. No isolation, because this program
+        // cannot serve as a guest's process.
         sandbox: false,
         isolation: false,
         shares_process: true,
@@ -52,10 +53,11 @@ fn own_device() {
     served(Limits::default().max_request, |target| {
         let offer = offer(target).unwrap();
         assert!(names(&offer).len() >= 130, "{}", names(&offer).len());
-        // A front end whose memory goes ends the process that serves it, which is this one here.
+        // A front end whose memory disappears ends the process that serves it, which is this one.
         let cases = crate::cases(&offer).into_iter();
-        let ends =
-            |name: &str| is_of_a_front_end(name) || name.starts_with("INFLIGHT_SHMFD: notes");
+        let ends = |name: &str| {
+            is_of_a_front_end(name) || name.starts_with("INFLIGHT_SHMFD: a corrupted record")
+        };
         let cases: Vec<_> = cases.filter(|case| !ends(&case.name)).collect();
         let rows: Vec<_> = cases.into_iter().map(|case| case.run(target)).collect();
         let failed: Vec<_> = rows
@@ -72,7 +74,7 @@ fn is_of_a_front_end(name: &str) -> bool {
     name.starts_with("a front end with ")
 }
 
-/// The control: each check of a front end fails on a device that goes when such a one speaks to it.
+/// The control: every check of a front end fails on a device that stops as soon as a second one connects.
 #[test]
 fn what_a_front_end_does_to_all_others_is_seen() {
     served(4096, |target| {
@@ -96,7 +98,7 @@ fn what_a_front_end_does_to_all_others_is_seen() {
     });
 }
 
-/// A device that serves one connection well, and is gone for all once there is a second.
+/// A device that serves one connection correctly, and stops serving altogether when there is a second.
 struct Fragile {
     path: std::path::PathBuf,
     _dir: tempfile::TempDir,
@@ -129,13 +131,13 @@ impl Fragile {
     }
 }
 
-/// The control: each check of what hostile front ends use up, and of what the newer features promise, fails on a device
-/// without defences, for want of the defence that it is about.
+/// The control: every check of resource exhaustion, and of the newer features, fails on a device without defences, for
+/// lack of the defence that it is about.
 #[test]
 fn each_defence_is_missed_where_it_is_not() {
     let naive = Naive::start();
     let offer = offer(&naive.target()).unwrap();
-    // The device is not at fault as such.
+    // The device itself works.
     let mut link = open(&naive.target(), 0).unwrap();
     assert_eq!(in_session(&mut link, &usable(&offer).unwrap()), Ok(()));
     drop(link);
@@ -177,9 +179,9 @@ fn each_defence_is_missed_where_it_is_not() {
             "hangs: kick",
         ),
         ("a front end with a flood of refused messages", "hangs: log"),
-        ("a front end with messages that there are not", "message "),
+        ("a front end with unknown messages", "message "),
         (
-            "a front end with lengths that are not true",
+            "a front end with wrong lengths",
             "out of range for slice of length 4096",
         ),
         (
@@ -191,7 +193,7 @@ fn each_defence_is_missed_where_it_is_not() {
             "out of range for slice",
         ),
         (
-            "VIRTIO_F_IN_ORDER: buffers come back in their order",
+            "VIRTIO_F_IN_ORDER: buffers are returned in order",
             "came back as descriptor",
         ),
         (
@@ -203,10 +205,10 @@ fn each_defence_is_missed_where_it_is_not() {
             "its session: status invsess",
         ),
         (
-            "INFLIGHT_SHMFD: the next connection goes on",
+            "INFLIGHT_SHMFD: the next connection continues",
             "a wrong result as a right one",
         ),
-        ("INFLIGHT_SHMFD: notes that say anything", "SIGBUS"),
+        ("INFLIGHT_SHMFD: a corrupted record", "SIGBUS"),
         ("STATUS: what is set is read", "a status of one byte"),
     ];
     let has_huge = raw::memory(2 << 20, MemfdFlags::HUGETLB).is_ok();
@@ -232,8 +234,7 @@ fn each_defence_is_missed_where_it_is_not() {
     }
 }
 
-/// A device that serves less than it offers, one that accepts what is wrong, one that writes where it must not, one
-/// that is gone afterwards.
+/// Devices that serve less than they offer, accept what is wrong, write where they must not, or are gone afterwards.
 #[test]
 fn checks_can_fail() {
     served(8, |target| {
@@ -262,11 +263,11 @@ fn checks_can_fail() {
         let wrote = hostile(target, &mut link, &vector, |link, _| {
             link.write(CANARY, &[0])
         });
-        assert_eq!(wrote, Err("it wrote where nothing was writable".into()));
+        assert_eq!(wrote, Err("it wrote outside the writable buffers".into()));
     });
 }
 
-/// One that answers nothing, or does not even accept: neither the checks nor Ctrl-C wait for it.
+/// A device that does not answer, or does not even accept connections: neither the checks nor Ctrl-C wait for it.
 #[test]
 fn a_silent_device_holds_nothing_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -284,7 +285,7 @@ fn a_silent_device_holds_nothing_up() {
         stop: Arc::new(true.into()),
     };
     assert_eq!(offer(&stopped).unwrap_err(), Fault::Stopped);
-    // The kernel keeps some connections that are not accepted, and then no more.
+    // The kernel queues a few connections that are not accepted, then no more.
     let mut waiting = Vec::new();
     let fault = loop {
         match crate::link::reach(&stopped) {

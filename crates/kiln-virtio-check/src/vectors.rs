@@ -1,5 +1,5 @@
 //! A published vector for each algorithm: SP 800-38A, IEEE 1619, FIPS 180-4, RFC 2202, 4231, 4493, 3610, 8439 and 6979,
-//! the GCM specification; RSA by itself.
+//! the GCM specification. RSA is computed by hand.
 
 use kiln_virtio::wire::algo::{aead, akcipher, cipher, hash, mac, OP_DECRYPT, OP_ENCRYPT};
 use kiln_virtio::wire::data::{self, Mode};
@@ -31,7 +31,7 @@ impl Vector {
         }
     }
 
-    /// Without a session.
+    /// The request without a session.
     pub(crate) fn stateless(&self) -> Mode<'_> {
         Mode::Stateless {
             create: self.create,
@@ -135,7 +135,7 @@ fn sealed(name: &'static str, algo: u32, [key, iv, aad, src, want]: [&str; 5]) -
     }
 }
 
-/// The other way; none of what has no other.
+/// The inverse operation, or `None` if there is none.
 pub(crate) fn inverse(vector: &Vector) -> Option<Vector> {
     let (src, want) = (vector.want.clone(), vector.src.clone());
     let (src_len, dst_len) = (src.len() as u32, want.len() as u32);
@@ -174,7 +174,7 @@ pub(crate) fn inverse(vector: &Vector) -> Option<Vector> {
     })
 }
 
-/// RFC 6979, A.2.5: a signature of "sample".
+/// RFC 6979, A.2.5: the signature of "sample".
 fn ecdsa() -> Vector {
     let point = hex(
         "04 60fed4ba255a9d31c961eb74c6356d68c049b8923b61fa6ce669622e60f29fb6
@@ -205,13 +205,13 @@ fn ecdsa() -> Vector {
     }
 }
 
-/// The third power of a small number is the same, whatever the modulus.
+/// The cube of a small number does not depend on the modulus.
 fn rsa() -> Vector {
     let mut n = vec![0xc1; 64];
     n[63] = 0x0d;
     let key = [&hex("3046 0241 00")[..], &n, &hex("020103")].concat();
     let mut want = vec![0; 64];
-    // 0x0100 to the third.
+    // 0x0100 cubed.
     want[60] = 1;
     let mut src = vec![0; 64];
     src[62] = 1;
@@ -236,7 +236,7 @@ fn rsa() -> Vector {
     }
 }
 
-/// One for each algorithm that has a number here.
+/// One vector for each algorithm supported here.
 pub(crate) fn all() -> Vec<Vector> {
     const TEXT: &str = "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51";
     const KEY: &str = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4";

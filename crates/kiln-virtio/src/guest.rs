@@ -37,7 +37,7 @@ impl Guest {
         self.services.config(&self.limits).emit()
     }
 
-    /// Feature bits of the device type; those of rings are the transport's.
+    /// Feature bits of the device type. The transport adds the bits of rings.
     pub fn device_features(&self) -> u64 {
         self.services.features()
     }
@@ -60,12 +60,11 @@ impl Guest {
             .any(|service| self.features().stateless(service))
     }
 
-    /// Serve a control request: `request` is all that the driver made readable, copied once, and `answer` as long as
-    /// what it made writable. Returns the used length; what is behind it in `answer` is zero.
+    /// Serves a control request. `request` is everything the driver made readable, copied once; `answer` is as long as
+    /// the writable part. Returns the used length; the rest of `answer` is zeroed.
     ///
-    /// The answer to a create request takes 16 bytes, that to a destroy request one. If the kind of request cannot
-    /// be determined, the length of `answer` decides. If `answer` is too short, nothing is written and nothing is
-    /// created.
+    /// The answer to a create request takes 16 bytes, that to a destroy request one. If the kind of request cannot be
+    /// determined, the length of `answer` decides. If `answer` is too short, nothing is written and nothing is created.
     pub fn control(&self, request: &[u8], answer: &mut [u8]) -> usize {
         answer.fill(0);
         let features = self.features();
@@ -116,9 +115,9 @@ impl Guest {
         }
     }
 
-    /// Serve a data request: as [`Guest::control`], but `request` is scratch, and the last byte of `answer` is the
-    /// status. The used length counts the result, which `answer` begins with, and the status byte; what is between
-    /// them is zero.
+    /// Serves a data request. Like [`Guest::control`], except that `request` may be overwritten and the last byte of
+    /// `answer` is the status. The used length counts the result at the start of `answer` plus the status byte; the
+    /// bytes in between are zeroed.
     pub fn data(&self, worker: &mut Worker, request: &mut [u8], answer: &mut [u8]) -> usize {
         let Some((status, dst)) = answer.split_last_mut() else {
             return 0;
@@ -181,8 +180,8 @@ impl Guest {
     }
 }
 
-/// Wipes the stack below the caller, where a session that lived for one request was made and moved. Words, since each is
-/// a store of its own.
+/// Wipes the stack below the caller, where a session for a single request was created and moved. It writes words,
+/// because each element is stored separately.
 #[inline(never)]
 fn wipe_stack() {
     [0u64; 4096].zeroize();

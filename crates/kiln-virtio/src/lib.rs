@@ -1,6 +1,6 @@
-//! virtio-crypto as bytes in, bytes out: the wire format, one guest's session table, and the services, served by the
-//! ciphers of `kernel/` in FPU sections of bounded length. No I/O, and no guest memory: whoever calls has copied each
-//! request once, so that it cannot change while it is read.
+//! The virtio-crypto protocol on byte buffers: the wire format, one guest's session table, and the services,
+//! implemented by the ciphers of `kernel/` in FPU sections of bounded length. The crate does no I/O and does not access
+//! guest memory: the caller copies each request once, so that it cannot change while it is read.
 //!
 //! ```
 //! use kiln_virtio::{Guest, Limits, Services, Worker};
@@ -9,7 +9,7 @@
 //! guest.negotiate(0);
 //! let mut worker = Worker::new().unwrap();
 //! let mut answer = [0; 16];
-//! // Too short to be anything: an error status, and nothing else.
+//! // Too short for any request: only an error status is returned.
 //! assert_eq!(guest.control(&[], &mut answer), 16);
 //! assert_eq!(answer[8], 1);
 //! assert_eq!(guest.data(&mut worker, &mut [], &mut answer[..1]), 1);

@@ -38,8 +38,8 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// 4096 sessions; requests of 256 KiB; the longest keys there are, MACs' at most 512 bytes, RSA's of 4096 bits; one
-    /// data queue.
+    /// 4096 sessions, requests of 256 KiB, the longest keys of each algorithm (MACs up to 512 bytes, RSA up to 4096
+    /// bits), and one data queue.
     fn default() -> Limits {
         Limits {
             max_sessions: 4096,

@@ -1,4 +1,4 @@
-//! Calls of `kernel/`'s primitives, in FPU sections of limited length.
+//! Calls the primitives of `kernel/` in FPU sections of limited length.
 
 use kiln_kernel::calls::Calls;
 use kiln_kernel::cipher::{Context, Impl, Kind, Op, Sections};
@@ -11,7 +11,7 @@ use crate::wire::Status;
 /// this.
 pub(crate) const BYTES: usize = 16 << 10;
 
-/// Bytes of the longest digest or tag.
+/// Size in bytes of the longest digest or tag.
 pub(crate) const MAX_DIGEST: usize = 64;
 
 /// Processes one message in a section of its own. Returns whether its tag, if any, is right.
@@ -26,7 +26,7 @@ fn once(imp: Impl, ctx: &Context, aad: &[u8], message: Messages<'_>) -> bool {
     refused.unwrap_or_else(|e| panic!("{imp:?}: {e}")) == 0
 }
 
-/// Lengths of the pieces of `len` bytes.
+/// Splits a message of `len` bytes into pieces; returns their lengths.
 fn pieces(len: usize) -> Vec<usize> {
     let mut pieces = vec![BYTES; len / BYTES];
     if len % BYTES > 0 {

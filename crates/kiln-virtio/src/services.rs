@@ -60,7 +60,7 @@ impl Services {
         }
     }
 
-    /// All but RSA and ECDSA.
+    /// All services except RSA and ECDSA.
     pub fn symmetric() -> Services {
         let found = |names: &Names| {
             let named = names.iter().filter_map(|&(n, alg)| Some((n, choose(alg)?)));

@@ -162,14 +162,14 @@ mod tests {
         let a = table.insert('a').unwrap();
         let b = table.insert('b').unwrap();
         assert_eq!(table.insert('c'), None);
-        assert_eq!(table.remove(a, |_| false), None, "not such a one");
+        assert_eq!(table.remove(a, |_| false), None, "another kind of session");
         assert_eq!(table.remove(a, |_| true).as_deref(), Some(&'a'));
         assert_eq!(table.get(a), None);
         assert_eq!(table.remove(a, |_| true), None);
         let c = table.insert('c').unwrap();
         assert!(![a, b].contains(&c));
         assert_eq!(table.get(c).as_deref(), Some(&'c'));
-        assert_eq!(table.get(a), None, "its slot is another's now");
+        assert_eq!(table.get(a), None, "another session uses the slot now");
         table.clear();
         assert!(table.is_empty() && table.get(b).is_none() && table.get(c).is_none());
         assert!(table.insert('d').is_some());

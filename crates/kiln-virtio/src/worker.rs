@@ -1,23 +1,25 @@
-//! What a thread that serves requests owns.
+//! The resources of a thread that serves requests.
 
 use std::io;
 
 use kiln_kernel::cpu::{kiln_tsc_hz, set_kiln_tsc_hz, Config, Cpu};
 
-/// An emulated CPU, which the FPU sections of the ciphers are opened on, and room to work in. Made on the thread that
-/// uses it, before a sandbox closes: making it maps memory and sets the thread's GS base. Serving needs no system
-/// call but what memory and, for RSA and ECDSA, random numbers take; dropping it makes `munmap` and `arch_prctl`.
+/// An emulated CPU for the ciphers' FPU sections, and scratch space. Create it on the thread that uses it, before
+/// entering a sandbox: creating it maps memory and sets the thread's GS base. Serving requests makes no system calls
+/// except to allocate memory and, for RSA and ECDSA, to get random numbers. Dropping it calls `munmap` and
+/// `arch_prctl`.
 pub struct Worker {
-    /// What a chain hashes, in one piece.
+    /// The data that a chain hashes, in one contiguous piece.
     pub(crate) joined: Vec<u8>,
-    /// Dropped last: what is above may be in use until then.
+    /// Dropped last, because the fields above may use it until then.
     _cpu: Cpu,
 }
 
 impl Worker {
-    /// Of the calling thread, which must not be an emulated CPU by another [`Worker`] that is still there.
+    /// Creates a worker for the calling thread, which must not have another [`Worker`] at the same time.
     pub fn new() -> io::Result<Worker> {
-        // Nothing interrupts this CPU and nothing is deferred: who enters, ksoftirqd and the kworker are all its tasks.
+        // Nothing interrupts this CPU and nothing is deferred, so it needs three tasks: the calling thread's, ksoftirqd
+        // and the kworker.
         let config = Config {
             tasks: 3,
             ..Config::default()
@@ -29,12 +31,13 @@ impl Worker {
         })
     }
 
-    /// Ticks per second of the clock that workers run by. The first worker of a process measures it, which takes 20 ms.
+    /// TSC ticks per second, as used by workers. The first worker of a process measures this, which takes 20 ms.
     pub fn clock() -> f64 {
         kiln_tsc_hz()
     }
 
-    /// Spares this process the measurement: another one on this machine has [made it](Worker::clock).
+    /// Uses a value measured by [another process](Worker::clock) on this machine, so that this process need not measure
+    /// it.
     pub fn set_clock(hz: f64) {
         set_kiln_tsc_hz(hz);
     }

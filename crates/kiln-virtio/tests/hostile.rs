@@ -1,5 +1,5 @@
-//! What went wrong in other devices, each by its number: requests that a hostile driver makes, and what it gets.
-//! Those of rings and of guest memory are where rings and guest memory are.
+//! Vulnerabilities found in other devices, by their numbers: hostile requests and the expected answers. Tests about
+//! rings and guest memory are in `kiln-device`.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn cbc(src: &[u8]) -> Case {
     Case::cipher(cipher::AES_CBC, OP_ENCRYPT, &[1; 16], &[2; 16], src)
 }
 
-/// The status of a data request of raw bytes in a live session of `case`.
+/// The status of a data request with modified bytes, sent in an open session of `case`.
 fn patched(form: u64, case: &Case, room: usize, patch: impl Fn(&mut Vec<u8>)) -> Status {
     let mut driver = Driver::new(form);
     let name = driver
@@ -24,13 +24,13 @@ fn patched(form: u64, case: &Case, room: usize, patch: impl Fn(&mut Vec<u8>)) ->
         .emit(driver.features, &mut request);
     patch(&mut request);
     let result = driver.bytes(&mut request, room);
-    // Whatever it was, the session is as it was, and serves.
+    // Whatever the request was, the session must be unaffected and still work.
     let after = driver.request(&case.request(Mode::Session(name)));
     assert!(after.is_ok(), "{after:?}");
     result.err().unwrap_or(Status::Ok)
 }
 
-/// `u32` at an offset behind the data header.
+/// Writes a `u32` at an offset after the data header.
 fn put(at: usize, value: u32) -> impl Fn(&mut Vec<u8>) {
     move |request| request[24 + at..28 + at].copy_from_slice(&value.to_le_bytes())
 }
@@ -68,7 +68,7 @@ fn cve_2017_5931_lengths_overflow() {
     }
 }
 
-/// A chain's regions, each of which starts and ends where the driver says.
+/// A chain's regions, whose start and length the driver chooses.
 #[test]
 fn cve_2017_5931_regions_overflow() {
     let create = Create::Chain(session::Chain {
@@ -116,7 +116,7 @@ fn cve_2017_5931_regions_overflow() {
     }
 }
 
-/// A key longer than the room a device has for one, or than the driver sent.
+/// A key longer than a device's buffer for it, or longer than what the driver sent.
 #[test]
 fn cve_2020_10724_key_lengths() {
     for form in FORMS {
@@ -133,7 +133,7 @@ fn cve_2020_10724_key_lengths() {
         let long = vec![7; 513];
         let hmac = Case::mac(mac::HMAC_SHA1, 20, &long, &[]);
         assert_eq!(driver.create(hmac.create, &long, &[]), Err(Status::Err));
-        // It says more than is there.
+        // The claimed length exceeds what was sent.
         for claimed in [17, 32, 0x7fff_ffff, u32::MAX] {
             let create = Create::Cipher(session::Cipher {
                 algo: cipher::AES_CBC,
@@ -152,7 +152,7 @@ fn cve_2020_10724_key_lengths() {
     }
 }
 
-/// Headers whose lengths are more than what the descriptors hold: source, destination, both.
+/// Headers whose lengths exceed the descriptors: for the source, the destination, or both.
 #[test]
 fn cve_2020_14374_data_against_what_is_there() {
     let case = cbc(&[3; 64]);
@@ -164,7 +164,7 @@ fn cve_2020_14374_data_against_what_is_there() {
         let status = patched(0, &case, room, |_| ());
         assert_eq!(status, Status::Err, "room for {room}");
     }
-    // No room for a status is no answer.
+    // Without space for a status there is no answer.
     let mut driver = Driver::new(0);
     let used = driver
         .guest
@@ -172,7 +172,7 @@ fn cve_2020_14374_data_against_what_is_there() {
     assert_eq!(used, 0);
 }
 
-/// A result goes to its place and nowhere else, and nothing that was there before goes to the guest.
+/// The result is written only to its own place, and no previous contents are returned to the guest.
 #[test]
 fn cve_2020_14376_nothing_beside_the_result() {
     let mut driver = Driver::new(0);
@@ -194,7 +194,7 @@ fn cve_2020_14376_nothing_beside_the_result() {
     assert!(answer[16..].iter().all(|&b| b == 0));
 }
 
-/// Source and destination of different lengths.
+/// Source and destination have different lengths.
 #[test]
 fn cve_2023_3180_source_and_destination_differ() {
     let case = cbc(&[3; 64]);
@@ -204,7 +204,7 @@ fn cve_2023_3180_source_and_destination_differ() {
     }
 }
 
-/// An akcipher request may ask for a result of any length, and a key may say it has any.
+/// An akcipher request may ask for a result of any length, and a key may claim any length.
 #[test]
 fn cve_2025_14876_akcipher_lengths() {
     let rsa = hex(include_str!("common/rsa512.hex"));
@@ -246,7 +246,7 @@ fn cve_2025_14876_akcipher_lengths() {
         Err(Status::Err),
         "more than a key may have"
     );
-    // Every truncation, and a modulus beyond the limit.
+    // Every truncation of the key, and a modulus beyond the limit.
     for len in 0..rsa.len() {
         assert_eq!(
             create(&rsa[..len], len as u32),
@@ -277,14 +277,14 @@ fn cve_2025_14876_akcipher_lengths() {
     assert_eq!(driver.guest.sessions(), 0);
 }
 
-/// A session that was destroyed, one of another kind, one that never was.
+/// A destroyed session, one of another kind, and one that never existed.
 #[test]
 fn cve_2026_86845_stale_sessions_and_other_kinds() {
     for form in FORMS {
         let mut driver = Driver::new(form);
         let (cipher, gcm) = (cbc(&[3; 32]), aead_case());
         let a = driver.create(cipher.create, &cipher.key, &[]).unwrap();
-        // Each kind of request in the cipher's session, and the cipher's in another's.
+        // Each other kind of request in the cipher's session, and the cipher's request in another session.
         for case in [
             gcm.clone(),
             Case::hash(hash::SHA_256, 32, &[3; 32]),
@@ -307,14 +307,14 @@ fn cve_2026_86845_stale_sessions_and_other_kinds() {
         let b = driver.create(gcm.create, &gcm.key, &[]).unwrap();
         let request = cipher.request(Mode::Session(b));
         assert_eq!(driver.request(&request), Err(Status::InvSess));
-        // The other way than it was created for.
+        // The opposite direction from the one it was created for.
         let mut back = cipher.clone();
         back.action = Action::Decrypt;
         assert_eq!(
             driver.request(&back.request(Mode::Session(a))),
             Err(Status::Err)
         );
-        // Gone, and another in its place.
+        // The session is destroyed, and another one uses its slot.
         assert_eq!(driver.destroy(Service::Cipher, a), Status::Ok);
         assert_eq!(driver.destroy(Service::Cipher, a), Status::Err, "twice");
         let c = driver.create(cipher.create, &[9; 16], &[]).unwrap();
@@ -338,7 +338,7 @@ fn aead_case() -> Case {
     )
 }
 
-/// No name of one guest means anything to another, and a reset leaves nothing.
+/// One guest's session IDs are invalid for another guest, and a reset removes all sessions.
 #[test]
 fn guests_do_not_share_sessions() {
     let case = cbc(&[3; 32]);
@@ -357,7 +357,7 @@ fn guests_do_not_share_sessions() {
     assert_eq!(one.bytes(&mut request, 33), Err(Status::InvSess));
 }
 
-/// Sessions are as many as the limit says, and then there is an error that the form has.
+/// The number of sessions is limited. Beyond it, the driver gets the error that its format provides.
 #[test]
 fn sessions_are_counted() {
     for (form, full) in [(0, Status::Err), (1, Status::NoSpc)] {
@@ -376,7 +376,7 @@ fn sessions_are_counted() {
     }
 }
 
-/// An answer without room: nothing is created that the driver could not name.
+/// If the answer has no space, nothing is created, because the driver could not refer to it.
 #[test]
 fn no_room_for_an_answer() {
     let driver = Driver::new(0);
@@ -395,7 +395,7 @@ fn no_room_for_an_answer() {
     }
 }
 
-/// What was not negotiated, is not there, or says nothing.
+/// Requests that were not negotiated, or whose algorithm, direction or sizes are not supported.
 #[test]
 fn refused() {
     let mut driver = Driver::new(1);
@@ -413,7 +413,7 @@ fn refused() {
         let other = Case::cipher(cipher::AES_CBC, op, &[1; 16], &[2; 16], &[3; 32]);
         assert_eq!(driver.run(&other), Err(Status::Err), "{op}");
     }
-    // Not whole blocks; a wrong IV; a tag, a digest and a code that there are not.
+    // Partial blocks, a wrong IV size, and unsupported sizes of tags, digests and MACs.
     assert_eq!(driver.run(&cbc(&[3; 31])), Err(Status::Err));
     let iv = Case::cipher(cipher::AES_CBC, OP_ENCRYPT, &[1; 16], &[2; 15], &[3; 32]);
     assert_eq!(driver.run(&iv), Err(Status::Err));
@@ -464,7 +464,7 @@ fn refused() {
         };
         assert_eq!(driver.run(&gcm), Err(want), "{iv}");
     }
-    // CCM with a counter of two bytes has 64 KiB at most, and no more.
+    // CCM with a two-byte length field allows at most 64 KiB minus one byte.
     for (len, fits) in [(65535, true), (65536, false)] {
         let ccm = Case::aead(
             aead::CCM,
@@ -480,7 +480,7 @@ fn refused() {
     assert_eq!(driver.guest.sessions(), 0);
 }
 
-/// More than a request may have, in each of its parts.
+/// Each part of a request exceeds the limit in turn.
 #[test]
 fn requests_are_limited() {
     let limits = Limits {

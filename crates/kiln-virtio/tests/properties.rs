@@ -1,5 +1,5 @@
-//! Every request, broken in every place: whole ones cut, with each byte and each word of the header changed, in all
-//! forms. What comes of it is a status; what is parsed is what is emitted.
+//! Every request with every possible defect: truncated, and with each byte and each word of the header changed, in all
+//! formats. Each must yield a status. Requests that parse must be emitted unchanged.
 
 mod common;
 
@@ -126,14 +126,14 @@ fn there_and_back() {
             bytes.clear();
             let request = case.request(Mode::Session(random.below(1 << 48) as u64));
             request.emit(form, &mut bytes);
-            // More than it needs is no harm: Linux makes whole scatterlists readable.
+            // Extra bytes are harmless: Linux makes whole scatterlists readable.
             bytes.extend_from_slice(&[7; 9]);
             assert_eq!(Request::parse(&bytes, form), Ok(request));
         }
     }
 }
 
-/// Fixed parts are as long as the specification's structures.
+/// Fixed parts have the sizes of the specification's structures.
 #[test]
 fn sizes() {
     let sizes = |form| -> Vec<(usize, usize)> {

@@ -1,4 +1,4 @@
-//! Published vectors of every service, in both forms of requests, with sessions and without.
+//! Published test vectors for every service, in both request formats, with and without sessions.
 
 mod common;
 
@@ -10,7 +10,7 @@ use kiln_virtio::wire::algo::{
 use kiln_virtio::wire::session::ChainHash;
 use kiln_virtio::wire::{data, session, Action, Create, Operation, Status};
 
-/// Every way of asking gives this.
+/// The result is the same in every format and mode.
 fn all_ways(case: &Case, want: Result<Vec<u8>, Status>) {
     for form in FORMS {
         let mut driver = Driver::new(form);
@@ -130,7 +130,7 @@ fn macs() {
         let want = hex(want);
         let case = Case::mac(algo, want.len() as u32, key, src);
         all_ways(&case, Ok(want.clone()));
-        // As ESP has them: cut short.
+        // Truncated, as in ESP.
         let short = Case::mac(algo, 12, key, src);
         all_ways(&short, Ok(want[..12].to_vec()));
     }
@@ -143,7 +143,7 @@ fn sealed(algo: u32, key: &str, iv: &str, aad: &str, plain: &str, want: &str, ta
     all_ways(&seal, Ok(want.clone()));
     let open = Case::aead(algo, OP_DECRYPT, tag, &key, &iv, &aad, &want);
     all_ways(&open, Ok(plain));
-    // A bit of the text, of the tag and of the associated data.
+    // Flip a bit of the text, of the tag and of the associated data.
     for at in [0, want.len() - 1] {
         let mut wrong = want.clone();
         wrong[at] ^= 1;
@@ -156,7 +156,7 @@ fn sealed(algo: u32, key: &str, iv: &str, aad: &str, plain: &str, want: &str, ta
     all_ways(&open, Err(Status::BadMsg));
 }
 
-/// The GCM specification's test case 4; the same nonce as a counter block.
+/// Test case 4 of the GCM specification, with the IV as a nonce and as a counter block.
 #[test]
 fn gcm() {
     for iv in [
@@ -192,7 +192,7 @@ fn ccm() {
     );
 }
 
-/// RFC 8439, section 2.8.2, its first 32 bytes of text with a tag of their own.
+/// RFC 8439, section 2.8.2, truncated to the first 32 bytes of text, with a separately computed tag.
 #[test]
 fn chacha20_poly1305() {
     sealed(
@@ -213,7 +213,7 @@ fn chacha20_poly1305() {
     );
 }
 
-/// Longer than one FPU section: as in one call of the primitive.
+/// Longer than one FPU section. The result is that of a single call of the primitive.
 #[test]
 fn long_messages() {
     let (key, iv) = (bytes(1, 64), bytes(2, 16));
@@ -233,7 +233,7 @@ fn long_messages() {
             let open = Case::cipher(algo, OP_DECRYPT, key, &iv, &want);
             assert!(driver.run(&open).as_deref() == Ok(plain), "{name} {len}");
         }
-        // A nonce of 11 bytes leaves a counter of 4.
+        // An 11-byte nonce leaves a 4-byte counter.
         let ccm_iv = [&[3][..], &iv[..11], &[0; 4]].concat();
         for (algo, name, iv, given) in [
             (aead::GCM, "gcm(aes)", &iv[..12], &iv[..12]),
@@ -272,12 +272,12 @@ fn a_long_hash() {
     assert_eq!(Driver::with(0, limits).run(&case), Ok(want));
 }
 
-/// A chain is the cipher, and the MAC of what comes before it or after it.
+/// A chain equals the cipher, plus the MAC of its input or output.
 #[test]
 fn chains() {
     let (key, auth_key, iv) = (bytes(1, 16), bytes(2, 20), bytes(3, 16));
     let (src, aad) = (bytes(4, 96), bytes(5, 13));
-    // One at a time: a thread is one CPU.
+    // One driver at a time, because a thread can have only one emulated CPU.
     let alone = |case: &Case| Driver::new(0).run(case).unwrap();
     let mut sealed = src.clone();
     let middle = Case::cipher(cipher::AES_CBC, OP_ENCRYPT, &key, &iv, &src[16..80]);
@@ -328,8 +328,8 @@ fn chain(order: u32, hash: &Case, key: &[u8], iv: &[u8], src: &[u8], aad: &[u8])
     }
 }
 
-/// RFC 6979, section A.2.5: its key's public point, and a signature of "sample" under SHA-256, by either of the two
-/// numbers that ECDSA has.
+/// RFC 6979, section A.2.5: the public point of its key, and a signature of "sample" with SHA-256, under both numbers
+/// in use for ECDSA.
 #[test]
 fn ecdsa() {
     if !offered() {
@@ -352,7 +352,7 @@ fn ecdsa() {
         case.aad[0] ^= 1;
         all_ways(&case, Err(Status::KeyRejected));
     }
-    // RFC 5915's encoding of its private key, which signs; the public one sees whether it did.
+    // The private key in RFC 5915's encoding, which signs. The public key verifies the signature.
     let private = hex(
         "3031 020101 0420 c9afa9d845ba75166b5c215767b1d6934e50c3db36e89b127b8a622b120f6721
          a00a 06082a8648ce3d030107",
@@ -377,7 +377,7 @@ fn ecdsa() {
     }
 }
 
-/// Whether there is a libcrypto; said out loud where not.
+/// Whether libcrypto is available. Prints a message if it is not.
 fn offered() -> bool {
     let there = Driver::new(0).guest.config()[8] & 1 << 4 != 0;
     if !there {
@@ -386,10 +386,10 @@ fn offered() -> bool {
     there
 }
 
-/// A key of 512 bits in PKCS #1's two encodings, made by `openssl genrsa`.
+/// A 512-bit key in PKCS #1's two encodings, created with `openssl genrsa`.
 fn rsa_key() -> (Vec<u8>, Vec<u8>) {
     let private = hex(include_str!("common/rsa512.hex"));
-    // SEQUENCE of modulus and exponent, which come behind header and version.
+    // A SEQUENCE of modulus and exponent, which follow the header and the version.
     let numbers = &private[7..7 + 67 + 5];
     (private.clone(), [&[0x30, 72][..], numbers].concat())
 }
@@ -411,11 +411,11 @@ fn rsa() {
             case.aad = aad.to_vec();
             driver.run(&case)
         };
-        // Raw: a number, with zeros before it.
+        // Raw RSA yields a number, padded with leading zeros.
         let there = run(Action::Encrypt, false, raw, &message, 64, &[]).unwrap();
         let back = run(Action::Decrypt, true, raw, &there, 64, &[]).unwrap();
         assert_eq!((&back[..32], &back[32..]), (&[0; 32][..], &message[..]));
-        // The room may be more than the result, which is then shorter than the answer.
+        // The destination may be larger than the result.
         let there = run(Action::Encrypt, false, pkcs1, &message, 80, &[]).unwrap();
         assert_eq!(there.len(), 64);
         let back = run(Action::Decrypt, true, pkcs1, &there, 64, &[]).unwrap();
@@ -430,7 +430,8 @@ fn rsa() {
             run(Action::Verify, false, pkcs1, &signature, 32, &other),
             Err(Status::KeyRejected)
         );
-        // Too little room, a digest of another length, a public key's secrets, padding that is for encryption only.
+        // A destination that is too small, a digest of the wrong length, decryption with a public key, and signing with
+        // a padding that is for encryption only.
         assert_eq!(
             run(Action::Encrypt, false, raw, &message, 63, &[]),
             Err(Status::Err)
@@ -450,14 +451,14 @@ fn rsa() {
     }
 }
 
-/// Writers that do not use a private key's last five numbers put zeros there.
+/// Some writers put zeros for the last five numbers of a private key, which they do not use.
 #[test]
 fn rsa_without_its_primes() {
     if !offered() {
         return;
     }
     let (private, _) = rsa_key();
-    // Header 4, version 3, n 67, e 5, d: its header says how long.
+    // Header 4, version 3, n 67, e 5; d's own header gives its length.
     let d = 4 + 3 + 67 + 5;
     let d_end = d + 2 + usize::from(private[d + 1]);
     let body = [&private[4..d_end], &[2, 1, 0].repeat(5)].concat();

@@ -1,4 +1,4 @@
-//! No memory is given back with a key in it.
+//! No memory is freed with a key in it.
 
 mod common;
 mod looking;
@@ -11,7 +11,7 @@ use looking::{found, MARK};
 
 #[test]
 fn keys_do_not_outlive_their_sessions() {
-    // The control: memory that nobody wipes.
+    // The control: memory that is not wiped.
     assert_eq!(found(|| drop(MARK.to_vec())), 1);
 
     let key = [&MARK[..], &MARK, &MARK, &MARK].concat();
@@ -39,7 +39,7 @@ fn keys_do_not_outlive_their_sessions() {
             &[3; 64],
         ),
     ];
-    // An ECPrivateKey whose number is the mark and as many bytes of it again.
+    // An ECPrivateKey whose number is the mark repeated.
     let ec = [&hex("3025 020101 0420")[..], &key[..32]].concat();
     let sign = Case::akcipher(
         Action::Sign,
@@ -66,7 +66,7 @@ fn keys_do_not_outlive_their_sessions() {
             auth_key: &case.auth_key,
         };
         case.request(mode).emit(driver.features, &mut data);
-        // The driver's own buffers stay allocated meanwhile.
+        // The driver's own buffers stay allocated, so they are not counted.
         let found = found(|| {
             for _ in 0..2 {
                 driver.guest.control(&control, &mut answer);

@@ -1,4 +1,4 @@
-//! `kiln budget` as scripts see it.
+//! `kiln budget` as called by scripts.
 
 mod common;
 

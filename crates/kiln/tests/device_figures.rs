@@ -1,12 +1,12 @@
-//! What the device costs and promises in figures: how soon a new guest is served, what idle guests take, and what a guest
-//! notices of others that attack. Nothing is asserted: run alone, on a quiet machine.
+//! Measures the device: how soon a new guest is served, what idle guests cost, and how attacks by others affect a
+//! guest. Nothing is asserted. Run it alone, on a quiet machine.
 //!
 //! ```text
 //! cargo test --release -p kiln --test device_figures -- --ignored --nocapture --test-threads 1
 //! ```
 //!
-//! The control queue and the data path have commands: `kiln ctrlq --mode wait --workers 8` and
-//! `kiln speed 'xts(aes)' --via virtio`.
+//! The control queue and the data path have commands: `kiln ctrlq --mode wait --workers 8` and `kiln speed 'xts(aes)'
+//! --via virtio`.
 
 mod device;
 #[allow(dead_code)]
@@ -26,7 +26,7 @@ use device::{until, Device};
 use guest::{memfd, Guest};
 use raw::{message, Raw, SIZE};
 
-/// Middle, 99th percentile and longest.
+/// Median, 99th percentile and maximum.
 fn percentiles(mut times: Vec<Duration>) -> [Duration; 3] {
     times.sort_unstable();
     let at = |part: usize| times[(times.len() - 1) * part / 1000];
@@ -60,7 +60,7 @@ fn new_guests() {
     }
 }
 
-/// CPU time of a process's threads so far.
+/// CPU time used by a process's threads so far.
 fn cpu_time(pid: u32) -> Duration {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"));
     let of = |task: fs::DirEntry| {
@@ -71,7 +71,7 @@ fn cpu_time(pid: u32) -> Duration {
     Duration::from_nanos(all.filter_map(of).sum())
 }
 
-/// KiB that a process has to itself, and its share of the rest.
+/// Private memory of a process, and its proportional share of shared memory, both in KiB.
 fn memory(pid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let of = |name: &str| -> Option<u64> {
@@ -115,7 +115,7 @@ fn idle_guests() {
     drop(guests);
 }
 
-/// One hostile front end at a time, over and over.
+/// Repeats the attack of one hostile front end at a time until stopped.
 type Attack = fn(&Device, &Path, &AtomicBool);
 
 fn repeat(stop: &AtomicBool, mut act: impl FnMut()) {
@@ -130,7 +130,7 @@ fn hold(stop: &AtomicBool) {
     }
 }
 
-/// A front end that has agreed on features; none if it was turned away.
+/// A front end that has negotiated features; `None` if it was rejected.
 fn hello(path: &Path, protocol: u64) -> Option<Raw> {
     let mut raw = Raw::connect(path);
     raw.try_hello(protocol).then_some(raw)
@@ -271,7 +271,7 @@ const ATTACKS: [(&str, Attack); 14] = [
     }),
 ];
 
-/// The attacks come to a socket of their own: what they may take of that one is theirs.
+/// The attackers use a socket of their own, so they can take only that socket's places.
 #[test]
 #[ignore = "measures"]
 fn a_victim_of_each_attack() {

@@ -7,7 +7,7 @@ use common::{fault, kiln, kiln_with};
 /// Arguments, exit status, and two texts in the line: what is wrong, and the remedy.
 type Case = (&'static [&'static str], i32, &'static str, &'static str);
 
-/// Key of an AES-256 cipher.
+/// A 32-byte key, for AES-256 for example.
 const KEY: &str = "000102030405060708090a0b0c0d0e0f000102030405060708090a0b0c0d0e0f";
 
 #[rustfmt::skip] // one case per line
@@ -77,7 +77,7 @@ const CASES: &[Case] = &[
     (&["list", "--seed", "0x10"], 2, "'0x10'", "a whole number from 0"),
     (&["list", "--seed", "99999999999999999999"], 2, "'99999999999999999999'", "too large"),
     (&["self-check", "--quick", "--seed", ""], 2, "--seed", "a whole number"),
-    // What the machine lacks.
+    // Things the machine lacks.
     (&["compilers", "--cc", "no-such-cc"], 3, "'no-such-cc'", "name another with --cc"),
     (&["tree", "/no/tree", "--cc", "no-such-cc"], 2, "'/no/tree'", "name the directory"),
     (&["linux", "build", "--cc", "no-such-cc"], 3, "no-such-cc", "apt-get install"),

@@ -1,4 +1,4 @@
-//! `kiln here`: recorded machines, this one, and what is refused.
+//! `kiln here`: recorded machines, this machine, and rejected input.
 
 mod common;
 
@@ -89,7 +89,7 @@ fn the_script_is_printed_alone() {
     );
 }
 
-/// Boots Debian's 6.12: with `KILN_TEST_QEMU` set, since a kernel is downloaded for it.
+/// Boots Debian's 6.12 if `KILN_TEST_QEMU` is set, because a kernel has to be downloaded.
 #[test]
 fn a_kernel_recorded_now_is_judged_as_the_recorded_one() {
     if std::env::var_os("KILN_TEST_QEMU").is_none() {

@@ -21,24 +21,24 @@ use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 /// What a device does to the programs that connect to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Conduct {
-    /// It does not accept connections, and has no room for more of them.
+    /// It does not accept connections, and its backlog is full.
     Deaf,
-    /// It answers no message.
+    /// It does not answer messages.
     Mute,
-    /// It agrees on everything and takes no request.
+    /// It agrees to everything and processes no requests.
     Idle,
-    /// The same, and it fills the events that it shares with its driver and makes them blocking, over and over.
+    /// The same, and it repeatedly fills the events shared with its driver and makes them blocking.
     Fills,
 }
 
-/// Shorter than any time after which these commands give a device up by themselves (5 s for an answer to virtio-check).
+/// Less than the time after which these commands give up on a device by themselves (5 s for an answer to virtio-check).
 const SOON: Duration = Duration::from_secs(4);
 
-/// Features: VERSION_1 and the protocol's; of the protocol MQ, REPLY_ACK, CONFIG.
+/// Feature bits VERSION_1 and vhost-user's own; protocol features MQ, REPLY_ACK and CONFIG.
 const FEATURES: u64 = 1 << 32 | 1 << 30;
 const PROTOCOL: u64 = 1 | 1 << 3 | 1 << 9;
 
-/// Ready, one data queue, ciphers, AES-CBC and AES-XTS; keys of 64 bytes, requests of 1 MiB.
+/// Hardware ready, one data queue, the cipher service, AES-CBC and AES-XTS, 64-byte keys, requests of 1 MiB.
 fn config() -> Vec<u8> {
     let words: [u32; 12] = [1, 1, 1, 1 << 3 | 1 << 6, 0, 0, 0, 0, 0, 64, 64, 0];
     let mut bytes = words.map(u32::to_le_bytes).concat();
@@ -54,7 +54,7 @@ fn set_blocking(file: &File, blocking: bool) {
     assert_eq!(done, 0);
 }
 
-/// Leaves no room in an event, again whenever there is some.
+/// Keeps an event's counter full.
 fn fill(mut file: File) {
     set_blocking(&file, false);
     for count in [u64::MAX - 1, 1] {
@@ -103,14 +103,14 @@ fn converse(mut stream: UnixStream, conduct: Conduct, rings: &AtomicUsize) -> st
     }
 }
 
-/// Serves a socket like that. Returns what tells whether a program has come as far as it can.
+/// Serves a socket with this conduct. Returns a function that tells whether a program has got as far as it can.
 fn serve(path: &Path, conduct: Conduct) -> impl Fn() -> bool {
     let listener = UnixListener::bind(path).unwrap();
     let [met, rings] = [0; 2].map(|_| Arc::new(AtomicUsize::new(0)));
     let waits = {
         let (met, rings) = (met.clone(), rings.clone());
         move || match conduct {
-            // Nothing tells of it.
+            // Nothing shows how far it has got.
             Conduct::Deaf => true,
             Conduct::Mute => met.load(Ordering::SeqCst) > 0,
             Conduct::Idle | Conduct::Fills => rings.load(Ordering::SeqCst) > 1,
@@ -152,7 +152,7 @@ fn ctrl_c_ends_what_waits_for_a_device() {
     ];
     let with = |mode| [&ctrlq[..], &[mode, "--socket"]].concat();
     let commands = [
-        // It spins: interrupted first, it leaves the others their cores.
+        // The polling one spins. It is interrupted first, to leave the cores to the others.
         with("poll"),
         with("wait"),
         with("async"),

@@ -44,7 +44,7 @@ fn the_suites_of_a_current_kernel_pass_and_its_own_parser_agrees() {
     for tier in &tiers {
         assert!(of_tier(tier) >= 230, "{tier}: {}", of_tier(tier));
     }
-    // Every case ran, except the benchmarks.
+    // Every case except the benchmarks ran.
     let left_out = rows.iter().filter(|r| r["skipped"] != 0);
     for row in left_out {
         assert!(row["impl"].as_str().unwrap().contains("benchmark"), "{row}");

@@ -1,4 +1,4 @@
-//! `kiln test --tree --oracle`: rules that every driver of a tree must keep (KILN_TEST_TREE, an LTS kernel's).
+//! `kiln test --tree --oracle`: rules for every driver of a tree (KILN_TEST_TREE, an LTS kernel).
 
 mod common;
 mod edited;
@@ -11,12 +11,13 @@ use common::tree::{given_tree, kiln_keeping, tree_of};
 use edited::Edited;
 use serde_json::Value;
 
-/// Replaces the first of a text in a file of the tree.
+/// File, text and replacement: the first occurrence of the text is replaced.
 type Edit = (&'static str, &'static str, &'static str);
 
-/// Faults for each oracle. No answer in ordinary memory and a task shows those of memory, context, leaks and failures.
+/// Faults for each oracle. Those for memory, context, leaks and failures do not change any result in ordinary memory
+/// and task context.
 const EDITS: [Edit; 16] = [
-    // memory: a byte behind the digest; a byte behind the source; a request context that is too small.
+    // memory: a byte written after the digest, a byte read after the source, a request context that is too small.
     (
         "crypto/xcbc.c",
         "	crypto_cipher_encrypt_one(tfm, out, prev);\n",
@@ -32,7 +33,7 @@ const EDITS: [Edit; 16] = [
         "	crypto_skcipher_set_reqsize(tfm, reqsize);",
         "	crypto_skcipher_set_reqsize(tfm, reqsize - 64);",
     ),
-    // context: sleeps; does not ask whether it may open a section. The third is in the tree.
+    // context: sleeps; does not check whether it may open a section. The third fault is in the tree itself.
     (
         "crypto/xctr.c",
         "	err = skcipher_walk_virt(&walk, req, false);",
@@ -43,7 +44,7 @@ const EDITS: [Edit; 16] = [
         "!crypto_simd_usable() ||",
         "",
     ),
-    // values: a tag; a key.
+    // values: the tag comparison, and a key length check.
     (
         "crypto/gcm.c",
         "crypto_memneq(iauth_tag, auth_tag, authsize)",
@@ -54,7 +55,6 @@ const EDITS: [Edit; 16] = [
         "	if (keylen < keys->enckeylen)\n		return -EINVAL;",
         "",
     ),
-    // leaks
     (
         "crypto/lrw.c",
         "	if (ctx->table)\n		gf128mul_free_64k(ctx->table);\n	crypto_free_skcipher(ctx->child);",
@@ -66,7 +66,6 @@ const EDITS: [Edit; 16] = [
         "	crypto_free_cipher(ctx->tweak);",
     ),
     ("crypto/adiantum.c", "	kfree_sensitive(data);\n", ""),
-    // failures
     ("crypto/lrw.c", "	if (!ctx->table)\n		return -ENOMEM;", ""),
     (
         "crypto/essiv.c",
@@ -78,15 +77,14 @@ const EDITS: [Edit; 16] = [
         "	if (IS_ERR(tweak)) {\n		crypto_free_skcipher(ctx->child);",
         "	if (IS_ERR(tweak)) {",
     ),
-    // fill
     ("crypto/xcbc.c", "	memset(prev, 0, bs);", ""),
     ("crypto/cmac.c", "	memset(prev, 0, bs);", ""),
     ("crypto/ccm.c", "	memset(ctx->dg, 0, bs);", ""),
 ];
 
-/// Faults that were added later.
+/// Faults added later.
 const MORE_EDITS: [Edit; 14] = [
-    // context: an allocation that may sleep. values: the carry of a counter.
+    // context: an allocation that may sleep. values: a counter's carry.
     (
         "crypto/hctr2.c",
         "	return hctr2_crypt(req, true);",
@@ -97,7 +95,8 @@ const MORE_EDITS: [Edit; 14] = [
         "	vpslldq $8, tmp, tmp;        \\\n	vpsubq tmp, x, x;",
         "	vpslldq $8, tmp, tmp;",
     ),
-    // registers: one that is the caller's; the direction flag; MXCSR; upper halves; an aligned stack; the frame pointer.
+    // registers: a callee-saved register, the direction flag, MXCSR, upper halves, stack alignment, and the frame
+    // pointer.
     (
         "arch/x86/crypto/serpent-avx-x86_64-asm_64.S",
         "SYM_FUNC_START(serpent_ecb_enc_8way_avx)\n",
@@ -128,7 +127,7 @@ const MORE_EDITS: [Edit; 14] = [
         "SYM_FUNC_START(cast5_ecb_enc_16way)\n",
         "SYM_FUNC_START(cast5_ecb_enc_16way)\n	pushq %rbp;\n	xorl %ebp, %ebp;\n	popq %rbp;\n",
     ),
-    // features: code for GFNI, BMI2 and AVX2 where nothing asks for them.
+    // features: code that uses GFNI, BMI2 and AVX2 without checking for them.
     (
         "arch/x86/crypto/aria_aesni_avx_glue.c",
         "	if (boot_cpu_has(X86_FEATURE_GFNI) && IS_ENABLED(CONFIG_AS_GFNI)) {",
@@ -144,7 +143,6 @@ const MORE_EDITS: [Edit; 14] = [
         "	if (!boot_cpu_has(X86_FEATURE_AVX2) ||\n",
         "	if (\n",
     ),
-    // bounds
     ("arch/x86/crypto/nhpoly1305-avx2-glue.c", "SZ_4K", "SZ_32M"),
     ("arch/x86/crypto/nhpoly1305-sse2-glue.c", "SZ_4K", "SZ_1M"),
     (
@@ -154,7 +152,7 @@ const MORE_EDITS: [Edit; 14] = [
     ),
 ];
 
-/// Crashes: in a driver, in the thread of cryptd's that calls a driver, and in a softirq.
+/// Crashes in a driver, in cryptd's thread that calls a driver, and in a softirq.
 const CRASHES: [Edit; 3] = [
     (
         "arch/x86/crypto/camellia_aesni_avx_glue.c",
@@ -173,7 +171,7 @@ const CRASHES: [Edit; 3] = [
     ),
 ];
 
-/// For each oracle: the driver, the rule, and the function where that is known.
+/// For each oracle: the driver, the rule, and the function if it is known.
 const EXPECTED: [(&str, &str, &str, &str); 16] = [
     (
         "memory",
@@ -223,7 +221,7 @@ const EXPECTED: [(&str, &str, &str, &str); 16] = [
     ("fill", "cbcmac(aes-aesni)", "uninitialised", "cbcmac"),
 ];
 
-/// Of the faults that were added later.
+/// The same for the faults added later.
 const MORE_EXPECTED: [(&str, &str, &str, &str); 14] = [
     (
         "context",
@@ -281,10 +279,10 @@ const MORE_EXPECTED: [(&str, &str, &str, &str); 14] = [
     ),
 ];
 
-/// No fault is in it.
+/// A driver without a fault.
 const CONTROL: &str = "cbc-aes-aesni";
 
-/// Those that run unless others are named.
+/// The oracles that run unless others are named.
 const QUICK: [&str; 7] = [
     "memory", "context", "values", "leaks", "failures", "fill", "queues",
 ];
@@ -319,7 +317,7 @@ fn faults_that_were_added_later_are_found_and_named() {
     }
 }
 
-/// All oracles in one run.
+/// Runs all oracles at once, and checks that each fault is found.
 fn finds(tree: &Edited, all: &[(&str, &str, &str, &str)]) {
     let oracles: BTreeSet<&str> = all.iter().map(|(oracle, ..)| *oracle).collect();
     let oracles: Vec<&str> = oracles.into_iter().collect();
@@ -346,7 +344,7 @@ fn finds(tree: &Edited, all: &[(&str, &str, &str, &str)]) {
     }
 }
 
-/// The run goes on behind a crash, in whatever thread it happened.
+/// The run continues after a crash, in whichever thread it happened.
 #[test]
 fn a_crash_is_of_the_driver_whose_request_it_was() {
     let Some(tree) = given_tree() else { return };
@@ -375,21 +373,21 @@ fn a_crash_is_of_the_driver_whose_request_it_was() {
     let own = of("ecb-camellia-aesni");
     assert!(own.contains("ecb_encrypt+0x"), "{own}");
     assert!(own.contains(" bytes, source at "), "{own}");
-    // The thread of cryptd's makes no request: what is told is the one that it answers.
+    // cryptd's thread makes no request of its own, so the request it answers is reported.
     let worker = of("ecb-cast6-avx");
     assert!(worker.contains("cryptd_skcipher_encrypt+0x"), "{worker}");
     assert!(worker.contains(" bytes, source at "), "{worker}");
     let softirq = of("md4-generic");
     assert!(softirq.contains("md4_update+0x"), "{softirq}");
     assert!(softirq.contains(" bytes, source at "), "{softirq}");
-    // Camellia's also as the driver for the crypto API's own use.
+    // Camellia's fault also affects its internal driver.
     assert_eq!(crashed.len(), 4, "{crashed:#?}");
-    // Whatever comes behind them is tested.
+    // The drivers after them are tested.
     let passed = |r: &&Value| r["failed"] == 0 && r["skipped"] == 0;
     assert!(rows.iter().filter(passed).count() > 100, "{crashed:#?}");
 }
 
-/// What unchanged trees show is in `tree/oracles/known`: it has a reason, and does not fail.
+/// Findings in unchanged trees are listed in `tree/oracles/known` with a reason, and do not cause failure.
 fn has_known_findings_only(tree: &Path, least: usize) {
     let run = kiln_keeping(&[
         "test",
@@ -417,7 +415,7 @@ fn has_known_findings_only(tree: &Path, least: usize) {
         let finding = row["finding"].as_str().expect("a finding");
         assert!(finding.contains("known: "), "{row}");
     }
-    // An entry of the list that nothing matches would be outdated.
+    // An entry of the list without a match would be outdated.
     let notes = record["notes"].as_array().expect("notes");
     let unseen = |n: &&Value| n.to_string().contains("was not seen");
     assert_eq!(notes.iter().find(unseen), None);

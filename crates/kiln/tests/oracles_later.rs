@@ -1,5 +1,5 @@
-//! Oracles of what happens later or meanwhile: `queues`, `sharing`, and `context` in hardirqs (KILN_TEST_TREE, Linux 6.12;
-//! KILN_TEST_TREE_NEXT, Linux 7.x).
+//! Oracles for asynchronous and concurrent behaviour: `queues`, `sharing`, and `context` in hardirqs (KILN_TEST_TREE,
+//! Linux 6.12; KILN_TEST_TREE_NEXT, Linux 7.x).
 
 mod common;
 mod edited;
@@ -8,14 +8,14 @@ use common::oracle::rows;
 use common::tree::{given_tree, tree_of};
 use edited::Edited;
 
-/// An edit of a file, each text replaced once, and what shows it.
+/// Edits of a file, each replacing one occurrence, and the finding that reveals them.
 struct Fault {
     file: &'static str,
     edits: &'static [(&'static str, &'static str)],
     oracle: &'static str,
     driver: &'static str,
     rule: &'static str,
-    /// Where, if that is known.
+    /// The function, if known.
     place: &'static str,
 }
 
@@ -32,7 +32,7 @@ const LRW: Fault = Fault {
     place: "lrw_crypt_done",
 };
 
-/// Keeps the IV of a request in the transform.
+/// Keeps a request's IV in the transform.
 const RFC3686: Fault = Fault {
     file: "crypto/ctr.c",
     edits: &[
@@ -62,7 +62,7 @@ const FAULTS: [Fault; 9] = [
         rule: "completed-twice",
         place: "essiv_skcipher_done",
     },
-    // Completes a request with -EBUSY, which says that its child is in the backlog.
+    // Completes a request with -EBUSY, which means that its child is in the backlog.
     Fault {
         file: "crypto/xts.c",
         edits: &[(
@@ -74,7 +74,7 @@ const FAULTS: [Fault; 9] = [
         rule: "queue-answer",
         place: "xts_encrypt_done",
     },
-    // Says nothing when a request leaves the backlog.
+    // Does not notify when a request leaves the backlog.
     Fault {
         file: "crypto/cryptd.c",
         edits: &[(
@@ -95,7 +95,7 @@ const FAULTS: [Fault; 9] = [
         rule: "never-answered",
         place: "",
     },
-    // Requests overtake those that are queued.
+    // Requests overtake queued ones.
     Fault {
         file: "crypto/simd.c",
         edits: &[(
@@ -108,7 +108,7 @@ const FAULTS: [Fault; 9] = [
         place: "",
     },
     RFC3686,
-    // Keeps a block in per-CPU data while softirqs may come.
+    // Keeps a block in per-CPU data while softirqs are enabled.
     Fault {
         file: "crypto/pcbc.c",
         edits: &[
@@ -126,7 +126,7 @@ const FAULTS: [Fault; 9] = [
         rule: "shared-state",
         place: "",
     },
-    // Keeps a block in a variable with softirqs off: only another CPU is in the way.
+    // Keeps a block in a variable with softirqs disabled, so only another CPU interferes.
     Fault {
         file: "crypto/xctr.c",
         edits: &[
@@ -146,7 +146,7 @@ const FAULTS: [Fault; 9] = [
     },
 ];
 
-/// Opens a section in hardirqs, whatever they interrupt.
+/// Opens a section in hardirqs, whatever they have interrupted.
 const HARDIRQ: Fault = Fault {
     file: "arch/x86/crypto/sha256_ssse3_glue.c",
     edits: &[(
@@ -159,7 +159,7 @@ const HARDIRQ: Fault = Fault {
     place: "_sha256_update",
 };
 
-/// No fault is in it.
+/// A driver without a fault.
 const CONTROL: &str = "ctr(aes-generic)";
 
 fn find(tree: &Edited, faults: &[&Fault], control_driver: &str) {

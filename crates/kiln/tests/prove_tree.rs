@@ -61,7 +61,7 @@ fn planted_faults_are_found_and_named() {
         "kernel_fpu_end();",
         "if (!in_serving_softirq()) kernel_fpu_end();",
     );
-    // A carry is lost.
+    // Loses a carry.
     tree.replace(
         "lib/crypto/x86/poly1305-x86_64-cryptogams.pl",
         "\tadc\t\\$0,$h1\n",

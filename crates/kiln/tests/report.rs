@@ -74,7 +74,7 @@ fn old_records_of_fpu_are_read_as_those_of_its_successors() {
             kiln(&["report", &new, "--format", "markdown"]),
             page.stdout(),
         );
-        // The sides are columns of the same tables.
+        // The two sides are columns of the same tables.
         assert!(both.contains(title), "{file}: {both}");
         assert_eq!(
             both.matches("\n**").count() - 1,

@@ -208,7 +208,7 @@ fn what_is_no_revision_is_told_in_one_line() {
     let compared = kiln(&["compare", &sides[0], &sides[1]]);
     assert_eq!(compared.status, 2, "{compared:?}");
 
-    // A tree without git has no changes.
+    // A tree outside git has no recorded changes.
     let tree = tempfile::tempdir().unwrap();
     for path in ["Kbuild", "arch/x86/crypto/Makefile"] {
         let path = tree.path().join(path);

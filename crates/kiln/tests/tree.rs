@@ -542,7 +542,7 @@ fn what_is_built_is_not_compiled_again() {
     for tree in trees.into_iter().flatten() {
         let run = tree_json(&tree).0;
         let built = build_directory(&run);
-        // Without the state of the last build Kbuild is asked, even if nothing was edited.
+        // Without the state of the last build, Kbuild has to run even if nothing was edited.
         let build_by_kbuild = || {
             let _ = fs::remove_file(built.join("made"));
             tree_json(&tree).0

@@ -72,7 +72,7 @@ unsafe fn right(
     iv: *mut u8,
 ) {
     let function = Impl::find_all(XTS)[0].function(entry).unwrap();
-    // SAFETY: the function is one of a skcipher; the rest is the caller's promise.
+    // SAFETY: the function belongs to a skcipher, and the caller promises the rest.
     unsafe {
         let function: Crypt = std::mem::transmute(function.address());
         function(ctx, dst, src, len, iv);
@@ -113,7 +113,7 @@ offenders! {
 }
 
 fn offender(name: &'static CStr, function: Crypt) -> Impl {
-    // SAFETY: it takes what it stands for takes.
+    // SAFETY: the function has the signature of the one it replaces.
     unsafe { Impl::find_all(XTS)[0].disguised(name, Entry::Encrypt, function as *const c_void) }
 }
 
@@ -208,14 +208,14 @@ mod keys {
         let function = Impl::find_all("ctr(aes)")[0]
             .function(Entry::SetKey)
             .unwrap();
-        // SAFETY: it is one.
+        // SAFETY: the function has this type.
         unsafe { std::mem::transmute(function.address()) }
     }
 
     /// Accepts a key that is too short, as if it ended in zeros.
     unsafe extern "C" fn lax(ctx: *mut u8, key: *const u8, len: usize) -> i32 {
         let mut padded = [0; 16];
-        // SAFETY: as the function it stands for.
+        // SAFETY: called with the same arguments as the function it replaces.
         unsafe {
             if len >= 16 {
                 return right()(ctx, key, len);
@@ -237,7 +237,7 @@ mod keys {
     #[test]
     fn keys_of_other_lengths_must_be_refused_with_nothing_written() {
         let check = |name, function: SetKey| {
-            // SAFETY: it takes what it stands for takes.
+            // SAFETY: the function has the signature of the one it replaces.
             let imp = unsafe {
                 Impl::find_all("ctr(aes)")[0].disguised(
                     name,
@@ -278,8 +278,8 @@ mod tags {
         let mut plain = vec![0; len];
         let mut again = vec![0; len];
         let mut right = [0; 16];
-        // SAFETY: the arguments of an `open`; what is decrypted is the same for any tag, so it is sealed anew to
-        // see which tag is right. CTR is its own inverse: sealing the ciphertext gives the text.
+        // SAFETY: the arguments are those of an `open`. The decrypted text does not depend on the tag, so it is sealed
+        // again to find the right tag. CTR is its own inverse: sealing the ciphertext gives the text.
         unsafe {
             let seal: Seal = std::mem::transmute(seal.address());
             let open: Open = std::mem::transmute(open.address());
@@ -338,7 +338,7 @@ mod tags {
         tag: *const u8,
         size: usize,
     ) -> i32 {
-        // SAFETY: a tag of that size.
+        // SAFETY: the tag has this size.
         let tag = unsafe { std::slice::from_raw_parts(tag, size) };
         match seal_and_compare((ctx, dst, src, len), (aad, aad_len, iv), tag, size - 1) {
             true => 0,
@@ -373,7 +373,7 @@ mod tags {
     }
 
     fn tally(name: &'static CStr, function: Open) -> Tally {
-        // SAFETY: it takes what it stands for takes.
+        // SAFETY: the function has the signature of the one it replaces.
         let imp = unsafe {
             Impl::find_all(GCM)[0].disguised(name, Entry::Open, function as *const c_void)
         };
@@ -503,7 +503,7 @@ fn child_elsewhere() {
     if std::env::var(OFFENDER).as_deref() == Ok("elsewhere") {
         let bench = kiln_questions::test::Bench::new().unwrap();
         let nowhere = std::hint::black_box(16 as *const u8);
-        // SAFETY: none: it reads what it may not, on purpose.
+        // SAFETY: violated on purpose: this reads memory that it must not access.
         unsafe { nowhere.read_volatile() };
         drop(bench);
     }

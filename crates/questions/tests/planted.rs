@@ -1,5 +1,5 @@
-//! Five mistakes are planted in the sources of `kernel/`, which are rebuilt. Each is found by a suite, in the
-//! implementations that have it and in no other.
+//! Plants five mistakes in the sources of `kernel/` and rebuilds it. A suite must find each in exactly the
+//! implementations that contain it.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! What happens to each message: it is passed on, corrected, or answered here. No socket is touched, so that tests and
-//! fuzzers can try any bytes.
+//! Decides for each message whether to forward it, correct it, or answer it here. It does not touch sockets, so that
+//! tests and fuzzers can pass any bytes.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use super::message::{request, Message, CRYPTO_SESSION, NEED_REPLY, STATUS, VERSI
 use super::session::{self, Sessions};
 use super::status::{Health, Status};
 
-/// The number of a queue in SET_VRING_KICK; the bit above says that there is no descriptor.
+/// Bits of the queue number in SET_VRING_KICK; the next higher bit means that there is no descriptor.
 const QUEUE: u64 = 0xff;
 
-/// Protocol features of the adapter.
+/// Protocol features that the adapter itself implements.
 const OWN: u64 = CRYPTO_SESSION | STATUS;
 
-/// Where a message goes.
+/// Destination of a message.
 #[derive(Debug)]
 pub enum To {
     Device(Message),
@@ -27,24 +27,24 @@ pub enum To {
 /// The state of one connection.
 #[derive(Debug, Default)]
 pub struct Conversation {
-    /// The front end took the messages about sessions: it is QEMU's cryptodev.
+    /// The front end negotiated session messages, so it is QEMU's cryptodev.
     sessions: bool,
-    /// It may set and ask for the device status.
+    /// The front end negotiated the messages about the device status.
     has_status: bool,
     status: Status,
     health: Arc<Health>,
-    /// Feature bits that it took.
+    /// Feature bits the front end accepted.
     features: u64,
-    /// The device was sent something that it may not have seen yet.
+    /// The device may not have processed everything that was sent to it.
     unseen: bool,
-    /// Number of GET_FEATURES requests of the front end itself that are not answered yet.
+    /// Number of the front end's own GET_FEATURES requests still unanswered.
     asked: u32,
-    /// A message that waits until the device has seen everything before it.
+    /// A message held back until the device has processed everything before it.
     held: Option<Message>,
 }
 
 impl Conversation {
-    /// With a device that says how it is.
+    /// For a device that reports its health.
     pub(crate) fn new(health: Arc<Health>) -> Conversation {
         Conversation {
             health,
@@ -52,15 +52,15 @@ impl Conversation {
         }
     }
 
-    /// Nothing may be read from the front end as long as this holds.
+    /// While this holds, do not read from the front end.
     pub fn waits(&self) -> bool {
         self.held.is_some()
     }
 
-    /// A message of the front end.
+    /// Handles a message from the front end.
     ///
     /// # Errors
-    /// It is one that was not agreed on, or sets the status to what is not one.
+    /// The message was not negotiated, or sets an invalid device status.
     pub fn handle_front_end(
         &mut self,
         mut message: Message,
@@ -85,7 +85,7 @@ impl Conversation {
                     message = message.with_number(features & !OWN);
                 }
             }
-            // QEMU's cryptodev agrees on protocol features, which leaves queues off, and never switches one on.
+            // QEMU's cryptodev negotiates protocol features, after which queues start disabled, but never enables any.
             request::SET_VRING_KICK if self.sessions => {
                 more = message.number().map(|n| enable(n & QUEUE));
             }
@@ -105,7 +105,7 @@ impl Conversation {
                 self.asked -= 1;
                 vec![To::FrontEnd(message)]
             }
-            // The adapter's own question: the device has seen everything before it.
+            // The answer to the adapter's own request, so the device has processed everything before it.
             (request::GET_FEATURES, _) if self.waits() => {
                 self.unseen = false;
                 let held = self.held.take();
@@ -116,8 +116,8 @@ impl Conversation {
         }
     }
 
-    /// Sessions are served here, everything else there. A reset on its way there must not take a session away that was
-    /// made after it, so that the device is asked something first.
+    /// Sessions are served here, all other messages by the device. A reset still on its way to the device must not
+    /// remove a session created after it, so the device is queried first.
     fn about_session(&mut self, message: Message, sessions: &Sessions) -> Result<Vec<To>, Error> {
         if !self.sessions {
             return Err(Error::NotAgreed(message.request));
@@ -159,14 +159,14 @@ impl Conversation {
         let closed = message
             .number()
             .is_some_and(|id| session::close(id, features, sessions));
-        // QEMU does not want to know.
+        // QEMU did not ask for a reply.
         let wanted = message.flags & NEED_REPLY != 0;
         let answer = Message::answer(message.request, u64::from(!closed).to_le_bytes().to_vec());
         wanted.then_some(answer)
     }
 }
 
-/// Switches a queue on. Without NEED_REPLY, so that nothing comes back.
+/// Enables a queue. NEED_REPLY is not set, so that the device does not answer.
 fn enable(queue: u64) -> Message {
     let payload = [(queue as u32).to_le_bytes(), 1u32.to_le_bytes()].concat();
     Message::new(request::SET_VRING_ENABLE, VERSION, payload)
@@ -186,14 +186,14 @@ mod tests {
         Message::answer(request, number.to_le_bytes().to_vec())
     }
 
-    /// A table that makes session 5 of anything.
+    /// A session table that answers every request with session 5.
     fn five(_: &[u8], answer: &mut [u8]) -> usize {
         answer.fill(0);
         answer[0] = if answer.len() > 1 { 5 } else { 0 };
         answer.len()
     }
 
-    /// Requests in the order they go out, the front end's with a minus.
+    /// Request codes in the order they are sent; those for the front end are negated.
     fn codes(to: &[To]) -> Vec<i64> {
         let code = |to: &To| match to {
             To::Device(m) => i64::from(m.request),
@@ -252,7 +252,7 @@ mod tests {
         let to = conversation.handle_front_end(session(), &five).unwrap();
         assert_eq!(codes(&to), [1]);
         assert!(conversation.waits());
-        // An acknowledgement that was under way.
+        // An acknowledgement of an earlier message.
         let to = conversation.handle_device(reply(request::SET_MEM_TABLE, 0), &five);
         assert_eq!(codes(&to), [-5]);
         assert!(conversation.waits());
@@ -262,7 +262,7 @@ mod tests {
             panic!("{to:?}");
         };
         assert_eq!(answer.payload[..8], 5u64.to_le_bytes());
-        // Nothing has gone to the device since.
+        // Nothing has been sent to the device since.
         let to = conversation.handle_front_end(session(), &five).unwrap();
         assert_eq!(codes(&to), [-26]);
     }

@@ -1,29 +1,29 @@
-//! Why a connection through the adapter ends.
+//! Errors that end a connection through the adapter.
 
 use std::fmt;
 use std::io;
 
 use super::message::{LONGEST, MOST_FDS};
 
-/// Why a connection ends that neither side has closed.
+/// Why a connection ends although neither side has closed it.
 #[derive(Debug)]
 pub enum Error {
     /// A socket failed.
     Io(io::Error),
-    /// A payload longer than that of any message.
+    /// A payload longer than any message has.
     TooLong {
-        /// The message's number.
+        /// Request number of the message.
         request: u32,
-        /// Bytes of its payload.
+        /// Payload length in bytes.
         len: usize,
     },
-    /// More descriptors than any message has.
+    /// More file descriptors than any message has.
     TooManyFds,
     /// The connection ended within a message.
     CutShort,
-    /// A message without the protocol feature for it.
+    /// A message whose protocol feature was not negotiated.
     NotAgreed(u32),
-    /// A device status that is not one.
+    /// An invalid device status.
     Status,
 }
 

@@ -1,15 +1,15 @@
-//! SET_MEM_TABLE of user mode Linux: always room for two regions, 72 bytes, though it has one. The vhost crate takes
-//! exactly as many bytes as there are regions, so that the rest is cut off.
+//! Fixes SET_MEM_TABLE of user mode Linux, which always sends space for two regions, 72 bytes, although it has one. The
+//! vhost crate accepts exactly as many bytes as there are regions, so the rest is removed.
 
 use super::message::word;
 
-/// The number of regions, and padding.
+/// Size of the region count and padding.
 const HEAD: usize = 8;
-/// A region: guest address, size, address in the front end, offset in the file.
+/// Size of a region: guest address, size, address in the front end, file offset.
 const REGION: usize = 32;
 
-/// Cuts off what is behind the last region. Anything that is too short, or counts more than it holds, stays as it is:
-/// the receiver refuses it.
+/// Removes everything after the last region. A payload that is too short, or announces more regions than it contains,
+/// stays unchanged: the receiver rejects it.
 pub(super) fn trim(payload: &mut Vec<u8>) {
     let Some(regions) = word(payload, 0) else {
         return;

@@ -5,63 +5,63 @@ use std::os::fd::OwnedFd;
 
 use zeroize::Zeroizing;
 
-/// Bytes of a header: request, flags, length of the payload.
+/// Header size in bytes: request, flags, payload length.
 pub const HEADER: usize = 12;
 
-/// The longest payload. The device's own messages end there, too.
+/// Maximum payload length in bytes. The device's own messages are limited to it too.
 pub const LONGEST: usize = 4096;
 
-/// More descriptors than any message has.
+/// More file descriptors than any message has.
 pub(super) const MOST_FDS: usize = 32;
 
-/// Requests that the adapter looks at.
+/// Requests that the adapter handles.
 pub(super) mod request {
-    /// Feature bits of the device.
+    /// Asks for the device's feature bits.
     pub(crate) const GET_FEATURES: u32 = 1;
-    /// Those that the front end takes.
+    /// Sets the feature bits the front end accepted.
     pub(crate) const SET_FEATURES: u32 = 2;
     pub(crate) const SET_MEM_TABLE: u32 = 5;
     /// Starts a queue.
     pub(crate) const SET_VRING_KICK: u32 = 12;
-    /// Features of the conversation itself.
+    /// Asks for protocol features.
     pub(crate) const GET_PROTOCOL_FEATURES: u32 = 15;
-    /// Those that the front end takes.
+    /// Sets the protocol features the front end accepted.
     pub(crate) const SET_PROTOCOL_FEATURES: u32 = 16;
-    /// Switches a queue on or off.
+    /// Enables or disables a queue.
     pub(crate) const SET_VRING_ENABLE: u32 = 18;
-    /// The device status that the driver has set.
+    /// Sets the device status that the driver wrote.
     pub(crate) const SET_STATUS: u32 = 39;
     pub(crate) const GET_STATUS: u32 = 40;
-    /// QEMU's cryptodev: a session of its guest's.
+    /// QEMU's cryptodev: creates a session for its guest.
     pub(crate) const CREATE_CRYPTO_SESSION: u32 = 26;
-    /// The end of one.
+    /// Closes such a session.
     pub(crate) const CLOSE_CRYPTO_SESSION: u32 = 27;
 }
 
-/// The version, in the lowest two of the flags.
+/// The protocol version, in the two lowest flag bits.
 pub(super) const VERSION: u32 = 1;
-/// A flag: this is an answer.
+/// Flag: this is a reply.
 pub(super) const REPLY: u32 = 1 << 2;
-/// A flag: tell me how it went.
+/// Flag: the sender wants a reply.
 pub(super) const NEED_REPLY: u32 = 1 << 3;
 
-/// A protocol feature: the two messages about sessions.
+/// Protocol feature: the two messages about sessions.
 pub(super) const CRYPTO_SESSION: u64 = 1 << 7;
-/// A protocol feature: the two messages about the device status.
+/// Protocol feature: the two messages about the device status.
 pub(super) const STATUS: u64 = 1 << 16;
 
 pub struct Message {
-    /// What it asks, or what it answers.
+    /// Request number, also in a reply.
     pub request: u32,
-    /// Version and flags.
+    /// Version and flag bits.
     pub flags: u32,
-    /// The payload; its length is the header's. It may be a key, served or not.
+    /// The payload; its length is sent in the header. It may contain a key, so it is wiped in any case.
     pub payload: Zeroizing<Vec<u8>>,
-    /// Descriptors that came with it.
+    /// File descriptors sent with it.
     pub fds: Vec<OwnedFd>,
 }
 
-/// Without the payload, which may be a key.
+/// Omits the payload, which may be a key.
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (len, fds) = (self.payload.len(), self.fds.len());
@@ -74,7 +74,7 @@ impl fmt::Debug for Message {
 }
 
 impl Message {
-    /// One of the adapter's own, without descriptors.
+    /// Creates a message of the adapter, without descriptors.
     pub fn new(request: u32, flags: u32, payload: Vec<u8>) -> Message {
         Message {
             request,
@@ -88,18 +88,18 @@ impl Message {
         Message::new(request, VERSION | REPLY, payload)
     }
 
-    /// The payload if it is one number.
+    /// The payload, if it is a single 64-bit number.
     pub fn number(&self) -> Option<u64> {
         Some(u64::from_le_bytes(self.payload.as_slice().try_into().ok()?))
     }
 
-    /// The same message with another number.
+    /// The same message with another number as payload.
     pub(crate) fn with_number(mut self, number: u64) -> Message {
         self.payload = Zeroizing::new(number.to_le_bytes().to_vec());
         self
     }
 
-    /// The header, as it is sent.
+    /// The header in wire format.
     pub fn header(&self) -> [u8; HEADER] {
         let len = u32::try_from(self.payload.len()).expect("a payload of at most LONGEST bytes");
         let mut bytes = [0; HEADER];
@@ -110,7 +110,7 @@ impl Message {
     }
 }
 
-/// The number at a place of a payload, if it has that many bytes.
+/// The 32-bit number at offset `at` of a payload; `None` if the payload is too short.
 pub(super) fn word(payload: &[u8], at: usize) -> Option<u32> {
     let bytes = payload.get(at..at.checked_add(4)?)?;
     Some(u32::from_le_bytes(bytes.try_into().expect("four bytes")))

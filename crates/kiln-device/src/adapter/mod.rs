@@ -1,13 +1,14 @@
-//! The socket adapter: sits between a front end and the vhost crate, for two front ends that the crate does not
-//! understand. It reads whole messages with their descriptors, passes them on, and corrects what has to be corrected:
+//! The socket adapter between a front end and the vhost crate, for two front ends that the crate does not understand.
+//! It reads whole messages with their descriptors and forwards them, with these corrections:
 //!
 //! - user mode Linux's SET_MEM_TABLE (`memory`);
-//! - QEMU's `cryptodev-vhost-user`, which sends sessions as messages (`session`) and leaves its queue off
+//! - QEMU's `cryptodev-vhost-user`, which sends sessions as messages (`session`) and leaves its queue disabled
 //!   (`conversation`).
 //!
-//! It also answers what the crate does not know: the messages about the device status (`status`).
+//! It also answers requests unknown to the crate: the messages about the device status (`status`).
 //!
-//! Whatever a front end sends, the worst is the end of its own connection. Room for one message is all that it takes.
+//! Whatever a front end sends, the worst outcome is the end of its own connection. The adapter buffers at most one
+//! message.
 
 mod conversation;
 mod error;
@@ -32,7 +33,7 @@ pub use status::Health;
 
 pub(crate) use socket::Socket;
 
-/// One connection's.
+/// The adapter of one connection.
 pub struct Adapter {
     front_end: Socket,
     device: Socket,
@@ -40,11 +41,11 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Between a front end that has connected and the device, and the stream that the vhost crate gets in the front
-    /// end's place.
+    /// Creates an adapter for a connected front end, and the stream for the vhost crate to use in the front end's
+    /// place.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// No file descriptor is left.
     pub fn new(front_end: UnixStream) -> io::Result<(Adapter, UnixStream)> {
         let (ours, device) = UnixStream::pair()?;
         let adapter = Adapter {
@@ -55,18 +56,18 @@ impl Adapter {
         Ok((adapter, device))
     }
 
-    /// For a device that says how it is.
+    /// For a device that reports its health.
     pub(crate) fn with_health(self, health: Arc<Health>) -> Adapter {
         Adapter { health, ..self }
     }
 
-    /// Passes messages until one side is gone; then the device's connection ends, too.
+    /// Forwards messages until one side closes, then ends the device's connection too.
     ///
     /// # Errors
-    /// The front end sent what no front end sends.
+    /// The front end violated the protocol.
     pub fn run(self, sessions: &Sessions) -> Result<(), Error> {
         let done = self.pass(sessions);
-        // The front end's end is closed by whoever knows that its memory is no longer used.
+        // The front end's socket is closed later, by the code that knows when its memory is no longer in use.
         self.device.shut();
         done
     }
@@ -90,7 +91,7 @@ impl Adapter {
         }
     }
 
-    /// Until one of them has something: whether the front end, whether the device.
+    /// Waits until a side is readable. Returns whether the front end is, and whether the device is.
     fn wait(&self, front_end_too: bool) -> Result<(bool, bool), Error> {
         let wanted = |is| {
             if is {
@@ -110,7 +111,7 @@ impl Adapter {
                 Err(e) => return Err(Error::Io(e.into())),
             }
             let [device, front_end] = [0, 1].map(|i| fds[i].revents());
-            // poll reports a hang-up even if no event was asked for.
+            // poll() reports a hang-up even if no event was requested.
             if !front_end_too && !front_end.is_empty() {
                 return Err(Error::CutShort);
             }
@@ -145,7 +146,7 @@ mod tests {
         0
     }
 
-    /// Both far ends of an adapter that runs. A test that goes wrong ends in an error, not in a wait.
+    /// Both peers of a running adapter. They time out, so that a failing test ends instead of hanging.
     fn running() -> (Socket, Socket, JoinHandle<Result<(), Error>>) {
         let (front_end, theirs) = UnixStream::pair().unwrap();
         let (adapter, device) = Adapter::new(theirs).unwrap();
@@ -158,7 +159,7 @@ mod tests {
         (Socket::new(front_end), Socket::new(device), thread)
     }
 
-    /// A pipe to be sent, and its other end.
+    /// A pipe: the end to send, and the other end.
     fn pipe() -> (OwnedFd, File) {
         let (read, write) = std::io::pipe().unwrap();
         (write.into(), File::from(OwnedFd::from(read)))
@@ -216,7 +217,7 @@ mod tests {
             stream.write_all(bytes).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
             let done = thread.join().unwrap();
-            // What had been begun before must not be half a message for the device.
+            // The device must not receive the beginning of a message that was cut off.
             while device.receive().unwrap().is_some() {}
             done
         };
@@ -253,7 +254,7 @@ mod tests {
         front_end.send(&message).unwrap();
         let whole = device.receive().unwrap().unwrap();
         assert_eq!(whole.fds.len(), MOST_FDS);
-        // A whole load with the header, one more with the payload.
+        // As many descriptors as allowed with the header, and one more with the payload.
         message.payload.clear();
         let mut torn = Message::new(request::SET_MEM_TABLE, VERSION, vec![]);
         torn.fds = message.fds;
@@ -275,7 +276,7 @@ mod tests {
         assert!(matches!(done, Err(Error::TooManyFds)), "{done:?}");
     }
 
-    /// Bytes that are not a message.
+    /// Sends arbitrary bytes.
     fn send_bytes(socket: &Socket, bytes: &[u8], fds: &[OwnedFd]) {
         use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
         use std::os::fd::AsFd;
@@ -289,7 +290,8 @@ mod tests {
 
     #[test]
     fn an_adapter_is_stopped_whatever_it_waits_for() {
-        // For anything; for the rest of a message; for the device; for a front end that does not read.
+        // The adapter waits in turn for any message, for the rest of one, for the device, and for a front end that does
+        // not read.
         for wait in 0..4 {
             let (front_end, theirs) = UnixStream::pair().unwrap();
             let (adapter, device) = Adapter::new(theirs).unwrap();
@@ -314,7 +316,7 @@ mod tests {
                     full.set_nonblocking(true).unwrap();
                     let message = Message::new(99, VERSION, vec![0; LONGEST]);
                     let mut full = &full;
-                    // Until both buffers are full: the adapter blocks in a send.
+                    // Fill both buffers so that the adapter blocks in a send.
                     for _ in 0..10_000 {
                         let bytes = [&message.header()[..], &message.payload].concat();
                         if full.write_all(&bytes).is_err() {

@@ -1,17 +1,18 @@
-//! Sessions as QEMU's `cryptodev-vhost-user` sends them: QEMU keeps the control queue, and has a message for each session
-//! that its guest creates or closes. The payload is a structure of QEMU's as its compiler lays it out, in no
-//! specification, and it has changed:
+//! Sessions as QEMU's `cryptodev-vhost-user` sends them. QEMU handles the control queue itself and sends a message for
+//! each session that its guest creates or closes. The payload is a C structure of QEMU in its compiler's layout, which
+//! no specification describes and which has changed:
 //!
-//! | QEMU | bytes | what |
+//! | QEMU | bytes | contents |
 //! |---|---|---|
 //! | up to 8.0 | 632 | session, symmetric parameters (48), key (64), MAC key (512) |
 //! | since 8.1 | 1072 | operation, then symmetric as above or asymmetric parameters (32) and key (1024), session |
 //!
 //! Symmetric parameters: algorithm, key length, hash, length of its result, length of its key, length of the associated
-//! data, four words of one byte (kind, direction, mode of the hash, order) and two pointers that mean nothing here.
-//! Asymmetric: algorithm, kind of key, length of the key, a hole, a pointer, padding and hash.
+//! data, four words of one byte (kind, direction, mode of the hash, order) and two pointers that are meaningless here.
+//! Asymmetric: algorithm, key type, key length, a hole, a pointer, padding type and hash.
 //!
-//! Each becomes a control request as a driver would make it, so that the session table has one door.
+//! Each message is converted to the control request that a driver would make, so that there is only one way into the
+//! session table.
 
 use kiln_virtio::wire::control::{Created, CREATED, DESTROYED};
 use kiln_virtio::wire::session::{Akcipher, Chain, ChainHash, Cipher, Hash, Mac};
@@ -20,17 +21,17 @@ use zeroize::Zeroizing;
 
 use super::message::word;
 
-/// A payload up to QEMU 8.0.
+/// Payload size up to QEMU 8.0.
 const OLD: usize = 632;
-/// One since.
+/// Payload size since QEMU 8.1.
 const NEW: usize = 1072;
 
-/// Where a payload has its parts.
+/// Offsets within a payload.
 struct Layout {
-    /// The operation, which the old one does not have.
+    /// The operation, absent in the old layout.
     operation: Option<usize>,
     parameters: usize,
-    /// The session, where the answer has it.
+    /// The session number, which the answer returns there.
     session: usize,
 }
 
@@ -53,20 +54,20 @@ const LAYOUTS: [(usize, Layout); 2] = [
     ),
 ];
 
-/// Symmetric parameters, the pointers among them.
+/// Size of the symmetric parameters, including the pointers.
 const SYMMETRIC: usize = 48;
 const CIPHER_KEY: usize = 64;
 const AUTH_KEY: usize = 512;
-/// Asymmetric parameters.
+/// Size of the asymmetric parameters.
 const ASYMMETRIC: usize = 32;
 const ASYMMETRIC_KEY: usize = 1024;
 
-/// What has sessions: serves a control request as a driver's queue would bring it; the used length.
+/// The session table: serves a control request as if it came from a driver's queue, and returns the used length.
 pub type Sessions<'a> = dyn Fn(&[u8], &mut [u8]) -> usize + 'a;
 
-/// Creates one; the payload of the answer, as long as the question's, which is what QEMU demands. A session that is not
-/// made is -1. One of an unknown layout is -1 wherever its number may be. `features` are those that the front end took:
-/// they choose the form of control requests.
+/// Creates a session. Returns the payload of the answer, which QEMU requires to be as long as the request's. If no
+/// session was created, the session number is -1; for an unknown layout, every byte is 0xff, so -1 wherever the number
+/// may be. `features` are those the front end accepted, which determine the form of control requests.
 pub(super) fn create(payload: &[u8], features: Features, sessions: &Sessions) -> Vec<u8> {
     let Some((len, layout)) = LAYOUTS.iter().find(|(len, _)| *len == payload.len()) else {
         return vec![0xff; payload.len()];
@@ -87,7 +88,7 @@ pub(super) fn create(payload: &[u8], features: Features, sessions: &Sessions) ->
     answer
 }
 
-/// Closes one: whether there was one. QEMU does not say of which kind.
+/// Closes a session; returns whether it existed. QEMU does not report its service, so both are tried.
 pub(super) fn close(session: u64, features: Features, sessions: &Sessions) -> bool {
     [Service::Cipher, Service::Akcipher]
         .into_iter()
@@ -98,18 +99,18 @@ pub(super) fn close(session: u64, features: Features, sessions: &Sessions) -> bo
         })
 }
 
-/// In memory that is wiped, and that has room enough from the beginning: no key is left behind where it grew.
+/// Uses memory that is wiped and large enough from the start: a buffer that grows would leave a copy of the key behind.
 fn emit(request: &Control, features: Features) -> Zeroizing<Vec<u8>> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(NEW + OLD));
     request.emit(features, &mut bytes);
     bytes
 }
 
-/// The control request, if lengths and kinds are possible ones.
+/// Builds the control request; `None` if lengths or types are invalid.
 fn request<'a>(payload: &'a [u8], layout: &Layout) -> Option<Control<'a>> {
     let operation = match layout.operation {
         None => Service::Cipher.create(),
-        // Eight bytes hold it, although it has four.
+        // The field has eight bytes, of which four are used.
         Some(at) if word(payload, at + 4)? == 0 => word(payload, at)?,
         Some(_) => return None,
     };
@@ -202,7 +203,7 @@ mod tests {
         Features::new(0)
     }
 
-    /// What Debian's QEMU 7.2 sent when the guest's testmgr set its first key of cbc(aes).
+    /// What Debian's QEMU 7.2 sent when the guest's testmgr set its first key for cbc(aes).
     fn of_qemu_7_2() -> Vec<u8> {
         let mut payload = vec![0; OLD];
         let words: [u32; 6] = [3, 16, 0, 0, 0, 0];
@@ -210,14 +211,14 @@ mod tests {
             payload[8 + 4 * i..][..4].copy_from_slice(&word.to_le_bytes());
         }
         payload[32..36].copy_from_slice(&[1, 1, 0, 0]);
-        // A pointer of QEMU's.
+        // A pointer in QEMU's address space.
         payload[40..48].copy_from_slice(&0x7f84_2c21_7940u64.to_le_bytes());
         payload[56..72]
             .copy_from_slice(b"\x06\xa9\x21\x40\x36\xb8\xa1\x5b\x51\x2e\x03\xd5\x34\x12\0\x06");
         payload
     }
 
-    /// The same as QEMU 8.1 has it.
+    /// The same in QEMU 8.1's layout.
     fn of_qemu_8_1(operation: u64, body: &[u8]) -> Vec<u8> {
         let mut payload = operation.to_le_bytes().to_vec();
         payload.extend(body);
@@ -225,7 +226,7 @@ mod tests {
         payload
     }
 
-    /// Answers every creation with one number and keeps the requests.
+    /// Answers every creation with the same number, and records the requests.
     struct Table(RefCell<Vec<Vec<u8>>>, u64);
 
     impl Table {
@@ -263,7 +264,7 @@ mod tests {
             assert_eq!(answer.len(), payload.len());
             assert_eq!(answer[at..at + 8], 7i64.to_le_bytes());
             let rest = answer.iter().filter(|b| **b != 0).count();
-            assert_eq!(rest, 1, "no key goes back");
+            assert_eq!(rest, 1, "no key is sent back");
             let requests = table.0.into_inner();
             let mut wanted = vec![0; 18];
             wanted[..2].copy_from_slice(&[2, 3]);
@@ -277,7 +278,7 @@ mod tests {
     #[test]
     fn a_chained_session_has_both_keys() {
         let mut payload = of_qemu_7_2();
-        // HMAC-SHA1 of 20 bytes with a key of 13, the cipher first.
+        // HMAC-SHA1 with a 20-byte result and a 13-byte key, encrypt-then-MAC.
         for (at, word) in [(16, 2u32), (20, 20), (24, 13), (28, 9)] {
             payload[at..at + 4].copy_from_slice(&word.to_le_bytes());
         }
@@ -395,7 +396,7 @@ mod tests {
             assert!(id >= 0 && guest.sessions() == 1, "{id}");
             assert!(!close(id as u64 ^ 1 << 40, features, &control));
             assert!(close(id as u64, features, &control) && guest.sessions() == 0);
-            // CBC has no key of 17 bytes.
+            // 17 bytes is not a valid CBC key size.
             let mut wrong = of_qemu_7_2();
             wrong[12] = 17;
             let answer = create(&wrong, features, &control);
@@ -419,7 +420,7 @@ mod tests {
             if new {
                 payload[..8].copy_from_slice(&u64::from(operation).to_le_bytes());
             }
-            // Lengths that may be right, or just not.
+            // Lengths around the valid ones.
             for (at, value) in [(12, small[0]), (16, small[2]), (24, small[1])] {
                 payload[at..at + 4].copy_from_slice(&value.to_le_bytes());
             }

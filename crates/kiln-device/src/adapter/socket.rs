@@ -1,4 +1,4 @@
-//! Whole messages over a Unix socket, their descriptors with them.
+//! Sends and receives whole messages with their descriptors over a Unix socket.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -22,10 +22,10 @@ impl Socket {
         Socket(stream)
     }
 
-    /// The next message; none if the other side is gone.
+    /// Receives the next message; `None` if the other side has closed.
     ///
     /// # Errors
-    /// It is longer or has more descriptors than any message, or it is cut short.
+    /// The message is truncated, too long, or has too many descriptors.
     pub(crate) fn receive(&self) -> Result<Option<Message>, Error> {
         let (mut header, mut fds) = ([0; HEADER], Vec::new());
         if !self.fill(&mut header, &mut fds, true)? {
@@ -72,7 +72,8 @@ impl Socket {
                     fds.extend(more);
                 }
             }
-            // What did not fit was closed by the kernel: a message without some of its descriptors is another message.
+            // If descriptors did not fit, the kernel has closed them, and a message that lacks some must not be
+            // processed.
             if fds.len() > MOST_FDS || got.flags.contains(ReturnFlags::CTRUNC) {
                 return Err(Error::TooManyFds);
             }
@@ -86,10 +87,10 @@ impl Socket {
         Ok(true)
     }
 
-    /// Sends one, its descriptors with the first byte.
+    /// Sends a message, with its descriptors attached to the first byte.
     ///
     /// # Errors
-    /// The other side is gone.
+    /// The other side has closed.
     pub(crate) fn send(&self, message: &Message) -> Result<(), Error> {
         let header = message.header();
         let total = HEADER + message.payload.len();
@@ -114,7 +115,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Both directions, so that waiters on either side return.
+    /// Shuts down both directions, so that waiters on either side return.
     pub(super) fn shut(&self) {
         let _ = self.0.shutdown(std::net::Shutdown::Both);
     }

@@ -1,20 +1,20 @@
-//! The device status (virtio 1.2, section 2.1), which a front end with the protocol feature STATUS sets and asks for. The
-//! vhost crate does not know the two messages.
+//! The device status (virtio 1.2, section 2.1), which a front end with the protocol feature STATUS sets and reads. The
+//! vhost crate does not implement the two messages.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Status bits.
 const FEATURES_OK: u64 = 8;
 const NEEDS_RESET: u64 = 64;
-/// All that a status has.
+/// All bits that a status may have.
 const ALL: u64 = 0xff;
 
-/// What the device says of itself, and is told.
+/// The device's health, and whether it was reset.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// A ring is served no more.
+    /// A ring is no longer served.
     broken: AtomicBool,
-    /// A driver has begun anew and no ring has started since.
+    /// A driver has reset the device and no ring has started since.
     anew: AtomicBool,
 }
 
@@ -23,13 +23,13 @@ impl Health {
         self.broken.store(true, Ordering::Relaxed);
     }
 
-    /// The device is as at first.
+    /// Restores the initial state.
     pub(crate) fn reset(&self) {
         self.broken.store(false, Ordering::Relaxed);
         self.anew.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a driver has begun anew since this was last asked.
+    /// Returns whether a driver has reset the device since the last call.
     pub(crate) fn take_anew(&self) -> bool {
         self.anew.swap(false, Ordering::Relaxed)
     }
@@ -39,7 +39,7 @@ impl Health {
 #[derive(Debug, Default)]
 pub(super) struct Status {
     bits: u64,
-    /// Features were taken since the status was 0.
+    /// Features were accepted since the status was 0.
     features: bool,
 }
 
@@ -48,7 +48,7 @@ impl Status {
         self.features = true;
     }
 
-    /// Sets it; false if that is no status.
+    /// Sets the status; returns false if it is invalid.
     pub(super) fn set(&mut self, bits: u64, health: &Health) -> bool {
         if bits & !ALL != 0 {
             return false;
@@ -61,7 +61,8 @@ impl Status {
         true
     }
 
-    /// As a driver reads it: FEATURES_OK does not stay set without features, and NEEDS_RESET is the device's alone.
+    /// The status as a driver reads it: FEATURES_OK is cleared if features were not accepted, and only the device sets
+    /// NEEDS_RESET.
     pub(super) fn get(&self, health: &Health) -> u64 {
         let mut bits = self.bits & !NEEDS_RESET;
         if !self.features {
@@ -88,7 +89,7 @@ mod tests {
         assert_eq!(status.get(&health), 0xb);
         health.set_broken();
         assert_eq!(status.get(&health), 0x4b);
-        // QEMU sets what it has read and more.
+        // QEMU writes back the bits it has read, plus new ones.
         assert!(status.set(0x4f, &health));
         assert!(!health.take_anew() && status.set(0, &health) && health.take_anew());
         assert_eq!(status.get(&health), 0);

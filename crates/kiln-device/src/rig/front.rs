@@ -31,13 +31,13 @@ use crate::memory::MAX_REGIONS;
 use crate::pace::{Pace, Rates};
 use crate::tally::Counters;
 
-/// Bytes of the guest's memory, from this address on.
+/// Size of the guest's memory in bytes, and its start address.
 const MEMORY: u64 = 1 << 20;
 const BASE: u64 = 1 << 24;
-/// Where the front end says that it has it.
+/// Its address in the front end's address space, as the front end reports it.
 const USER: u64 = 1 << 40;
 const RING: u16 = 16;
-/// The rings, one after the other: descriptors, driver's area, device's area.
+/// Layout of each ring: descriptors, driver area, device area.
 const AVAIL: u64 = 0x1000;
 const USED: u64 = 0x1800;
 const EACH: u64 = 0x2000;
@@ -50,7 +50,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The control queue's number: there is one data queue.
 const CONTROL: u32 = 1;
 
-/// Bytes of the input, zeros behind its end.
+/// Bytes of the fuzzer's input, followed by zeros.
 struct Input<'a, 'b>(&'a mut &'b [u8]);
 
 impl Input<'_, '_> {
@@ -66,7 +66,7 @@ impl Input<'_, '_> {
         self.take::<1>()[0]
     }
 
-    /// A number: most of them small or near a limit.
+    /// A number, usually small or near a limit.
     fn number(&mut self) -> u64 {
         let [kind, a, b] = self.take();
         let near = u64::from(u16::from_le_bytes([a, b]));
@@ -82,10 +82,10 @@ impl Input<'_, '_> {
     }
 }
 
-/// A place in a file, and the two words that it has in turn.
+/// A position in a file, and the two words to alternate there.
 type Flipped = Arc<Mutex<Option<(File, u64, [u32; 2])>>>;
 
-/// Changes four bytes of a file to and fro for as long as it is there.
+/// Alternates four bytes of a file for as long as it is set.
 struct Flipper(Flipped);
 
 impl Flipper {
@@ -122,15 +122,15 @@ pub struct Front {
     flipper: Flipper,
     kick: EventFd,
     call: EventFd,
-    /// A session that a driver holds which behaves.
+    /// A session held by a well-behaved driver.
     session: Option<u64>,
     max_sessions: usize,
 }
 
 fn memfd(size: u64) -> File {
-    let file = memfd_create("kiln-rig", MemfdFlags::CLOEXEC).expect("a file in memory");
+    let file = memfd_create("kiln-rig", MemfdFlags::CLOEXEC).expect("a memfd can be created");
     let file = File::from(file);
-    file.set_len(size).expect("room for it");
+    file.set_len(size).expect("the file can grow");
     file
 }
 
@@ -139,7 +139,7 @@ fn event() -> EventFd {
 }
 
 fn copy(event: &EventFd) -> File {
-    // SAFETY: the number is that of an open descriptor, which is duplicated; the new one is nobody else's.
+    // SAFETY: the descriptor is open, and its duplicate is owned by nothing else.
     unsafe {
         let fd = libc::fcntl(event.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0);
         assert!(fd >= 0, "a descriptor");
@@ -148,7 +148,7 @@ fn copy(event: &EventFd) -> File {
 }
 
 impl Front {
-    /// A connection whose guest may have this.
+    /// Creates a connection for a guest with these limits.
     pub fn new(limits: Limits) -> Front {
         let config = Config {
             limits: Limits {
@@ -169,7 +169,7 @@ impl Front {
             max_memory: 1 << 30,
             narrow: false,
         };
-        let spare = Inflight::file(2).expect("a file in memory");
+        let spare = Inflight::file(2).expect("a memfd can be created");
         Front {
             backend: Backend::new(account.clone(), queues, spare),
             account,
@@ -182,12 +182,12 @@ impl Front {
         }
     }
 
-    /// Sessions of the guest.
+    /// Number of the guest's sessions.
     fn sessions(&self) -> usize {
         self.account.guest.sessions()
     }
 
-    /// A file that is good for something, or not.
+    /// A file that may or may not be suitable.
     fn file(&self, input: &mut Input<'_, '_>) -> File {
         match input.byte() % 8 {
             0 => memfd(input.number() % (MEMORY + 1)),
@@ -214,13 +214,13 @@ impl Front {
         VhostUserSingleMemoryRegion::new(guest, size, user, offset)
     }
 
-    /// One thing that a front end or its guest does. Whatever it is, the device goes on.
+    /// One action of a front end or its guest. Whatever it is, the device must survive.
     pub fn act(&mut self, bytes: &mut &[u8]) {
         let mut input = Input(bytes);
         let input = &mut input;
         let [what, index] = input.take();
         let index = u32::from(index % 4);
-        // Errors are the front end's to know.
+        // Errors are reported to the front end and do not matter here.
         let _ = match what % 24 {
             0 => {
                 let n = usize::from(input.byte() % 4);
@@ -329,8 +329,7 @@ impl Front {
         bytes
     }
 
-    /// A driver that begins: memory, and both rings from their first entries on; with notes on what is in flight, or
-    /// without.
+    /// Starts a driver: sets up memory and both rings from their first entries, with or without an in-flight record.
     fn begin(&mut self, notes: bool) {
         self.put(0, &[0; 2 * EACH as usize]);
         let region = VhostUserMemoryRegion::new(BASE, MEMORY, USER, 0);
@@ -357,7 +356,7 @@ impl Front {
             }
             vhost::vhost_user::Result::Ok(())
         };
-        begin().expect("a driver that does nothing wrong");
+        begin().expect("a well-behaved driver is accepted");
         self.session = None;
     }
 
@@ -378,7 +377,7 @@ impl Front {
         let _ = self.kick.write(1);
     }
 
-    /// The answer to a request of a driver that behaves.
+    /// Returns the answer to a request of a well-behaved driver.
     fn ask<const N: usize>(&mut self, ring: u32, request: &[u8]) -> [u8; N] {
         let at = u64::from(ring) * EACH;
         let before: [u8; 2] = self.get(at + USED + 2);
@@ -386,14 +385,14 @@ impl Front {
         let until = Instant::now() + PATIENCE;
         while self.get::<2>(at + USED + 2) == before {
             assert!(Instant::now() < until, "ring {ring} is not served");
-            // Both rings have one kick, and either thread may have taken it.
+            // Both rings share one kick descriptor, and either thread may have consumed the notification.
             let _ = self.kick.write(1);
             thread::sleep(Duration::from_micros(20));
         }
         self.get(ANSWER)
     }
 
-    /// A driver that behaves begins on this connection, and keeps a session.
+    /// Starts a well-behaved driver on this connection, which keeps a session.
     pub fn behave(&mut self) {
         self.flipper.set(None);
         self.begin(true);
@@ -403,7 +402,7 @@ impl Front {
         self.is_served();
     }
 
-    /// The driver that [`Front::behave`] began has its session still, and right answers.
+    /// Checks that the driver started by [`Front::behave`] still has its session and gets right answers.
     pub fn is_served(&mut self) {
         let session = self.session.expect("it has begun");
         let answer: [u8; 65] = self.ask(0, &encrypt(session));
@@ -412,7 +411,7 @@ impl Front {
     }
 }
 
-/// The first block of what [`encrypt`] asks for, by OpenSSL.
+/// The first ciphertext block of [`encrypt`]'s request, computed by OpenSSL.
 const RESULT: [u8; 16] = [
     0x50, 0xe5, 0xc6, 0xfd, 0x9a, 0x2d, 0xcd, 0xd8, 0xb1, 0x15, 0xab, 0xc6, 0xfe, 0xef, 0x57, 0xc0,
 ];

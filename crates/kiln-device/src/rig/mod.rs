@@ -1,5 +1,5 @@
-//! A guest in this process: memory, a control queue and a data queue, written to as a hostile driver writes. For tests
-//! and for fuzzing.
+//! A guest in this process, for tests and fuzzing: memory, a control queue and a data queue that can be written as a
+//! hostile driver would.
 
 mod front;
 
@@ -22,14 +22,14 @@ use crate::tally::{Count, Counters, Tally};
 
 pub use front::Front;
 
-/// Bytes of the guest's memory, from address 0.
+/// Size of the guest's memory in bytes, starting at address 0.
 pub const MEMORY: usize = 1 << 20;
-/// Descriptors of each ring.
+/// Number of descriptors of each ring.
 pub const RING: u16 = 16;
-/// The rings' own memory ends here; buffers may lie behind.
+/// End of the rings' own memory; buffers may follow.
 pub const BUFFERS: u64 = 0x4000;
 
-/// What a new driver clears: the rings and the first buffers.
+/// How much memory a new driver clears: the rings and the first buffers.
 const RESET: usize = 0x1_0000;
 
 /// `VIRTQ_DESC_F_NEXT`.
@@ -47,9 +47,7 @@ pub enum Which {
 
 /// The guest, and the device that serves it.
 pub struct Rig {
-    /// The guest's memory.
     pub memory: Arc<GuestMemoryMmap>,
-    /// Its sessions.
     pub guest: Arc<Guest>,
     rings: [(Place, Box<dyn Duty>); 2],
     scratch: Scratch,
@@ -62,7 +60,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// A rig with these limits.
+    /// Creates a rig with these limits.
     pub fn new(limits: Limits) -> Rig {
         let max_chain = crate::Config {
             limits: limits.clone(),
@@ -84,7 +82,7 @@ impl Rig {
             ..Place::default()
         };
         let halt = Halt::new().expect("an eventfd");
-        // Each look at a ring ends by itself.
+        // Each run of a ring ends by itself.
         halt.set(Order::Drain);
         Rig {
             memory: Arc::new(
@@ -111,7 +109,7 @@ impl Rig {
         }
     }
 
-    /// A driver that begins anew: rings and buffers are empty, sessions are gone.
+    /// Simulates a driver that starts over: rings and buffers are empty, sessions are gone.
     pub fn reset(&mut self) {
         self.put(0, &[0; RESET]);
         for (place, _) in &mut self.rings {
@@ -120,12 +118,12 @@ impl Rig {
         self.guest.reset();
     }
 
-    /// Where a ring lies.
+    /// Location of a ring.
     pub fn place(&mut self, which: Which) -> &mut Place {
         &mut self.rings[which as usize].0
     }
 
-    /// Writes guest memory; what does not fit is not written.
+    /// Writes guest memory; writes nothing if the range does not fit.
     pub fn put(&self, at: u64, bytes: &[u8]) {
         let _ = self.memory.write_slice(bytes, GuestAddress(at));
     }
@@ -160,13 +158,13 @@ impl Rig {
         self.set_avail_idx(which, idx);
     }
 
-    /// Sets the available index to anything.
+    /// Sets the available index to any value.
     pub fn set_avail_idx(&mut self, which: Which, idx: u16) {
         let at = GuestAddress(self.place(which).avail + 2);
         let _ = self.memory.store(idx.to_le(), at, Ordering::Release);
     }
 
-    /// Lets the device look at the ring once.
+    /// Lets the device process the ring once.
     pub fn serve(&mut self, which: Which) -> Result<Count, Broken> {
         self.with_line(which, None, |line, halt| {
             let mut count = Count::default();
@@ -176,7 +174,7 @@ impl Rig {
         })?
     }
 
-    /// Lets the device serve the ring with this kick, for so long; what it counted meanwhile.
+    /// Lets the device serve the ring with this kick descriptor for the given time; returns what it counted.
     #[cfg(test)]
     pub(crate) fn serve_for(&mut self, kick: &Kick, time: Duration) -> Count {
         let tally = self.tally.clone();
@@ -235,7 +233,7 @@ impl Rig {
         Ok(done)
     }
 
-    /// Heads and lengths that the device has handed back, from the first on.
+    /// Heads and lengths that the device has returned since the start.
     pub fn used(&mut self, which: Which) -> Vec<(u32, u32)> {
         let used = self.place(which).used;
         let word = |at, n| self.get(at, n);

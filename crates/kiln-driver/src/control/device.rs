@@ -11,7 +11,7 @@ use crate::port::{Ask, Landed, Port};
 use crate::session::Entry;
 
 impl Shared {
-    /// A device is there, the first or a further one, with the sessions that live.
+    /// Continues on a newly connected device, the first or a later one, which has the open sessions.
     pub(crate) fn go_on(self: &Arc<Self>, port: Port<Waiter>, watch: Watch, again: bool) -> u64 {
         let mut refused = Vec::new();
         let mut held = self.lock();
@@ -31,9 +31,9 @@ impl Shared {
         generation
     }
 
-    /// The device is gone; another may come. Unanswered requests are kept for it.
+    /// The device has disconnected. Unanswered requests are kept for the next one.
     pub(crate) fn stop(self: &Arc<Self>) {
-        // Before taking the lock: a poller may hold it and watch the ring.
+        // Set this before taking the lock, because a poller may hold it while it watches the ring.
         self.gone.store(true, Ordering::Relaxed);
         let mut closed = Vec::new();
         let mut held = self.lock();
@@ -45,7 +45,7 @@ impl Shared {
             }
             let _ = wake.write(1);
         }
-        // A device that goes closes its sessions.
+        // A device that disconnects closes its sessions.
         let asks = std::mem::take(&mut held.backlog);
         for (ask, waiter) in asks {
             match ask {
@@ -61,19 +61,19 @@ impl Shared {
         self.finish_all(closed);
     }
 
-    /// No device will come any more.
+    /// Fails all requests, because no further device will connect.
     pub(crate) fn give_up(self: &Arc<Self>, error: Error) {
         self.gone.store(true, Ordering::Relaxed);
         let told = self.lock().fail(error);
         self.finish_all(told);
     }
 
-    /// Whether a device that lied was sent away.
+    /// The error for which a lying device was disconnected, if any.
     pub(crate) fn failed(&self) -> Option<Error> {
         self.lock().failed.clone()
     }
 
-    /// The sessions that a new device has to have, and the number that it will have.
+    /// The sessions to create on a new device, and its generation.
     pub(crate) fn live(&self) -> (Vec<Arc<Entry>>, u64) {
         let held = self.lock();
         (held.live.entries(), held.generation + 1)

@@ -12,7 +12,7 @@ use crate::port::Port;
 use crate::sleepers::Woken;
 
 impl Shared {
-    /// What the interrupt does. False once the device of that generation is gone.
+    /// Handles an interrupt. Returns false once the device of that generation has disconnected.
     pub(crate) fn interrupt(self: &Arc<Self>, generation: u64) -> bool {
         self.interrupts.fetch_add(1, Ordering::Relaxed);
         let mut batch = Batch::new(self.closer());
@@ -64,7 +64,7 @@ impl Shared {
         }
     }
 
-    /// Whether the next interrupt was asked for in time.
+    /// Enables the next interrupt; returns whether that was in time, so that the thread may sleep.
     fn may_sleep(&self, held: &mut State, quiet_since: &mut Option<Instant>) -> bool {
         let Some(port) = &mut held.port else {
             return true;
@@ -79,7 +79,7 @@ impl Shared {
         port.ring.enable_interrupt(1)
     }
 
-    /// Watches the ring for threads that were polling when the device went: they no longer do.
+    /// Watches the ring on behalf of threads that were polling when the device disconnected and have stopped.
     pub(crate) fn catch_up(self: &Arc<Self>, generation: u64) {
         loop {
             let mut over = Vec::new();

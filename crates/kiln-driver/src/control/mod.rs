@@ -1,13 +1,13 @@
-//! The control queue: sessions are created and closed, in one of three ways.
+//! The control queue: creates and closes sessions, in one of three modes.
 //!
-//! | | |
+//! | mode | behaviour |
 //! |---|---|
-//! | `poll` | one lock, held while the used ring is watched: what Linux did before 5.19 |
-//! | `wait` | submitted under the lock, which is let go; the thread sleeps until the interrupt wakes it |
-//! | `async` | submitted with a function that the interrupt calls; many are in flight |
+//! | `poll` | one lock, held while watching the used ring, as Linux did before 5.19 |
+//! | `wait` | submits under the lock, releases it, and sleeps until the interrupt wakes the thread |
+//! | `async` | submits with a callback that the interrupt calls; many requests are in flight |
 //!
-//! What the device has not answered when it goes is asked again of the one that comes back; sessions that were to be
-//! closed are closed by its going.
+//! Requests still unanswered when the device disconnects are submitted to the next one. Sessions being closed need no
+//! further request, because the disconnect closes them.
 
 mod device;
 mod interrupt;
@@ -29,45 +29,45 @@ use crate::sleepers::{Sleepers, Woken};
 
 use state::{Held, State};
 
-/// Looks at the used ring between two looks at the clock.
+/// Number of checks of the used ring between two checks of the clock.
 const LOOKS: u32 = 1 << 10;
 
 /// How threads wait for the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// They spin, holding the lock. No interrupt is asked for.
+    /// They spin while holding the lock. Interrupts are disabled.
     Poll,
-    /// They sleep, or have a function called.
+    /// They sleep, or have a callback called.
     Wait,
 }
 
-/// What a control queue did so far.
+/// Counters of a control queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Times the device was notified.
+    /// Number of times the driver notified the device.
     pub kicks: u64,
-    /// Times it interrupted.
+    /// Number of times the device interrupted.
     pub interrupts: u64,
-    /// Times a thread yielded because the lock stayed taken.
+    /// Number of times a thread yielded because the lock stayed taken.
     pub yields: u64,
-    /// Times a device was found again.
+    /// Number of times a device was reconnected.
     pub recoveries: u64,
 }
 
-/// The control queue of a driver; cheap to clone.
+/// A driver's control queue. Cloning is cheap.
 #[derive(Clone)]
 pub struct Control(pub(crate) Arc<Shared>);
 
-/// What all handles of the queue share.
+/// State shared by all handles of the queue.
 pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) mode: Mode,
     timeout: Option<Duration>,
-    /// How long the interrupt's thread looks on before it sleeps.
+    /// How long the interrupt thread polls before it sleeps.
     linger: Duration,
-    /// Attempts before a waiter on the lock yields its core.
+    /// Number of attempts before a thread waiting for the lock yields its core.
     spins: u32,
-    /// For pollers, which hold the lock while they watch the ring.
+    /// Set when the device disconnects, for pollers that hold the lock while watching the ring.
     gone: AtomicBool,
     interrupts: AtomicU64,
     yields: AtomicU64,
@@ -105,43 +105,43 @@ impl Control {
         }))
     }
 
-    /// Creates a session and returns once the device has answered.
+    /// Creates a session and waits for the device's answer.
     ///
     /// # Errors
-    /// The device's refusal; what became of it.
+    /// The device refused, or did not answer.
     pub fn create(&self, request: Request) -> Result<Session, Error> {
         let entry = Entry::new(request);
         self.0.ask(Ask::Create(entry.clone()))?;
         Ok(Session::new(entry, self.0.closer()))
     }
 
-    /// Closes a session and returns once the device has answered.
+    /// Closes a session and waits for the device's answer.
     ///
     /// # Errors
-    /// The device's refusal; what became of it. The session is gone in any case.
+    /// The device refused, or did not answer. The session is unusable in any case.
     pub fn close(&self, session: Session) -> Result<(), Error> {
         self.0.ask(Ask::Destroy(session.into_entry()))
     }
 
-    /// A batch for this queue, to be filled.
+    /// Creates an empty batch for this queue.
     pub fn batch(&self) -> Batch {
         Batch::new(self.0.closer())
     }
 
-    /// Submits a batch and returns at once. Its functions are called by the interrupt's thread, and may fill a further
-    /// batch each.
+    /// Submits a batch and returns immediately. The interrupt thread calls its callbacks, each of which may fill
+    /// another batch.
     ///
     /// # Errors
-    /// [`Error::Request`] of a queue that is polled: it has no interrupt.
+    /// [`Error::Request`] if the queue is polled, because it has no interrupt.
     pub fn submit(&self, mut batch: Batch) -> Result<(), Error> {
         if self.0.mode == Mode::Poll {
-            return Err(Error::Request("a queue that is polled calls nobody"));
+            return Err(Error::Request("a polled queue cannot call back"));
         }
         self.0.submit(batch.take());
         Ok(())
     }
 
-    /// Sessions that live.
+    /// Number of open sessions.
     pub fn sessions(&self) -> usize {
         self.0.lock().live.len()
     }
@@ -156,7 +156,7 @@ impl Control {
         }
     }
 
-    /// How long the lock was held each time, if that was asked for; and begins anew.
+    /// How long the lock was held each time, if this is being recorded. Restarts the recording.
     pub fn take_holds(&self) -> Option<Histogram> {
         let mut held = self.0.lock();
         held.since = None;
@@ -175,7 +175,7 @@ impl Shared {
         self.measure_hold(state)
     }
 
-    /// As a spin lock of a paravirtual guest: it spins, and after a while lets others have the core.
+    /// Behaves like a paravirtual guest's spin lock: spins, then yields the core.
     fn spin(&self) -> Held<'_> {
         loop {
             for _ in 0..self.spins {
@@ -215,18 +215,18 @@ impl Shared {
         let kick = held.publish();
         drop(held);
         if let Some(kick) = kick {
-            // A full counter is a notification, too.
+            // If the counter is full, the device has been notified already.
             kick.ring();
         }
         self.finish_all(refused);
     }
 
-    /// What closes this queue's sessions.
+    /// Used by sessions to close themselves on this queue.
     fn closer(self: &Arc<Self>) -> Weak<dyn Closer> {
         Arc::<Shared>::downgrade(self)
     }
 
-    /// One lock from submission to answer, the used ring watched in between.
+    /// Submits and watches the used ring until the answer arrives, all under one lock.
     fn poll(
         self: &Arc<Self>,
         ask: Ask,
@@ -242,7 +242,7 @@ impl Shared {
         let mut looks = 0_u32;
         while over.is_empty() {
             match held.land() {
-                // The answer to a request whose waiter gave up.
+                // The answer belongs to a request whose waiter gave up.
                 Ok(Some(landed)) if !landed.waiter.is_parked_on(completion) => {
                     let (mut batch, mut woken) = (Batch::new(self.closer()), Woken::default());
                     finish(landed, &mut batch, &mut woken);
@@ -261,7 +261,7 @@ impl Shared {
                     if looks % LOOKS == 0 && deadline.is_some_and(|d| d <= Instant::now()) {
                         return completion.give_up();
                     }
-                    // The monitor submits the request again when it has found the device.
+                    // The monitor resubmits the request once it has reconnected.
                     if self.gone.load(Ordering::Relaxed) {
                         drop(held);
                         return completion.wait(&self.sleepers, deadline);
@@ -275,7 +275,7 @@ impl Shared {
         completion.wait(&self.sleepers, deadline)
     }
 
-    /// Calls or wakes the waiters, and submits the requests that the calls add.
+    /// Notifies the waiters, and submits requests that their callbacks add.
     fn finish_all(self: &Arc<Self>, landed: Vec<Landed<Waiter>>) {
         if landed.is_empty() {
             return;
@@ -303,7 +303,7 @@ impl Closer for Shared {
     }
 }
 
-/// Reports the result to the waiter. A session whose waiter has given up is closed again.
+/// Delivers the result. If the waiter has given up, a newly created session is closed again.
 fn finish(landed: Landed<Waiter>, batch: &mut Batch, woken: &mut Woken) {
     let Landed {
         ask,

@@ -1,4 +1,4 @@
-//! What the lock of a control queue protects: the waiters, their requests, and the device.
+//! What a control queue's lock protects: the requests, their waiters, and the device.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -13,22 +13,22 @@ use crate::kick::Kick;
 use crate::port::{Ask, Landed, Port};
 use crate::session::{Entry, Live};
 
-/// What the lock protects.
+/// The state protected by the lock.
 pub(super) struct State {
     pub(super) port: Option<Port<Waiter>>,
-    /// No room, or no device, so far.
+    /// Requests that have to wait because the ring is full or there is no device.
     pub(super) backlog: VecDeque<(Ask, Waiter)>,
     pub(super) live: Live,
     pub(super) failed: Option<Error>,
     pub(super) watch: Option<Watch>,
-    /// Which device this is: the first, the second ...
+    /// Number of the current device, counted from 1.
     pub(super) generation: u64,
     pub(super) holds: Option<Histogram>,
     pub(super) kicks: u64,
     pub(super) recoveries: u64,
 }
 
-/// The lock, held. The holding time is recorded if the driver observes.
+/// The lock while held. How long it is held is recorded if the driver observes.
 pub(super) struct Held<'a> {
     pub(super) state: MutexGuard<'a, State>,
     pub(super) since: Option<Instant>,
@@ -57,7 +57,7 @@ impl Drop for Held<'_> {
 }
 
 impl State {
-    /// Hands over what has room. What needs no device, or finds none, is `over`.
+    /// Submits a request if there is space. A request that needs no device, or that fails, is added to `over`.
     pub(super) fn accept(&mut self, ask: Ask, waiter: Waiter, over: &mut Vec<Landed<Waiter>>) {
         if let Some(error) = &self.failed {
             let result = Err(error.clone());
@@ -79,12 +79,12 @@ impl State {
         }
     }
 
-    /// There is a device, and room.
+    /// Puts a request into the ring of the current device, which has space for it.
     fn hand_over(&mut self, ask: Ask, waiter: Waiter, over: &mut Vec<Landed<Waiter>>) {
-        let port = self.port.as_mut().expect("there is a device");
+        let port = self.port.as_mut().expect("a device is connected");
         let here = |entry: &Entry| entry.is_on(self.generation);
         let result = match &ask {
-            // It went with the device that had it.
+            // The session ended with the device that had it.
             Ask::Destroy(entry) if !here(entry) => Err((waiter, Ok(0))),
             _ => match port.add(ask.clone(), waiter) {
                 Ok(_) => Ok(()),
@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// Hands over what had no room.
+    /// Puts waiting requests into the ring.
     pub(super) fn drain(&mut self, over: &mut Vec<Landed<Waiter>>) {
         while self.port.as_ref().is_some_and(Port::has_room) {
             let Some((ask, waiter)) = self.backlog.pop_front() else {
@@ -110,7 +110,7 @@ impl State {
         }
     }
 
-    /// Publishes what was handed over; what to write to if the device wants to know.
+    /// Publishes the requests in the ring. Returns the kick to signal if the device wants to be notified.
     pub(super) fn publish(&mut self) -> Option<Arc<Kick>> {
         let port = self.port.as_mut()?;
         if !port.ring.publish() {
@@ -120,7 +120,7 @@ impl State {
         Some(port.kick.clone())
     }
 
-    /// Takes one answer.
+    /// Takes one answer from the ring.
     pub(super) fn land(&mut self) -> Result<Option<Landed<Waiter>>, Lie> {
         let Some(port) = &mut self.port else {
             return Ok(None);
@@ -138,7 +138,7 @@ impl State {
         Ok(landed)
     }
 
-    /// Fails for good: all waiting requests, and those that come later, get this error.
+    /// Fails permanently: all waiting requests, and all later ones, return this error.
     pub(super) fn fail(&mut self, error: Error) -> Vec<Landed<Waiter>> {
         let flights = self.port.take().map(Port::into_flights).unwrap_or_default();
         let waiting = flights.into_iter().chain(self.backlog.drain(..));

@@ -1,4 +1,4 @@
-//! Data queues: results, batching, order of ownership.
+//! Data queues: results, batching, and ownership of buffers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{cipher, options};
 
 const IV: [u8; 16] = [9; 16];
 
-/// A cipher's operation on so many bytes.
+/// An XTS operation on this many bytes.
 pub(crate) fn xts(len: u32) -> Operation {
     Operation::Cipher(Cipher {
         iv_len: 16,
@@ -20,7 +20,7 @@ pub(crate) fn xts(len: u32) -> Operation {
     })
 }
 
-/// Encrypts.
+/// A job that encrypts.
 pub(crate) fn job<'a>(session: &'a Session, op: &Operation) -> Job<'a> {
     Job {
         action: Action::Encrypt,
@@ -43,8 +43,8 @@ fn contents(buffer: &Buffer) -> Vec<u8> {
     bytes
 }
 
-/// AES-256 in CBC mode on zeros, key and IV zero: the first block is the cipher's value for the zero block (FIPS 197
-/// arithmetic; NIST's KAT VarTxt/GFSbox files begin with it).
+/// AES-256 in CBC mode with zero key, IV and text. The first block is the cipher's output for the zero block, with
+/// which NIST's KAT VarTxt and GFSbox files begin (FIPS 197).
 const ZERO_BLOCK: [u8; 16] = [
     0xdc, 0x95, 0xc0, 0x78, 0xa2, 0x40, 0x89, 0x89, 0xad, 0x48, 0xa2, 0x14, 0x92, 0x84, 0x20, 0x87,
 ];
@@ -77,7 +77,7 @@ fn cbc_of_zeros(wishes: Wishes) {
         let written = data.destination.as_ref().unwrap_or(&data.source);
         assert_eq!(contents(written), ZERO_BLOCK);
         if !in_place {
-            assert_eq!(contents(&data.source), [0; 16], "the source stays");
+            assert_eq!(contents(&data.source), [0; 16], "the source is unchanged");
         }
     }
 }
@@ -121,7 +121,7 @@ fn many_in_flight_come_back_each_with_its_own() {
             assert!(results.insert(one.tag, text).is_none(), "{} twice", one.tag);
         }
     }
-    // Equal sources (the pattern repeats after 256) have equal results, others have not.
+    // Equal sources (the pattern repeats after 256) have equal results, different ones do not.
     assert_eq!(results[&0], results[&256]);
     assert_ne!(results[&0], results[&1]);
     assert_eq!(queue.in_flight(), 0);
@@ -206,7 +206,7 @@ fn what_cannot_be_asked_comes_back_at_once() {
         ..good
     };
     assert!(matches!(refused(sign, 32), Error::Request(_)));
-    // As many as the ring has, and one.
+    // Fill the ring, then submit one more.
     let mut taken = 0;
     let error = loop {
         let data = Data {

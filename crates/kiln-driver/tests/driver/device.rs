@@ -1,4 +1,4 @@
-//! A device in this process, honest or not.
+//! A device in this process that behaves honestly or violates the protocol.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -19,32 +19,32 @@ use vmm_sys_util::event::{
     new_event_consumer_and_notifier, EventConsumer, EventFlag, EventNotifier,
 };
 
-/// What it does with what it is asked.
+/// How the device behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conduct {
     Honest,
-    /// Answers, but the entry names another descriptor.
+    /// Returns an entry that names another descriptor.
     Id(u32),
-    /// Claims to have written so many bytes.
+    /// Claims to have written this many bytes.
     Length(u32),
-    /// Moves the used index by so many.
+    /// Advances the used index by this many.
     Index(u16),
-    /// Gives the same entry twice.
+    /// Returns the same entry twice.
     Twice,
-    /// Writes nothing into the answer.
+    /// Leaves the answer unwritten.
     Empty,
-    /// Answers with a status of its own.
+    /// Answers with this status.
     Status(u8),
-    /// Takes requests and never answers.
+    /// Accepts requests and never answers.
     Silent,
-    /// Overwrites descriptors and available ring before it answers.
+    /// Overwrites descriptors and the available ring before it answers.
     Scribble,
-    /// Hangs up once it has seen so many requests, the last of them unanswered.
+    /// Disconnects after this many requests, leaving the last unanswered.
     Dies(usize),
 }
 
 thread_local! {
-    /// A worker stays on its thread.
+    /// A worker must stay on its thread.
     static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
 }
 
@@ -52,7 +52,7 @@ struct Backend {
     memory: GuestMemoryAtomic<GuestMemoryMmap>,
     guest: Guest,
     conduct: Conduct,
-    /// On its data queues only.
+    /// Misbehave on data queues only.
     data_only: bool,
     config: Vec<u8>,
     seen: AtomicUsize,
@@ -64,7 +64,7 @@ struct Backend {
 }
 
 impl Backend {
-    /// Chains of one queue that are there now.
+    /// Serves the chains available on one queue.
     fn serve(&self, index: u16, vring: &VringMutex) {
         let memory = self.memory.memory();
         let chains: Vec<_> = {
@@ -152,7 +152,7 @@ impl Backend {
             Conduct::Empty => vring.add_used(head, 0).unwrap(),
             Conduct::Status(status) => {
                 let mut answer = answer.to_vec();
-                // Of a create request the status follows the name.
+                // In the answer to a create request, the status follows the session ID.
                 let at = if answer.len() == 16 {
                     8
                 } else {
@@ -249,7 +249,7 @@ impl VhostUserBackend for Backend {
     }
 }
 
-/// A device that serves one driver after another, each time with the next conduct; the last one stays.
+/// A device that serves one driver after another, each with the next conduct. The last conduct is repeated.
 pub(crate) struct Device {
     path: PathBuf,
     pub lies: Arc<AtomicU32>,
@@ -264,12 +264,12 @@ impl Device {
         Device::with(conducts, false, |_| {})
     }
 
-    /// One that is honest about sessions.
+    /// A device that behaves honestly on the control queue.
     pub(crate) fn lying_about_data(conduct: Conduct) -> Device {
         Device::with(&[conduct], true, |_| {})
     }
 
-    /// An honest one with a configuration space that was tampered with.
+    /// An honest device with a modified configuration space.
     pub(crate) fn with_config(tamper: fn(&mut Vec<u8>)) -> Device {
         Device::with(&[Conduct::Honest], false, tamper)
     }
@@ -310,14 +310,14 @@ impl Device {
         &self.path
     }
 
-    /// Hangs up on the driver of now.
+    /// Disconnects the current driver.
     pub(crate) fn kill(&self) {
         if let Some(handle) = &*self.current.lock().unwrap() {
             handle.shutdown();
         }
     }
 
-    /// Sessions of the driver that came at this turn.
+    /// Number of sessions of the driver that connected at this turn.
     pub(crate) fn sessions(&self, turn: usize) -> usize {
         self.guests.lock().unwrap()[turn].guest.sessions()
     }
@@ -326,7 +326,7 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         self.kill();
-        // A device that waits for one more driver ends with the process.
+        // A device that waits for another driver is left running and ends with the process.
         let thread = self.thread.take();
         if thread.as_ref().is_some_and(JoinHandle::is_finished) {
             thread.unwrap().join().unwrap();

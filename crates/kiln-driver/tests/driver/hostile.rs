@@ -12,7 +12,7 @@ use crate::data::{job, xts};
 use crate::device::{Conduct, Device};
 use crate::{cbc, cipher, options};
 
-/// Both ways of waiting, with and without indirect descriptors: the lie is told, and the device left.
+/// In both waiting modes, with and without indirect descriptors, the violation is reported and the device disconnected.
 fn caught(conduct: Conduct, is: fn(Lie) -> bool) {
     for mode in [Mode::Wait, Mode::Poll] {
         for indirect in [true, false] {
@@ -29,7 +29,7 @@ fn caught(conduct: Conduct, is: fn(Lie) -> bool) {
             let told = driver.control().create(cbc(16)).map(drop);
             let lie = match told {
                 Err(Error::Lied(lie)) => lie,
-                // The first of two equal answers is one.
+                // The first of two equal answers is valid.
                 Ok(()) if conduct == Conduct::Twice => {
                     match driver.control().create(cbc(16)).map(drop) {
                         Err(Error::Lied(lie)) => lie,
@@ -50,7 +50,7 @@ fn caught(conduct: Conduct, is: fn(Lie) -> bool) {
 fn a_used_entry_that_no_request_has() {
     caught(Conduct::Id(7), |lie| lie == Lie::Id(7));
     caught(Conduct::Id(u32::MAX), |lie| lie == Lie::Id(u32::MAX));
-    // 16 bits of it would name a descriptor.
+    // Its lower 16 bits would be a valid descriptor.
     caught(Conduct::Id(1 << 16), |lie| lie == Lie::Id(1 << 16));
 }
 
@@ -70,7 +70,7 @@ fn more_answers_than_requests() {
 
 #[test]
 fn the_same_answer_twice() {
-    // Whoever has the descriptor by then is a close, and has room for its status alone.
+    // By then the descriptor may belong to a close request, which has space for a status only.
     caught(Conduct::Twice, |lie| {
         matches!(
             lie,
@@ -129,7 +129,7 @@ fn silence_ends_in_time() {
     }
 }
 
-/// What the program sets at Ctrl-C ends whatever waits for a device that says nothing.
+/// The flag that a program sets on Ctrl-C ends every wait for a silent device.
 #[test]
 fn stop_ends_every_wait() {
     for mode in [Mode::Wait, Mode::Poll] {
@@ -149,7 +149,7 @@ fn stop_ends_every_wait() {
             Err(Error::Stopped)
         );
     }
-    // A device that answers nothing, and one that does not even accept.
+    // A device that does not answer, and one that does not even accept connections.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("silent.sock");
     let listener = UnixListener::bind(&path).unwrap();
@@ -198,7 +198,7 @@ fn a_device_that_does_not_talk_is_hung_up_on() {
     assert!(matches!(told, Err(Error::Connect(_))), "{told:?}");
 }
 
-/// The device is honest about sessions, and then lies about data.
+/// The device is honest about sessions, then misbehaves on data queues.
 #[test]
 fn data_queues_catch_lies_too() {
     for (conduct, wanted) in [
@@ -241,6 +241,6 @@ fn data_queues_catch_lies_too() {
         };
         assert_eq!(done[0].tag, 5);
         assert_eq!(done[0].result, Err(error));
-        assert_eq!(done[0].data.source.len(), 64, "the buffers come back");
+        assert_eq!(done[0].data.source.len(), 64, "the buffers are returned");
     }
 }

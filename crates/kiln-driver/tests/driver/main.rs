@@ -1,4 +1,4 @@
-//! The driver against a device in this process, honest or not.
+//! The driver against a device in this process that behaves honestly or violates the protocol.
 
 mod data;
 mod device;
@@ -26,7 +26,7 @@ fn cipher(algo: u32, key: &[u8]) -> Request {
     Request::new(create, key)
 }
 
-/// A test that would hang fails.
+/// Time limits make a test fail that would otherwise hang.
 fn options(mode: Mode) -> Options {
     Options {
         mode,

@@ -1,6 +1,6 @@
-//! Where a CPU's memory comes from: a mapping of its own or, once a kernel tree is loaded,
-//! the tree's areas. In these the tree's per-CPU data lie behind the CPU's own and stay when
-//! it goes; the next CPU of its number finds them.
+//! Allocates a CPU's memory: a mapping of its own or, once a kernel tree is loaded, one of the tree's areas. There, the
+//! tree's per-CPU data follow the CPU's own data and are kept when the CPU is dropped, for the next CPU with the same
+//! number.
 
 use std::io;
 use std::ptr::NonNull;
@@ -18,9 +18,9 @@ pub(super) const TAIL: usize = 0x10_0000;
 pub struct Areas {
     /// The start of the first area, aligned to 64 bytes.
     pub base: NonNull<u8>,
-    /// Bytes of each.
+    /// Size of each area in bytes.
     pub size: usize,
-    /// At most 64.
+    /// Number of areas, at most 64.
     pub count: u32,
     /// Minimum number of tasks for which each CPU has room.
     pub tasks: usize,
@@ -28,7 +28,7 @@ pub struct Areas {
     pub start: GateFn,
 }
 
-// SAFETY: addresses; `TAKEN` decides which CPU may use which area.
+// SAFETY: contains addresses only; `TAKEN` decides which CPU may use which area.
 unsafe impl Send for Areas {}
 // SAFETY: as above.
 unsafe impl Sync for Areas {}
@@ -38,15 +38,15 @@ static AREAS: OnceLock<Areas> = OnceLock::new();
 /// One bit for each area that a live CPU uses.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// From now on a CPU of this process lies at the start of the area of its number. To be
-/// called once, before the first CPU.
+/// From now on, the data of each CPU of this process are at the start of the area with its number. Call once, before
+/// the first CPU.
 ///
 /// # Safety
-/// The areas are readable and writable for as long as the process lives, and what lies before
-/// [`super::Cpu::TAIL`] in each is the CPU's; `start` is made for the gate.
+/// The areas must be readable and writable as long as the process lives, and nothing else may use the part of each
+/// before [`super::Cpu::TAIL`]. `start` must be callable through the gate.
 pub unsafe fn set_areas(areas: Areas) {
     assert!(areas.size > TAIL && (1..=64).contains(&areas.count));
-    assert!(AREAS.set(areas).is_ok(), "there are areas already");
+    assert!(AREAS.set(areas).is_ok(), "areas have been set already");
 }
 
 pub(super) fn tasks() -> usize {
@@ -69,7 +69,7 @@ impl Memory {
         if let Some(areas) = AREAS.get() {
             return areas.take(number);
         }
-        // SAFETY: no arguments; a constant.
+        // SAFETY: takes no arguments and returns a constant.
         let size = unsafe { sys::kiln_cpu_size() };
         let map = match tail {
             0 => Mapping::data(size)?,
@@ -81,14 +81,14 @@ impl Memory {
     pub(super) fn base(&self) -> NonNull<u8> {
         match self {
             Memory::Own { map, .. } => map.base(),
-            // SAFETY: inside the areas, as `set_areas` was promised.
+            // SAFETY: inside the areas, as the caller of `set_areas` promised.
             Memory::Area { areas, number } => unsafe {
                 areas.base.add(*number as usize * areas.size)
             },
         }
     }
 
-    /// Bytes from [`super::Cpu::TAIL`] on.
+    /// Number of bytes from [`super::Cpu::TAIL`] on.
     pub(super) fn tail(&self) -> usize {
         match self {
             Memory::Own { tail, .. } => *tail,

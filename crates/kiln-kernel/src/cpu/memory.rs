@@ -1,5 +1,5 @@
-//! The memory of a CPU: its data with what the host wants behind it, its tasks, and their
-//! stacks, each between two guard pages.
+//! The memory of a CPU: its data, followed by those of a hosted tree, its tasks, and their stacks with a guard page on
+//! either side.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -18,7 +18,7 @@ pub(super) struct Mapping {
 impl Mapping {
     fn new(len: usize, access: i32) -> io::Result<Mapping> {
         let len = len.next_multiple_of(PAGE);
-        // SAFETY: a fresh anonymous mapping, owned by the result.
+        // SAFETY: a new anonymous mapping, owned by the result.
         let map = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -45,19 +45,19 @@ impl Mapping {
     }
 }
 
-/// Zero pages that are never freed, allocated on first access.
+/// Allocates zeroed pages that are never freed. They use memory only once accessed.
 ///
 /// # Panics
-/// If the host has no memory left.
+/// The host is out of memory.
 pub(crate) fn leak_pages(bytes: usize) -> &'static [AtomicU64] {
     let pages = ManuallyDrop::new(Mapping::data(bytes).expect("memory"));
-    // SAFETY: mapped for good, zeroed, and as long as asked for at least.
+    // SAFETY: mapped permanently, zeroed, and at least as long as requested.
     unsafe { slice::from_raw_parts(pages.at.as_ptr().cast(), bytes / 8) }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new`; whose memory it was runs no more.
+        // SAFETY: mapped in `new`, and the CPU that used the memory no longer runs.
         unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
     }
 }
@@ -69,7 +69,7 @@ pub(super) struct Stacks {
 }
 
 impl Stacks {
-    /// `count` stacks of `size` bytes, rounded up to whole pages.
+    /// Allocates `count` stacks of `size` bytes, rounded up to whole pages.
     pub(super) fn new(count: usize, size: usize) -> io::Result<Stacks> {
         let size = size.next_multiple_of(PAGE);
         let map = Mapping::new(count * (size + PAGE) + PAGE, libc::PROT_NONE)?;
@@ -90,13 +90,13 @@ impl Stacks {
         Ok(stacks)
     }
 
-    /// The first stack's lowest byte.
+    /// Lowest address of the first stack.
     pub(super) fn base(&self) -> *mut u8 {
         // SAFETY: the first guard page is inside the mapping.
         unsafe { self.map.base().as_ptr().add(PAGE) }
     }
 
-    /// Bytes from one stack to the next.
+    /// Distance in bytes between consecutive stacks.
     pub(super) fn stride(&self) -> usize {
         self.size + PAGE
     }

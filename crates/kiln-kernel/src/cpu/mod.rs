@@ -1,8 +1,7 @@
-//! Emulated CPUs: a host thread each, with its GS base at the CPU's data.
+//! Emulated CPUs. Each is a host thread whose GS base points to the CPU's data.
 //!
-//! A thread becomes a CPU by [`Cpu::boot`], until it is dropped. Interrupts come to it
-//! from a source of [`crate::irq`]. Any other thread that calls into `kernel/` becomes a
-//! CPU that nothing interrupts, by itself.
+//! A thread becomes a CPU with [`Cpu::boot`] and stops being one when that is dropped. It is interrupted by the sources
+//! in [`crate::irq`]. Any other thread that calls into `kernel/` automatically becomes a CPU that nothing interrupts.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -31,8 +30,8 @@ pub(crate) use memory::leak_pages;
 use memory::{Mapping, Stacks};
 
 thread_local! {
-    /// The CPU that this thread acts as. Const-initialised and without a destructor, so that the
-    /// signal handler may read it at any point of the thread's life.
+    /// The CPU of this thread. Const-initialised and without a destructor, so that the signal handler may read it at
+    /// any point of the thread's life.
     static HOST: Cell<*mut Host> = const { Cell::new(ptr::null_mut()) };
     /// The CPU of a thread that became one only because it called into `kernel/`.
     static PLAIN: RefCell<Option<Cpu>> = const { RefCell::new(None) };
@@ -41,40 +40,40 @@ thread_local! {
 /// The configuration of a CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Its number, from 0.
+    /// CPU number, from 0.
     pub number: u32,
     /// Full preemption instead of voluntary.
     pub preempt_full: bool,
     /// The scheduler whose rules choose the task that runs.
     pub scheduler: Scheduler,
-    /// Time between two ticks of the scheduler, microseconds.
+    /// Interval between scheduler ticks, in microseconds.
     pub tick_us: u64,
-    /// EEVDF: the base slice; CFS: the minimal granularity. Microseconds.
+    /// EEVDF: base slice; CFS: minimum granularity. In microseconds.
     pub slice_us: u64,
-    /// CFS only: the period that tasks share, microseconds.
+    /// CFS only: the period shared by all tasks, in microseconds.
     pub latency_us: u64,
     /// CFS only: a woken task preempts if it is this far behind, microseconds.
     pub wakeup_us: u64,
     /// Time charged for each task switch, nanoseconds.
     pub switch_ns: u64,
-    /// Room for tasks: the one that enters the kernel, ksoftirqd, the kworker and other kthreads.
+    /// Maximum number of tasks: the one that enters the kernel, ksoftirqd, the kworker and other kthreads.
     pub tasks: usize,
-    /// Bytes of a task's stack.
+    /// Size of a task's stack in bytes.
     pub stack_size: usize,
-    /// Bytes behind its own data, from [`Cpu::TAIL`] on: per-CPU data of a hosted tree.
+    /// Number of bytes after its own data, starting at [`Cpu::TAIL`], for per-CPU data of a hosted tree.
     pub tail: usize,
 }
 
 impl Default for Config {
-    /// Linux 6.12 on one CPU at 250 Hz; a switch costs what the hand-over between two host
-    /// threads was measured to cost.
+    /// Linux 6.12 on one CPU at 250 Hz. The cost of a switch is the measured cost of a hand-over between two host
+    /// threads.
     fn default() -> Config {
         Config::for_scheduler(Scheduler::Eevdf612, 1)
     }
 }
 
 impl Config {
-    /// The settings of a kernel's scheduler on a machine with `cpus` CPUs.
+    /// The scheduler settings of a kernel on a machine with `cpus` CPUs.
     pub fn for_scheduler(scheduler: Scheduler, cpus: u32) -> Config {
         let [slice_us, latency_us, wakeup_us] = scheduler.times_us(cpus);
         Config {
@@ -114,7 +113,7 @@ pub struct Cpu {
     memory: Memory,
     _tasks: Mapping,
     _stacks: Stacks,
-    /// It is this thread's and no other's.
+    /// Not `Send`: the CPU belongs to this thread.
     _here: PhantomData<*mut ()>,
 }
 
@@ -122,9 +121,9 @@ impl Cpu {
     /// Offset of its tail from the GS base, bytes.
     pub const TAIL: usize = area::TAIL;
 
-    /// Make the calling thread a CPU. It must not be one by an earlier call.
+    /// Makes the calling thread a CPU. It must not be one from an earlier call.
     pub fn boot(config: &Config) -> std::io::Result<Cpu> {
-        // If it is one only because it called into `kernel/`, it is that no longer.
+        // Drop the CPU that the thread became by calling into `kernel/`.
         PLAIN.take();
         Cpu::boot_as_is(config, Some(config.number))
     }
@@ -135,7 +134,7 @@ impl Cpu {
             config.tasks >= 3,
             "a CPU needs tasks for ksoftirqd and the kworker"
         );
-        // SAFETY: no arguments; a constant.
+        // SAFETY: takes no arguments and returns a constant.
         let task = unsafe { sys::kiln_task_size() };
         let (memory, number) = Memory::new(number, config.tail)?;
         let nr_tasks = config.tasks.max(area::tasks());
@@ -151,8 +150,8 @@ impl Cpu {
             kstack_stride: stacks.stride() as u64,
             ..raw_config(config)
         };
-        // SAFETY: memory of the sizes asked for, zero where it must be; tasks and stacks are as `raw` describes
-        // them and live as long as the CPU.
+        // SAFETY: the memory has the required sizes and is zeroed where necessary. Tasks and stacks are as described by
+        // `raw`, and live as long as the CPU.
         unsafe { sys::kiln_cpu_init(cpu.as_ptr().cast(), &raw) };
         let mut this = Cpu {
             host: Box::new(Host {
@@ -167,10 +166,10 @@ impl Cpu {
         };
         set_gs_base(cpu.as_ptr() as u64)?;
         HOST.set(&mut *this.host);
-        // SAFETY: GS points to the initialised CPU; making kthreads needs kernel mode.
+        // SAFETY: GS points to the initialised CPU, and the gate provides the kernel mode needed to create kthreads.
         unsafe { sys::kiln_gate(Some(start), ptr::null_mut()) };
         if let Some(tree) = area::start() {
-            // SAFETY: as above; the tree's function is made for the gate.
+            // SAFETY: as above; the tree's function is callable through the gate.
             if unsafe { sys::kiln_gate(Some(tree), ptr::null_mut()) } != 0 {
                 return Err(std::io::ErrorKind::OutOfMemory.into());
             }
@@ -178,12 +177,12 @@ impl Cpu {
         Ok(this)
     }
 
-    /// Its memory: what the GS base points to.
+    /// Address of its memory, which the GS base points to.
     pub fn base(&self) -> *mut u8 {
         self.memory.base().as_ptr()
     }
 
-    /// The memory behind its own data: [`Config::tail`] bytes, [`Cpu::TAIL`] from the base.
+    /// The [`Config::tail`] bytes after its own data, which start [`Cpu::TAIL`] bytes from the base.
     pub fn tail(&mut self) -> &mut [u8] {
         // SAFETY: mapped in `boot` with this many bytes after the CPU's own.
         unsafe { std::slice::from_raw_parts_mut(self.base().add(Cpu::TAIL), self.memory.tail()) }
@@ -197,8 +196,8 @@ impl Cpu {
     }
 
     pub fn stats(&self) -> Stats {
-        // SAFETY: the pointer is into the CPU's own memory; this thread is its only
-        // writer, and interrupts have returned by the time this reads.
+        // SAFETY: the pointer is into the CPU's own memory. This thread is the only writer, and interrupts have
+        // returned by now.
         unsafe { *sys::kiln_cpu_stats(self.raw()).cast() }
     }
 
@@ -213,7 +212,7 @@ impl Cpu {
     }
 
     fn histogram(&self, which: u32) -> Histogram {
-        // SAFETY: as in `stats`; `which` is one that exists.
+        // SAFETY: as in `stats`; `which` is a valid number.
         unsafe { Histogram::from(&*sys::kiln_cpu_histogram(self.raw(), which)) }
     }
 
@@ -223,17 +222,18 @@ impl Cpu {
         unsafe { sys::kiln_cpu_reset_stats(self.raw()) }
     }
 
-    /// From now on every FPU section is timed. Otherwise only a sample of the short ones is, which costs them less. Of the
-    /// first `room` sections after each [`Cpu::reset_stats`] the lengths are kept.
+    /// From now on times every FPU section. Otherwise only a sample of the short ones is timed, which costs them less.
+    /// Keeps the lengths of the first `room` sections after each [`Cpu::reset_stats`].
     pub fn keep_sections(&mut self, room: usize) {
         self.least = vec![u64::MAX; room];
         let least = self.least.as_mut_ptr();
-        // SAFETY: as in `configure`; no section is open between calls through the gate, and the room lives as long as the CPU.
+        // SAFETY: as in `configure`. No section is open between calls through the gate, and the buffer lives as long as
+        // the CPU.
         unsafe { sys::kiln_cpu_keep_sections(self.raw(), least, room) }
     }
 
-    /// The smallest length of the n-th section, in TSC ticks, since [`Cpu::forget_sections`]: what disturbs one run of the
-    /// same code is not in the next.
+    /// The minimum length of the n-th section over all runs since [`Cpu::forget_sections`], in TSC ticks. A disturbance
+    /// in one run of the same code does not recur in the next.
     pub fn least_sections(&self) -> &[u64] {
         let least = &self.least;
         let known = least.partition_point(|&ticks| ticks != u64::MAX);
@@ -245,11 +245,10 @@ impl Cpu {
         self.least.fill(u64::MAX);
     }
 
-    /// The control for a detector: nested saves go to the area of `owner`, which is
-    /// another CPU's.
+    /// The control for a detector: makes nested saves use the area of `owner`, another CPU.
     #[doc(hidden)]
     pub fn share_nested_area(&mut self, owner: NestedArea) {
-        // SAFETY: the area belongs to a CPU that outlives this test's use of it.
+        // SAFETY: the area belongs to a CPU that outlives its use in the test.
         unsafe { sys::kiln_cpu_share_area(self.raw(), owner.0) }
     }
 
@@ -273,16 +272,16 @@ impl Cpu {
 #[derive(Clone, Copy)]
 pub struct NestedArea(*mut sys::Cpu);
 
-// SAFETY: only ever handed back to C, which is what the control is about.
+// SAFETY: the pointer is only passed back to C, which is the purpose of the control.
 unsafe impl Send for NestedArea {}
 
 impl Drop for Cpu {
     fn drop(&mut self) {
         self.host.injection.stop();
-        // SAFETY: this thread's CPU, in user mode; its kthreads never run again.
+        // SAFETY: this thread's CPU is in user mode, and its kthreads never run again.
         unsafe { sys::kiln_cpu_stop(self.raw()) };
         HOST.set(ptr::null_mut());
-        // Nothing reads GS from here on; a failure would leave an unused pointer.
+        // Nothing reads GS from here on, so a failure would only leave an unused pointer.
         let _ = set_gs_base(0);
     }
 }
@@ -336,20 +335,21 @@ pub fn kiln_tsc_hz() -> f64 {
 
 fn set_gs_base(address: u64) -> std::io::Result<()> {
     const ARCH_SET_GS: i32 = 0x1001;
-    // SAFETY: sets this thread's GS base, which nothing but `kernel/` uses.
+    // SAFETY: sets this thread's GS base, which only `kernel/` uses.
     match unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, address) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }
 }
 
-/// Enter kernel mode on the calling thread's CPU and call `f(arg)` there.
+/// Enters kernel mode on the calling thread's CPU and calls `f(arg)` there.
 ///
 /// # Safety
-/// `f` is a function of `kernel/` or of a hosted tree made for the gate, and `arg` what it takes.
+/// `f` must be a function of `kernel/` or of a hosted tree that is callable through the gate, and `arg` must be what it
+/// takes.
 pub unsafe fn gate(f: sys::GateFn, arg: *mut c_void) -> u64 {
     ensure();
-    // SAFETY: the thread is a CPU; the rest is the caller's promise.
+    // SAFETY: the thread is a CPU, and the caller promises the rest.
     unsafe { sys::kiln_gate(Some(f), arg) }
 }
 

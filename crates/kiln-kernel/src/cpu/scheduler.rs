@@ -1,4 +1,4 @@
-//! Schedulers of named kernels, and the times they come with.
+//! Schedulers of specific kernel versions, and their time parameters.
 
 use std::fmt;
 
@@ -17,10 +17,10 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
-    /// In the order of `enum kiln_scheduler`.
+    /// All schedulers, in the order of `enum kiln_scheduler`.
     pub const ALL: [Scheduler; 3] = [Scheduler::Cfs61, Scheduler::Eevdf612, Scheduler::Eevdf73];
 
-    /// The name in flags and records.
+    /// The name used in flags and records.
     pub fn name(self) -> &'static str {
         match self {
             Scheduler::Cfs61 => "cfs-6.1",
@@ -29,8 +29,8 @@ impl Scheduler {
         }
     }
 
-    /// Base slice (CFS: minimal granularity), latency and wake-up granularity in microseconds, on
-    /// a machine of so many CPUs: Linux scales them with the logarithm, up to eight CPUs.
+    /// Base slice (for CFS: minimum granularity), latency and wake-up granularity in microseconds, on a machine with
+    /// this many CPUs. Linux scales them with the logarithm of the number of CPUs, up to eight.
     pub(crate) fn times_us(self, cpus: u32) -> [u64; 3] {
         let factor = u64::from(1 + cpus.clamp(1, 8).ilog2());
         let times = match self {

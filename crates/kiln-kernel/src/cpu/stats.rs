@@ -1,4 +1,4 @@
-//! What a CPU counts.
+//! Counters and histograms of a CPU.
 
 use crate::derive::add_fields;
 use crate::sys;
@@ -12,7 +12,7 @@ add_fields!(Stats, irqs irqs_user irqs_in_section softirqs softirqs_deferred sof
 
 const BUCKETS: usize = sys::HISTOGRAM_BUCKETS as usize;
 
-/// TSC intervals, in buckets a sixteenth of an octave wide, or with 64-bit counts the sum of many of them.
+/// A histogram of TSC intervals in buckets of a sixteenth of an octave. With 64-bit counts it can hold the sum of many.
 #[derive(Clone, Debug)]
 pub struct Histogram<Count = u32> {
     max: u64,
@@ -38,18 +38,18 @@ impl From<&sys::Histogram> for Histogram {
 }
 
 impl<Count: Copy + Into<u64>> Histogram<Count> {
-    /// How many intervals.
+    /// Number of intervals.
     pub fn total(&self) -> u64 {
         self.count.iter().map(|&c| c.into()).sum()
     }
 
-    /// The longest, in TSC ticks.
+    /// The longest interval, in TSC ticks.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The interval that a share `q` of them does not exceed, in TSC ticks: the upper end
-    /// of its bucket, the maximum at most. None of nothing.
+    /// The interval that a share `q` of all does not exceed, in TSC ticks: the upper end of its bucket, but at most the
+    /// maximum. `None` if the histogram is empty.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let total = self.total();
         if total == 0 {
@@ -66,7 +66,7 @@ impl<Count: Copy + Into<u64>> Histogram<Count> {
         Some(self.max)
     }
 
-    /// The upper end of each bucket that has any, in TSC ticks, and how many it has.
+    /// For each non-empty bucket, its upper end in TSC ticks and its count.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         let all = self.count.iter().map(|&n| n.into()).enumerate();
         all.filter(|&(_, n)| n > 0)
@@ -76,7 +76,7 @@ impl<Count: Copy + Into<u64>> Histogram<Count> {
 }
 
 impl Histogram<u64> {
-    /// Add the counts of one CPU.
+    /// Adds the counts of one CPU.
     pub fn add(&mut self, other: &Histogram) {
         self.max = self.max.max(other.max);
         for (a, &b) in self.count.iter_mut().zip(&other.count) {
@@ -86,7 +86,7 @@ impl Histogram<u64> {
 }
 
 impl Histogram {
-    /// Add another's counts.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         self.max = self.max.max(other.max);
         for (a, b) in self.count.iter_mut().zip(&other.count) {
@@ -95,7 +95,7 @@ impl Histogram {
     }
 }
 
-/// The largest value of a bucket; see `histogram_bucket()`.
+/// The largest value in a bucket; see `histogram_bucket()`.
 fn upper_end(bucket: usize) -> u64 {
     if bucket < 16 {
         return bucket as u64;
@@ -108,7 +108,7 @@ fn upper_end(bucket: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// `histogram_bucket()` again, to hold `upper_end` against.
+    /// A copy of `histogram_bucket()`, to check `upper_end` against.
     fn bucket(v: u64) -> usize {
         if v < 16 {
             return v as usize;

@@ -1,4 +1,4 @@
-//! A user program with patterns in its registers.
+//! A simulated user program with patterns in its registers.
 
 use std::ffi::c_void;
 
@@ -18,8 +18,8 @@ extern "C" {
     fn kiln_user_call_512(want: Want, found: Found, f: sys::GateFn, arg: *mut c_void) -> u64;
 }
 
-/// Everything a task has in FPU registers, as `struct pattern` of `kernel/load/patterns.h`.
-/// What this CPU does not have stays zero.
+/// The contents of a task's FPU registers, laid out as `struct pattern` of `kernel/load/patterns.h`. Registers that
+/// this CPU lacks stay zero.
 #[repr(C, align(64))]
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pattern {
@@ -31,14 +31,14 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// All zero: for what is found.
+    /// All zero, to receive the registers found.
     pub fn zero() -> Pattern {
-        // SAFETY: plain numbers; zero is a value of each.
+        // SAFETY: consists of plain numbers, for which zero is valid.
         unsafe { std::mem::zeroed() }
     }
 
-    /// Different bytes everywhere, from a seed; MXCSR and the x87 control word with
-    /// exceptions masked and unusual rounding.
+    /// Pseudo-random registers from a seed. MXCSR and the x87 control word mask all exceptions and use unusual
+    /// rounding.
     pub(crate) fn from_seed(seed: u64) -> Pattern {
         let mut p = Pattern::zero();
         let mut random = SplitMix64(seed);
@@ -71,11 +71,11 @@ const _: () = {
     }
 };
 
-/// A program with a pattern in its registers that enters the kernel again and again.
+/// A program with a pattern in its registers that repeatedly enters the kernel.
 pub(crate) struct UserProgram {
     want: Pattern,
     found: Pattern,
-    /// Entries after which its registers were not what they had been.
+    /// Number of entries after which its registers had changed.
     pub corrupted: u64,
 }
 
@@ -88,10 +88,10 @@ impl UserProgram {
         }
     }
 
-    /// Enters kernel mode and calls `f(arg)` there, as [`super::gate`] does.
+    /// Enters kernel mode and calls `f(arg)` there, like [`super::gate`].
     ///
     /// # Safety
-    /// As [`super::gate`].
+    /// As for [`super::gate`].
     pub(crate) unsafe fn enter(&mut self, f: sys::GateFn, arg: *mut c_void) {
         super::ensure();
         let call = match Tier::widest_present() {
@@ -99,8 +99,8 @@ impl UserProgram {
             256 => kiln_user_call_256,
             _ => kiln_user_call_128,
         };
-        // SAFETY: the thread is a CPU that has this width; the routine keeps what a callee keeps and leaves MXCSR and the
-        // x87 control word at their defaults. The rest is the caller's promise.
+        // SAFETY: the thread is a CPU that supports this width. The routine preserves callee-saved registers and leaves
+        // MXCSR and the x87 control word at their defaults. The caller promises the rest.
         unsafe { call(&self.want, &mut self.found, f, arg) };
         self.corrupted += u64::from(self.found != self.want);
     }

@@ -1,16 +1,16 @@
-//! A witness of the host taking the CPU away, independent of any clock.
+//! Detects, independently of any clock, that the host took the CPU away.
 //!
-//! With restartable sequences (rseq(2)) the host's kernel clears a pointer in the thread's
-//! own memory when it preempts or migrates the thread, or delivers a signal to it, outside
-//! the critical section the pointer names. A section that finds it cleared was disturbed.
+//! With restartable sequences (rseq(2)) the host's kernel clears a pointer in the thread's own memory when it preempts
+//! or migrates the thread, or delivers a signal to it, outside the critical section that the pointer designates. An FPU
+//! section that finds the pointer cleared was disturbed.
 
 use std::ffi::c_void;
 
 #[derive(Clone, Copy)]
 pub(super) struct Witness {
-    /// The word the host clears.
+    /// The word that the host clears.
     pub word: *mut u64,
-    /// What to write there before.
+    /// The value to write there beforehand.
     pub armed: u64,
 }
 
@@ -18,11 +18,11 @@ extern "C" {
     static kiln_witness_section: u8;
 }
 
-/// The calling thread's, if its C library has registered it for rseq.
+/// The calling thread's witness, if its C library has registered it for rseq.
 pub(super) fn word() -> Option<Witness> {
     const RSEQ_CS: isize = 8;
-    // SAFETY: dlsym with a literal; both symbols are glibc's (2.35 and later), constant
-    // after start-up: a ptrdiff_t and an unsigned int.
+    // SAFETY: dlsym with string literals. Both symbols are glibc's (2.35 and later) and constant after start-up: a
+    // ptrdiff_t and an unsigned int.
     let (offset, size) = unsafe {
         let find = |name: &std::ffi::CStr| libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
         let offset: *mut c_void = find(c"__rseq_offset");

@@ -1,4 +1,4 @@
-//! Whose crypto API: the one linked in, or another build of `kernel/`.
+//! Selects a crypto API: the one linked in, or that of another build of `kernel/`.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,10 +7,11 @@ use std::sync::OnceLock;
 use crate::cpu;
 use crate::sys::{self, GateFn};
 
-/// Bytes for transforms and requests, enough for scripts of a few thousand requests. Pages are taken when they are used.
+/// Bytes of memory for transforms and requests, enough for scripts of a few thousand requests. Pages use memory only
+/// once accessed.
 const MEMORY: usize = 16 << 20;
 
-/// Its functions, as `abi/crypto.h` declares them.
+/// The API's functions, as declared by `abi/crypto.h`.
 #[derive(Debug)]
 pub struct Api {
     pub(super) open: GateFn,
@@ -36,13 +37,13 @@ type Init = unsafe extern "C" fn() -> i32;
 /// Starts an API with memory that is never freed, and registers its algorithms. Returns the memory.
 ///
 /// # Safety
-/// These are the functions of one `kernel/`, which was not started.
+/// The functions must belong to one `kernel/` that has not been started.
 ///
 /// # Panics
-/// If it does not start.
+/// Registration fails.
 unsafe fn start(give: Give, init: Init) -> &'static [AtomicU64] {
     extern "C" fn call_both(arg: *mut c_void) -> u64 {
-        // SAFETY: called through the gate with the tuple below; the memory is there for good.
+        // SAFETY: called through the gate with the tuple below, and the memory is never freed.
         unsafe {
             let (give, init, memory) = *arg.cast::<(Give, Init, &[AtomicU64])>();
             give(memory.as_ptr().cast_mut().cast(), size_of_val(memory));
@@ -51,21 +52,21 @@ unsafe fn start(give: Give, init: Init) -> &'static [AtomicU64] {
     }
     let memory = cpu::leak_pages(MEMORY);
     let mut arg = (give, init, memory);
-    // SAFETY: the function takes this tuple; the calling thread is or becomes a CPU.
+    // SAFETY: the function takes this tuple, and the calling thread is or becomes a CPU.
     let err = unsafe { cpu::gate(call_both, (&raw mut arg).cast()) };
-    assert_eq!(err, 0, "the algorithms are registered");
+    assert_eq!(err, 0, "the algorithms can be registered");
     memory
 }
 
-/// The memory of transforms and requests, in use or free. Other threads may use it meanwhile.
+/// The memory of transforms and requests, whether in use or free. Other threads may be using it.
 static SLAB: OnceLock<&[AtomicU64]> = OnceLock::new();
 
 pub(crate) fn init() {
-    // SAFETY: these functions are linked in, and nothing else starts them.
+    // SAFETY: these functions are linked in, and nothing else calls them.
     SLAB.get_or_init(|| unsafe { start(sys::kiln_slab_give, sys::kiln_crypto_init) });
 }
 
-/// Whether the memory of transforms and requests holds these two words one after the other: to see that keys are wiped.
+/// Whether the memory of transforms and requests contains these two consecutive words, to check that keys are wiped.
 pub fn memory_holds(words: [u64; 2]) -> bool {
     let pairs = SLAB.get().into_iter().flat_map(|memory| memory.windows(2));
     let mut pairs = pairs.map(|pair| [0, 1].map(|i| pair[i].load(Ordering::Relaxed)));
@@ -82,13 +83,13 @@ impl Api {
     /// The API of another build, which gets memory that is never freed and registers its algorithms. For tests.
     ///
     /// # Safety
-    /// `symbol` finds the exported functions of a `kernel/` with this one's structures, which stays loaded; it is
-    /// asked for once for each.
+    /// `symbol` must return the exported functions of a `kernel/` with the same structures, which stays loaded. Call
+    /// once per build.
     ///
     /// # Panics
-    /// If it does not start.
+    /// Registration fails.
     pub unsafe fn foreign(symbol: &dyn Fn(&str) -> *const c_void) -> &'static Api {
-        // SAFETY: the caller's promise.
+        // SAFETY: promised by the caller.
         let function = |name| unsafe { std::mem::transmute::<*const c_void, GateFn>(symbol(name)) };
         // SAFETY: likewise.
         unsafe {

@@ -1,4 +1,4 @@
-//! Transforms: of any kind, of skciphers, AEADs and hashes.
+//! Transforms: of any kind, and specifically of skciphers, AEADs and hashes.
 
 use std::ffi::CString;
 use std::marker::PhantomData;
@@ -12,10 +12,10 @@ use crate::fpu::Context;
 use crate::sys;
 use crate::tier::static_str;
 
-/// Bits of an algorithm's flags that are its type.
+/// Flag bits that contain an algorithm's type.
 const TYPE_MASK: u32 = 0xf;
 
-/// The type that an algorithm of this kind is registered as.
+/// The type under which this kind of algorithm is registered.
 fn type_of(kind: Kind) -> u32 {
     match kind {
         Kind::Aead => 0x3,
@@ -24,7 +24,7 @@ fn type_of(kind: Kind) -> u32 {
     }
 }
 
-/// A transform of any kind. It answers on the CPU of the calling thread.
+/// A transform of any kind. Asynchronous requests complete on the CPU of the calling thread.
 pub struct Transform {
     pub(crate) raw: sys::Tfm,
     api: &'static Api,
@@ -32,16 +32,17 @@ pub struct Transform {
 }
 
 impl Transform {
-    /// The algorithm of this driver name.
+    /// Opens the algorithm with this driver name.
     pub fn open(kind: Kind, driver: &str) -> Result<Transform, Errno> {
         Transform::open_in(Api::get_linked(), kind, driver, 0, 0)
     }
 
-    /// The driver of an implementation: behind the simd helper if `helper` is set, else the synchronous one.
+    /// Opens the driver of an implementation: wrapped by the simd helper if `helper` is set, otherwise the synchronous
+    /// one.
     pub fn open_impl(api: &'static Api, imp: Impl, helper: bool) -> Result<Transform, Errno> {
         let (kind, name) = (imp.kind(), imp.driver());
         if !helper {
-            // Hashes and scalar code have no helper, and so no internal driver.
+            // Hashes and scalar code are not wrapped, so they have no internal driver.
             let inner = format!("__{name}");
             if let Ok(tfm) = Transform::open_in(api, kind, &inner, INTERNAL, INTERNAL) {
                 return Ok(tfm);
@@ -64,7 +65,7 @@ impl Transform {
             mask: mask | TYPE_MASK,
             ..Default::default()
         };
-        // SAFETY: the function takes this structure; the name outlives the call.
+        // SAFETY: the function takes this structure, and the name outlives the call.
         unsafe { cpu::gate(api.open, (&raw mut raw).cast()) };
         raw.name = ptr::null();
         check(raw.err)?;
@@ -75,18 +76,18 @@ impl Transform {
         })
     }
 
-    /// The driver that was chosen.
+    /// Name of the driver that was chosen.
     pub fn driver(&self) -> &str {
         // SAFETY: the algorithm stays registered while it has transforms.
         unsafe { static_str(self.raw.driver) }.unwrap_or("?")
     }
 
-    /// Whether it may answer later.
+    /// Whether it may complete asynchronously.
     pub fn is_async(&self) -> bool {
         self.raw.flags & ASYNC != 0
     }
 
-    /// Whether it is for other algorithms only.
+    /// Whether it is internal to other algorithms.
     pub fn is_internal(&self) -> bool {
         self.raw.flags & INTERNAL != 0
     }
@@ -135,7 +136,7 @@ impl Transform {
         dst: &[(*mut u8, usize)],
         context: Context,
     ) -> (Errno, Errno) {
-        // Callers pass the same list twice to ask for a request in place.
+        // Callers pass the same list twice to request in-place operation.
         let in_place = src == dst;
         let mut src = scatterlist(src);
         let mut dst = scatterlist(dst);
@@ -153,8 +154,8 @@ impl Transform {
             context: context as u32,
             ..Default::default()
         };
-        // SAFETY: the function takes this structure; the lists end with a marked piece. It
-        // returns when the request is answered.
+        // SAFETY: the function takes this structure, and the lists end with a marked entry. It returns once the request
+        // has completed.
         unsafe { cpu::gate(self.api.request, (&raw mut raw).cast()) };
         (Errno(raw.submitted), Errno(raw.result))
     }
@@ -163,21 +164,21 @@ impl Transform {
 impl Drop for Transform {
     fn drop(&mut self) {
         if !self.raw.tfm.is_null() {
-            // SAFETY: opened once, closed once.
+            // SAFETY: it is open, and is closed only here.
             unsafe { cpu::gate(self.api.close, (&raw mut self.raw).cast()) };
         }
     }
 }
 
-/// Declares transforms of one kind, which have what all transforms have.
+/// Declares transform types for one kind each, with the methods common to all.
 macro_rules! transforms {
     ($($(#[$doc:meta])* $name:ident: $kind:expr;)*) => {$(
         $(#[$doc])*
         pub struct $name(Transform);
 
         impl $name {
-            /// The algorithm of this driver name or, by priority, of this name, whose flags in `mask`
-            /// are those in `flags`.
+            /// Opens the algorithm with this driver name or, by priority, this algorithm name, whose flags in `mask`
+            /// equal those in `flags`.
             pub fn open(name: &str, flags: u32, mask: u32) -> Result<$name, Errno> {
                 Transform::open_in(Api::get_linked(), $kind, name, flags, mask).map($name)
             }
@@ -209,13 +210,11 @@ transforms! {
 }
 
 impl Skcipher {
-    /// One request over pieces, made in `context`, and its answer: what the call returned, and
-    /// what the request came to.
+    /// Makes one request over pieces of memory in `context`. Returns the call's return value, and the final result.
     ///
     /// # Safety
-    /// The pieces of `src` are readable and those of `dst` writable; those of one list do not
-    /// overlap each other; the two lists are over the same bytes in the same order, or over
-    /// bytes apart.
+    /// The pieces of `src` must be readable, those of `dst` writable. Pieces of one list must not overlap. The two
+    /// lists must either cover the same bytes in the same order, or not overlap at all.
     pub unsafe fn request(
         &mut self,
         op: Op,
@@ -225,23 +224,23 @@ impl Skcipher {
         dst: &[(*mut u8, usize)],
         context: Context,
     ) -> (Errno, Errno) {
-        // SAFETY: the caller's promises.
+        // SAFETY: promised by the caller.
         unsafe { self.0.request(op, iv, 0, len, src, dst, context) }
     }
 }
 
 impl Aead {
-    /// Choose the length of tags; the longest otherwise.
+    /// Sets the tag length; the default is the longest.
     pub fn set_tag_size(&mut self, bytes: usize) -> Result<(), Errno> {
         let function = self.api.setauthsize;
         self.set(function, ptr::null(), bytes)
     }
 
-    /// As [`Skcipher::request`]; the first `assoclen` bytes of the pieces are associated data,
-    /// `len` those behind them, with the tag when decrypting.
+    /// Like [`Skcipher::request`]. The first `assoclen` bytes of the pieces are associated data, followed by `len`
+    /// bytes, which include the tag for decryption.
     ///
     /// # Safety
-    /// As [`Skcipher::request`].
+    /// As for [`Skcipher::request`].
     #[allow(clippy::too_many_arguments)]
     pub unsafe fn request(
         &mut self,
@@ -253,20 +252,20 @@ impl Aead {
         dst: &[(*mut u8, usize)],
         context: Context,
     ) -> (Errno, Errno) {
-        // SAFETY: the caller's promises.
+        // SAFETY: promised by the caller.
         unsafe { self.0.request(op, iv, assoclen, len, src, dst, context) }
     }
 }
 
-/// Bytes of the longest digest.
+/// Size in bytes of the longest digest.
 const MAX_DIGEST: usize = 64;
 
 impl Shash {
-    /// The digest of a message, in pieces or, if none are named, in one call; with `reimport` the
-    /// state is exported and imported after each piece. What is behind the digest's bytes is zero.
+    /// The digest of a message, computed in these pieces or, if none are given, in one call. With `reimport`, the state
+    /// is exported and imported after each piece. Bytes after the digest are zero.
     ///
     /// # Panics
-    /// If the pieces are not the message.
+    /// The pieces do not add up to the message.
     pub fn digest(
         &mut self,
         data: &[u8],
@@ -277,13 +276,13 @@ impl Shash {
         self.digest_from(None, data, pieces, reimport, context)
     }
 
-    /// The digest of a message that goes on from an exported state, in one piece.
+    /// The digest of a message continued from an exported state, in one piece.
     ///
     /// # Errors
-    /// [`Errno::INVALID`] if it is not a state.
+    /// [`Errno::INVALID`] if the state is not valid.
     ///
     /// # Panics
-    /// If the state is shorter than the algorithm's.
+    /// The state is shorter than the algorithm's.
     pub fn resume(
         &mut self,
         imp: Impl,
@@ -318,7 +317,7 @@ impl Shash {
             context: context as u32,
             err: 0,
         };
-        // SAFETY: the function takes this structure; no digest is longer than the buffer.
+        // SAFETY: the function takes this structure, and no digest is longer than the buffer.
         unsafe { cpu::gate(self.0.api.digest, (&raw mut raw).cast()) };
         check(raw.err)?;
         Ok(out)

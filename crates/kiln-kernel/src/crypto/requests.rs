@@ -1,4 +1,4 @@
-//! Requests that are timed: many messages or one of them repeatedly, the loop in `kernel/bench/requests.c`.
+//! Timed requests, for many messages or repeatedly for one, in the loop of `kernel/bench/requests.c`.
 
 use std::ffi::c_void;
 
@@ -8,34 +8,34 @@ use crate::cpu;
 use crate::messages::{IvRoom, Lens, Messages, Needs};
 use crate::sys;
 
-/// What to do for each request: all of it, or one part of what the simd helper does besides calling the cipher.
+/// What to time: a whole request, or one part of the simd helper's overhead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Part {
     Whole = sys::KILN_REQUEST,
-    /// Asking whether SIMD is usable and whether anything is queued.
+    /// Checking whether SIMD is usable and whether anything is queued.
     Checks = sys::KILN_REQUEST_CHECKS,
     /// Copying the request to the sub-request.
     Copy = sys::KILN_REQUEST_COPY,
     /// An indirect call and return.
     Call = sys::KILN_REQUEST_CALL,
-    /// What the user does to make a request.
+    /// What a caller does to set up a request.
     Setup = sys::KILN_REQUEST_SETUP,
 }
 
-/// One request over pieces of memory, made repeatedly.
+/// One request over pieces of memory, to be repeated.
 pub struct Repeat<'a> {
     /// Ignored by hashes.
     pub op: Op,
-    /// Associated data, text and, to decrypt, the tag.
+    /// Associated data, text and, for decryption, the tag.
     pub src: &'a [(*mut u8, usize)],
-    /// Where the result goes; the same pieces for a request in place.
+    /// Destination; the same pieces for an in-place request.
     pub dst: &'a [(*mut u8, usize)],
-    /// The IV of the first call, and afterwards what the last call left.
+    /// The IV of the first call; afterwards, what the last call left in it.
     pub iv: &'a mut [u8],
-    /// Where a hash's digest goes.
+    /// Receives a hash's digest.
     pub digest: &'a mut [u8],
-    /// Sizes of the message's parts.
+    /// Sizes of the message's parts in bytes.
     pub lens: Lens,
 }
 
@@ -55,19 +55,19 @@ fn raw_requests(tfm: *mut c_void, m: sys::Messages, part: Part) -> sys::Requests
 }
 
 /// # Safety
-/// What the structure points to is there.
+/// The memory that the structure points to must be valid.
 unsafe fn run_raw(mut raw: sys::Requests) -> Result<u64, Errno> {
-    // SAFETY: the function takes this structure; the rest is the caller's promise.
+    // SAFETY: the function takes this structure, and the caller promises the rest.
     unsafe { cpu::gate(sys::kiln_requests_run, (&raw mut raw).cast()) };
     check(raw.err)?;
     Ok(raw.later)
 }
 
 impl Skcipher {
-    /// Make `calls` requests, or `part` of them. Returns how many were not answered at once.
+    /// Makes `calls` requests, or `part` of each. Returns how many completed asynchronously.
     ///
     /// # Errors
-    /// The first error that a request returned; [`Errno::INVALID`] if the messages do not lie in their buffers.
+    /// The first error that a request returned; [`Errno::INVALID`] if the messages exceed their buffers.
     pub fn run(
         &mut self,
         messages: &mut Messages<'_>,
@@ -88,13 +88,13 @@ impl Skcipher {
         let mut single = IvRoom::default();
         let m = messages.raw(&needs, &mut single, calls);
         let m = m.map_err(|_| Errno::INVALID)?;
-        // SAFETY: the messages lie in their buffers; sources that are not also destinations are only read.
+        // SAFETY: the messages are within their buffers. Sources that are not also destinations are only read.
         unsafe { run_raw(raw_requests(self.raw.tfm, m, part)) }
     }
 }
 
 impl Driver {
-    /// The driver of this implementation.
+    /// Opens the driver of this implementation.
     ///
     /// # Errors
     /// Its tier cannot be used here.
@@ -108,26 +108,26 @@ impl Driver {
         self.imp.tier() != crate::Tier::Generic
     }
 
-    /// Expand a key.
+    /// Expands a key.
     ///
     /// # Errors
-    /// The driver does not take it.
+    /// The driver rejects the key.
     pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
         self.tfm.set_key(key)
     }
 
-    /// Make `calls` requests; after the last message the first one follows. Returns how many were not answered at once.
+    /// Makes `calls` requests, cycling through the messages. Returns how many completed asynchronously.
     ///
     /// # Errors
-    /// The first error that a request returned; [`Errno::INVALID`] if the messages do not lie in their buffers.
+    /// The first error that a request returned; [`Errno::INVALID`] if the messages exceed their buffers.
     pub fn run(&mut self, messages: &mut Messages<'_>, calls: u64) -> Result<u64, Errno> {
         let mut single = IvRoom::default();
         let raw = self.raw_requests(messages, &mut single, calls)?;
-        // SAFETY: the messages lie in their buffers; sources that are not also destinations are only read.
+        // SAFETY: the messages are within their buffers. Sources that are not also destinations are only read.
         unsafe { run_raw(raw) }
     }
 
-    /// The requests as C sees them. The messages and `single` are borrowed for as long as the result is used.
+    /// The requests in C's format. The messages and `single` are borrowed as long as the result is used.
     pub(crate) fn raw_requests(
         &mut self,
         messages: &mut Messages<'_>,
@@ -140,13 +140,13 @@ impl Driver {
         Ok(raw_requests(self.tfm.raw.tfm, m, Part::Whole))
     }
 
-    /// Make one request `calls` times. Returns how many were not answered at once.
+    /// Makes one request `calls` times. Returns how many completed asynchronously.
     ///
     /// # Errors
-    /// The first error that a request returned: [`Errno::INVALID`] if the pieces are too short.
+    /// The first error that a request returned; [`Errno::INVALID`] if the pieces are too short.
     ///
     /// # Safety
-    /// As [`super::Skcipher::request`].
+    /// As for [`super::Skcipher::request`].
     pub unsafe fn repeat(&mut self, repeat: &mut Repeat<'_>, calls: u64) -> Result<u64, Errno> {
         let lens = repeat.lens;
         self.check_sizes(lens.text, lens.assoc, lens.tag)?;
@@ -181,7 +181,7 @@ impl Driver {
             },
             ..raw_requests(self.tfm.raw.tfm, m, Part::Whole)
         };
-        // SAFETY: the caller's promises; the lists end with a marked piece.
+        // SAFETY: promised by the caller; the lists end with a marked entry.
         unsafe { run_raw(raw) }
     }
 
@@ -198,7 +198,7 @@ impl Driver {
         }
     }
 
-    /// Tags have the size that the transform was opened with, and lengths are those of requests.
+    /// Checks that the tag has the size the transform was opened with, and that lengths fit a request.
     fn check_sizes(&self, len: usize, prefix: usize, tag_size: usize) -> Result<(), Errno> {
         let aead = self.imp.kind() == Kind::Aead;
         let tag = if aead { self.imp.digest_size() } else { 0 };

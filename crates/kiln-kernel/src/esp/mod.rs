@@ -1,8 +1,7 @@
-//! An IPsec gateway on an emulated CPU: softirqs process ESP packets while a task encrypts disk
-//! sectors.
+//! An IPsec gateway on an emulated CPU: softirqs process ESP packets while a task encrypts disk sectors.
 //!
-//! Flow 0 comes from the tunnel and is decrypted; flow 1 goes into the tunnel and is encrypted. The
-//! task sends packets on flow 1, too. At the end of each flow is a receiver with an anti-replay window.
+//! Flow 0 comes from the tunnel and is decrypted; flow 1 goes into the tunnel and is encrypted. The task also sends
+//! packets on flow 1. Each flow ends at a receiver with an anti-replay window.
 
 mod packet;
 pub mod replay;
@@ -20,8 +19,8 @@ use crate::fpu::Context;
 use crate::load::Messages;
 use crate::sys;
 
-/// Requests of a flow that may be in flight. This is more than fit in cryptd's queue, so that a packet
-/// is dropped only because that queue is full.
+/// Maximum number of a flow's requests in flight. It exceeds the capacity of cryptd's queue, so a packet is dropped
+/// only because that queue is full.
 const SLOTS: usize = 1280;
 const SAMPLES: usize = 4096;
 /// The flow from the tunnel.
@@ -32,7 +31,7 @@ pub const OUT: usize = 1;
 /// An arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Nanoseconds of the load's clock.
+    /// Time in nanoseconds of the load's clock.
     pub at: u64,
     /// Index into [`Plan::sizes`].
     pub packet: u32,
@@ -40,25 +39,25 @@ pub struct Arrival {
     pub flow: u32,
 }
 
-/// A load, to be set up.
+/// The settings of a load.
 #[derive(Clone)]
 pub struct Plan {
-    /// What packets are sealed with.
+    /// The transform that encrypts and authenticates packets.
     pub transform: Transform,
     /// Payload sizes in bytes; arrivals refer to them by index.
     pub sizes: Vec<u32>,
-    /// In order of time.
+    /// Sorted by time.
     pub arrivals: Arc<[Arrival]>,
-    /// Ends of the three phases (low, high, low load), nanoseconds of the load's clock.
+    /// Ends of the three phases (low, high, low load), in nanoseconds of the load's clock.
     pub phase_end: [u64; 3],
     /// Sequence numbers in a receiver's anti-replay window.
     pub window: u32,
-    /// Sectors after which the task sends a packet of its own; 0: never.
+    /// Number of sectors after which the task sends a packet of its own; 0: never.
     pub own_every: u32,
-    /// Nanoseconds between interrupts. If a gap is over three times as long, the excess is the host's time.
+    /// Nanoseconds between interrupts. If a gap is more than three times as long, the excess is attributed to the host.
     pub irq_ns: u64,
-    /// Nanoseconds of busy-waiting before the request of each packet from the card. They stand for the
-    /// network stack, which is not modelled.
+    /// Nanoseconds of busy-waiting before each request for a packet from the card. They represent the network stack,
+    /// which is not modelled.
     pub stack_ns: u64,
     /// Capacity of [`Outcome::log`].
     pub log: usize,
@@ -67,22 +66,22 @@ pub struct Plan {
 /// Counts of a flow's results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// Sequence numbers given.
+    /// Number of sequence numbers used.
     pub sent: u64,
-    /// Answers.
+    /// Number of completed requests.
     pub done: u64,
-    /// Payload bytes that the receiver accepted, by phase, without those of the task's own packets.
+    /// Payload bytes that the receiver accepted, by phase, excluding the task's own packets.
     pub bytes: [u64; 3],
-    /// Answers that were wrong, errors among them.
+    /// Number of wrong results, including errors.
     pub corrupted: u64,
     pub errors: u64,
     /// Requests that completed asynchronously.
     pub async_punts: u64,
-    /// Packets that found the queue full.
+    /// Packets that found cryptd's queue full.
     pub dropped: u64,
     /// Requests that completed after the request of a later packet.
     pub reordered: u64,
-    /// Packets the receiver refused: older than its window.
+    /// Packets that the receiver rejected as older than its window.
     pub replay_lost: u64,
 }
 
@@ -92,38 +91,38 @@ pub struct Outcome {
     pub flows: [Flow; 2],
     /// Packets that found the card's ring full.
     pub missed: u64,
-    /// Packets that have arrived.
+    /// Number of packets that arrived.
     pub arrived: u64,
-    /// The task's sectors.
+    /// Number of sectors the task encrypted.
     pub sectors: u64,
     pub sectors_corrupted: u64,
-    /// Packets the task sent.
+    /// Number of packets the task sent.
     pub own_packets: u64,
     /// Kernel entries that changed the user's FPU state.
     pub user_corrupted: u64,
-    /// Duration in seconds, without the time that the host took away.
+    /// Duration in seconds, excluding time that the host took away.
     pub seconds: f64,
-    /// Microseconds from the end of the high load until no packet was waiting; `None` if some always were.
+    /// Microseconds from the end of the high load until no packet was waiting; `None` if that never happened.
     pub recovery_us: Option<f64>,
     pub samples: Vec<Sample>,
-    /// Numbers of flow 1 in the order of their answers.
+    /// Sequence numbers of flow 1 in order of completion.
     pub log: Vec<u32>,
 }
 
 /// A sample of a load's progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Milliseconds of the clock.
+    /// Time in milliseconds of the load's clock.
     pub ms: f64,
-    /// Payload taken so far, bytes.
+    /// Payload bytes accepted so far.
     pub bytes: u64,
     /// Packets arrived so far.
     pub arrived: u64,
     /// Packets dropped so far.
     pub dropped: u64,
-    /// Packets refused so far.
+    /// Packets rejected by the receiver so far.
     pub lost: u64,
-    /// Sectors so far.
+    /// Sectors encrypted so far.
     pub sectors: u64,
     /// Requests in cryptd's queue.
     pub queued: u32,
@@ -139,7 +138,7 @@ struct Ring {
 
 /// A load, with its transforms and memory.
 pub struct Esp {
-    /// Boxed: `kernel/` keeps its address.
+    /// Boxed, because `kernel/` keeps its address.
     raw: Box<sys::EspLoad>,
     driver: String,
     user: UserProgram,
@@ -154,7 +153,7 @@ pub struct Esp {
     _sectors: (Arc<Messages>, Vec<u8>),
 }
 
-/// The salt that `seqiv` XORs with sequence numbers: the IV that it generates for the number zero.
+/// The salt that `seqiv` XORs with sequence numbers, obtained as the IV that it generates for number zero.
 fn salt(tfm: &mut Aead) -> Result<[u8; 8], Errno> {
     let mut iv = [0; BLOCK];
     let mut bytes = [0u8; HEADER + 8 + ICV];
@@ -248,13 +247,13 @@ fn raw_arrivals(arrivals: &[Arrival]) -> Vec<sys::EspArrival> {
 }
 
 impl Esp {
-    /// A load with the best drivers of the model that is set. The task encrypts `sectors`.
+    /// Creates a load with the best drivers of the current model. The task encrypts `sectors`.
     ///
     /// # Errors
-    /// The crypto API refuses a transform or its key.
+    /// The crypto API rejects a transform or its key.
     ///
     /// # Panics
-    /// If an arrival refers to a size that does not exist, or a size exceeds [`MAX_PAYLOAD`].
+    /// An arrival refers to a size that does not exist, or a size exceeds [`MAX_PAYLOAD`].
     pub fn new(
         plan: &Plan,
         sectors: Arc<Messages>,
@@ -327,7 +326,7 @@ impl Esp {
             raw.flow[i].packet = rings[i].raw.as_ptr();
             raw.flow[i].slot = slots[i].as_mut_ptr();
         }
-        // SAFETY: the function takes this structure; all it points to lives in this Esp.
+        // SAFETY: the function takes this structure, and everything it points to lives in this Esp.
         if unsafe { cpu::gate(sys::kiln_esp_open, (&raw mut *raw).cast()) } != 0 {
             return Err(Errno(-12));
         }
@@ -347,10 +346,10 @@ impl Esp {
         })
     }
 
-    /// Replace the arrivals and the ends of the phases; the packets stay the same.
+    /// Replaces the arrivals and the ends of the phases, keeping the packets.
     ///
     /// # Panics
-    /// If an arrival refers to a size that does not exist.
+    /// An arrival refers to a size that does not exist.
     pub fn set_arrivals(&mut self, arrivals: &[Arrival], phase_end: [u64; 3]) {
         let packets = self.raw.flow[IN].packets;
         assert!(arrivals.iter().all(|a| a.packet < packets && a.flow < 2));
@@ -361,12 +360,12 @@ impl Esp {
         self.raw.sample_every = sample_every(phase_end);
     }
 
-    /// The driver that encrypts the packets.
+    /// Name of the driver that encrypts the packets.
     pub fn driver(&self) -> &str {
         &self.driver
     }
 
-    /// Nanoseconds per packet with softirqs disabled, as the mean of `packets` packets.
+    /// Mean nanoseconds per packet over `packets` packets, with softirqs disabled.
     pub fn price_ns(&mut self, _: &mut Cpu, packets: u64) -> f64 {
         self.raw.ops = packets;
         // SAFETY: the function takes this structure.
@@ -374,9 +373,8 @@ impl Esp {
         1e3 * ticks as f64 / self.ticks_per_us / packets.max(1) as f64
     }
 
-    /// Run the load once, starting at the first interrupt; an interrupt source must be running. The
-    /// task encrypts `entry` sectors per kernel entry. With `quiet`, which is the control, the same
-    /// interrupts occur, but no packets arrive.
+    /// Runs the load once, starting at the first interrupt; an interrupt source must be running. The task encrypts
+    /// `entry` sectors per kernel entry. With `quiet`, the control, the same interrupts occur but no packets arrive.
     pub fn run(&mut self, _: &mut Cpu, entry: u64, quiet: bool) -> Outcome {
         self.raw.ops = entry;
         let (arrivals, own_every) = (self.raw.arrivals, self.raw.own_every);
@@ -446,7 +444,7 @@ impl Esp {
 
 impl Drop for Esp {
     fn drop(&mut self) {
-        // SAFETY: the function takes this structure; nothing is in flight.
+        // SAFETY: the function takes this structure, and nothing is in flight.
         unsafe { cpu::gate(sys::kiln_esp_close, (&raw mut *self.raw).cast()) };
     }
 }

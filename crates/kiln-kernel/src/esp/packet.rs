@@ -3,21 +3,21 @@
 use crate::cipher::{Context, Impl, Kind, Op};
 use crate::crypto::authenc_key;
 
-/// SPI and sequence number.
+/// Size in bytes of SPI and sequence number.
 pub const HEADER: usize = 8;
-/// Bytes of the integrity check value: a whole tag, or half of HMAC-SHA-256 (RFC 4868).
+/// Size in bytes of the integrity check value: a full GCM tag, or half of an HMAC-SHA-256 (RFC 4868).
 pub(crate) const ICV: usize = 16;
-/// What is in the tunnel: IPv4.
+/// Protocol inside the tunnel: IPv4.
 const NEXT_HEADER: u8 = 4;
-/// The largest payload: a jumbo frame's.
+/// The largest payload, that of a jumbo frame, in bytes.
 pub const MAX_PAYLOAD: usize = 9216;
 
-/// What packets are sealed with.
+/// The algorithms for encrypting and authenticating packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transform {
-    /// `rfc4106(gcm(aes))`, 256 bits; `seqiv` makes the IVs of packets that are sent.
+    /// `rfc4106(gcm(aes))` with 256-bit keys; `seqiv` generates the IVs of packets that are sent.
     Rfc4106,
-    /// `authenc(hmac(sha256),cbc(aes))`, 256 bits, tags of 128; IVs come with the packets.
+    /// `authenc(hmac(sha256),cbc(aes))` with 256-bit keys and 128-bit tags; packets carry their IVs.
     CbcHmac,
 }
 
@@ -30,7 +30,7 @@ impl Transform {
         }
     }
 
-    /// Bytes of an IV.
+    /// IV size in bytes.
     pub fn iv_len(self) -> usize {
         match self {
             Transform::Rfc4106 => 8,
@@ -46,7 +46,7 @@ impl Transform {
         }
     }
 
-    /// Bytes of associated data in a request. For `seqiv` the IV is part of the text instead.
+    /// Length in bytes of the associated data in a request. For `seqiv` the IV is part of the text instead.
     pub(super) fn assoc_len(self) -> usize {
         match self {
             Transform::Rfc4106 => HEADER,
@@ -54,7 +54,7 @@ impl Transform {
         }
     }
 
-    /// Bytes of a packet with a given payload.
+    /// Length in bytes of a packet with the given payload.
     pub(crate) fn packet_len(self, payload: usize) -> usize {
         HEADER + self.iv_len() + (payload + 2).next_multiple_of(self.unit()) + ICV
     }
@@ -73,12 +73,12 @@ fn open(alg: &str, key: &[u8]) -> (Impl, Context) {
         .into_iter()
         .rfind(|i| i.tier() == crate::Tier::Generic);
     let imp = scalar.expect("every algorithm has an implementation without SIMD");
-    let key = Context::new(imp, key).expect("a key of its length");
+    let key = Context::new(imp, key).expect("a key of the right length");
     (imp, key)
 }
 
 impl Sealer {
-    /// Make a key from random bytes.
+    /// Generates a key from random bytes.
     pub fn new(transform: Transform, random: &mut dyn FnMut(&mut [u8])) -> Sealer {
         let mut bytes = [0; 64];
         random(&mut bytes);
@@ -103,7 +103,7 @@ impl Sealer {
         &self.raw
     }
 
-    /// A packet before encryption: header, IV, payload, padding (1, 2, 3 …), padding length, next header.
+    /// Builds a packet before encryption: header, IV, payload, padding (1, 2, 3 …), padding length, next header.
     pub fn plain(&self, spi: u32, seq: u32, iv: &[u8], payload: &[u8]) -> Vec<u8> {
         let unit = self.transform.unit();
         let padding = (payload.len() + 2).next_multiple_of(unit) - payload.len() - 2;
@@ -117,7 +117,7 @@ impl Sealer {
         packet
     }
 
-    /// The same encrypted, with its ICV.
+    /// Encrypts such a packet and adds its ICV.
     pub fn seal(&self, plain: &[u8]) -> Vec<u8> {
         let text = HEADER + self.transform.iv_len();
         let (head, body) = plain.split_at(text);

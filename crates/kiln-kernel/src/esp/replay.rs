@@ -1,15 +1,15 @@
-//! The anti-replay window of a receiver (RFC 4303, 3.4.3).
+//! A receiver's anti-replay window (RFC 4303, section 3.4.3).
 
 use crate::sys;
 
-/// The widest window.
+/// The largest window size.
 pub const MAX: u32 = sys::KILN_REPLAY_MAX;
 
 /// The sequence numbers received recently.
 pub struct Window(sys::Replay);
 
 impl Window {
-    /// A window of `size` numbers.
+    /// Creates a window of `size` sequence numbers.
     pub fn new(size: u32) -> Window {
         let mut raw = sys::Replay::default();
         // SAFETY: the function takes this structure.
@@ -17,19 +17,19 @@ impl Window {
         Window(raw)
     }
 
-    /// Record the sequence number of a packet; returns whether the packet is accepted.
+    /// Records the sequence number of a packet; returns whether the packet is accepted.
     pub fn accept(&mut self, seq: u64) -> bool {
         // SAFETY: as above.
         unsafe { sys::kiln_replay_accept(&raw mut self.0, seq) }
     }
 
-    /// Refused as older than the window, and refused as duplicates.
+    /// Number of packets rejected as older than the window, and as duplicates.
     pub fn refused(&self) -> (u64, u64) {
         (self.0.lost, self.0.replayed)
     }
 }
 
-/// Windows that do not refuse what they should: controls for tests.
+/// Rules of the window that tests break on purpose, as controls.
 #[doc(hidden)]
 pub mod broken {
     /// Packets older than the window are accepted.
@@ -37,9 +37,9 @@ pub mod broken {
     /// Packets that were received before are accepted.
     pub const BLIND: u32 = 2;
 
-    /// Break these rules from now on, in the whole process; 0 restores all.
+    /// Breaks these rules from now on, in the whole process; 0 restores all.
     pub fn set(rules: u32) {
-        // SAFETY: takes any number.
+        // SAFETY: accepts any number.
         unsafe { crate::sys::kiln_replay_break(rules) }
     }
 }

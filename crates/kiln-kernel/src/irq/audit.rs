@@ -1,24 +1,25 @@
-//! Single steps through code of a hosted tree: an interrupt before every instruction, and a look at the registers before each.
+//! Single-steps code of a hosted tree, delivering an interrupt before every instruction and checking the registers
+//! before each.
 //!
-//! The handler detects faults that need not lead to a wrong result: a function that returns with another value in a register that it
-//! must preserve, a section that is begun inside another, an instruction that is executed while no section is open, a frame pointer
+//! The handler detects faults that need not lead to a wrong result: a function that does not preserve a register it
+//! must preserve, a section begun inside another, an instruction executed while no section is open, and a frame pointer
 //! that does not lead to a frame.
 
 use super::frame::Frame;
 use crate::sys::{self, Audit};
 
-/// Room for instructions, a power of two. A tree's suite has some ten thousand per job.
+/// Capacity for instructions, a power of two. A tree's suite has some ten thousand per job.
 const ROOM: usize = 1 << 19;
-/// How deep calls may nest; calls beyond this depth are not checked.
+/// Maximum call depth; calls beyond it are not checked.
 const DEPTH: usize = 128;
-/// No image is larger.
+/// Maximum size of an image.
 const IMAGE: u64 = 1 << 30;
-/// How many breaches are kept; later ones are dropped.
+/// Maximum number of breaches kept; later ones are dropped.
 const BREACHES: usize = 256;
-/// The longest call instruction: a direct call has 5 bytes, an indirect one up to 8.
+/// Length in bytes of the longest call instruction: a direct call has 5 bytes, an indirect one up to 8.
 const LONGEST_CALL: u64 = 8;
 
-/// Registers that a function must preserve (System V ABI, 3.2.1), by their places in a signal frame.
+/// Registers that a function must preserve (System V ABI, section 3.2.1), by their index in a signal frame.
 const PRESERVED: [(i32, &str); 6] = [
     (libc::REG_RBX, "rbx"),
     (libc::REG_RBP, "rbp"),
@@ -28,7 +29,7 @@ const PRESERVED: [(i32, &str); 6] = [
     (libc::REG_R15, "r15"),
 ];
 
-/// Registers that have the first six arguments (System V ABI, 3.2.3).
+/// Registers that hold the first six arguments (System V ABI, section 3.2.3).
 const ARGUMENTS: [i32; 6] = [
     libc::REG_RDI,
     libc::REG_RSI,
@@ -38,41 +39,42 @@ const ARGUMENTS: [i32; 6] = [
     libc::REG_R9,
 ];
 
-/// What an argument of 32 bits may have above it: whatever the register held before (3.2.3).
+/// Value for the upper half of a 32-bit argument's register, which is undefined (section 3.2.3).
 const GARBAGE: i64 = 0x5a5a_a5a5 << 32;
 
-/// How far above the stack pointer the innermost frame may be.
+/// Maximum distance of the innermost frame from the stack pointer, in bytes.
 const LARGEST_FRAME: u64 = 1 << 15;
 
-/// A jump farther than this leaves a function.
+/// A jump further than this many bytes is considered to leave the function.
 const FAR: u64 = 1 << 14;
 
-/// An instruction that was stepped.
+/// An instruction that was single-stepped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visit {
     pub job: u64,
     pub address: u64,
     pub visits: u64,
-    /// How many of the visits found no FPU section open.
+    /// Number of visits at which no FPU section was open.
     pub outside: u64,
 }
 
-/// A rule that was broken.
+/// A violated rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breach {
-    /// A function returned with another value in a register.
+    /// A function returned with a changed register.
     Preserved {
         job: u64,
         call: u64,
         step: u64,
         function: u64,
-        /// Where it returned to.
+        /// Return address.
         to: u64,
         register: &'static str,
     },
-    /// From this instruction on, a backtrace from an interrupt fails: the frame pointer does not point into the stack.
+    /// From this instruction on, a backtrace from an interrupt would fail, because the frame pointer does not point
+    /// into the stack.
     Frame { job: u64, address: u64 },
-    /// A section was begun while another was open, by the code before this address.
+    /// A section was begun while another was open; the address is the return address of the call.
     Nested {
         job: u64,
         call: u64,
@@ -101,12 +103,12 @@ struct Call {
     registers: [i64; 6],
 }
 
-/// What the trap handler keeps.
+/// State of the trap handler.
 pub(super) struct AuditState {
     shared: *mut Audit,
-    /// The address of the function that begins a section.
+    /// Address of the function that begins a section.
     begin: u64,
-    /// Open addressing; an entry without visits is free.
+    /// A hash table with open addressing; an entry without visits is free.
     seen: Vec<Visit>,
     used: usize,
     dropped: u64,
@@ -114,13 +116,14 @@ pub(super) struct AuditState {
     breaches: Vec<Breach>,
     /// Address and stack pointer of the previous instruction.
     before: (u64, u64),
-    /// Instructions since the last one that was new or interrupted.
+    /// Number of instructions since the last one that was new or interrupted.
     idle: u64,
-    /// Functions with arguments of 32 bits, by address: a bit for each such argument.
+    /// Addresses of functions with 32-bit arguments, with a bit mask of those arguments.
     narrow: Vec<(u64, u8)>,
-    /// Functions whose callers get their registers back whatever the function does, so that what follows is not disturbed.
+    /// Functions whose callers get their registers restored whatever the function does, so that a breach does not
+    /// disturb later code.
     restored: Vec<u64>,
-    /// Whether the code has frame pointers, and whether the last instruction had one.
+    /// Whether the code keeps frame pointers, and whether there was one at the last instruction.
     frames: bool,
     framed: bool,
 }
@@ -130,7 +133,7 @@ impl AuditState {
         AuditState {
             shared,
             begin,
-            // The handler must not allocate.
+            // Allocated now, because the handler must not allocate.
             seen: vec![Visit::default(); ROOM],
             used: 0,
             dropped: 0,
@@ -168,26 +171,26 @@ impl AuditState {
         &self.breaches
     }
 
-    /// Instructions for which the table had no room; they were not interrupted.
+    /// Number of instructions that did not fit into the table and were therefore not interrupted.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Forgets what it found.
+    /// Clears the results.
     pub(super) fn clear(&mut self) {
         self.seen.fill(Visit::default());
         (self.used, self.dropped) = (0, 0);
         self.breaches.clear();
     }
 
-    /// Handles a single-step trap, which comes before the instruction at the frame's RIP.
+    /// Handles a single-step trap, which occurs before the instruction at the frame's RIP.
     ///
     /// # Safety
-    /// `cpu` is the CPU of the interrupted thread, whose registers `frame` has.
+    /// `cpu` must be the CPU of the interrupted thread, and `frame` its registers.
     pub(super) unsafe fn handle_trap(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
-        // SAFETY: the words live as long as the audit; the code that shares them is stopped.
+        // SAFETY: the structure lives as long as the audit, and the code that shares it is stopped.
         let shared = unsafe { &mut *self.shared };
-        // SAFETY: a byte of `struct cpu`, which begins with the head.
+        // SAFETY: reads a byte of `struct cpu`, which begins with the head.
         let depth = unsafe {
             cpu.cast::<u8>()
                 .add(sys::KILN_CPU_SECTION_DEPTH as usize)
@@ -207,7 +210,7 @@ impl AuditState {
         self.fill_arguments(frame);
         self.before = (rip, rsp);
         if rip == self.begin {
-            // SAFETY: at the entry of a function the stack pointer points to the return address.
+            // SAFETY: at a function's entry, the stack pointer points to the return address.
             let caller = unsafe { (rsp as *const u64).read() };
             shared.opener = caller;
             if depth > 0 {
@@ -229,7 +232,7 @@ impl AuditState {
         if visits == 1 {
             shared.addresses += 1;
             let distance = rip.wrapping_sub(self.begin) as i64;
-            // Kiln's own code is farther away, at another place in each process.
+            // Exclude Kiln's own code, which is further away and at different addresses in each process.
             if distance.unsigned_abs() < IMAGE {
                 shared.digest = shared.digest.wrapping_add(scatter(distance as u64));
             }
@@ -249,17 +252,17 @@ impl AuditState {
             shared.points += u64::from(visits == 1);
             shared.injected += 1;
             shared.at = rip;
-            // SAFETY: the caller's promise.
+            // SAFETY: promised by the caller.
             shared.masked += u64::from(unsafe { !frame.interrupt(cpu) });
         }
     }
 
-    /// Notes a call or a return that the previous instruction made.
+    /// Records a call or a return made by the previous instruction.
     fn follow_calls(&mut self, frame: &mut Frame<'_>, shared: &Audit, step: u64) {
         let (rip, rsp) = (frame.rip(), frame.register(libc::REG_RSP) as u64);
         while let Some(&call) = self.calls.last().filter(|c| c.rsp <= rsp) {
             self.calls.pop();
-            // What leaves in another way, such as a thunk that replaces its return address, has no rule to break.
+            // A call that ends in another way, such as a thunk that replaces its return address, is not checked.
             if call.rsp != rsp || call.to != rip {
                 continue;
             }
@@ -280,7 +283,7 @@ impl AuditState {
             }
         }
         let (before_rip, before_rsp) = self.before;
-        // A static call leads through a jump.
+        // A static call goes through a jump.
         let last = self.calls.last_mut();
         if let Some(call) = last.filter(|c| c.function == before_rip && rsp == before_rsp) {
             if rip.abs_diff(before_rip) > LONGEST_CALL {
@@ -303,7 +306,7 @@ impl AuditState {
         }
     }
 
-    /// Notes an instruction at which the frame pointer has become something else.
+    /// Records an instruction at which the frame pointer has become invalid.
     fn follow_frame(&mut self, frame: &Frame<'_>, job: u64) {
         let rbp = frame.register(libc::REG_RBP) as u64;
         let rsp = frame.register(libc::REG_RSP) as u64;
@@ -315,13 +318,13 @@ impl AuditState {
         self.framed = framed;
     }
 
-    /// At the entry of a function: garbage above its arguments of 32 bits.
+    /// At a function's entry, fills the upper halves of its 32-bit arguments with garbage.
     fn fill_arguments(&self, frame: &mut Frame<'_>) {
         let rip = frame.rip();
         let Ok(at) = self.narrow.binary_search_by_key(&rip, |f| f.0) else {
             return;
         };
-        // A loop may lead back to the first instruction.
+        // A loop may jump back to the first instruction.
         if self.before.0.wrapping_sub(rip) < FAR {
             return;
         }
@@ -338,7 +341,8 @@ impl AuditState {
         }
     }
 
-    /// The entry of an instruction; none if the table is half full, and then the instruction is not interrupted.
+    /// The table entry of an instruction, or `None` if the table is half full, in which case the instruction is not
+    /// interrupted.
     fn visit(&mut self, job: u64, address: u64) -> Option<&mut Visit> {
         let mut i = (scatter(address ^ job << 48) >> 44) as usize % ROOM;
         loop {
@@ -366,7 +370,7 @@ impl AuditState {
     }
 }
 
-/// A word whose every bit depends on all bits of `word`.
+/// Mixes a word so that every bit of the result depends on all bits.
 fn scatter(word: u64) -> u64 {
     let once = (word ^ word >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (once ^ once >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)

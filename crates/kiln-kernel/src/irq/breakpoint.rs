@@ -1,7 +1,7 @@
-//! Interrupts at random instructions by means of `int3`: the cheapest of all sources.
+//! Injects interrupts at random instructions using `int3`, the cheapest interrupt source.
 //!
-//! One address of a list is patched at a time, chosen at random from the seed. When it is hit, the
-//! handler restores the instruction, injects an interrupt before it, and patches another address.
+//! One address of a list is patched at a time, chosen at random from the seed. When it is hit, the handler restores the
+//! instruction, injects an interrupt before it, and patches another address.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,25 +11,25 @@ use super::handler::{host, prepare, without_interrupts, Handling};
 use super::injection::BreakpointState;
 use crate::cpu::Cpu;
 
-/// Breakpoints are set until this is dropped.
+/// Keeps breakpoints set until dropped.
 pub struct Breakpoints {
     /// Not `Send`: the breakpoints belong to this thread's CPU.
     _here: PhantomData<*mut ()>,
 }
 
 impl Breakpoints {
-    /// Choose from `addresses`, which are first bytes of instructions of `kernel/`. Only one CPU of a
-    /// process may do so at a time, since all of them execute the same text.
+    /// Sets breakpoints at random `addresses`, which must be first bytes of instructions of `kernel/`. Only one CPU of
+    /// a process may do so at a time, because all of them execute the same text.
     pub fn start(cpu: &mut Cpu, addresses: &BTreeSet<u64>, seed: u64) -> io::Result<Breakpoints> {
         if addresses.is_empty() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "no addresses to break at",
+                "no addresses for breakpoints",
             ));
         }
         prepare(cpu, Handling::Faithful)?;
         for page in addresses.iter().map(|a| a & !4095).collect::<BTreeSet<_>>() {
-            // SAFETY: pages of this program's text; they stay executable.
+            // SAFETY: changes pages of this program's text, which stay executable.
             let ret = unsafe {
                 libc::mprotect(
                     page as *mut libc::c_void,
@@ -50,8 +50,8 @@ impl Breakpoints {
         Ok(Breakpoints { _here: PhantomData })
     }
 
-    /// Choose another address if the breakpoint was not hit since the last call: code need not
-    /// execute every address each time.
+    /// Chooses another address if the breakpoint was not hit since the last call, because code need not execute every
+    /// address each time.
     pub fn redraw(&mut self) {
         let Some(host) = host() else { return };
         without_interrupts(|| {
@@ -64,7 +64,7 @@ impl Breakpoints {
         });
     }
 
-    /// Breakpoints hit.
+    /// Number of breakpoints hit.
     pub fn hits(&mut self) -> u64 {
         host().map_or(0, |h| h.injection.breakpoints.hits)
     }

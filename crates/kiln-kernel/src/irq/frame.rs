@@ -1,4 +1,4 @@
-//! The frame of a signal handler: the interrupted thread's registers, and its diversion to the trampoline.
+//! A signal handler's frame: holds the interrupted thread's registers, and can divert the thread to the trampoline.
 
 use std::ptr;
 
@@ -7,11 +7,11 @@ use crate::sys;
 /// The trap flag (EFLAGS bit 8).
 const TF: i64 = 1 << 8;
 
-/// Linux's selectors of 64-bit user mode.
+/// Linux's segment selectors for 64-bit user mode.
 const USER_CS: i64 = 0x33;
 const USER_SS: i64 = 0x2b;
 
-/// Bytes below the stack pointer that code may use (System V ABI, 3.2.2).
+/// Number of bytes below the stack pointer that code may use (System V ABI, section 3.2.2).
 const RED_ZONE: u64 = 128;
 
 /// The registers of the interrupted thread.
@@ -19,9 +19,9 @@ pub(super) struct Frame<'a>(&'a mut [i64; 23]);
 
 impl Frame<'_> {
     /// # Safety
-    /// `context` is what the kernel gave a signal handler.
+    /// `context` must be the argument that the kernel passed to a signal handler.
     pub(super) unsafe fn new<'a>(context: *mut libc::c_void) -> Frame<'a> {
-        // SAFETY: the caller's promise; this is the only reference to the frame.
+        // SAFETY: promised by the caller, and this is the only reference to the frame.
         Frame(unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs })
     }
 
@@ -29,7 +29,7 @@ impl Frame<'_> {
         self.0[libc::REG_RIP as usize] as u64
     }
 
-    /// A general register, by its place in the frame (`libc::REG_RBX`, ...).
+    /// A general-purpose register, by its index in the frame (`libc::REG_RBX`, ...).
     pub(super) fn register(&self, place: i32) -> i64 {
         self.0[place as usize]
     }
@@ -46,13 +46,14 @@ impl Frame<'_> {
         self.0[libc::REG_EFL as usize] &= !TF;
     }
 
-    /// Divert the thread to the trampoline and return true. If interrupts are off, leave this one pending instead.
+    /// Diverts the thread to the trampoline and returns true. If interrupts are disabled, leaves this one pending and
+    /// returns false.
     ///
     /// # Safety
-    /// The interrupted thread is the CPU `head` and its stack has room below the red zone.
+    /// The interrupted thread must be the CPU `head`, and its stack must have space below the red zone.
     pub(super) unsafe fn interrupt(&mut self, head: *mut sys::CpuHead) -> bool {
-        // SAFETY: the CPU is this thread's own; volatile, since the code that was
-        // interrupted reads and writes the same words.
+        // SAFETY: the CPU belongs to this thread. Accesses are volatile because the interrupted code uses the same
+        // words.
         unsafe {
             if ptr::read_volatile(&raw const (*head).irqs_off) != 0 {
                 ptr::write_volatile(&raw mut (*head).irq_pending, 1);

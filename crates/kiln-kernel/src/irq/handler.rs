@@ -1,4 +1,4 @@
-//! The signal handlers, and what every source of interrupts needs before it starts.
+//! The signal handlers, and the set-up that every interrupt source needs.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,30 +8,30 @@ use std::sync::Once;
 use super::frame::Frame;
 use crate::cpu::{Cpu, Host};
 
-/// The calling thread's CPU, for methods of interrupt sources; `None` once the CPU is gone.
+/// The calling thread's CPU, for methods of interrupt sources; `None` once the CPU has been dropped.
 pub(super) fn host() -> Option<&'static mut Host> {
-    // SAFETY: null or this thread's own; sources are not Send, and none of their methods
-    // keeps the reference.
+    // SAFETY: the pointer is null or this thread's own. Sources are not Send, and their methods do not keep the
+    // reference.
     unsafe { Host::current().as_mut() }
 }
 
-/// The signal that timers and other cores send.
+/// The signal that timers and other cores send as an interrupt.
 pub(super) fn irq_signal() -> i32 {
     libc::SIGRTMIN()
 }
 
-/// Run `f` while interrupts to this thread are blocked.
+/// Runs `f` while interrupts to this thread are blocked.
 pub(super) fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
     let before = block_irq_signal();
     let result = f();
-    // SAFETY: this thread's own mask, put back as it was.
+    // SAFETY: restores this thread's own signal mask.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) };
     result
 }
 
 /// Blocks interrupts to this thread and returns its previous signal mask.
 pub(super) fn block_irq_signal() -> libc::sigset_t {
-    // SAFETY: plain data filled by the calls.
+    // SAFETY: the calls fill these plain structures.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
@@ -53,7 +53,7 @@ pub enum Handling {
     OnInterruptedStack,
 }
 
-/// Install the handlers, once per process, and this thread's alternate stack.
+/// Installs the handlers, once per process, and this thread's alternate stack.
 pub(super) fn prepare(cpu: &mut Cpu, handling: Handling) -> io::Result<()> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -67,8 +67,8 @@ pub(super) fn prepare(cpu: &mut Cpu, handling: Handling) -> io::Result<()> {
             (irq_signal(), on_irq as *const () as usize),
             (libc::SIGTRAP, on_trap as *const () as usize),
         ] {
-            // SAFETY: the handlers are async-signal-safe: they touch this thread's Host,
-            // its CPU and the signal frame, and call nothing but timer_settime.
+            // SAFETY: the handlers are async-signal-safe: they access only this thread's Host, its CPU and the signal
+            // frame, and call only timer_settime.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = handler;
@@ -82,7 +82,7 @@ pub(super) fn prepare(cpu: &mut Cpu, handling: Handling) -> io::Result<()> {
         // The frame alone takes 3.5 KiB with AVX-512 state, 11 KiB with AMX.
         let mut stack = vec![0u8; 128 * 1024].into_boxed_slice();
         let mut alt = MaybeUninit::<libc::stack_t>::zeroed();
-        // SAFETY: the memory is kept in the injection state until `stop` disables it.
+        // SAFETY: the memory is kept in the injection state until `stop` disables the stack.
         let ret = unsafe {
             let alt = alt.assume_init_mut();
             alt.ss_sp = stack.as_mut_ptr().cast();
@@ -102,9 +102,9 @@ extern "C" fn on_irq(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void
     if host.is_null() {
         return;
     }
-    // SAFETY: the host structure is this thread's and outlives its sources. The interrupted
-    // code holds no reference to the injection state: `kernel/` has no access to it, and Rust
-    // borrows it only while the source is stopped.
+    // SAFETY: the host structure belongs to this thread and outlives its sources. The interrupted code holds no
+    // reference to the injection state, because `kernel/` cannot access it, and Rust borrows it only while the source
+    // is stopped.
     unsafe {
         let mut frame = Frame::new(context);
         (*host).injection.timer.arm_next();

@@ -1,4 +1,4 @@
-//! What the signal handler keeps for each source of interrupts. It does not know the CPU that it belongs to.
+//! The signal handler's state for each interrupt source. It does not refer to the CPU it belongs to.
 
 use std::arch::asm;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use super::audit::AuditState;
 use super::frame::Frame;
 use crate::sys;
 
-/// What the signal handler is to do on this CPU, and what it has done.
+/// What the signal handler should do on this CPU, and what it has done.
 #[derive(Default)]
 pub(crate) struct Injection {
     /// Memory of the alternate stack; `None` before the first source.
@@ -24,12 +24,12 @@ pub(crate) struct Injection {
 }
 
 impl Injection {
-    /// Stop the timer and the breakpoints and release the stack, before the CPU is dropped.
+    /// Stops the timer and the breakpoints and releases the stack, before the CPU is dropped.
     pub(crate) fn stop(&mut self) {
         self.timer.stop();
         self.breakpoints.disarm();
         if self.stack.take().is_some() {
-            // SAFETY: disables the alternate stack before its memory goes.
+            // SAFETY: disables the alternate stack before its memory is freed.
             unsafe {
                 let mut off: libc::stack_t = std::mem::zeroed();
                 off.ss_flags = libc::SS_DISABLE;
@@ -44,9 +44,9 @@ impl Injection {
 pub enum Arrivals {
     /// Interrupts per second, evenly spaced.
     Periodic(f64),
-    /// Interrupts per second on average, independent of each other, and the seed.
+    /// Interrupts per second on average, at independent random times, and the seed.
     Poisson(f64, u64),
-    /// After these gaps in nanoseconds, which repeat after the last one.
+    /// Interrupts after these gaps in nanoseconds, repeated after the last one.
     Replay(Arc<[u64]>),
 }
 
@@ -59,7 +59,7 @@ impl Arrivals {
     }
 }
 
-/// The timer's arrivals.
+/// State of the timer.
 #[derive(Default)]
 pub(super) struct TimerState {
     timer: Option<libc::timer_t>,
@@ -121,13 +121,13 @@ fn settime(timer: libc::timer_t, first: u64, period: u64) {
         it_interval: spec(period),
         it_value: spec(first),
     };
-    // SAFETY: a live timer of this process; async-signal-safe (POSIX 2.4.3).
+    // SAFETY: a valid timer of this process; the call is async-signal-safe (POSIX, section 2.4.3).
     unsafe { libc::timer_settime(timer, 0, &value, ptr::null_mut()) };
 }
 
 const INT3: u8 = 0xcc;
 
-/// The breakpoint that is set, and those that may be.
+/// The breakpoint that is set, and the candidate addresses.
 #[derive(Default)]
 pub(super) struct BreakpointState {
     addresses: Vec<u64>,
@@ -139,8 +139,8 @@ pub(super) struct BreakpointState {
 }
 
 fn byte(address: u64) -> &'static AtomicU8 {
-    // SAFETY: an instruction's first byte in text that was made writable and stays mapped
-    // for as long as the process lives.
+    // SAFETY: the first byte of an instruction, in text that was made writable and stays mapped as long as the process
+    // lives.
     unsafe { &*(address as *const AtomicU8) }
 }
 
@@ -158,7 +158,7 @@ fn poke(address: u64, value: u8) {
 /// the address and hit a breakpoint that the state does not record. The handler runs with all signals
 /// blocked; elsewhere, these methods must be called inside [`super::handler::without_interrupts`].
 impl BreakpointState {
-    /// None is set yet.
+    /// Creates the state without setting a breakpoint.
     pub(super) fn new(addresses: &BTreeSet<u64>, seed: u64) -> BreakpointState {
         let original = |&a: &u64| byte(a).load(Ordering::SeqCst);
         BreakpointState {
@@ -175,7 +175,7 @@ impl BreakpointState {
         self.armed = Some(i);
     }
 
-    /// Put the instruction back.
+    /// Restores the instruction.
     pub(super) fn disarm(&mut self) {
         if let Some(i) = self.armed.take() {
             poke(self.addresses[i], self.original[i]);
@@ -185,7 +185,7 @@ impl BreakpointState {
     /// Handles the trap if it comes from the current breakpoint; returns false for any other trap.
     ///
     /// # Safety
-    /// `cpu` is the CPU of the interrupted thread, whose registers `frame` has.
+    /// `cpu` must be the CPU of the interrupted thread, and `frame` its registers.
     pub(super) unsafe fn handle_trap(
         &mut self,
         frame: &mut Frame<'_>,
@@ -199,7 +199,7 @@ impl BreakpointState {
         self.disarm();
         self.hits += 1;
         frame.set_rip(address);
-        // SAFETY: the caller's promise.
+        // SAFETY: promised by the caller.
         unsafe { frame.interrupt(cpu) };
         self.arm_next();
         true
@@ -209,13 +209,13 @@ impl BreakpointState {
 /// Where to inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nowhere: count the instructions, and note their addresses.
+    /// Nowhere: count the instructions and record their addresses.
     Trace,
     /// Before every instruction.
     Every,
     /// Before each instruction from the first number up to, but not including, the second.
     Range(u64, u64),
-    /// Before instruction k (from 0) of those stepped over.
+    /// Before instruction k (from 0) of those stepped.
     At(u64),
     /// Before instruction k1 of the task's section, and before instruction k2 of the softirq that
     /// this interrupt raises; the load must set `step_softirq`.
@@ -229,11 +229,11 @@ pub enum Step {
 #[derive(Default)]
 pub(super) struct StepState {
     pub(super) mode: Option<Step>,
-    /// Instructions seen, of the outer code and of the softirq.
+    /// Number of instructions seen, in the outer code and in the softirq.
     pub(super) outer: u64,
     pub(super) inner: u64,
     pub(super) in_softirq: bool,
-    /// Step no further than the last injection.
+    /// Stop stepping after the last injection.
     pub(super) brief: bool,
     pub(super) injected: u64,
     pub(super) masked: u64,
@@ -245,7 +245,7 @@ impl StepState {
     pub(super) fn new(mode: Step) -> StepState {
         StepState {
             mode: Some(mode),
-            // The handler must not allocate.
+            // Allocated now, because the handler must not allocate.
             trace: match mode {
                 Step::Trace => vec![0; 1 << 20],
                 _ => Vec::new(),
@@ -254,10 +254,10 @@ impl StepState {
         }
     }
 
-    /// Handles a single-step trap, which comes before the instruction at the frame's RIP.
+    /// Handles a single-step trap, which occurs before the instruction at the frame's RIP.
     ///
     /// # Safety
-    /// `cpu` is the CPU of the interrupted thread, whose registers `frame` has.
+    /// `cpu` must be the CPU of the interrupted thread, and `frame` its registers.
     pub(super) unsafe fn handle_trap(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
         let Some(mode) = self.mode else {
             frame.stop_stepping();
@@ -298,10 +298,10 @@ impl StepState {
             _ => false,
         };
         if self.brief && last {
-            // The next trap takes the flag away.
+            // The next trap clears the trap flag.
             self.mode = None;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: promised by the caller.
         if unsafe { frame.interrupt(cpu) } {
             if matches!(mode, Step::Pair(..) | Step::Nest(..)) {
                 self.in_softirq = true;

@@ -24,5 +24,5 @@ pub use injection::{Arrivals, Step};
 pub use source::{CrossCore, Timer};
 pub use step::Stepping;
 
-/// What the audited code shares with the handler.
+/// The structure shared by the audited code and the handler.
 pub use crate::sys::Audit;

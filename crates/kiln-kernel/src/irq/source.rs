@@ -1,4 +1,4 @@
-//! Timed interrupts, from a timer of this CPU or by signals from another core.
+//! Interrupts at set times, from a timer of this CPU or by signals from another core.
 
 use std::io;
 use std::marker::PhantomData;
@@ -19,17 +19,17 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Start one on the calling thread's CPU.
+    /// Starts a timer on the calling thread's CPU.
     pub fn start(cpu: &mut Cpu, arrivals: Arrivals) -> io::Result<Timer> {
         Timer::start_with(cpu, arrivals, Handling::Faithful)
     }
 
-    /// As [`Timer::start`], with a choice of handling, which the first source in a process fixes for all.
+    /// Like [`Timer::start`], with a choice of handling, which the first source in a process determines for all.
     #[doc(hidden)]
     pub fn start_with(cpu: &mut Cpu, arrivals: Arrivals, handling: Handling) -> io::Result<Timer> {
         prepare(cpu, handling)?;
         let mut timer = ptr::null_mut();
-        // SAFETY: a zeroed sigevent is a valid one; the thread id is the caller's.
+        // SAFETY: an all-zero sigevent is valid, and the thread ID is the caller's.
         unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
@@ -60,18 +60,18 @@ pub struct CrossCore {
 }
 
 impl CrossCore {
-    /// Start a sender, on `core` if given.
+    /// Starts a sender, on `core` if given.
     pub fn start(cpu: &mut Cpu, hz: f64, core: Option<usize>) -> io::Result<CrossCore> {
         prepare(cpu, Handling::Faithful)?;
         let stop = Arc::new(AtomicBool::new(false));
         let sent = Arc::new(AtomicU64::new(0));
-        // SAFETY: no arguments.
+        // SAFETY: the calls take no arguments.
         let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
         let (stop2, sent2) = (stop.clone(), sent.clone());
         let sender = std::thread::Builder::new()
             .name("kiln-irq".into())
             .spawn(move || {
-                // Threads that are not CPUs take no interrupts.
+                // Only CPUs handle interrupts, so block them in this thread.
                 block_irq_signal();
                 if let Some(core) = core {
                     pin_to(core);
@@ -82,10 +82,9 @@ impl CrossCore {
                     while Instant::now() < due {
                         std::hint::spin_loop();
                     }
-                    // After a delay, do not make up for what was missed.
+                    // After a delay, do not catch up on missed interrupts.
                     due = (due + gap).max(Instant::now());
-                    // SAFETY: a signal to a thread of this process that lives until
-                    // `drop` has joined this one.
+                    // SAFETY: signals a thread of this process, which lives until `drop` has joined this one.
                     unsafe {
                         libc::syscall(libc::SYS_tgkill, process, thread, irq_signal());
                     }
@@ -99,7 +98,7 @@ impl CrossCore {
         })
     }
 
-    /// Signals sent so far.
+    /// Number of signals sent so far.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -115,8 +114,8 @@ impl Drop for CrossCore {
 }
 
 fn pin_to(core: usize) {
-    // SAFETY: sets this thread's own affinity; a core that does not exist is refused and
-    // the thread stays where it is.
+    // SAFETY: sets this thread's own affinity. If the core does not exist, the call fails and the affinity is
+    // unchanged.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(core, &mut set);

@@ -1,8 +1,8 @@
-//! Interrupts at exact instructions, by the trap flag.
+//! Injects interrupts at exact instructions, using the trap flag.
 //!
-//! `kernel/load` sets the flag around an FPU section. The thread then traps after each instruction,
-//! and the handler may inject an interrupt before the next one. The IRET at the end of the interrupt
-//! restores the trap flag, so that the next trap comes after the interrupted instruction.
+//! `kernel/load` sets the flag around an FPU section. The thread then traps after each instruction, and the handler may
+//! inject an interrupt before the next one. The IRET at the end of the interrupt restores the trap flag, so that the
+//! next trap comes after the interrupted instruction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,14 +12,14 @@ use super::handler::{host, prepare, Handling};
 use super::injection::{Step, StepState};
 use crate::cpu::Cpu;
 
-/// Stepping is on until it is dropped.
+/// Keeps stepping enabled until dropped.
 pub struct Stepping {
     /// Not `Send`: the stepping belongs to this thread's CPU.
     _here: PhantomData<*mut ()>,
 }
 
 impl Stepping {
-    /// Step the calling thread's CPU wherever the load sets the trap flag.
+    /// Steps the calling thread's CPU wherever the load sets the trap flag.
     pub fn start(cpu: &mut Cpu, mode: Step) -> io::Result<Stepping> {
         prepare(cpu, Handling::Faithful)?;
         cpu.host().injection.step = StepState::new(mode);
@@ -39,7 +39,7 @@ impl Stepping {
         self.state().brief = brief;
     }
 
-    /// Start counting instructions from 0 again.
+    /// Starts counting instructions from 0 again.
     pub fn restart(&mut self, mode: Step) {
         let state = self.state();
         state.mode = Some(mode);
@@ -48,20 +48,20 @@ impl Stepping {
         state.trace_len = 0;
     }
 
-    /// Instructions stepped over since the last restart: the task's, the softirq's.
+    /// Number of instructions stepped since the last restart, in the task and in the softirq.
     pub fn instructions(&mut self) -> (u64, u64) {
         let state = self.state();
         (state.outer, state.inner)
     }
 
-    /// Interrupts injected since the start, and how many of them came while interrupts were off and
-    /// were delayed until they were enabled.
+    /// Number of interrupts injected since the start, and how many of them arrived while interrupts were disabled and
+    /// were delayed.
     pub fn injected(&mut self) -> (u64, u64) {
         let state = self.state();
         (state.injected, state.masked)
     }
 
-    /// The addresses that were executed at least `times` times during a [`Step::Trace`].
+    /// The addresses executed at least `times` times during a [`Step::Trace`].
     pub fn addresses(&mut self, times: usize) -> BTreeSet<u64> {
         let state = self.state();
         let mut seen = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! The raw border: what bindgen makes of `kernel/include/kiln/abi/` (`crates/kiln-kbuild/tests/border.rs`), and what C
-//! has no name for. It uses nothing of the safe layer.
+//! The raw interface: the bindings that bindgen generates from `kernel/include/kiln/abi/`
+//! (`crates/kiln-kbuild/tests/border.rs`), and types without a name in C. It does not use the safe wrappers.
 
 #[rustfmt::skip]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, non_camel_case_types, unreachable_pub, unused)]
@@ -10,16 +10,16 @@ use std::mem::offset_of;
 
 pub use generated::*;
 
-/// What the gate calls in kernel mode.
+/// A function that the gate calls in kernel mode.
 pub type GateFn = unsafe extern "C" fn(*mut c_void) -> u64;
 
-/// `setkey` of an implementation.
+/// An implementation's `setkey`.
 pub(crate) type KeyFn = unsafe extern "C" fn(ctx: *mut c_void, key: *const u8, len: usize) -> i32;
 
-/// Called with the answer of an operation.
+/// Callback with the result of an operation.
 pub(crate) type OpDone = unsafe extern "C" fn(data: *mut c_void, answer: i32);
 
-/// `crypt` of an operation.
+/// The `crypt` function of an operation.
 pub type OpCrypt = unsafe extern "C" fn(
     ctx: *mut c_void,
     slot: u32,
@@ -32,7 +32,7 @@ pub type OpCrypt = unsafe extern "C" fn(
     data: *mut c_void,
 ) -> i32;
 
-/// The start of `struct cpu`, as far as the signal handler uses it.
+/// The start of `struct cpu`: the fields that the signal handler uses.
 #[repr(C)]
 pub(crate) struct CpuHead {
     _pcpu_hot: [u8; 64],

@@ -1,8 +1,7 @@
-//! Checks whether any jump or address depends on a secret: valgrind's memcheck runs with keys and texts
-//! marked undefined. Each implementation declares whether it is constant-time; both declarations are checked.
+//! Checks whether any jump or address depends on a secret: valgrind's memcheck runs with keys and texts marked
+//! undefined. Each implementation declares whether it is constant-time, and both answers are verified.
 //!
-//! valgrind knows instructions up to AVX2, but neither SHA-NI nor VAES nor AVX-512: for those see
-//! docs/CONSTANT-TIME.md.
+//! valgrind supports instructions up to AVX2, but not SHA-NI, VAES or AVX-512; see docs/CONSTANT-TIME.md for those.
 
 mod memcheck;
 mod secrets;
@@ -16,7 +15,7 @@ use std::process::Command;
 use kiln_kernel::tier::Tier;
 use secrets::Found;
 
-/// What valgrind said of all that the child did.
+/// Runs a child under valgrind; returns its findings and its output.
 fn under_valgrind(child: &str) -> Option<(Vec<Found>, String)> {
     let suppressions =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/constant_time/public.supp");
@@ -36,7 +35,7 @@ fn under_valgrind(child: &str) -> Option<(Vec<Found>, String)> {
             "--nocapture",
             "--test-threads=1",
         ])
-        // A mask of tiers is for other tests.
+        // KILN_TIERS is meant for other tests.
         .env_remove("KILN_TIERS")
         .output();
     let output = match output {
@@ -56,7 +55,7 @@ fn under_valgrind(child: &str) -> Option<(Vec<Found>, String)> {
     Some((found, said))
 }
 
-/// Print a line that the test harness does not swallow.
+/// Prints a line that the test harness does not capture.
 fn loud(line: &str) {
     let _ = writeln!(stderr(), "{line}");
 }
@@ -74,12 +73,12 @@ fn only_what_says_so_depends_on_secrets() {
     let mut left_out = Vec::new();
     for (name, tier, constant_time) in secrets::all() {
         match errors.get(name) {
-            // What is marked undefined makes memcheck say so where it does matter.
+            // memcheck reports an error where undefined data affect a jump or an address.
             Some(&n) if constant_time == (n == 0) => {}
             Some(&n) => wrong.push(format!(
                 "{name}: constant-time: {constant_time}, and {n} jumps or addresses depend on secrets"
             )),
-            // valgrind knows AVX2 and what it includes.
+            // valgrind supports AVX2 and all tiers included in it.
             None if tier.features().iter().all(|f| Tier::Avx2.has(*f)) => {
                 wrong.push(format!("{name} was not tried"));
             }
@@ -98,7 +97,7 @@ fn only_what_says_so_depends_on_secrets() {
         found.len(),
         left_out.len()
     ));
-    // The controls are in the table: without them this proves nothing.
+    // The table contains the controls, without which the test would prove nothing.
     for control in ["ctr-aes-generic", "xts-aes-generic", "gcm-aes-generic"] {
         assert!(errors[control] > 0, "{control} went unseen");
     }

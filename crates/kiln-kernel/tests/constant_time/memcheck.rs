@@ -1,11 +1,11 @@
-//! Requests to valgrind (its manual, "The Client Request mechanism"; values of memcheck.h). Without
-//! valgrind they do nothing and answer 0.
+//! Requests to valgrind (its manual, "The Client Request mechanism"; values from memcheck.h). Without valgrind they
+//! have no effect and return 0.
 
 use std::arch::asm;
 
 const RUNNING_ON_VALGRIND: u64 = 0x1001;
 const COUNT_ERRORS: u64 = 0x1201;
-/// Memcheck's own begin at its two letters.
+/// Memcheck's own request numbers start at its two letters.
 const MEMCHECK: u64 = (b'M' as u64) << 24 | (b'C' as u64) << 16;
 const MAKE_MEM_UNDEFINED: u64 = MEMCHECK + 1;
 const MAKE_MEM_DEFINED: u64 = MEMCHECK + 2;
@@ -15,9 +15,8 @@ fn request(code: u64, arguments: [u64; 3]) -> u64 {
     let [a, b, c] = arguments;
     let block = [code, a, b, c, 0, 0];
     let answer;
-    // SAFETY: to the CPU these are rotations of rdi by 128 bits in all and an exchange of rbx with
-    // itself; valgrind reads `block` and writes its answer to rdx, and what memory a request may
-    // write is given to it by exclusive borrow.
+    // SAFETY: a CPU executes these as rotations of rdi by 128 bits in total and an exchange of rbx with itself.
+    // valgrind reads `block` and writes its answer to rdx. Memory that a request may write is borrowed exclusively.
     unsafe {
         asm!(
             "rol rdi, 3",
@@ -34,22 +33,22 @@ fn request(code: u64, arguments: [u64; 3]) -> u64 {
     answer
 }
 
-/// Whether valgrind runs this.
+/// Whether valgrind runs this program.
 pub(crate) fn running() -> bool {
     request(RUNNING_ON_VALGRIND, [0; 3]) > 0
 }
 
-/// Errors until now, suppressed ones left out.
+/// Number of errors so far, excluding suppressed ones.
 pub(crate) fn errors() -> u64 {
     request(COUNT_ERRORS, [0; 3])
 }
 
-/// From now on these bytes, and all that is computed from them, are secret.
+/// Marks these bytes, and everything computed from them, as secret from now on.
 pub(crate) fn secret(bytes: &mut [u8]) {
     request(MAKE_MEM_UNDEFINED, span(bytes));
 }
 
-/// From now on these bytes are not secret.
+/// Marks these bytes as not secret from now on.
 pub(crate) fn public(bytes: &mut [u8]) {
     request(MAKE_MEM_DEFINED, span(bytes));
 }

@@ -1,4 +1,4 @@
-//! Calls of every implementation with secrets that memcheck follows.
+//! Calls every implementation with secrets that memcheck tracks.
 
 use std::hint::black_box;
 
@@ -10,17 +10,17 @@ use kiln_kernel::tier::Tier;
 
 use crate::memcheck::{all_secret, errors, public, secret};
 
-/// Bytes of the messages: parts of blocks, around the steps of the loops, and the long loops.
+/// Message lengths in bytes: parts of blocks, around the loops' step sizes, and the long loops.
 const LENGTHS: [usize; 20] = [
     0, 1, 7, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 200, 256, 500, 528, 1100, 4200,
 ];
 
-/// What came of one call.
+/// The result of one call.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub name: String,
     pub what: String,
-    /// Jumps and addresses that depended on a secret.
+    /// Number of jumps and addresses that depended on a secret.
     pub errors: u64,
 }
 
@@ -29,7 +29,7 @@ impl Found {
         println!("\nfound\t{}\t{}\t{}", self.name, self.what, self.errors);
     }
 
-    /// From a line that was told.
+    /// Parses a printed line.
     pub(crate) fn read(line: &str) -> Option<Found> {
         match *line.split('\t').collect::<Vec<_>>() {
             ["found", name, what, errors] => Some(Found {
@@ -42,14 +42,14 @@ impl Found {
     }
 }
 
-/// Name, tier, and whether it says it is constant-time.
+/// Name, tier, and whether it declares itself constant-time.
 pub(crate) fn all() -> Vec<(&'static str, Tier, bool)> {
     let all = Impl::all().into_iter();
     all.map(|i| (i.driver(), i.tier(), i.constant_time()))
         .collect()
 }
 
-/// Do `call`, and tell how many errors it made.
+/// Runs `call`, and prints how many errors it caused.
 fn watch(name: &str, what: &str, call: impl FnOnce()) {
     let before = errors();
     call();
@@ -88,12 +88,12 @@ pub(crate) fn every_implementation() {
     }
 }
 
-/// The shortest and longest, and all of few.
+/// The shortest and the longest key, or all if there are few.
 fn key_lengths(imp: Impl) -> Vec<usize> {
     match imp.key_sizes() {
         sizes if sizes.is_empty() => vec![0],
         sizes if sizes.len() <= 3 => sizes,
-        // A hash's key may be longer than its block, and is hashed then.
+        // A hash's key may be longer than its block, in which case it is hashed.
         sizes => vec![
             sizes[0],
             32.min(sizes[sizes.len() - 1]),
@@ -109,8 +109,8 @@ fn aad_lengths(imp: Impl) -> &'static [usize] {
     }
 }
 
-/// A message there and back, whole and in pieces; what comes out must be what comes out without
-/// memcheck's interest in it, and must be seen to depend on the secrets.
+/// Processes a message in both directions, whole and in pieces. The results must equal those computed without
+/// memcheck's tracking, and must depend on the secrets.
 fn check_message(imp: Impl, key_len: usize, aad_len: usize, len: usize) {
     let mut key = bytes(key_len, 3);
     let mut iv = bytes(imp.iv_size(), 0x5e);
@@ -127,7 +127,7 @@ fn check_message(imp: Impl, key_len: usize, aad_len: usize, len: usize) {
     secret(&mut key);
     watch(imp.driver(), &format!("{what}: encrypt"), || {
         let mut text = text.clone();
-        // What has no key has no other secret.
+        // Without a key, the text is the only secret.
         secret(&mut text);
         let ctx = Context::new(imp, &key).expect("a size it takes");
         let got = message.call(&ctx, Op::Encrypt, &text, &[]);
@@ -166,7 +166,7 @@ fn check_message(imp: Impl, key_len: usize, aad_len: usize, len: usize) {
     });
 }
 
-/// Messages side by side.
+/// Messages processed in parallel.
 fn many(imp: Impl, key_len: usize) {
     const COUNT: usize = 21;
     const LEN: usize = 64;
@@ -218,15 +218,15 @@ struct Message {
 #[derive(Clone)]
 struct Answer {
     text: Vec<u8>,
-    /// Of a seal or a hash, and of pieces.
+    /// For sealing, hashing and pieces.
     tag: Vec<u8>,
     refused: u64,
-    /// A hash of nothing may depend on nothing: GHASH is 0.
+    /// The hash of an empty message may be independent of the key: GHASH's is 0.
     nothing: bool,
 }
 
 impl Answer {
-    /// Holds this up against what is right, and sees that all of it depends on secrets.
+    /// Compares with the expected answer, and checks that all of it depends on secrets.
     fn is(mut self, want: &Answer, imp: Impl) {
         let (text, tag) = (all_secret(&self.text), all_secret(&self.tag));
         public(&mut self.text);
@@ -308,7 +308,7 @@ impl Message {
     }
 }
 
-/// What a careless programmer writes, and what a careful one does.
+/// Code by a careless programmer, and by a careful one.
 pub(crate) fn every_offender() {
     let mut a = bytes(16, 1);
     let b = bytes(16, 1);

@@ -1,5 +1,5 @@
-//! Requests to AEADs and skciphers of all names agree with the implementation they are held
-//! against, however they are divided, wherever they are made, whatever interrupts them.
+//! Requests to all AEADs and skciphers must agree with the reference implementation, however they are divided, wherever
+//! they are made, and whatever interrupts them.
 
 use kiln_kernel::cipher::{Context as KeyContext, Impl, Kind, Op, BLOCK};
 use kiln_kernel::crypto::{authenc_key, Aead, Errno, Model, Skcipher, ASYNC, INTERNAL};
@@ -9,14 +9,14 @@ use kiln_kernel::Tier;
 use crate::machine::{boot, run_alone};
 use crate::requests::{ask_under_every_policy, check_cipher, Draw, Memory};
 
-/// Requests of all policies together, in a test that runs alone.
+/// Total number of requests over all policies, in a test that runs alone.
 const REQUESTS: u64 = 120_000;
 
 pub(crate) const RFC4106: &str = "rfc4106(gcm(aes))";
 pub(crate) const SEQIV: &str = "seqiv(rfc4106(gcm(aes)))";
 pub(crate) const AUTHENC: &str = "authenc(hmac(sha256),cbc(aes))";
 
-/// The first of an algorithm: no SIMD, no requests.
+/// The first implementation of an algorithm, which uses neither SIMD nor requests.
 pub(crate) fn oracle(alg: &str) -> Impl {
     Impl::find_all(alg)[0]
 }
@@ -41,15 +41,15 @@ pub(crate) fn seal(
     (sealed.expect("right lengths").unwrap_or_default(), tag)
 }
 
-/// What can be asked.
+/// The subject of a request.
 enum Subject {
-    /// With its oracle.
+    /// With its reference implementation and key.
     Cipher(Skcipher, Impl, KeyContext),
     /// With its algorithm, key and tag size.
     Aead(Aead, String, Vec<u8>, usize),
 }
 
-/// A key of the right length from random bytes.
+/// A key of the right length, from random bytes.
 pub(crate) fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
     match alg {
         SEQIV => bytes[..36].to_vec(),
@@ -61,14 +61,14 @@ pub(crate) fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A transform of this name with a key for this algorithm.
+/// A transform of this name with a key suitable for this algorithm.
 pub(crate) fn open_keyed(name: &str, alg: &str) -> Aead {
     let mut tfm = Aead::open(name, 0, 0).expect(name);
     tfm.set_key(&key_for(alg, &[7; 256])).expect("a right key");
     tfm
 }
 
-/// A request over all of `bytes`, in place; what it came to.
+/// Makes an in-place request over all of `bytes`; returns its result.
 pub(crate) fn ask_in_place(
     tfm: &mut Aead,
     op: Op,
@@ -79,11 +79,11 @@ pub(crate) fn ask_in_place(
     context: Context,
 ) -> Errno {
     let list = [(bytes.as_mut_ptr(), bytes.len())];
-    // SAFETY: the piece is the slice.
+    // SAFETY: the piece is exactly the slice.
     unsafe { tfm.request(op, &mut iv, assoc, len, &list, &list, context) }.1
 }
 
-/// Algorithms and names of their drivers.
+/// Algorithms and their drivers' names.
 fn names() -> Vec<(&'static str, String)> {
     let mut names = vec![];
     let all = Impl::all().into_iter();
@@ -101,7 +101,7 @@ fn names() -> Vec<(&'static str, String)> {
     names
 }
 
-/// All that the model in force has.
+/// All subjects available under the current model.
 fn subjects(draw: &mut Draw) -> Vec<Subject> {
     let mut all = Vec::new();
     for (alg, name) in names() {
@@ -128,7 +128,7 @@ fn subjects(draw: &mut Draw) -> Vec<Subject> {
     all
 }
 
-/// A whole packet from the oracle: associated data, text (or what became of it), tag.
+/// A whole packet computed by the reference implementation: associated data, text or ciphertext, tag.
 fn packet(alg: &str, key: &[u8], iv: &[u8; BLOCK], aad: &[u8], text: &[u8], tag: usize) -> Vec<u8> {
     let (out, icv) = match alg {
         AUTHENC => {
@@ -138,7 +138,7 @@ fn packet(alg: &str, key: &[u8], iv: &[u8; BLOCK], aad: &[u8], text: &[u8], tag:
             (out, icv[..tag].to_vec())
         }
         SEQIV => {
-            // The first eight bytes of the text are the IV's place.
+            // The first eight bytes of the text are space for the IV.
             let (out, icv) = seal(RFC4106, key, &iv[..8], aad, &text[8..], tag);
             ([&iv[..8], &out].concat(), icv)
         }
@@ -148,7 +148,7 @@ fn packet(alg: &str, key: &[u8], iv: &[u8; BLOCK], aad: &[u8], text: &[u8], tag:
     [aad, &out, &icv].concat()
 }
 
-/// Seals and opens a packet, which may be spoilt meanwhile; whether an answer came later.
+/// Seals and opens a packet, which may be corrupted in between. Returns whether a request completed asynchronously.
 fn check_aead(
     draw: &mut Draw,
     memory: &mut Memory,
@@ -174,7 +174,7 @@ fn check_aead(
     let mut used = iv;
     let whole = assoc + len + tag;
     let (got, result, sealed_later) = memory.pass(draw, &plain, whole, |src, dst, context| {
-        // SAFETY: the pieces lie in the buffers, apart from each other.
+        // SAFETY: the pieces are inside the buffers and do not overlap.
         unsafe { tfm.request(Op::Encrypt, &mut used, assoc, len, src, dst, context) }
     })?;
     if result != Errno(0) {
@@ -187,7 +187,7 @@ fn check_aead(
         from += 8;
     }
     let mut sealed = packet(alg, key, &iv, &aad, &text, tag);
-    // Out of place some copy the associated data and some do not, as in Linux.
+    // Out of place, some drivers copy the associated data and some do not, as in Linux.
     if got[assoc..] != sealed[assoc..] {
         return Err(format!(
             "sealing {assoc} + {len} bytes, tag {tag}: wrong bytes"
@@ -304,7 +304,7 @@ fn bad_aead_requests_are_refused() {
                 let mut tfm = Aead::open(alg, 0, 0).unwrap();
                 let mut bytes = [0u8; 512];
                 let mut ask = |tfm: &mut Aead, op, len, have, context| {
-                    // What is opened is not what was sealed.
+                    // Change the data so that opening fails.
                     bytes[0] += u8::from(op == Op::Decrypt);
                     ask_in_place(tfm, op, [0; BLOCK], assoc, len, &mut bytes[..have], context)
                 };
@@ -331,7 +331,7 @@ fn bad_aead_requests_are_refused() {
                     assert_eq!(cpu.stats().warnings, before + 1, "it is a bug");
                 }
             }
-            // RFC 4106 packets have 8 or 12 bytes and the IV in front.
+            // RFC 4106 packets have 8 or 12 bytes of header, followed by the IV.
             let mut tfm = open_keyed(RFC4106, RFC4106);
             for (assoc, valid) in [(8, false), (16, true), (20, true), (24, false)] {
                 let (mut bytes, iv, task) = ([0u8; 128], [0; BLOCK], Context::Task);

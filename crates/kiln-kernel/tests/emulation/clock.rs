@@ -1,4 +1,4 @@
-//! The section timer counts every section, and knows those that the host stretched.
+//! The section timer counts every section, and recognises those that the host prolonged.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +12,7 @@ use crate::machine::{
     attach, boot, cores, interrupted, pin, plan, policy, repeat_until, run_alone,
 };
 
-/// The most sections in a row that the clock leaves out.
+/// Maximum number of consecutive sections that are not timed.
 const SKIPS: u64 = 64;
 
 #[test]
@@ -27,7 +27,7 @@ fn the_histogram_stands_for_every_section() {
             assert_eq!(stats.sections, 100_000, "{p}");
             let total = cpu.section_time().total();
             assert!(total.abs_diff(stats.sections) <= SKIPS, "{p}: {total}");
-            // Short ones are mostly left out.
+            // Most short sections are not timed.
             assert!(stats.sections_timed < stats.sections / 8, "{p}: {stats:?}");
             assert!(
                 stats.sections_timed >= stats.sections / SKIPS - 1,
@@ -52,10 +52,10 @@ fn long_sections_are_all_timed() {
     });
 }
 
-/// Iterations of a section that is long on any CPU: some take two instructions in a third of a TSC tick.
+/// Number of iterations that makes a section long on any CPU: some execute two instructions in a third of a TSC tick.
 const SPINS: u64 = 4 * SPINS_10_US;
 
-/// Long sections with nothing to interrupt them.
+/// Runs long sections without interrupts.
 fn run_undisturbed(cpu: &mut Cpu, seed: u64, sections: u64) -> Stats {
     policy("legacy").set(cpu);
     let spins = SPINS;
@@ -66,8 +66,7 @@ fn run_undisturbed(cpu: &mut Cpu, seed: u64, sections: u64) -> Stats {
     load.cpu().stats()
 }
 
-/// The host clears the witness for other reasons than a switch, too: when it moves the thread, or delivers anything to it
-/// (rseq(2)). Those are rare.
+/// The host also clears the witness when it migrates the thread or delivers a signal to it (rseq(2)). Both are rare.
 const OTHER_REASONS: u64 = 16;
 
 /// How often the host took the CPU from the calling thread, by the host's own count.
@@ -80,8 +79,8 @@ fn host_switches() -> u64 {
     }
 }
 
-/// The host's scheduler is no interrupt of ours: a competitor on the core shows as stolen time,
-/// as often as the host says it took the CPU away.
+/// The host's scheduler is not one of our interrupts. A competitor on the core shows up as stolen time as often as the
+/// host reports a context switch.
 #[test]
 fn sections_the_host_interrupted_are_told_apart() {
     run_alone(|seed| {

@@ -1,5 +1,5 @@
-//! Faults planted on purpose, each of which the detectors must see, beside the same run
-//! without the fault, in which they must see nothing.
+//! Faults planted on purpose, which the detectors must find, next to the same run without the fault, in which they must
+//! find nothing.
 
 use std::arch::asm;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -18,7 +18,7 @@ use crate::machine::{
     two_cores,
 };
 
-/// Sections each run makes at least.
+/// Minimum number of sections per run.
 const OPS: u64 = 20_000;
 
 /// Runs the load until `done`. Nothing may be corrupted, except in the control itself, where corruption is expected.
@@ -48,7 +48,7 @@ fn check(
     }
 }
 
-/// Whether enough was done and, in the control, corrupted.
+/// Whether enough sections ran and, in the control, were corrupted.
 fn enough(control: bool) -> impl Fn(&Counts) -> bool {
     move |c| c.task_ops >= OPS && (!control || c.task_corrupted > 0)
 }
@@ -62,8 +62,8 @@ fn check_handling(handling: Handling, seed: u64) {
     check(&name, load, handling, seed, control, enough(control));
 }
 
-/// The host's signal frame lies right below the red zone of the interrupted stack, its end,
-/// with the mark of the extended state, uppermost: where the emulated interrupt frame goes.
+/// The host's signal frame is right below the red zone of the interrupted stack. Its end, which marks the extended
+/// state, is at the top, where the emulated interrupt frame is written.
 #[test]
 fn a_handler_on_the_interrupted_stack_is_caught() {
     run_alone(|seed| check_handling(Handling::OnInterruptedStack, seed));
@@ -78,19 +78,19 @@ const BYTES: usize = 4096;
 static mut FROM: [u8; BYTES] = [0x5a; BYTES];
 static mut TO: [u8; BYTES] = [0; BYTES];
 
-/// Called in hardirq context, on its CPU's thread only.
+/// Called in hardirq context, on the CPU's own thread only.
 unsafe extern "C" fn host_memcpy() {
-    // 4 KiB, and less, in case the host's memcpy uses string instructions for much.
+    // 4 KiB, and less, in case the host's memcpy uses string instructions for larger sizes.
     for len in [BYTES, 700, 100] {
-        // SAFETY: two arrays that only this function uses, on one thread, never within itself:
-        // hardirqs do not nest.
+        // SAFETY: only this function uses the two arrays, on one thread, and it is not reentered because hardirqs do
+        // not nest.
         unsafe { libc::memcpy((&raw mut TO).cast(), (&raw const FROM).cast(), len) };
     }
 }
 
-/// The same work in general registers.
+/// The same work using general-purpose registers.
 unsafe extern "C" fn string_copy() {
-    // SAFETY: as above; the direction flag is clear, the trampoline sees to it.
+    // SAFETY: as above; the trampoline clears the direction flag.
     unsafe {
         asm!("rep movsb",
             inout("rcx") BYTES => _,
@@ -100,7 +100,7 @@ unsafe extern "C" fn string_copy() {
     }
 }
 
-/// Law 2 is not a matter of taste: the host's memcpy wrecks a section unseen.
+/// Shows why law 2 is needed: the host's memcpy corrupts a section unnoticed.
 #[test]
 fn a_host_memcpy_in_interrupt_context_is_caught() {
     run_alone(|seed| {
@@ -139,15 +139,15 @@ fn a_save_that_forgets_the_mask_registers_is_caught() {
     });
 }
 
-/// What the two CPUs of the next control tell each other.
+/// State shared by the two CPUs of the next control.
 struct Shared {
-    /// Both have come this far.
+    /// Lets both CPUs reach the same point.
     meet: Barrier,
     corrupted: AtomicU64,
     done: AtomicBool,
 }
 
-/// One of two CPUs. Its softirqs take long in their sections, so that those of both overlap.
+/// One of two CPUs. Its softirqs spend a long time in sections, so that those of both CPUs overlap.
 fn sharer(
     number: u32,
     core: usize,
@@ -174,7 +174,7 @@ fn sharer(
             ..plan(keep(seed), seed)
         };
         let load = attach(&mut cpu, plan);
-        // A section of one CPU ruined by the other is enough for both.
+        // It is enough for both if one CPU's section is corrupted by the other.
         let done = |c: &Counts| {
             let corrupted = shared.corrupted.fetch_max(c.task_corrupted, SeqCst) + c.task_corrupted;
             let enough = c.task_ops >= OPS && (!control || corrupted > 0);
@@ -182,7 +182,7 @@ fn sharer(
         };
         let name = format!("{name}, CPU {number}");
         check(&name, load, Handling::Faithful, seed, control, done);
-        // The area stays as long as anybody uses it.
+        // The area must stay valid while the other CPU uses it.
         shared.meet.wait();
     }
 }

@@ -1,4 +1,4 @@
-//! No policy but the broken one loses a bit of anybody's state, whatever interrupts it.
+//! No policy except the broken one loses a bit of any state, whatever interrupts it.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use crate::machine::{
     repeat_until, run_alone, two_cores,
 };
 
-/// Iterations of the empty loop that make a section of about 10 us at 4 GHz and one iteration per cycle. Golden Cove does
-/// two.
+/// Iterations of an empty loop that make a section of about 10 us at 4 GHz and one iteration per cycle. Golden Cove
+/// executes two per cycle.
 pub(crate) const SPINS_10_US: u64 = 40_000;
 
 /// A task that keeps patterns in registers for about 10 us at a time.
@@ -22,12 +22,12 @@ pub(crate) fn keep(seed: u64) -> TaskWork {
     TaskWork::Keep { seed, spins }
 }
 
-/// What the task does in turn: keep patterns, then encrypt in every tier.
+/// The task's work in turn: keeping patterns, then encrypting in every tier.
 fn works(seed: u64, len: usize, spins: u64) -> Vec<(String, TaskWork)> {
     let mut works = vec![("patterns".into(), TaskWork::Keep { seed, spins })];
     for imp in all_impls() {
         match imp.tier().lacks() {
-            // Without vector registers there is nothing to lose.
+            // The generic tier has no vector registers to lose.
             None if imp.tier() == kiln_kernel::Tier::Generic => {}
             None => works.push((
                 imp.driver().into(),
@@ -48,7 +48,7 @@ pub(crate) fn trace(load: &mut Load<'_>, operations: u64) -> BTreeSet<u64> {
     stepping.addresses(1)
 }
 
-/// What the calling thread has had of its core.
+/// CPU time of the calling thread.
 fn cpu_time() -> Duration {
     // SAFETY: plain data filled by the call.
     unsafe {
@@ -62,7 +62,7 @@ fn since((wall, cpu): (Instant, Duration)) -> (Duration, Duration) {
     (wall.elapsed(), cpu_time() - cpu)
 }
 
-/// Interrupts in sections, in all, and time, added up over several runs.
+/// Interrupts in sections, all interrupts, and time, summed over several runs.
 #[derive(Default)]
 pub(crate) struct Rate {
     in_section: u64,
@@ -92,7 +92,7 @@ impl Rate {
     }
 }
 
-/// Under a started source: run until `wanted` interrupts came into sections.
+/// With a started interrupt source, runs until `wanted` interrupts have arrived in sections.
 pub(crate) fn interrupt(
     load: &mut Load<'_>,
     ops: u64,
@@ -129,8 +129,7 @@ fn breakpoints_corrupt_nothing_in_a_million() {
                         second.then(|| (best_impl(), messages(seed ^ 5, Op::Decrypt, 512, 8)));
                     let mut load = attach(&mut cpu, plan);
                     let addresses = trace(&mut load, 2);
-                    // A second task runs code that none of the addresses is of: without a
-                    // tick it would keep the CPU.
+                    // The second task's code is at none of the addresses, so without a tick it would keep the CPU.
                     let tick = second.then(|| {
                         Timer::start(load.cpu(), Arrivals::Periodic(2_000.0)).expect("a timer")
                     });
@@ -155,8 +154,8 @@ fn breakpoints_corrupt_nothing_in_a_million() {
     });
 }
 
-/// A timer's interrupt may come between any two instructions of setting a breakpoint or
-/// taking it away, and its softirq by the very address.
+/// A timer interrupt may arrive between any two instructions that set or remove a breakpoint, and its softirq may
+/// execute that very address.
 #[test]
 fn breakpoints_are_set_while_a_timer_runs() {
     run_alone(|seed| {
@@ -243,8 +242,8 @@ fn signals_of_another_core_corrupt_nothing() {
     });
 }
 
-/// An interrupt before every instruction of a section, begin and end included, and a hardirq
-/// within the softirq that this starts, at points drawn from all over both.
+/// Delivers an interrupt before every instruction of a section, including begin and end, and a hardirq within the
+/// resulting softirq, at points drawn from all of both.
 #[test]
 fn stepping_corrupts_nothing() {
     run_alone(|seed| {
@@ -257,7 +256,7 @@ fn stepping_corrupts_nothing() {
                 cpu.reset_stats();
                 let mut plan = plan(task, seed);
                 plan.hardirq_fpu = true;
-                // Short, since it is stepped over as well.
+                // Short, because it is single-stepped too.
                 plan.softirq.1 = messages(!seed, Op::Encrypt, 16, 8);
                 plan.fallback = Impl::find("xts-aes-generic").expect("it needs no feature");
                 let mut load = attach(&mut cpu, plan);
@@ -293,7 +292,7 @@ fn stepping_corrupts_nothing() {
     });
 }
 
-/// The detector's own control: with nobody saving anything, it must see a great deal.
+/// The detector's own control: without any saving, it must detect many corruptions.
 #[test]
 fn without_a_policy_more_than_one_section_in_twenty_is_corrupted() {
     run_alone(|seed| {

@@ -14,7 +14,7 @@ use crate::machine::{
     run_alone,
 };
 
-/// Requests a queue takes.
+/// Capacity of a queue in requests.
 const LIMIT: u32 = 1000;
 
 const OK: Errno = Errno(0);
@@ -46,13 +46,13 @@ impl Machine {
         Machine { cpu, src, want }
     }
 
-    /// The transform that a user gets.
+    /// Opens the transform that a user gets.
     fn tfm(&self) -> Skcipher {
         open_keyed("xts(aes)")
     }
 
-    /// Runs a scenario whose calls must return `returned`, in this order. The requests that were answered and their
-    /// results, in that order.
+    /// Runs a scenario whose calls must return `returned`, in this order. Returns the completed requests with their
+    /// results, in order of completion.
     fn run(
         &mut self,
         tfms: &[&Skcipher],
@@ -77,7 +77,7 @@ fn open_keyed(name: &str) -> Skcipher {
     tfm
 }
 
-/// What every script must show, whatever it is about.
+/// Checks that apply to every script.
 fn check_script(outcome: &Outcome) -> Result<(), String> {
     if let Some(step) = outcome.stuck {
         return Err(format!("step {step} never ended"));
@@ -86,7 +86,7 @@ fn check_script(outcome: &Outcome) -> Result<(), String> {
         if e.wrong {
             return Err(format!("wrong bytes: {e:?}"));
         }
-        // Answers come from the kworker, with softirqs off.
+        // The kworker completes requests with softirqs disabled.
         if e.answer && (!e.kthread || e.preempt_count != 0x200) {
             return Err(format!("told in the wrong place: {e:?}"));
         }
@@ -101,13 +101,13 @@ fn equal<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result<
     }
 }
 
-/// 1000 wait at most, more only if they say that they may.
+/// At most 1000 requests wait, unless they allow backlogging.
 fn overflow(m: &mut Machine) -> Result<(), String> {
     let tfm = m.tfm();
     let mut want = vec![QUEUED; LIMIT as usize];
     want.extend([Errno::NO_SPACE, Errno::BUSY, Errno::BUSY, Errno::NO_SPACE]);
     let answers = m.run(&[&tfm], "overflow", &want)?;
-    // Each that leaves lets one of the backlog in, which is told so first.
+    // Each request that leaves the queue admits one from the backlog, whose callback is first called with -EINPROGRESS.
     let (first, second) = (LIMIT + 1, LIMIT + 2);
     let mut want = vec![(first, QUEUED), (0, OK), (second, QUEUED), (1, OK)];
     want.extend((2..LIMIT).map(|i| (i, OK)));
@@ -115,12 +115,12 @@ fn overflow(m: &mut Machine) -> Result<(), String> {
     equal("answered", answers, want)
 }
 
-/// The first requests, all answered well.
+/// The first requests, all completed successfully.
 fn first_of_all(n: u32) -> Vec<(u32, Errno)> {
     (0..n).map(|i| (i, OK)).collect()
 }
 
-/// A caller that cannot sleep does not overtake requests that wait on the same transform. One that can may, and other
+/// An atomic caller does not overtake requests that wait on the same transform. A caller that can sleep may, and other
 /// transforms are independent.
 fn order(m: &mut Machine) -> Result<(), String> {
     let (tfm, other) = (m.tfm(), m.tfm());
@@ -129,7 +129,7 @@ fn order(m: &mut Machine) -> Result<(), String> {
     equal("answered", answers, first_of_all(5))
 }
 
-/// A transform that its owner frees lives until what waits on it is answered.
+/// A transform that its owner frees lives until its queued requests have completed.
 fn free_while_queued(m: &mut Machine) -> Result<(), String> {
     free_with_requests(m, Machine::tfm)
 }
@@ -139,7 +139,7 @@ fn free_cryptd_while_queued(m: &mut Machine) -> Result<(), String> {
     free_with_requests(m, |_| open_keyed("cryptd(xts-aes-fixed-time)"))
 }
 
-/// The same for authenc, whose tags are made when the cipher's answers come.
+/// The same for authenc, which computes tags when the cipher's requests complete.
 fn free_authenc_while_queued(m: &mut Machine) -> Result<(), String> {
     let (auth, enc) = ([1; 32], [2; 32]);
     let text = vec![0x33; 64];
@@ -167,14 +167,15 @@ fn free_with_requests(m: &mut Machine, open: impl Fn(&Machine) -> Skcipher) -> R
     equal("memory in use", crypto::memory_in_use(), before)
 }
 
-/// Where SIMD can be used a request is served at once.
+/// Where SIMD is usable, a request is processed synchronously.
 fn at_once(m: &mut Machine) -> Result<(), String> {
     let tfm = m.tfm();
     let answers = m.run(&[&tfm], "at once", &[OK; 6])?;
     equal("answered", answers, vec![])
 }
 
-/// Under a load: interrupts come in sections, and their softirqs ask the crypto API for a section of their own.
+/// Under a load: interrupts arrive in sections, and their softirqs request a section of their own through the crypto
+/// API.
 #[test]
 fn what_finds_the_fpu_taken_is_answered_later_and_right() {
     run_alone(|seed| {
@@ -206,14 +207,14 @@ fn what_finds_the_fpu_taken_is_answered_later_and_right() {
                 });
             });
             assert_clean(&format!("full preemption {full}"), &counts);
-            // A busy host may let more of them wait than there are slots.
+            // On a busy host, more requests may wait than there are slots.
             assert_eq!((counts.reordered, counts.errors), (0, 0), "{counts:?}");
             println!("full preemption {full}: {counts:?}");
         }
     });
 }
 
-/// Whether all requests are answered at once here.
+/// Whether all requests complete synchronously here.
 fn is_synchronous() -> bool {
     let generic = best_impl().tier() == Tier::Generic;
     if generic {
@@ -234,7 +235,7 @@ fn hold(rule: Rule) {
     }
 }
 
-/// The control: with these rules of cryptd broken the test of `rule` fails.
+/// The control: with these rules of cryptd broken, the test of `rule` fails.
 fn fail(rules: u32, rule: Rule) {
     if is_synchronous() {
         return;
@@ -242,7 +243,7 @@ fn fail(rules: u32, rule: Rule) {
     let mut m = Machine::boot();
     broken::set(rules);
     println!("seen: {}", rule(&mut m).expect_err("a broken rule is seen"));
-    // Some requests may still wait, and no caller will come back for them.
+    // Some requests may still be waiting, and nobody will complete them.
     std::mem::forget(m);
 }
 
@@ -291,7 +292,7 @@ fn a_freed_authenc_transform_lives_until_all_is_answered() {
     run_alone(|_| hold(free_authenc_while_queued));
 }
 
-/// The control: a transform that is freed at once, whose memory is used afterwards.
+/// The control: a transform that is freed immediately, and whose memory is used afterwards.
 fn free_at_once(rule: Rule) {
     let mut m = Machine::boot();
     broken::set(broken::UNCOUNTED);

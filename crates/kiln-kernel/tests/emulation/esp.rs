@@ -1,6 +1,6 @@
-//! ESP over a task that encrypts: packets come out right under every policy, the collapse of the
-//! asynchronous way is there and moves with the slice, and what the receiver refuses is what a
-//! window must refuse.
+//! ESP processing that interrupts a task's encryption: packets are correct under every policy, throughput of the
+//! asynchronous model collapses depending on the slice, and the receiver rejects exactly what a replay window must
+//! reject.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn sectors(seed: u64) -> Arc<Messages> {
     messages(seed, Op::Encrypt, 4096, 16)
 }
 
-/// Evenly so many packets a second for so many milliseconds of low, high and low load.
+/// A plan with evenly spaced packets: rates per second and durations in milliseconds for low, high and low load.
 fn plan(transform: Transform, rates: [u64; 3], ms: [u64; 3]) -> Plan {
     let mut arrivals = Vec::new();
     let (mut at, mut end) = (0, [0; 3]);
@@ -77,7 +77,7 @@ fn wrong(o: &Outcome) -> u64 {
     flows + o.sectors_corrupted + o.user_corrupted
 }
 
-/// What holds whatever happened: each packet is somewhere.
+/// Invariants: every packet is accounted for.
 #[track_caller]
 fn assert_accounted(o: &Outcome, plan: &Plan) {
     let [i, f] = o.flows;
@@ -126,7 +126,7 @@ fn a_policy_that_saves_nothing_is_caught() {
     });
 }
 
-/// CFS with one slice for each of two tasks; a woken task preempts if it is `wakeup_us` behind.
+/// CFS with one slice for each of two tasks. A woken task preempts if it is `wakeup_us` behind.
 fn cfs(slice_us: u64, wakeup_us: u64) -> Config {
     Config {
         scheduler: Scheduler::Cfs61,
@@ -139,8 +139,8 @@ fn cfs(slice_us: u64, wakeup_us: u64) -> Config {
     }
 }
 
-/// The longer a task keeps the CPU while cryptd waits, the more packets find the queue full. If
-/// the woken kworker preempts, the slice does not matter.
+/// The longer a task keeps the CPU while cryptd waits, the more packets find the queue full. If the woken kworker
+/// preempts, the slice does not matter.
 #[test]
 fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
     run_alone(|seed| {
@@ -162,7 +162,7 @@ fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
                 o.samples.iter().map(|s| s.queued).max()
             );
             assert_eq!(wrong(&o), 0);
-            // Nothing of the tunnel's own overtakes: a caller that cannot sleep waits for its turn.
+            // None of the tunnel's packets overtakes another, because an atomic caller waits for its turn.
             assert_eq!(o.flows[IN].reordered, 0, "{:?}", o.flows[IN]);
             o.flows[IN].dropped + f.dropped
         };
@@ -174,7 +174,7 @@ fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
     });
 }
 
-/// What the far end refuses, from the order in which packets left, by sets and no bits.
+/// Recomputes, from the order in which packets left, how many the receiver rejects, using sets instead of bit masks.
 fn refused(log: &[u32], window: u64) -> u64 {
     let (mut top, mut seen, mut lost) = (0, HashSet::new(), 0);
     for &n in log {
@@ -224,8 +224,8 @@ fn draw(next: &mut dyn FnMut(&mut [u8]), n: u64) -> u64 {
     u64::from_le_bytes(bytes) % n
 }
 
-/// Random numbers near the top, now and then far ahead, held against a set; how often the window
-/// and the set differ.
+/// Feeds random numbers near the top, sometimes far ahead, to the window and to a set; returns how often the two
+/// disagree.
 fn disagreements(seed: u64, size: u32) -> u64 {
     let mut next = random(seed);
     let mut window = Window::new(size);
@@ -264,6 +264,6 @@ fn a_broken_window_is_noticed() {
 
 #[test]
 fn the_judge_of_the_sectors_is_another() {
-    // Else an error of both would go unseen.
+    // Otherwise an error common to both would go unnoticed.
     assert_ne!(judge().driver(), best_impl().driver());
 }

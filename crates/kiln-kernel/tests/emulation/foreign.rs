@@ -1,5 +1,5 @@
-//! A policy from outside `kernel/`, as a hosted tree brings one: it answers, saves and restores by
-//! its own code, and Kiln's interrupts find what it forgets.
+//! A policy from outside `kernel/`, as a hosted tree provides one: it answers, saves and restores with its own code,
+//! and Kiln's interrupts detect what it forgets.
 
 use std::arch::asm;
 use std::cell::UnsafeCell;
@@ -20,7 +20,7 @@ use crate::machine::{
     self, assert_clean, boot, config, interrupted, messages, plan, policy, repeat_until, run_alone,
 };
 
-/// A task of the tree: what its policy keeps of it.
+/// The policy's data for a task of the tree.
 #[repr(C, align(64))]
 pub(crate) struct Word {
     state: UnsafeCell<[u8; 16384]>,
@@ -28,7 +28,7 @@ pub(crate) struct Word {
     need_load: AtomicBool,
 }
 
-// SAFETY: its CPU alone uses it.
+// SAFETY: only its own CPU uses it.
 unsafe impl Sync for Word {}
 
 const TASKS: usize = 16;
@@ -50,7 +50,7 @@ unsafe extern "C" fn new_task(old: *mut c_void, _: *const c_char, user: bool) ->
             None => return ptr::null_mut(),
         },
     };
-    // SAFETY: one of WORDS.
+    // SAFETY: the pointer is to an element of WORDS.
     unsafe { &*word }.user.store(user, Relaxed);
     word.cast_mut().cast()
 }
@@ -65,28 +65,28 @@ pub(crate) static HOOKS: Hooks = Hooks {
 
 pub(crate) fn count() -> u32 {
     let count: u32;
-    // SAFETY: a word of the CPU's.
+    // SAFETY: reads a word of the CPU.
     unsafe { asm!("mov {:e}, gs:[8]", out(reg) count, options(nostack)) };
     count & 0x7fff_ffff
 }
 
 fn current() -> &'static Word {
     let word: *const Word;
-    // SAFETY: the CPU's first word is what `new_task` gave for the task that runs.
+    // SAFETY: the CPU's first word is what `new_task` returned for the running task.
     unsafe {
         asm!("mov {}, gs:[0]", out(reg) word, options(nostack));
         &*word
     }
 }
 
-/// All that XCR0 has, in the standard form.
+/// Saves every component in XCR0 in the standard format.
 unsafe fn save(word: &Word) {
     // SAFETY: the area is aligned and large enough.
     unsafe { asm!("xsave64 [{}]", in(reg) word.state.get(), in("eax") !0, in("edx") !0) }
 }
 
 unsafe fn restore(word: &Word) {
-    // SAFETY: the area holds what `save` wrote.
+    // SAFETY: the area contains what `save` wrote.
     unsafe { asm!("xrstor64 [{}]", in(reg) word.state.get(), in("eax") !0, in("edx") !0) }
 }
 
@@ -101,7 +101,7 @@ unsafe extern "C" fn legacy_usable() -> bool {
 }
 
 unsafe extern "C" fn begin() {
-    // SAFETY: preempt_disable(); a warning is counted.
+    // SAFETY: does what preempt_disable() does; a warning is counted.
     unsafe {
         asm!("inc dword ptr gs:[8]");
         if !legacy_usable() {
@@ -112,18 +112,18 @@ unsafe extern "C" fn begin() {
     let word = current();
     if word.user.load(Relaxed) && !word.need_load.load(Relaxed) {
         word.need_load.store(true, Relaxed);
-        // SAFETY: the registers are the user's.
+        // SAFETY: the registers hold the user's state.
         unsafe { save(word) };
     }
     static MXCSR: u32 = 0x1f80;
-    // SAFETY: C code's default.
+    // SAFETY: loads the default value for C code.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &MXCSR) };
 }
 
 unsafe extern "C" fn end() {
     TAKEN.store(false, Relaxed);
     let zero: u8;
-    // SAFETY: preempt_enable().
+    // SAFETY: does what preempt_enable() does.
     unsafe {
         asm!("dec dword ptr gs:[8]", "sete {}", out(reg_byte) zero);
         if zero != 0 {
@@ -136,7 +136,7 @@ unsafe extern "C" fn user_restore() -> bool {
     let word = current();
     let due = word.need_load.load(Relaxed);
     if due {
-        // SAFETY: saved by `begin` or `switch_to`.
+        // SAFETY: the state was saved by `begin` or `switch_to`.
         unsafe { restore(word) };
         word.need_load.store(false, Relaxed);
     }
@@ -144,7 +144,7 @@ unsafe extern "C" fn user_restore() -> bool {
 }
 
 unsafe extern "C" fn switch_to(prev: *mut c_void, _: *mut c_void) {
-    // SAFETY: a word of ours.
+    // SAFETY: the pointer is to one of our words.
     let word = unsafe { &*prev.cast::<Word>() };
     if word.user.load(Relaxed) && !word.need_load.load(Relaxed) {
         word.need_load.store(true, Relaxed);
@@ -170,12 +170,12 @@ unsafe extern "C" fn always() -> bool {
     true
 }
 
-/// The control: softirqs take the FPU from a section and do not put it back.
+/// The control: softirqs take the FPU from an open section and do not restore it.
 static TAKING: FpuOps = FpuOps {
     usable: Some(always),
     ..ops(c"broken")
 };
-/// The control: nobody saves the user's state at a switch.
+/// The control: the user's state is not saved at a switch.
 static FORGETFUL: FpuOps = FpuOps {
     switch_to: Some(keep_nothing),
     ..ops(c"broken")
@@ -183,10 +183,10 @@ static FORGETFUL: FpuOps = FpuOps {
 
 unsafe extern "C" fn keep_nothing(_: *mut c_void, _: *mut c_void) {}
 
-/// A CPU with a tree's policy in force.
+/// A CPU with a tree's policy active.
 fn boot_with(ops: &'static FpuOps) -> (Cpu, Policy) {
     let mut cpu = boot();
-    // SAFETY: the functions above use general registers but for what they save, and are static.
+    // SAFETY: the functions above are static, and use general-purpose registers except for what they save.
     let p = unsafe {
         assert!(attach(&mut cpu, &HOOKS));
         Policy::foreign(ops).expect("room for one more")
@@ -212,8 +212,8 @@ fn a_foreign_policy_answers_for_itself_in_every_context() {
                 };
                 let want = ask(policy("legacy"));
                 let got = ask(tree);
-                // Opening one where it may not be is warned of once here, and once by its
-                // own end in Kiln's.
+                // Opening a section where it is not allowed causes one warning here; Kiln's own policy warns again at
+                // its end.
                 let all = |a: Answer| {
                     let counts = (a.preempt_count, a.preempt_after);
                     (a.usable, a.over_section, counts, a.warnings > 0)
@@ -226,14 +226,14 @@ fn a_foreign_policy_answers_for_itself_in_every_context() {
                 different += usize::from(ask(taking).usable != want.usable);
             }
         }
-        assert_eq!(different, 10, "the control says yes always");
+        assert_eq!(different, 10, "the control always says yes");
         policy("legacy").set(&mut cpu);
         detach(&mut cpu);
         assert!(usable(&mut cpu, Context::Task, false).usable);
     });
 }
 
-/// Corrupted results of a run at breakpoints.
+/// Number of corrupted results in a run with breakpoints.
 fn breakpoints(ops: &'static FpuOps, seed: u64, task: TaskWork, wanted: u64) -> u64 {
     let (mut cpu, p) = boot_with(ops);
     let mut rate = Rate::default();
@@ -291,8 +291,7 @@ fn a_foreign_policy_that_forgets_a_switch_is_caught() {
             cpu.configure(&config(true, 100));
             let mut plan = plan(TaskWork::Keep { seed, spins: 0 }, seed);
             plan.second = Some((best_impl(), messages(seed, Op::Encrypt, 512, 8)));
-            // Entries without a section of their own: a switch on the way out finds the
-            // user's state in the registers.
+            // Entries without a section of their own: a switch on return finds the user's state in the registers.
             let counts = interrupted(&mut cpu, plan, Arrivals::Periodic(10_000.0), |load| {
                 repeat_until("switches", || {
                     load.run(0);
@@ -306,7 +305,7 @@ fn a_foreign_policy_that_forgets_a_switch_is_caught() {
     });
 }
 
-/// Every instruction, those of the policy's own functions included.
+/// Interrupts every instruction, including those of the policy's own functions.
 #[test]
 fn stepping_corrupts_nothing_of_a_foreign_policy() {
     run_alone(|seed| {

@@ -1,5 +1,5 @@
-//! Hashes of all names agree with the implementation they are held against, in any context and
-//! under any policy, in one call and in pieces, with states that are exported and imported.
+//! All hashes must agree with the reference implementation, in any context and under any policy, in one call and in
+//! pieces, with states that are exported and imported.
 
 use kiln_kernel::cipher::{Impl, Kind};
 use kiln_kernel::crypto::{Errno, Shash};
@@ -9,14 +9,14 @@ use crate::aead::{oracle, seal};
 use crate::machine::{boot, run_alone};
 use crate::requests::{ask_under_every_policy, Draw};
 
-/// Messages of all policies together, in a test that runs alone.
+/// Total number of messages over all policies, in a test that runs alone.
 const MESSAGES: u64 = 60_000;
 
 fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
     let sizes = oracle(alg).key_sizes();
     let len = match sizes.last() {
         None => 0,
-        // Not longer than a block of any, and not the shortest.
+        // At most the block size of any hash, and not the shortest.
         Some(&most) if sizes.contains(&20) => most.min(20),
         Some(&most) => most,
     };
@@ -53,7 +53,7 @@ fn digests_agree_in_every_context() {
                 .collect()
         };
         ask_under_every_policy(seed, MESSAGES, open, |(imp, key, tfm), draw, _| {
-            // Bytes of some are a multiple of a unit: NH's.
+            // Some hashes, such as NH, take only multiples of a unit.
             let unit = match imp.alg() {
                 "nhpoly1305" => 16,
                 _ => 1,
@@ -79,7 +79,7 @@ fn digests_agree_in_every_context() {
     });
 }
 
-/// A counter in a state: where it is, the largest value that a message comes to, how many bytes it has.
+/// The counter in an exported state: its offset, the largest value a message leads to, and its size in bytes.
 const COUNTERS: [(&str, usize, u64, usize); 8] = [
     ("cmac(aes)", 32, 16, 8),
     ("ghash", 16, 15, 8),
@@ -149,7 +149,7 @@ fn hashes_refuse_what_they_must() {
         mac.set_key(b"key").unwrap();
         assert!(mac.digest(b"abc", &[], false, Context::Nmi).is_ok());
         let mut sha = Shash::open("sha256", 0, 0).unwrap();
-        // A hash without a key has nothing to set.
+        // An unkeyed hash does not accept a key.
         assert_eq!(sha.set_key(b"key"), Err(Errno(-38)));
         assert!(sha.digest(b"", &[], false, Context::Hardirq).is_ok());
         let cryptd = "cryptd(sha256-generic)";

@@ -1,5 +1,5 @@
-//! What the CPU offers to the services of a hosted tree: tasks that wait and are woken, work
-//! queues, the paravirtual calls, the accounting of sections it opens by itself.
+//! What the CPU provides to the services of a hosted tree: tasks that wait and are woken, work queues, paravirtual
+//! calls, and accounting for the tree's own sections.
 
 use std::arch::asm;
 use std::ffi::c_void;
@@ -20,15 +20,15 @@ fn boot(config: Config) -> Cpu {
     Cpu::boot(&config).expect("a CPU boots")
 }
 
-/// Run a function in kernel mode.
+/// Runs a function in kernel mode.
 fn kernel(cpu: &mut Cpu, f: unsafe extern "C" fn(*mut c_void) -> u64) -> u64 {
     // SAFETY: the functions of this file take no locks of the host.
     unsafe { enter(cpu, f, ptr::null_mut()) }
 }
 
-/// Wait on a counter until it is `n`.
+/// Waits until a counter equals `n`.
 unsafe fn wait_for(counter: &AtomicU32, n: u32) {
-    // SAFETY: as the header has it.
+    // SAFETY: follows the protocol of the header.
     unsafe {
         loop {
             kiln_wait_prepare(ptr::from_ref(counter).cast());
@@ -43,7 +43,7 @@ unsafe fn wait_for(counter: &AtomicU32, n: u32) {
 
 unsafe fn bump(counter: &AtomicU32) {
     counter.fetch_add(1, SeqCst);
-    // SAFETY: any address.
+    // SAFETY: accepts any address.
     unsafe { kiln_wake(ptr::from_ref(counter).cast()) }
 }
 
@@ -59,7 +59,7 @@ fn the_tail_is_behind_the_cpus_own_data() {
         tail[5] = 77;
         *tail.last_mut().expect("it is not empty") = 78;
         let (first, last): (u8, u8);
-        // SAFETY: GS points to the CPU; the tail begins at 1 MiB.
+        // SAFETY: GS points to the CPU, and the tail begins at 1 MiB.
         unsafe {
             asm!("mov {}, gs:[0x100005]", out(reg_byte) first);
             asm!("mov {}, gs:[0x8fffff]", out(reg_byte) last);
@@ -80,7 +80,7 @@ fn every_function_of_the_border_is_there() {
 static TURNS: AtomicU32 = AtomicU32::new(0);
 static DEPTH_REACHED: AtomicU32 = AtomicU32::new(0);
 
-/// Each of many tasks waits for its turn and starts the next.
+/// Many tasks, each of which waits for its turn and starts the next.
 #[test]
 fn many_tasks_wait_for_each_other() {
     run_alone(|_| {
@@ -100,7 +100,7 @@ fn many_tasks_wait_for_each_other() {
             }
         }
         unsafe extern "C" fn all(_: *mut c_void) -> u64 {
-            // SAFETY: kernel mode; a task's stack is 64 KiB.
+            // SAFETY: kernel mode, with a task's stack of 64 KiB.
             unsafe {
                 let mut made = 0;
                 loop {
@@ -121,10 +121,10 @@ fn many_tasks_wait_for_each_other() {
             0
         }
         kernel(&mut cpu, all);
-        // The places of the boot task, ksoftirqd and the kworker are taken.
+        // Three of the task slots belong to the boot task, ksoftirqd and the kworker.
         assert_eq!(DEPTH_REACHED.load(SeqCst), TASKS);
         assert_eq!(TURNS.load(SeqCst), 10 * TASKS);
-        // And all places can be had again.
+        // All slots can be reused.
         TURNS.store(0, SeqCst);
         kernel(&mut cpu, all);
         assert_eq!(DEPTH_REACHED.load(SeqCst), TASKS);
@@ -137,7 +137,7 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 fn a_kthread_runs_when_it_is_woken_and_not_before() {
     run_alone(|_| {
         let mut cpu = boot(Config::default());
-        // SAFETY: the hooks of the foreign policy.
+        // SAFETY: the hooks belong to the foreign policy.
         unsafe { assert!(attach(&mut cpu, &HOOKS)) };
         unsafe extern "C" fn body(arg: *mut c_void) {
             // SAFETY: kernel mode.
@@ -174,7 +174,7 @@ static PING: AtomicU32 = AtomicU32::new(0);
 static PONG: AtomicU32 = AtomicU32::new(0);
 const ROUNDS: u32 = 2_000;
 
-/// Two CPUs, each asleep until the other wakes it.
+/// Two CPUs, each of which sleeps until the other wakes it.
 #[test]
 fn cpus_wake_each_others_tasks() {
     run_alone(|_| {
@@ -219,8 +219,7 @@ static RUN: AtomicU32 = AtomicU32::new(0);
 fn works_of_two_queues_wait_for_each_other() {
     run_alone(|_| {
         unsafe extern "C" fn first(_: *mut Work) {
-            // Only if the other queue's thread runs meanwhile.
-            // SAFETY: kernel mode.
+            // Completes only if the other queue's thread runs meanwhile. SAFETY: kernel mode.
             unsafe {
                 wait_for(&RUN, 1);
                 bump(&RUN);
@@ -245,7 +244,7 @@ fn works_of_two_queues_wait_for_each_other() {
             };
             let (mut a, mut b, mut c) = (work(first), work(second), work(second));
             let mut good = 0;
-            // SAFETY: kernel mode; all of it lives until the queues have done with it.
+            // SAFETY: kernel mode; all of it lives until the queues have finished with it.
             unsafe {
                 good += u64::from(kiln_workqueue_start(&mut queue, c"other".as_ptr()));
                 good += u64::from(kiln_queue_work(ptr::null_mut(), &mut a));
@@ -262,13 +261,13 @@ fn works_of_two_queues_wait_for_each_other() {
         }
         let mut cpu = boot(Config::default());
         assert_eq!(kernel(&mut cpu, f), 8);
-        assert_eq!(RUN.load(SeqCst), 2, "what was cancelled did not run");
+        assert_eq!(RUN.load(SeqCst), 2, "cancelled work did not run");
     });
 }
 
 static SERVED: AtomicU32 = AtomicU32::new(0);
 
-/// The calls that stand for instructions change no register but RAX.
+/// Calls that replace instructions preserve all registers except RAX.
 #[test]
 fn paravirtual_calls_keep_registers() {
     run_alone(|_| {
@@ -277,7 +276,7 @@ fn paravirtual_calls_keep_registers() {
         }
         unsafe extern "C" fn f(_: *mut c_void) -> u64 {
             let mut kept = 0;
-            // SAFETY: kernel mode; every register of the calls is declared.
+            // SAFETY: kernel mode, and every register the calls use is declared.
             unsafe {
                 kiln_open_softirq(7, Some(served));
                 for call in [
@@ -288,14 +287,14 @@ fn paravirtual_calls_keep_registers() {
                     kiln_preempt_schedule_thunk as *const () as usize,
                 ] {
                     if call == kiln_pv_irq_enable as *const () as usize {
-                        // Pending: served on the way, by C code.
+                        // A pending softirq is served by C code during the call.
                         kiln_raise_softirq(7);
                         asm!("mov dword ptr gs:[76], 1");
                     }
                     let [mut c, mut d, mut si, mut di] = [1u64, 2, 3, 4];
                     let [mut r8, mut r9, mut r10, mut r11] = [5u64, 6, 7, 8];
                     let flags: u64;
-                    // The stack is at eight bytes, as a tree's is.
+                    // The stack is only 8-byte aligned, as a tree's is.
                     asm!(
                         "push rbp", "mov rbp, rsp", "and rsp, -16", "sub rsp, 8",
                         "call rax",
@@ -313,7 +312,7 @@ fn paravirtual_calls_keep_registers() {
             kept
         }
         let mut cpu = boot(Config::default());
-        // Interrupts were off at the first question and on at the second.
+        // Interrupts were disabled at the first query and enabled at the second.
         assert_eq!(kernel(&mut cpu, f), 5 + (0x200 << 8));
         assert_eq!(SERVED.load(SeqCst), 1);
     });
@@ -334,7 +333,7 @@ fn a_trees_own_sections_are_counted_and_timed() {
                     kiln_section_enter(&section);
                     kiln_section_leave();
                 }
-                // More than there can be, and more ends than beginnings.
+                // More sections than can be nested, and more ends than beginnings.
                 for _ in 0..20 {
                     kiln_section_time(&mut section);
                     kiln_section_enter(&section);
@@ -363,13 +362,13 @@ fn ticks_and_idleness_are_told() {
     run_alone(|_| {
         unsafe extern "C" fn tick() {
             let count: u32;
-            // SAFETY: a word of the CPU's.
+            // SAFETY: reads a word of the CPU.
             unsafe { asm!("mov {:e}, gs:[8]", out(reg) count) };
             TICKS.fetch_add(u64::from(count & 0xf_0000 == 0x1_0000), SeqCst);
         }
         unsafe extern "C" fn idle(since: u64) {
             IDLE.fetch_max(since, SeqCst);
-            // Long enough: what is waited for has come about.
+            // Enough ticks: the condition has been reached.
             if TICKS.load(SeqCst) >= 5 && PING.load(SeqCst) == 0 {
                 // SAFETY: kernel mode.
                 unsafe { bump(&PING) };
@@ -386,7 +385,7 @@ fn ticks_and_idleness_are_told() {
             ..HOOKS
         };
         let mut cpu = boot(Config::default());
-        // SAFETY: as above; the hooks live until the end.
+        // SAFETY: as above; the hooks live until the end of the test.
         unsafe { assert!(attach(&mut cpu, &hooks)) };
         let timer = Timer::start(&mut cpu, Arrivals::Periodic(2_000.0)).expect("a timer");
         kernel(&mut cpu, f);
@@ -396,8 +395,8 @@ fn ticks_and_idleness_are_told() {
     });
 }
 
-/// A tree that counts preemption in a word of its own and disables softirqs without a call, as Linux does since 7.2:
-/// softirqs wait until the call that enables them, and the CPU's count is zero afterwards.
+/// A tree that counts preemption in a word of its own and disables softirqs without a call, as Linux does since 7.2.
+/// Softirqs must wait until the call that enables them, and the CPU's count must be zero afterwards.
 #[test]
 fn a_count_of_the_trees_own_keeps_softirqs_out() {
     run_alone(|_| {
@@ -437,7 +436,8 @@ fn a_count_of_the_trees_own_keeps_softirqs_out() {
         for uncounted in [Some(uncounted as unsafe extern "C" fn() -> i32), None] {
             let hooks = Hooks { uncounted, ..HOOKS };
             let mut cpu = boot(Config::default());
-            // SAFETY: the functions above use general registers only; the hooks live until the end.
+            // SAFETY: the functions above use general-purpose registers only, and the hooks live until the end of the
+            // test.
             unsafe { assert!(attach(&mut cpu, &hooks)) };
             unsafe extern "C" fn open(_: *mut c_void) -> u64 {
                 // SAFETY: kernel mode.
@@ -457,10 +457,10 @@ fn a_count_of_the_trees_own_keeps_softirqs_out() {
                     assert_eq!((count, before), (0, 0));
                     assert!(
                         SERVED.load(SeqCst) > 0,
-                        "they are served when softirqs are on"
+                        "softirqs are served once they are enabled"
                     );
                 }
-                // The control: a CPU that does not ask.
+                // The control: a CPU that does not ask the tree.
                 None => assert!(before > 0),
             }
         }
@@ -505,12 +505,12 @@ fn a_tree_with_a_count_of_its_own_is_told_of_contexts() {
             ..HOOKS
         };
         let mut cpu = boot(Config::default());
-        // SAFETY: the functions above use general registers only; the hooks live until the end.
+        // SAFETY: the functions above use general-purpose registers only, and the hooks live until the end of the test.
         unsafe { assert!(attach(&mut cpu, &hooks)) };
         let timer = Timer::start(&mut cpu, Arrivals::Periodic(2_000.0)).expect("a timer");
         kernel(&mut cpu, f);
         drop(timer);
-        // A softirq may be interrupted itself.
+        // A softirq may itself be interrupted.
         assert_eq!(IN_HARDIRQ.load(SeqCst) & HARDIRQ, HARDIRQ);
         assert_eq!(IN_SOFTIRQ.load(SeqCst), SERVING);
         for context in [
@@ -520,6 +520,6 @@ fn a_tree_with_a_count_of_its_own_is_told_of_contexts() {
         ] {
             usable(&mut cpu, context, false);
         }
-        assert_eq!(TOLD.load(SeqCst), 0, "what was told is taken back");
+        assert_eq!(TOLD.load(SeqCst), 0, "every context entered was left");
     });
 }

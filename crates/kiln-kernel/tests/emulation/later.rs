@@ -1,5 +1,5 @@
-//! Operations that may answer later, as a request to a crypto API does: answers are waited for,
-//! checked, counted, and their order is watched.
+//! Operations that may complete asynchronously, like requests to a crypto API: results are awaited, checked and
+//! counted, and their order is observed.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -22,17 +22,17 @@ const EBUSY: i32 = 16;
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 
-/// What is wrong with a helper, if anything.
+/// The fault planted in a helper, if any.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     None,
-    /// The newest of the queue is served first.
+    /// The most recently queued request is served first.
     LastInFirstOut,
-    /// What may run at once overtakes what is queued.
+    /// A request that can run at once overtakes queued ones.
     Overtakes,
-    /// Some answers are wrong.
+    /// Some results are wrong.
     Wrong,
-    /// Some answers are errors.
+    /// Some requests fail with an error.
     Fails,
 }
 
@@ -48,19 +48,19 @@ struct Request {
 
 const RING: u32 = 256;
 
-/// A request runs at once where a section may be opened, and by the kworker where not.
+/// A helper that runs a request at once if a section may be opened, and defers it to the kworker otherwise.
 ///
-/// All of it is read and written field by field: the compiler must not use a vector register,
-/// which in kernel mode is of whoever was interrupted.
+/// It is accessed field by field: the compiler must not use vector registers, which in kernel mode belong to the
+/// interrupted code.
 #[repr(C)]
 struct Helper {
     work: Work,
     requests: Vec<Request>,
-    /// The slots of those that wait.
+    /// The slots of waiting requests.
     ring: [AtomicU32; RING as usize],
     head: AtomicU32,
     tail: AtomicU32,
-    /// More than so many are refused, or, with `backlog`, told that the queue is full.
+    /// Requests beyond this limit are rejected or, with `backlog`, queued and answered with -EBUSY.
     limit: u32,
     backlog: bool,
     always_later: bool,
@@ -101,7 +101,7 @@ impl Helper {
 
     unsafe fn run(&self, request: *mut Request) -> i32 {
         let unlucky = self.calls.fetch_add(1, Relaxed) % 16 == 15;
-        // SAFETY: kernel mode; a message's buffers.
+        // SAFETY: kernel mode, with the buffers of a message.
         unsafe {
             kiln_calls_run((&raw mut (*request).calls).cast());
             if self.fault == Fault::Wrong && unlucky {
@@ -115,7 +115,7 @@ impl Helper {
     }
 }
 
-#[allow(clippy::too_many_arguments)] // struct kiln_op has them
+#[allow(clippy::too_many_arguments)] // struct kiln_op requires them
 unsafe extern "C" fn crypt(
     ctx: *mut c_void,
     slot: u32,
@@ -127,7 +127,7 @@ unsafe extern "C" fn crypt(
     done: Option<Done>,
     data: *mut c_void,
 ) -> i32 {
-    // SAFETY: called in kernel mode with a slot that is not in use.
+    // SAFETY: called in kernel mode with an unused slot.
     unsafe {
         let helper = &*ctx.cast::<Helper>();
         let r = helper.requests.as_ptr().add(slot as usize).cast_mut();
@@ -159,9 +159,9 @@ unsafe extern "C" fn crypt(
     }
 }
 
-/// One request a run, as the work's own queue has others, too.
+/// One request per run, because the work's queue also serves others.
 unsafe extern "C" fn work(work: *mut Work) {
-    // SAFETY: the work is the helper's first field; the kworker runs one at a time.
+    // SAFETY: the work is the helper's first field, and the kworker runs one work item at a time.
     unsafe {
         let helper = &*work.cast::<Helper>();
         kiln_local_bh_disable(0x200);
@@ -190,7 +190,7 @@ unsafe extern "C" fn work(work: *mut Work) {
     }
 }
 
-/// A helper encrypts the softirqs' messages; interrupts come until `enough`.
+/// Lets a helper encrypt the softirqs' messages while interrupts arrive, until `enough`.
 fn softirqs(
     seed: u64,
     slots: u32,
@@ -212,7 +212,7 @@ fn softirqs(
     };
     let poisson = Arrivals::Poisson(20_000.0, seed);
     let counts = interrupted(&mut cpu, plan, poisson, |load| {
-        repeat_until("what is to be counted", || {
+        repeat_until("the expected counts", || {
             load.run(20);
             enough(&load.counts())
         });
@@ -250,12 +250,12 @@ fn a_full_queue_drops() {
         let full = |h: &mut Helper| h.limit = 2;
         let counts = softirqs(seed, 64, "legacy", false, full, |c| c.dropped >= 100);
         assert_clean("a full queue", &counts);
-        // All in flight is a full queue, too.
+        // With a single slot, a request in flight fills the queue.
         let counts = softirqs(seed, 1, "legacy", false, |_| (), |c| c.dropped >= 100);
         assert_clean("one slot", &counts);
         let enough = |c: &Counts| c.async_punts >= 1_000;
         let counts = softirqs(seed, 250, "legacy", false, |_| (), enough);
-        assert_clean("room for all", &counts);
+        assert_clean("enough slots for all", &counts);
         assert_eq!(counts.dropped, 0);
     });
 }
@@ -266,7 +266,7 @@ fn another_order_is_seen() {
         for fault in [Fault::LastInFirstOut, Fault::Overtakes] {
             let enough = |c: &Counts| c.async_punts >= 1_000 && c.reordered >= 50;
             let counts = softirqs(seed, 64, "legacy", false, faulty(fault), enough);
-            assert_clean("another order is no wrong answer", &counts);
+            assert_clean("a different order is not a wrong result", &counts);
         }
     });
 }
@@ -282,7 +282,7 @@ fn wrong_answers_and_errors_are_seen() {
     });
 }
 
-/// The task sleeps until its answers are there, with one or with several in flight.
+/// The task sleeps until its requests complete, with one or several in flight.
 #[test]
 fn a_task_waits_for_its_answers() {
     run_alone(|seed| {
@@ -310,7 +310,7 @@ fn a_task_waits_for_its_answers() {
                 });
                 println!("full {full}, {depth} in flight, later {always_later}: {counts:?}");
                 assert_clean("a task that waits", &counts);
-                // None is left when the task returns.
+                // No request is in flight when the task returns.
                 assert_eq!(counts.task_ops, 16_000);
                 assert_eq!((counts.dropped, counts.reordered), (0, 0));
                 assert_eq!(counts.async_punts, if always_later { 16_000 } else { 0 });

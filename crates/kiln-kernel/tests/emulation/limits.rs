@@ -1,5 +1,5 @@
-//! The longest messages, and lengths that are too long: the same at every level, and refused
-//! before any byte is touched.
+//! The longest messages, and lengths that are too long. Every layer must treat them alike, and reject those that are
+//! too long before accessing any byte.
 
 use std::slice;
 
@@ -12,7 +12,7 @@ use kiln_kernel::messages::Messages;
 use crate::aead::{ask_in_place, open_keyed, AUTHENC, RFC4106, SEQIV};
 use crate::machine::{assert_dies, boot, run_alone};
 
-/// Two lists of the same bytes, the second cut in two.
+/// Two lists of the same bytes; the second is split in two.
 fn lists(bytes: &mut [u8]) -> [Vec<(*mut u8, usize)>; 2] {
     let (base, len) = (bytes.as_mut_ptr(), bytes.len());
     let half = len / 2;
@@ -45,7 +45,7 @@ fn sums_of_lengths_do_not_wrap() {
                             for len in [20, 48, 64, 96, u32::MAX - 15] {
                                 let (mut iv, task) = ([1; BLOCK], Context::Task);
                                 let (a, n) = (assoc as usize, len as usize);
-                                // SAFETY: the pieces are the array.
+                                // SAFETY: the pieces cover exactly the array.
                                 let got =
                                     unsafe { tfm.request(op, &mut iv, a, n, &list, &list, task) };
                                 let what = (name, op, assoc, len, list.len());
@@ -146,9 +146,9 @@ fn hmac_keys_may_have_any_length() {
     });
 }
 
-/// Addresses of so many bytes, the first of which may be used. Any other access ends the process.
+/// Address space of this many bytes, of which the first `usable` may be accessed. Any other access ends the process.
 fn addresses(len: usize, usable: usize) -> &'static mut [u8] {
-    // SAFETY: a new mapping that is never unmapped; any access beyond the usable bytes ends the process.
+    // SAFETY: a new mapping that is never unmapped. Any access beyond the usable bytes ends the process.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let at = libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0);
@@ -162,8 +162,8 @@ fn addresses(len: usize, usable: usize) -> &'static mut [u8] {
     }
 }
 
-/// Seals and opens a text of `len` bytes, in memory that must not be touched, with tags and associated data behind and
-/// before the text, and elsewhere.
+/// Seals and opens a text of `len` bytes in inaccessible memory, with tags and associated data after and before the
+/// text, and elsewhere.
 fn refused(imp: Impl, len: usize) -> [u64; 4] {
     let ctx = KeyContext::new(imp, &vec![5; imp.key_sizes()[0]]).expect("a right key");
     let src = addresses(len + BLOCK, 0);
@@ -192,7 +192,7 @@ fn counted() -> impl Iterator<Item = Impl> {
     all.filter(|i| i.kind() == Kind::Aead && i.alg() != "ccm(aes)")
 }
 
-/// All tiers alike: no text is longer than the blocks that the counter counts.
+/// All tiers must reject texts with more blocks than the counter can count.
 #[test]
 fn texts_longer_than_the_counter_are_refused() {
     run_alone(|_| {
@@ -208,7 +208,7 @@ fn texts_longer_than_the_counter_are_refused() {
     });
 }
 
-/// The control: one byte less is worked on, in memory that is not there.
+/// The control: one byte less is processed, and accesses the inaccessible memory.
 #[test]
 fn the_longest_text_is_not_refused() {
     assert_dies(|_| {
@@ -218,7 +218,8 @@ fn the_longest_text_is_not_refused() {
     });
 }
 
-/// Encrypt one message by a function for many, in memory of one page. Whether there is such a function.
+/// Encrypts one message with a function for several messages, in memory of one page. Returns whether such a function
+/// exists.
 fn encrypt_as_many(len: usize) -> bool {
     let all = Impl::find_all("cbc(aes)").into_iter();
     let many = all.rev().find(|i| i.tier().usable() && i.lanes().is_some());
@@ -258,7 +259,7 @@ fn cbc_encrypts_all_of_64_gib_and_a_bit() {
     assert_dies(|_| encrypt_beyond_the_page((1 << 36) + 1024));
 }
 
-/// The control of both: what fits in the page ends well.
+/// The control for both: a message that fits in the page succeeds.
 #[test]
 fn cbc_encrypts_a_page() {
     run_alone(|_| {

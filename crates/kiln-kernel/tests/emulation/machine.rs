@@ -1,4 +1,4 @@
-//! What every test here needs: a process of its own, a CPU, messages, policies by name.
+//! Common to all tests here: a process per test, a CPU, messages, and policies by name.
 
 use std::env;
 use std::io::Read;
@@ -18,19 +18,17 @@ use kiln_measure::SplitMix64;
 const CHILD: &str = "KILN_TEST_ALONE";
 const SEED: &str = "KILN_SEED";
 
-/// How long a test's process may take. Far more than any does: a hang must end, a busy
-/// machine must not fail.
+/// Time limit for a test's process. It is generous: a hang must end, but a busy machine must not cause a failure.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs `body` in a process of its own: this test binary again, with only the test that calls this. `body` is given the
-/// seed.
+/// Runs `body` in a separate process: this test binary again, with only the calling test. `body` is passed the seed.
 pub(crate) fn run_alone(body: impl FnOnce(u64)) {
     if let Some((status, ran, repeat)) = run_in_child(body) {
         assert!(status.success() && ran, "{status}; {repeat} repeats it");
     }
 }
 
-/// The same for a control in which memory is used after it was freed: the process must die.
+/// The same for a control that uses memory after it was freed: the process must crash.
 pub(crate) fn assert_dies(body: impl FnOnce(u64)) {
     if let Some((status, _, repeat)) = run_in_child(body) {
         assert!(
@@ -40,19 +38,19 @@ pub(crate) fn assert_dies(body: impl FnOnce(u64)) {
     }
 }
 
-/// The full name of the test in which a closure is written. The child runs no test if it is wrong, which its parent
-/// notices.
+/// The full name of the test that contains a closure. If it is wrong, the child runs no test, which its parent notices.
 fn name_of_test<F>() -> &'static str {
     let path = std::any::type_name::<F>();
     let (_, name) = path.split_once("::").expect("a crate and a path");
     name.split("::{{closure}}").next().expect("it has a part")
 }
 
-/// How the child ended, whether its test ran to its end, and the variable that repeats it; nothing in the child itself.
+/// Returns how the child ended, whether its test ran to the end, and the variable that repeats it. In the child itself,
+/// returns `None`.
 fn run_in_child<F: FnOnce(u64)>(body: F) -> Option<(ExitStatus, bool, String)> {
     let name = name_of_test::<F>();
     if env::var(CHILD).is_ok_and(|child| child == name) {
-        // The harness has begun a line.
+        // End the line that the harness has started.
         println!();
         body(env::var(SEED).map_or(1, |s| s.parse().expect("KILN_SEED is a number")));
         return None;
@@ -111,7 +109,7 @@ fn read_all(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> 
     })
 }
 
-/// The cores this process may use: those it was given, before any thread was pinned.
+/// The cores this process may use, determined before any thread is pinned.
 pub(crate) fn cores() -> Vec<usize> {
     static CORES: OnceLock<Vec<usize>> = OnceLock::new();
     CORES.get_or_init(affinity).clone()
@@ -128,7 +126,7 @@ fn affinity() -> Vec<usize> {
     }
 }
 
-/// The first core and another, or a loud reason to do without.
+/// The first core and another one; prints a message if there is only one.
 pub(crate) fn two_cores(without: &str) -> Option<(usize, usize)> {
     match cores()[..] {
         [a, b, ..] => Some((a, b)),
@@ -139,7 +137,7 @@ pub(crate) fn two_cores(without: &str) -> Option<(usize, usize)> {
     }
 }
 
-/// Keep the calling thread on a core.
+/// Pins the calling thread to a core.
 pub(crate) fn pin(core: usize) {
     // SAFETY: sets this thread's own affinity.
     unsafe {
@@ -149,7 +147,7 @@ pub(crate) fn pin(core: usize) {
     }
 }
 
-/// The calling thread, pinned to the first core, as a CPU.
+/// Makes the calling thread, pinned to the first core, a CPU.
 pub(crate) fn boot() -> Cpu {
     pin(cores()[0]);
     Cpu::boot(&Config::default()).expect("a CPU boots")
@@ -159,7 +157,7 @@ pub(crate) fn policy(name: &str) -> Policy {
     name.parse().expect("a policy of this name")
 }
 
-/// All but the broken control.
+/// All policies except the broken control.
 pub(crate) fn correct_policies() -> Vec<Policy> {
     Policy::all()
         .into_iter()
@@ -167,7 +165,7 @@ pub(crate) fn correct_policies() -> Vec<Policy> {
         .collect()
 }
 
-/// The scalar implementation that says what is right.
+/// The scalar implementation that computes the expected results.
 pub(crate) fn judge() -> Impl {
     Impl::find("xts-aes-fixed-time").expect("it needs no feature")
 }
@@ -185,7 +183,7 @@ pub(crate) fn messages(seed: u64, op: Op, len: usize, count: usize) -> Arc<Messa
     Messages::new(judge(), &key, op, len, count, &mut random).expect("a right length")
 }
 
-/// A load with nothing special: softirqs encrypt 512 bytes with the best implementation.
+/// A default load: softirqs encrypt 512 bytes with the best implementation.
 pub(crate) fn plan(task: TaskWork, seed: u64) -> Plan {
     Plan {
         task,
@@ -196,12 +194,12 @@ pub(crate) fn plan(task: TaskWork, seed: u64) -> Plan {
     }
 }
 
-/// Attaches a load whose implementations this CPU has.
+/// Attaches a load whose implementations this CPU supports.
 pub(crate) fn attach(cpu: &mut Cpu, plan: Plan) -> Load<'_> {
     Load::attach(cpu, plan).expect("tiers are there")
 }
 
-/// Runs `body` with a load on `cpu` and a timer that interrupts it. What the load has counted in the end.
+/// Runs `body` with a load on `cpu` and a timer that interrupts it. Returns the load's counts at the end.
 pub(crate) fn interrupted(
     cpu: &mut Cpu,
     plan: Plan,
@@ -215,7 +213,7 @@ pub(crate) fn interrupted(
     load.counts()
 }
 
-/// Tasks are switched every `slice_us` and at no cost, often enough that a switch meets a section.
+/// Tasks are switched every `slice_us` at no cost, often enough that some switches occur inside a section.
 pub(crate) fn config(preempt_full: bool, slice_us: u64) -> Config {
     Config {
         preempt_full,
@@ -226,7 +224,7 @@ pub(crate) fn config(preempt_full: bool, slice_us: u64) -> Config {
     }
 }
 
-/// Repeat until `done`; a generous limit says what did not happen.
+/// Repeats until `done`. A generous time limit reports what did not happen.
 pub(crate) fn repeat_until(what: &str, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !done() {

@@ -1,5 +1,5 @@
-//! Requests to the crypto API agree with the primitive, however they are divided, wherever
-//! they are made, whatever interrupts them.
+//! Requests to the crypto API must agree with the primitive, however they are divided, wherever they are made, and
+//! whatever interrupts them.
 
 use kiln_kernel::cipher::{Context as KeyContext, Impl, Op, BLOCK};
 use kiln_kernel::crypto::{self, Errno, Model, Skcipher, ASYNC, INTERNAL};
@@ -12,12 +12,12 @@ use crate::machine::{
     assert_clean, boot, config, correct_policies, interrupted, judge, messages, plan, run_alone,
 };
 
-/// Requests of all policies together, in a test that runs alone.
+/// Total number of requests over all policies, in a test that runs alone.
 const REQUESTS: u64 = 1_000_000;
 
 const ROOM: usize = 16 << 10;
 
-/// What the bytes around the pieces hold and must keep.
+/// Content of the bytes around the pieces, which must not change.
 const POISON: u8 = 0xa5;
 
 /// Random choices.
@@ -42,7 +42,7 @@ impl Draw {
         self.bytes(BLOCK).try_into().expect("a block")
     }
 
-    /// Mostly short, now and then some pages.
+    /// Usually short, sometimes several pages.
     pub(crate) fn len(&mut self) -> usize {
         BLOCK
             + match self.below(8) {
@@ -52,8 +52,8 @@ impl Draw {
             }
     }
 
-    /// `len` bytes in pieces that lie anywhere in a buffer: offset and length of each, at
-    /// most as many as a scatterlist of a network packet has.
+    /// Divides `len` bytes into pieces at random places of a buffer, as offset and length. There are at most as many as
+    /// in the scatterlist of a network packet.
     fn pieces(&mut self, len: usize) -> Vec<(usize, usize)> {
         let n = match self.below(4) {
             0 => 1,
@@ -81,8 +81,8 @@ pub(crate) struct Memory([Vec<u8>; 2]);
 type List = Vec<(*mut u8, usize)>;
 
 impl Memory {
-    /// Runs a request over random pieces: `input` goes in, `output` bytes come back, with the result and whether it came
-    /// later. Bytes between and behind the pieces stay as they are.
+    /// Makes a request over random pieces with `input` as source. Returns `output` bytes, the result, and whether it
+    /// completed asynchronously. Checks that the bytes around the pieces are unchanged.
     pub(crate) fn pass(
         &mut self,
         draw: &mut Draw,
@@ -143,7 +143,8 @@ impl Memory {
     }
 }
 
-/// One request to a skcipher, compared with what `judge` makes of the message; whether it was answered later.
+/// Makes one request to a skcipher and compares it with the result of `judge`. Returns whether it completed
+/// asynchronously.
 pub(crate) fn check_cipher(
     draw: &mut Draw,
     memory: &mut Memory,
@@ -156,7 +157,7 @@ pub(crate) fn check_cipher(
     let (text, mut iv, mut want) = (draw.bytes(len), draw.iv(), vec![0; len]);
     judge.crypt(op, key, &iv, &text, &mut want);
     let (got, result, later) = memory.pass(draw, &text, len, |src, dst, context| {
-        // SAFETY: the pieces lie in the buffers, apart from each other.
+        // SAFETY: the pieces are inside the buffers and do not overlap.
         unsafe { tfm.request(op, &mut iv, len, src, dst, context) }
     })?;
     match (result, got == want) {
@@ -165,8 +166,8 @@ pub(crate) fn check_cipher(
     }
 }
 
-/// Asks what `open` opens in turn, `total` times in all, under every policy and preemption model, while interrupts
-/// encrypt, too. `ask` returns whether the answer came later.
+/// Makes `total` requests to the transforms that `open` returns, under every policy and preemption model, while
+/// interrupts encrypt too. `ask` returns whether the request completed asynchronously.
 pub(crate) fn ask_under_every_policy<T>(
     seed: u64,
     total: u64,
@@ -188,7 +189,7 @@ pub(crate) fn ask_under_every_policy<T>(
             };
             model.set();
             let before = crypto::memory_in_use();
-            // The task's own work is never run.
+            // The load's own task never runs.
             let task = TaskWork::Crypt(judge(), messages(seed, Op::Encrypt, 64, 4));
             let plan = Plan {
                 hardirq_fpu: true,
@@ -215,12 +216,12 @@ pub(crate) fn ask_under_every_policy<T>(
                 stats.irqs, stats.irqs_in_section
             );
             assert!(stats.irqs_in_section > 0);
-            assert_eq!(crypto::memory_in_use(), before, "all is given back");
+            assert_eq!(crypto::memory_in_use(), before, "all memory was freed");
         }
     }
 }
 
-/// Every driver of a model, internal ones included.
+/// Every driver of a model, including internal ones.
 fn drivers(model: Model) -> Vec<Skcipher> {
     model.set();
     let open = |name: String, kind| Skcipher::open(&name, kind, INTERNAL).ok();
@@ -256,8 +257,7 @@ fn a_million_requests_agree_with_the_primitive() {
     });
 }
 
-/// The names, the flags and the priorities of Linux, and what a caller who excludes
-/// asynchronous algorithms gets.
+/// Checks Linux's names, flags and priorities, and what a caller gets who excludes asynchronous algorithms.
 #[test]
 fn algorithms_are_found_as_linux_has_them() {
     run_alone(|_| {
@@ -276,13 +276,13 @@ fn algorithms_are_found_as_linux_has_them() {
         let inner = format!("__{}", best.driver());
         let open_inner = |name: &str| Skcipher::open(name, INTERNAL, INTERNAL).unwrap();
         assert!(!open_inner(&inner).is_async());
-        // Through the helper's transform there is an instance of cryptd already.
+        // The helper's transform has already created an instance of cryptd.
         let cryptd = open_inner(&format!("cryptd({inner})"));
         assert_eq!(cryptd.driver(), format!("cryptd({inner})"));
         assert!(cryptd.is_async() && cryptd.is_internal());
         assert_eq!(cryptd.priority(), best.priority() as i32 + 50);
         for (name, mask) in [
-            // Internal ones must be asked for.
+            // Internal algorithms must be requested explicitly.
             (&*inner, 0),
             (&format!("cryptd({best:?})"), 0),
             ("cryptd(cryptd(xts-aes-generic))", 0),
@@ -314,7 +314,7 @@ fn bad_requests_are_refused() {
             let ask = |tfm: &mut Skcipher, len, have, context| {
                 let mut bytes = [0u8; 64];
                 let list = [(bytes.as_mut_ptr(), have)];
-                // SAFETY: the piece is the array, or less.
+                // SAFETY: the piece is the array or part of it.
                 unsafe { tfm.request(Op::Encrypt, &mut [0; BLOCK], len, &list, &list, context) }.1
             };
             let task = Context::Task;
@@ -328,7 +328,7 @@ fn bad_requests_are_refused() {
                 assert_eq!(ask(&mut tfm, len, have, task), Errno::INVALID, "{what}");
             }
             assert_eq!(tfm.set_key(&[7; 63]), Err(Errno::INVALID));
-            // A key that was refused leaves none.
+            // After a rejected key, the transform has no key.
             assert_eq!(ask(&mut tfm, 16, 64, task), Errno::NO_KEY, "{what}");
             tfm.set_key(&[7; 64]).unwrap();
             for context in [

@@ -1,4 +1,4 @@
-//! Slice and preemption model decide who runs, and what is done to a section when they do.
+//! Slice and preemption model determine which task runs, and what happens to its section at a switch.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::machine::{
     repeat_until, run_alone,
 };
 
-/// A task and a kthread that both encrypt for as long as they may.
+/// A task and a kthread that both encrypt as long as they may.
 fn two_tasks(seed: u64) -> Plan {
     let task = messages(seed, Op::Encrypt, 16384, 8);
     Plan {
@@ -23,7 +23,7 @@ fn two_tasks(seed: u64) -> Plan {
     }
 }
 
-/// Run both under a timer until `done`. With `quiet`, interrupts bring the tick alone.
+/// Runs both under a timer until `done`. With `quiet`, interrupts only cause the tick.
 fn run(
     cpu: &mut Cpu,
     seed: u64,
@@ -35,7 +35,7 @@ fn run(
     let mut stats = Stats::default();
     let counts = interrupted(cpu, two_tasks(seed), Arrivals::Periodic(20_000.0), |load| {
         load.set_empty(quiet);
-        repeat_until("the scheduler's doings", || {
+        repeat_until("the scheduler's switches", || {
             load.run(50);
             stats = load.cpu().stats();
             done(&stats)
@@ -89,8 +89,7 @@ fn a_longer_slice_means_fewer_switches() {
                 "full preemption {full}: {} switches in {time:.1?} with a slice of 100 us, {} in {took:.1?} with {LONG_MS} ms",
                 short.switches, long.switches
             );
-            // A switch that nobody asked for comes after a slice; the rest belong to the
-            // start and the end of the load.
+            // Involuntary switches occur once per slice; the rest belong to the start and the end of the load.
             let most = took.as_millis() as u64 / LONG_MS + 8;
             assert!(long.switches <= most, "{long:?}");
         }
@@ -112,7 +111,7 @@ fn a_switch_is_charged() {
     });
 }
 
-/// Libc and Rust may hold a lock out there.
+/// Outside the gate, libc or Rust may hold a lock.
 #[test]
 fn interrupts_outside_the_gate_never_schedule() {
     run_alone(|seed| {
@@ -131,11 +130,11 @@ fn interrupts_outside_the_gate_never_schedule() {
             });
             let after = load.cpu().stats();
             assert_eq!(after.switches, before.switches);
-            // The others interrupted the softirqs of these: a late one meets them.
+            // The other interrupts arrived during the softirqs of these, because they were late.
             let (all, user) = (after.irqs - before.irqs, after.irqs_user - before.irqs_user);
             assert!(all - user <= all / 10, "{user} of {all} found user mode");
             assert!(after.softirqs >= before.softirqs + 1_000, "softirqs do run");
-            // What they wanted is done on the way out of the next entry.
+            // Pending work runs on return from the next entry.
             load.run(1);
             assert!(load.cpu().stats().switches > after.switches);
         });
@@ -143,7 +142,7 @@ fn interrupts_outside_the_gate_never_schedule() {
     });
 }
 
-/// No tick and no end of a slice comes before this, whatever the host does meanwhile.
+/// A time that no tick and no slice reaches during the test, whatever the host does.
 const NEVER_US: u64 = 10_000_000;
 
 /// A task sleeps on a CPU of its own and is woken.
@@ -177,7 +176,7 @@ fn short_latency() -> Config {
     }
 }
 
-/// It has had more than its share, then sleeps for long: without lag under EEVDF.
+/// The task uses more than its share, then sleeps for long, so under EEVDF it has no lag.
 const SPENT: Wakeup = Wakeup {
     wait_us: 0,
     busy_us: 10_000,
@@ -188,7 +187,7 @@ const SPENT: Wakeup = Wakeup {
     slice_left: 0,
 };
 
-/// It had to wait before it ran, and slept at once: with lag under EEVDF.
+/// The task waits before it runs and sleeps at once, so under EEVDF it has lag.
 const WAITED: Wakeup = Wakeup {
     wait_us: 60_000,
     busy_us: 0,
@@ -196,7 +195,7 @@ const WAITED: Wakeup = Wakeup {
     ..SPENT
 };
 
-/// Run it until the host has not stretched the sleeper's run beyond the other's.
+/// Repeats the experiment until the host does not prolong the sleeper's run beyond the other task's.
 fn wake_in_order(config: &Config, wakeup: Wakeup) -> Wakeup {
     let mut woken = wakeup;
     repeat_until("an undisturbed wake-up", || {
@@ -213,13 +212,13 @@ fn a_long_sleeper_preempts_under_cfs_and_waits_under_eevdf() {
         let cfs = Config::for_scheduler(Scheduler::Cfs61, 1);
         assert!(wake_in_order(&cfs, SPENT).preempted);
         for s in [Scheduler::Eevdf612, Scheduler::Eevdf73] {
-            // RUN_TO_PARITY: not before the running task's slice is over.
+            // RUN_TO_PARITY: no preemption before the running task's slice has ended.
             let preempts = |slice| wake_in_order(&with_slice(s, slice), SPENT).preempted;
             assert!(!preempts(NEVER_US), "{s}");
-            // The control: a slice that is over by then.
+            // The control: a slice that has ended by then.
             assert!(preempts(1_000), "{s}");
         }
-        // CFS again: what a sleeper gains is limited to half the latency period.
+        // With CFS, a sleeper's bonus is limited to half the latency period.
         assert!(!wake_in_order(&short_latency(), SPENT).preempted);
     });
 }
@@ -232,15 +231,15 @@ fn a_task_with_lag_preempts_under_eevdf() {
             let config = with_slice(s, NEVER_US);
             let woken = wake(config.clone(), WAITED);
             assert!(woken.preempted && woken.slice_left > 0, "{s}");
-            // The control: the same slice, no lag.
+            // The control: the same slice without lag.
             assert!(!wake_in_order(&config, SPENT).preempted, "{s}");
         }
-        // CFS keeps no lag: beyond half the latency period the wait is forgotten.
+        // CFS keeps no lag: waiting longer than half the latency period gains nothing.
         assert!(!wake(short_latency(), WAITED).preempted);
     });
 }
 
-/// A wake-up after 1.5 ms is behind the base slice of one CPU and within that of eight.
+/// A wake-up after 1.5 ms comes after the base slice for one CPU, but within that for eight.
 #[test]
 fn a_slice_is_scaled_by_cpus() {
     run_alone(|_| {
@@ -256,7 +255,7 @@ fn a_slice_is_scaled_by_cpus() {
                 let mut woken = spent;
                 repeat_until("an undisturbed wake-up", || {
                     woken = wake_in_order(&config, spent);
-                    // The host may have stretched the other's run, too.
+                    // The host may also have prolonged the other task's run.
                     (woken.asleep_for + woken.busy_for) as f64 <= 2.2e-3 * kiln_tsc_hz()
                 });
                 assert_eq!(woken.preempted, preempts, "{s} {cpus}");

@@ -1,11 +1,11 @@
-//! The softirq loop's limits, ksoftirqd and the kworker: nothing is lost, whoever serves it.
+//! The softirq loop's limits, ksoftirqd and the kworker: nothing is lost, whichever of them serves it.
 
 use kiln_kernel::cpu::{kiln_tsc_hz, Config};
 use kiln_kernel::storm::Storm;
 
 use crate::machine::{boot, run_alone};
 
-/// All of it is done, by whom it should be.
+/// Everything was served, by the expected thread.
 #[track_caller]
 fn assert_served(storm: &Storm) {
     assert_eq!(storm.served, storm.raises, "{storm:?}");
@@ -26,10 +26,10 @@ fn ten_restarts_then_ksoftirqd() {
         assert_served(&storm);
         let stats = cpu.stats();
         println!("{storm:?}\n{stats:?}");
-        // Fewer only if the host stole 2 ms from ten empty softirqs.
+        // Fewer than ten only if the host took 2 ms away during ten empty softirqs.
         assert!((1..=10).contains(&storm.first_loop), "{storm:?}");
         assert_eq!(storm.by_ksoftirqd, storm.served - storm.first_loop);
-        // Each loop serves ten at most, and all but the last leave some.
+        // Each loop serves at most ten, and all but the last leave some.
         assert!(stats.softirqs_deferred >= 499, "{stats:?}");
         assert_eq!(stats.softirqs, 5_000);
         assert_eq!(cpu.softirq_latency().total(), 5_000);
@@ -64,13 +64,13 @@ fn two_milliseconds_then_ksoftirqd() {
         .run(&mut cpu);
         println!("{storm:?}");
         assert_served(&storm);
-        // Three take 2.1 ms at least.
+        // Three take at least 2.1 ms.
         assert!((1..=3).contains(&storm.first_loop), "{storm:?}");
         assert!(cpu.stats().softirqs_deferred >= 13, "{:?}", cpu.stats());
     });
 }
 
-/// A tick in a softirq finds the slice over and another task waiting: the loop makes way.
+/// A tick in a softirq finds that the slice has ended and another task is waiting, so the loop ends.
 #[test]
 fn a_wish_to_reschedule_ends_the_loop() {
     run_alone(|_| {
@@ -90,7 +90,7 @@ fn a_wish_to_reschedule_ends_the_loop() {
         println!("{quick:?}");
         assert_served(&quick);
         assert_eq!(quick.first_loop, 1, "{quick:?}");
-        // And with nobody waiting it does not.
+        // If no task waits, it continues.
         let mut cpu_alone = Storm {
             bystander: false,
             raises: 5,
@@ -102,7 +102,7 @@ fn a_wish_to_reschedule_ends_the_loop() {
     });
 }
 
-/// Why softirqs start late on a busy core: a raise over a running softirq waits until that one is over.
+/// Why softirqs start late on a busy core: one raised during a running softirq waits until that has ended.
 #[test]
 fn a_raise_over_a_softirq_waits_for_its_end() {
     run_alone(|_| {
@@ -129,18 +129,18 @@ fn a_raise_over_a_softirq_waits_for_its_end() {
             assert_eq!(stats.softirqs, u64::from(storm.raises));
             (stats.softirqs_behind, us)
         };
-        // All but the first, which the task's interrupt raises.
+        // All but the first, which is raised by the task's interrupt.
         let (behind, late) = run(storm);
         assert_eq!(behind, 999);
         assert!(late >= f64::from(SPIN_US) / 2.0, "{late}");
-        // A longer softirq makes them wait longer: nothing else has changed.
+        // A longer softirq makes them wait longer; nothing else has changed.
         let (behind, later) = run(Storm {
             spin_us: 4 * SPIN_US,
             ..storm
         });
         assert_eq!(behind, 999);
         assert!(later >= f64::from(2 * SPIN_US), "{later}");
-        // The control: as many interrupts over softirqs that raise nothing.
+        // The control: as many interrupts during softirqs, which raise nothing.
         let (behind, _) = run(Storm {
             raise_in_irq: false,
             ..storm

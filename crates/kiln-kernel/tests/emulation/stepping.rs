@@ -1,4 +1,4 @@
-//! Injection at exact instructions can be repeated.
+//! Injection at exact instructions is reproducible.
 
 use kiln_kernel::cipher::Op;
 use kiln_kernel::irq::{Step, Stepping};
@@ -20,7 +20,7 @@ fn two_traces_of_an_operation_are_the_same() {
                     continue;
                 }
                 for len in [16, 512] {
-                    // One message: each operation is the same.
+                    // A single message, so that each operation is the same.
                     let task = TaskWork::Crypt(imp, messages(seed, Op::Encrypt, len, 1));
                     let mut load = attach(&mut cpu, plan(task, seed));
                     load.set_stepping(true, false);
@@ -36,7 +36,7 @@ fn two_traces_of_an_operation_are_the_same() {
                     let mut kinds = traces.clone();
                     kinds.sort();
                     kinds.dedup();
-                    // A section the clock times, and one that it leaves out, differ.
+                    // A section that the timer times differs from one that it skips.
                     println!(
                         "{p}, {}, {len} B: {} instructions, {} addresses, {} kinds",
                         imp.driver(),
@@ -86,8 +86,8 @@ fn one_point_is_one_interrupt_there() {
     });
 }
 
-/// Under the broken policy, an interrupt where registers are live is seen at that very point,
-/// each time it is put there: a replay flag is worth printing.
+/// Under the broken policy, an interrupt at a point where registers are live corrupts the result every time it is
+/// injected there, so a replay is reproducible.
 #[test]
 fn a_point_that_corrupts_does_so_again() {
     run_alone(|seed| {

@@ -1,4 +1,4 @@
-//! Templates over instances of templates: an instance keeps what it is made of.
+//! Templates over instances of templates: an instance keeps the instances it is made from alive.
 
 use kiln_kernel::cipher::{Op, BLOCK};
 use kiln_kernel::crypto::{self, Aead, Errno, Model};
@@ -7,7 +7,7 @@ use kiln_kernel::fpu::Context;
 use crate::aead::{ask_in_place, key_for, open_keyed, AUTHENC, SEQIV};
 use crate::machine::{boot, run_alone};
 
-/// Names, and whose key and messages they take.
+/// Template names, each with the algorithm whose key and messages it takes.
 const NESTED: [(&str, &str); 7] = [
     ("cryptd(seqiv(rfc4106(gcm(aes))))", SEQIV),
     ("seqiv(cryptd(rfc4106(gcm(aes))))", SEQIV),
@@ -18,7 +18,7 @@ const NESTED: [(&str, &str); 7] = [
     ("cryptd(authenc(hmac(sha256),cbc-aes-fixed-time))", AUTHENC),
 ];
 
-/// Seal with one transform and open with another; what the calls came to.
+/// Seals with one transform and opens with another; returns both results.
 fn pass(from: &mut Aead, to: &mut Aead, alg: &str) -> [Errno; 2] {
     let (assoc, text, tag) = match alg {
         SEQIV => (8, 8 + 64, 16),
@@ -33,7 +33,7 @@ fn pass(from: &mut Aead, to: &mut Aead, alg: &str) -> [Errno; 2] {
     let text_same = (0..assoc + text).all(|i| iv.contains(&i) || bytes[i] == i as u8);
     assert!(
         !same && text_same,
-        "{alg}: what was sealed is what was opened"
+        "{alg}: the opened text is the sealed text"
     );
     [sealed, opened]
 }
@@ -49,7 +49,7 @@ fn instances_of_instances_can_be_made() {
                 let mut plain = open_keyed(alg, alg);
                 let mut nested = match Aead::open(name, 0, 0) {
                     Ok(tfm) => tfm,
-                    // cryptd is never made of something asynchronous.
+                    // cryptd cannot wrap an asynchronous algorithm.
                     Err(e) => {
                         let over_async = model == Model::Helper && name.starts_with("cryptd");
                         assert!(over_async && e == Errno::NOT_THERE, "{name}: {e}");
@@ -63,7 +63,11 @@ fn instances_of_instances_can_be_made() {
                 assert_eq!(pass(&mut plain, &mut nested, alg), [Errno(0); 2], "{name}");
                 assert_eq!(pass(&mut nested, &mut plain, alg), [Errno(0); 2], "{name}");
                 drop((plain, nested));
-                assert_eq!(crypto::memory_in_use(), before, "{name}: all is given back");
+                assert_eq!(
+                    crypto::memory_in_use(),
+                    before,
+                    "{name}: all memory was freed"
+                );
             }
             let twice = Aead::open("seqiv(seqiv(rfc4106(gcm(aes))))", 0, 0);
             assert!(twice.is_ok(), "{:?}", twice.err());

@@ -1,12 +1,12 @@
-//! Is the FPU usable? Every policy, every context, in a section or not.
+//! Checks whether the FPU is usable, for every policy and context, inside and outside a section.
 
 use kiln_kernel::fpu::{usable, Answer, Context, Policy};
 
 use crate::machine::{boot, policy, run_alone};
 
-/// Rows: contexts. Columns: outside a section / with one in progress below. `W`: and a
-/// section opened there is warned of. `-`: cannot happen, the answer comes after the section.
-/// In an NMI the question itself is warned of in a kernel; here the answer counts.
+/// Rows are contexts. Columns give the answer outside a section / with one in progress below. `W`: opening a section
+/// there causes a warning. `-`: impossible, because the context runs only after the section. In a kernel even asking in
+/// an NMI warns; here the answer counts.
 const TABLE: &str = "
 context                | legacy   | bh-off   | nested   | nested-v1 | preemptible | none
 task                   | yes / noW | yes / noW | yes / yesW | yes / yesW | yes / yesW | yes / yes
@@ -22,7 +22,7 @@ fn cells(line: &str) -> Vec<&str> {
     line.split('|').map(str::trim).collect()
 }
 
-/// The answer as the table writes it.
+/// Formats an answer as in the table.
 fn written(answer: Answer, in_section: bool) -> String {
     if in_section && !answer.over_section {
         return "-".into();
@@ -64,7 +64,7 @@ fn every_policy_and_context_answers_as_the_table() {
 fn preempt_counts_have_the_kernels_layout() {
     run_alone(|_| {
         let mut cpu = boot();
-        // Context, in a section or not, the count of each policy that has one.
+        // The context, whether inside a section, and the expected preempt count for each policy that has one.
         let section = |p: &str| match p {
             "bh-off" => 0x200,
             "preemptible" => 0,
@@ -84,8 +84,8 @@ fn preempt_counts_have_the_kernels_layout() {
                 for in_section in [false, true] {
                     let answer = usable(&mut cpu, context, in_section);
                     let below = if in_section { section(p.name()) } else { 0 };
-                    // What waits for the end of a section runs at its local_bh_enable(),
-                    // which holds preemption off until it is over.
+                    // Code that waits for the end of a section runs in its local_bh_enable(), which keeps preemption
+                    // disabled until it is done.
                     let waits = in_section && !answer.over_section;
                     let want = if waits { own + 1 } else { own + below };
                     assert_eq!(

@@ -1,5 +1,5 @@
-//! A task's user FPU state: saved by the first section of an entry, back at its end, or at
-//! the end of an interrupt of user mode.
+//! A task's user FPU state is saved by the first section of a kernel entry, and restored at the end of the entry, or at
+//! the end of an interrupt from user mode.
 
 use std::arch::asm;
 
@@ -53,10 +53,10 @@ fn a_program_finds_its_registers_after_each_entry() {
     });
 }
 
-/// Keep values in xmm0-15 of user code for a while; whether they are still there.
+/// Keeps values in xmm0-15 of user code for a while; returns whether they are unchanged.
 fn registers_keep(values: &[u128; 16]) -> bool {
     let mut found = [0u128; 16];
-    // SAFETY: loads from and stores to arrays of sixteen; every register is declared.
+    // SAFETY: loads from and stores to arrays of sixteen elements, and declares every register.
     unsafe {
         asm!(
             "movdqu xmm0, [{w}]", "movdqu xmm1, [{w}+16]", "movdqu xmm2, [{w}+32]",
@@ -82,7 +82,7 @@ fn registers_keep(values: &[u128; 16]) -> bool {
     found == *values
 }
 
-/// Interrupt user code until `wanted` came; how often it lost its registers.
+/// Interrupts user code until `wanted` interrupts have arrived; returns how often its registers were lost.
 fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 {
     p.set(cpu);
     cpu.reset_stats();
@@ -96,7 +96,7 @@ fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 
         |load| {
             repeat_until("interrupts of user mode", || {
                 lost += u64::from(!registers_keep(&values));
-                // A policy that loses registers also loses those through which this closure copies the statistics.
+                // A policy that loses registers also corrupts the copy of the statistics made by this closure.
                 match p.is_broken() {
                     true => lost > 0,
                     false => load.cpu().stats().irqs_user >= wanted,
@@ -109,7 +109,7 @@ fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 
         "{p}: {} interrupts of user mode, registers lost {lost} times",
         stats.irqs_user
     );
-    // Not under `none`, and none but the user's own sections in the load's start and end.
+    // Not under `none`. The only other sections are those at the load's start and end.
     assert_eq!(stats.user_saves, stats.user_restores, "{p}");
     assert!(
         p.is_broken() || stats.user_saves >= wanted / 2,

@@ -7,7 +7,7 @@ use kiln_kbuild::Object;
 
 use crate::subjects::run;
 
-/// Rooms that save and restore vector state for a living. They still name no register.
+/// Rooms whose job is to save and restore vector state. Even they do not name vector registers.
 const STATE_ROOMS: [&str; 2] = ["fpu", "cpu"];
 
 /// Words objdump prints before a mnemonic.
@@ -29,7 +29,7 @@ pub(crate) fn functions(object: &Path) -> Vec<Function> {
         .arg(object));
     let mut functions: Vec<Function> = Vec::new();
     for line in text.lines() {
-        // "0000000000000010 <name>:" opens a function, "  1f:\tret" is an instruction.
+        // "0000000000000010 <name>:" starts a function, "  1f:\tret" is an instruction.
         if let Some(name) = line.strip_suffix(">:").and_then(|l| l.split_once(" <")) {
             functions.push(Function {
                 name: name.1.to_owned(),
@@ -44,7 +44,7 @@ pub(crate) fn functions(object: &Path) -> Vec<Function> {
     functions
 }
 
-/// Uses of vector registers or of x87, MMX or SSE state in an object meant to have none.
+/// Uses of vector registers or of x87, MMX or SSE state in an object that must not have any.
 pub(crate) fn vector_use(object: &Object) -> Vec<String> {
     let room = object.source.iter().next();
     let in_state_room = STATE_ROOMS.iter().any(|r| room == Some(r.as_ref()));
@@ -70,7 +70,7 @@ pub(crate) fn names_vector_state(instruction: &str, state_room: bool) -> bool {
     if saves {
         return !state_room;
     }
-    // Every x86 mnemonic in f is of x87 or its kin.
+    // All x86 mnemonics that start with f belong to x87 or similar extensions.
     mnemonic.starts_with('f')
         || ["emms", "vldmxcsr", "vstmxcsr", "vzeroall", "vzeroupper"].contains(&mnemonic.as_str())
 }
@@ -84,11 +84,11 @@ fn is_vector_register(name: &str) -> bool {
     }
 }
 
-/// Accesses below the stack pointer: an interrupt on the same stack overwrites them.
+/// Accesses below the stack pointer, which an interrupt on the same stack would overwrite.
 pub(crate) fn red_zone_use(object: &Object) -> Vec<String> {
     report(object, |text| {
         let (mnemonic, operands) = parse(text);
-        // With an index register the sum may be above it; lea reads nothing.
+        // With an index register the address may be above it; lea does not access memory.
         !mnemonic.starts_with("lea")
             && operands.match_indices("(%rsp)").any(|(at, _)| {
                 let displacement = operands[..at]

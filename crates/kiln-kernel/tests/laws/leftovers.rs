@@ -1,4 +1,4 @@
-//! Checks that calls leave no secrets on the stack or in registers, by `leftovers.c`.
+//! Checks with `leftovers.c` that calls leave no secrets on the stack or in registers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,10 +12,10 @@ pub(crate) fn link(built: &Built) -> PathBuf {
     link_with(built, "laws/leftovers.c")
 }
 
-/// What the program reports.
+/// Runs the program; returns the violations it reports.
 ///
 /// # Panics
-/// If it could not look.
+/// The program could not check.
 pub(crate) fn violations(program: &Path, arguments: &[&str]) -> Vec<String> {
     let output = Command::new(program)
         .args(arguments)

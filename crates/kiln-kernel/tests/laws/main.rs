@@ -18,7 +18,7 @@ use std::fs;
 use kiln_kbuild::{rename_implicit_calls, Built, Object, TIERS};
 use subjects::{builds, default_compiler, kernel_dir, loud, Plant};
 
-/// The violations `check` finds in each build, each with its compiler's name before it.
+/// The violations that `check` finds in each build, prefixed with the compiler's name.
 fn under_every_compiler(
     which: fn(&subjects::Build) -> Option<&Built>,
     mut check: impl FnMut(&Built) -> Vec<String>,
@@ -26,7 +26,7 @@ fn under_every_compiler(
     let mut violations = Vec::new();
     let mut checked = 0;
     for build in builds() {
-        // A failed build is law 4's to report.
+        // Failed builds are reported by law 4.
         if let Some(built) = which(build) {
             checked += 1;
             violations.extend(
@@ -40,7 +40,7 @@ fn under_every_compiler(
     violations
 }
 
-/// The build by the compiler that the build script used.
+/// The build made with the same compiler as the build script's.
 fn default_build() -> &'static Built {
     let path = fs::canonicalize(&default_compiler().path).expect("a compiler that was found");
     let build = builds().iter().find(|b| b.canonical == path);
@@ -60,7 +60,7 @@ fn assert_lawful(violations: Vec<String>) {
     assert!(violations.is_empty(), "\n{}\n", violations.join("\n"));
 }
 
-/// A control: `violations` must report something about `what`.
+/// A control: `violations` must contain a report about `what`.
 #[track_caller]
 fn assert_caught(violations: &[String], what: &str) {
     assert!(
@@ -138,7 +138,7 @@ fn law_1_control_memcpy_family_calls_itself() {
     );
 }
 
-// Law 2: general registers only outside SIMD objects, and no red zone anywhere.
+// Law 2: only SIMD objects use vector registers, and no object uses the red zone.
 
 #[test]
 fn law_2_no_vector_register_outside_simd_objects() {
@@ -158,7 +158,7 @@ fn law_2_no_red_zone() {
     }));
 }
 
-/// Compile an offender with the flags of a SIMD tier and register it as general.
+/// Compiles an offender with the flags of a SIMD tier and registers it as general code.
 fn misregistered(offender: &str, flag: &str) -> Object {
     let plant = Plant::new(offender, "offender_aesni.c");
     let mut object = plant.with(|k| k.flag(flag)).objects.remove(0);
@@ -192,7 +192,7 @@ fn law_2_control_state_instructions_belong_to_fpu_and_cpu() {
     ] {
         assert_caught(&outside, mnemonic);
     }
-    // vzeroupper changes vector registers without saving anything: never, in general code.
+    // vzeroupper modifies vector registers without saving them, so general code must never use it.
     for at in ["fpu/state.S", "cpu/state.S"] {
         let inside = disassembly::vector_use(&plant(at));
         assert_caught(&inside, "vzeroupper");
@@ -235,7 +235,7 @@ fn law_2_control_red_zone() {
     assert_lawful(disassembly::red_zone_use(&plant.build().objects[0]));
 }
 
-// Law 3: SIMD code runs inside an FPU section, always.
+// Law 3: SIMD code always runs inside an FPU section.
 
 #[test]
 fn law_3_every_simd_entry_point_checks() {
@@ -254,7 +254,7 @@ fn law_3_simd_outside_a_section_traps() {
 
 #[test]
 fn law_3_control_without_checks_nothing_traps() {
-    // The same calls in a build that does not check survive: it is the check that kills.
+    // The same calls survive in a build without checks, which shows that the check is what ends the program.
     let mut present = false;
     let violations = under_every_compiler(plain, |built| {
         let program = section::link(built);
@@ -371,9 +371,9 @@ fn law_5_control_exports() {
     assert!(!violations.iter().any(|v| v.contains("aes_hidden")));
 }
 
-// Law 6: no cipher uses an instruction whose time depends on its operands, or one beyond its tier.
+// Law 6: ciphers do not use instructions whose timing depends on operands, or that are beyond their tier.
 
-/// The objects of `kernel/ciphers`: every primitive with a key and what they share.
+/// The objects of `kernel/ciphers`: every keyed primitive, and the code they share.
 fn ciphers(built: &Built) -> impl Iterator<Item = &Object> {
     let ciphers = |o: &&Object| o.source.starts_with("ciphers");
     built.objects.iter().filter(ciphers)
@@ -399,7 +399,7 @@ fn law_6_no_instruction_beyond_the_tier() {
     }));
 }
 
-/// The assembly of an offender, as an object of this name.
+/// Assembles an offender to an object with this name.
 fn assembled(offender: &str, at: &str) -> Object {
     let built = Plant::new(offender, at).build();
     built.objects.into_iter().next().expect("one object")
@@ -420,7 +420,7 @@ fn law_6_control_division() {
     ] {
         assert_caught(&violations, &format!(": {mnemonic} is not known"));
     }
-    // What stands among them is as it should be.
+    // The instructions between them are allowed.
     assert_eq!(violations.len(), 7, "{violations:?}");
     assert_caught(&violations, "divides+0x");
 }
@@ -550,7 +550,7 @@ fn layering_control_rooms() {
     assert_eq!(names.len(), 3, "{names:?}");
 }
 
-/// A cipher that includes the sections' header through another, and one that declares what it calls.
+/// One cipher includes the sections' header through another header, and one declares what it calls.
 #[test]
 fn layering_control_sections() {
     let plant = Plant::empty();
@@ -596,7 +596,7 @@ fn layering_control_crates() {
     assert_lawful(layering::kiln_dependencies("innocent", innocent));
 }
 
-// Nothing secret stays behind.
+// No secrets are left behind.
 
 #[test]
 fn no_secret_is_left_when_kernel_mode_is_left() {
@@ -608,7 +608,7 @@ fn no_secret_is_left_when_kernel_mode_is_left() {
 #[test]
 fn leftovers_control_each_kind_is_found_and_named() {
     let program = leftovers::link(default_build());
-    // By the function itself: the gate clears the stack.
+    // Checks the function itself, because the gate also clears the stack.
     for (control, what) in [
         ("round-key", "leaves round key 5 of encryption in the stack"),
         ("hash-power", "leaves the context in the stack"),

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeSet;
 
-/// Names that do not follow the kernel's convention, ALGORITHM-...-TIER, or name another tier
-/// than theirs. Tier 0 is general registers, and may end in anything but a tier.
+/// Names that do not follow the kernel's convention ALGORITHM-...-TIER, or that name a different tier. Tier 0 uses
+/// general-purpose registers, and its names may end in anything but a tier.
 pub(crate) fn driver_violations(drivers: &[(&str, usize)], tiers: &[String]) -> Vec<String> {
     let mut violations = Vec::new();
     let mut seen = BTreeSet::new();
     for &(name, tier) in drivers {
         if !well_formed(name) {
             violations.push(format!(
-                "{name:?} is no driver name of the kernel's convention"
+                "{name:?} does not follow the kernel's convention for driver names"
             ));
         }
         if !seen.insert(name) {
             violations.push(format!("{name:?} is there twice"));
         }
-        // The longest, should one tier's name end another's. Who needs AVX-512 without VAES is
-        // of the tier that has both.
+        // Prefer the longest match, in case one tier's name is the suffix of another's. An implementation that needs
+        // AVX-512 without VAES belongs to the tier that has both.
         let named = (1..tiers.len())
             .filter(|&t| {
                 let without_aes = tiers[t].trim_start_matches("vaes-");

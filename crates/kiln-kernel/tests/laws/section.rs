@@ -1,4 +1,4 @@
-//! Checks that SIMD code refuses to run outside an FPU section, by reading it and by running it.
+//! Checks, by inspecting and by running it, that SIMD code refuses to run outside an FPU section.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::disassembly::functions;
 use crate::subjects::{link_with, loud, run};
 use crate::symbols::symbols;
 
-/// What a trapping check ends in (signal(7)).
+/// The signal raised by a failing check (signal(7)).
 const SIGILL: i32 = 4;
 
 /// Lengths in bytes: one block, ciphertext stealing, a few blocks, and the long loops.
@@ -21,7 +21,7 @@ const LENGTHS: [&str; 4] = ["16", "17", "100", "4096"];
 pub(crate) fn unchecked_entry_points(object: &Object) -> Vec<String> {
     let functions = functions(&object.path);
     let traps = |name: &str| {
-        // gcc moves unlikely code into a function of its own.
+        // gcc moves unlikely code into a separate function.
         let cold = format!("{name}.cold");
         functions
             .iter()
@@ -39,17 +39,17 @@ pub(crate) fn unchecked_entry_points(object: &Object) -> Vec<String> {
         .collect()
 }
 
-/// An implementation, as `no_section.c` lists it.
+/// An implementation as listed by `no_section.c`.
 pub(crate) struct Row {
     pub index: String,
     pub driver: String,
     pub tier: usize,
-    /// What this machine lacks for it.
+    /// The feature that this machine lacks for it, if any.
     pub lacks: Option<String>,
 }
 
 impl Row {
-    /// Whether it is SIMD and runs here.
+    /// Whether it uses SIMD and runs here.
     pub(crate) fn testable(&self) -> bool {
         self.tier != 0 && self.lacks.is_none()
     }
@@ -60,7 +60,7 @@ pub(crate) fn link(built: &Built) -> PathBuf {
     link_with(built, "offenders/no_section.c")
 }
 
-/// The implementations there are.
+/// Lists the implementations.
 pub(crate) fn list(program: &Path) -> Vec<Row> {
     let text = run(Command::new(program).arg("list"));
     text.lines()
@@ -76,8 +76,8 @@ pub(crate) fn list(program: &Path) -> Vec<Row> {
         .collect()
 }
 
-/// Call every SIMD implementation that this CPU can run outside a section, where it must die of
-/// SIGILL, and inside one, where it must return. `tell` prints what was skipped.
+/// Calls every SIMD implementation that this CPU supports outside a section, where it must end with SIGILL, and inside
+/// one, where it must return. With `tell`, prints what was skipped.
 pub(crate) fn violations(program: &Path, tell: bool) -> Vec<String> {
     let mut violations = Vec::new();
     let rows = list(program);

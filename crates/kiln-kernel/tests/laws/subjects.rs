@@ -1,5 +1,4 @@
-//! What the laws are checked on: builds of `kernel/` by every compiler found, and planted
-//! offenders.
+//! The subjects of the laws: builds of `kernel/` with every compiler found, and planted offenders.
 
 use std::fs;
 use std::io::{stderr, Write};
@@ -10,7 +9,7 @@ use std::sync::LazyLock;
 
 use kiln_kbuild::{Built, Compiler, Error, Kbuild};
 
-/// Law 4's compilers, by the names distributions give them.
+/// Names of law 4's compilers in distributions.
 fn compiler_names() -> Vec<String> {
     let gcc = (11..=15).map(|v| format!("gcc-{v}"));
     let clang = (14..=22).map(|v| format!("clang-{v}"));
@@ -20,18 +19,17 @@ fn compiler_names() -> Vec<String> {
         .collect()
 }
 
-/// `kernel/` as one compiler built it. Warnings are law 4's to judge, and no reason for the other
-/// checks to go without.
+/// `kernel/` as built by one compiler. Warnings are checked by law 4, and do not keep the other checks from running.
 pub(crate) struct Build {
     /// The compiler's name.
     pub name: String,
-    /// What it says of itself.
+    /// Its version line.
     pub version: String,
-    /// Its path with links resolved, which tells compilers apart.
+    /// Its path with symbolic links resolved, which identifies the compiler.
     pub canonical: PathBuf,
-    /// What a user gets.
+    /// The default build.
     pub plain: Result<Built, Error>,
-    /// With `KILN_CHECKS`.
+    /// The build with `KILN_CHECKS`.
     pub checks: Result<Built, Error>,
 }
 
@@ -63,19 +61,19 @@ static BUILDS: LazyLock<Vec<Build>> = LazyLock::new(|| {
     builds
 });
 
-/// One build for each compiler on this machine.
+/// One build per compiler on this machine.
 pub(crate) fn builds() -> &'static [Build] {
     &BUILDS
 }
 
-/// The compilers of law 4 that this machine does not have.
+/// Compilers of law 4 that are not installed.
 pub(crate) fn not_found() -> Vec<String> {
     let mut names = compiler_names();
     names.retain(|name| Compiler::find(name).is_err());
     names
 }
 
-/// What a compiler had to say against a build: its errors, or its warnings.
+/// A compiler's errors or warnings about a build.
 pub(crate) fn complaints(result: &Result<Built, Error>) -> Vec<String> {
     match result {
         Ok(built) => built.messages.clone(),
@@ -83,14 +81,14 @@ pub(crate) fn complaints(result: &Result<Built, Error>) -> Vec<String> {
     }
 }
 
-/// The compiler that the build script used, and that offenders are compiled with.
+/// The compiler used by the build script and for offenders.
 pub(crate) fn default_compiler() -> &'static Compiler {
     static DEFAULT: LazyLock<Compiler> =
         LazyLock::new(|| Compiler::from_env().unwrap_or_else(|e| panic!("{e}")));
     &DEFAULT
 }
 
-/// The real `kernel/`.
+/// The path of the real `kernel/`.
 pub(crate) fn kernel_dir() -> &'static Path {
     static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
@@ -99,7 +97,7 @@ pub(crate) fn kernel_dir() -> &'static Path {
     &DIR
 }
 
-/// A directory of this process. Those of finished processes are removed.
+/// A directory for this process. Directories of finished processes are removed.
 pub(crate) fn scratch() -> &'static Path {
     static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
         let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("laws");
@@ -118,12 +116,11 @@ pub(crate) fn scratch() -> &'static Path {
 
 /// A small `kernel/` with an offender in it.
 pub(crate) struct Plant {
-    /// Its directory.
     pub dir: PathBuf,
 }
 
 impl Plant {
-    /// One without files.
+    /// Creates one without files.
     pub(crate) fn empty() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -132,7 +129,7 @@ impl Plant {
         Plant { dir }
     }
 
-    /// One with the file `offender` of `tests/offenders/` at `at`.
+    /// Creates one with the file `offender` of `tests/offenders/` at `at`.
     pub(crate) fn new(offender: &str, at: &str) -> Self {
         let plant = Self::empty();
         let source = offenders().join(offender);
@@ -142,30 +139,30 @@ impl Plant {
         plant
     }
 
-    /// Add or replace a file.
+    /// Adds or replaces a file.
     pub(crate) fn write(&self, at: &str, text: &str) {
         let path = self.dir.join(at);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    /// Its build, to be configured.
+    /// Its build before it is configured.
     pub(crate) fn kbuild(&self) -> Kbuild {
         let compiler = default_compiler().path.to_str().unwrap();
         Kbuild::new(&self.dir, self.dir.join("../out")).cc(compiler)
     }
 
-    /// Build it as users do.
+    /// Builds it with default settings.
     pub(crate) fn build(&self) -> Built {
         self.with(|k| k)
     }
 
-    /// Build it differently.
+    /// Builds it with other settings.
     pub(crate) fn with(&self, how: impl FnOnce(Kbuild) -> Kbuild) -> Built {
         how(self.kbuild()).build().unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Compile its only source and leave out what follows compilation.
+    /// Compiles its only source, without the steps after compilation.
     pub(crate) fn compile_only(&self) -> PathBuf {
         let built = self.build();
         let object = self.dir.join("../compiled.o");
@@ -181,7 +178,7 @@ pub(crate) fn offenders() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/offenders")
 }
 
-/// What a command that must succeed writes to stdout.
+/// Runs a command, which must succeed; returns its standard output.
 pub(crate) fn run(command: &mut Command) -> String {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -193,7 +190,7 @@ pub(crate) fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Link a program of `tests/` with a build of `kernel/`, by the same compiler.
+/// Links a program of `tests/` with a build of `kernel/`, using the same compiler.
 pub(crate) fn link_with(built: &Built, source: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
@@ -210,8 +207,8 @@ pub(crate) fn link_with(built: &Built, source: &str) -> PathBuf {
     program
 }
 
-/// Print a line that the test harness does not swallow.
+/// Prints a line that the test harness does not capture.
 pub(crate) fn loud(line: &str) {
-    // Only eprintln! is captured. Nothing depends on the line being seen.
+    // The harness captures only eprintln!. An error is ignored because nothing depends on the line.
     let _ = writeln!(stderr(), "{line}");
 }

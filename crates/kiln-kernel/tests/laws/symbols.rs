@@ -9,7 +9,7 @@ use kiln_kbuild::Built;
 
 use crate::subjects::run;
 
-/// A line of `readelf --syms`.
+/// One line of `readelf --syms`.
 pub(crate) struct Symbol {
     pub name: String,
     pub function: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Symbol {
 /// The symbols of an object.
 pub(crate) fn symbols(object: &Path) -> Vec<Symbol> {
     let text = run(Command::new("readelf").arg("--syms").arg("-W").arg(object));
-    // Num: Value Size Type Bind Vis Ndx Name
+    // Columns: Num: Value Size Type Bind Vis Ndx Name
     text.lines()
         .filter_map(|line| match *line.split_whitespace().collect::<Vec<_>>() {
             [number, _, _, kind, bind, vis, section, name] if number.ends_with(':') => {
@@ -46,7 +46,7 @@ fn relocatable(built: &Built) -> PathBuf {
     out
 }
 
-/// Undefined symbols of the whole: what the host does is handed over at run time, by address.
+/// Undefined symbols of the linked whole. Functions of the host are passed at run time, by address.
 pub(crate) fn undefined(built: &Built) -> Vec<String> {
     undefined_in(&relocatable(built))
 }
@@ -60,8 +60,8 @@ pub(crate) fn undefined_in(object: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Relocations through the GOT. That of initial-exec thread-local variables is no matter: the
-/// final link turns it into a constant.
+/// Relocations through the GOT. Those of initial-exec thread-local variables are allowed, because the final link turns
+/// them into constants.
 pub(crate) fn got_relocations(built: &Built) -> Vec<String> {
     let text = run(Command::new("readelf").arg("-rW").arg(relocatable(built)));
     text.lines()
@@ -71,8 +71,8 @@ pub(crate) fn got_relocations(built: &Built) -> Vec<String> {
         .collect()
 }
 
-/// Functions of the `memcpy` family that call the family from the file that defines them: a
-/// loop in `kiln_memset` that the compiler replaces by `memset` never returns.
+/// Functions of the `memcpy` family whose file calls the family itself: a loop in `kiln_memset` that the compiler
+/// replaces by `memset` would never return.
 pub(crate) fn calls_itself(object: &Path) -> Vec<String> {
     let family: BTreeSet<_> = IMPLICIT_CALLS.concat().iter().map(|(_, to)| *to).collect();
     let symbols = symbols(object);

@@ -1,7 +1,7 @@
-//! Checks that a cipher uses only listed instructions, whose timing does not depend on their operands,
-//! and only those of its tier.
+//! Checks that a cipher uses only listed instructions, whose timing does not depend on their operands, and only those
+//! of its tier.
 //!
-//! Addresses and jumps that depend on secrets cannot be seen here: `tests/constant_time/` looks for those.
+//! Addresses and jumps that depend on secrets cannot be detected here; `tests/constant_time/` checks those.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use object::{Object as _, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
 use crate::opcodes::{has_feature, takes_constant_time};
 
-/// An instruction and where it is.
+/// An instruction and its location.
 pub(crate) struct Place {
     /// `FUNCTION+OFFSET`
     pub at: String,
@@ -45,15 +45,15 @@ pub(crate) fn instructions(object: &Object) -> Vec<Place> {
     all
 }
 
-/// Instructions whose time may depend on their operands, or that are not known not to.
+/// Instructions whose timing may depend on their operands, or is not known to be independent of them.
 pub(crate) fn operand_time(object: &Object) -> Vec<String> {
     report(object, |i| {
         let known = takes_constant_time(i.mnemonic());
-        (!known).then(|| "is not known to take the same time whatever its operands".to_owned())
+        (!known).then(|| "is not known to take the same time for all operands".to_owned())
     })
 }
 
-/// Instructions that a CPU with the object's tier, and nothing more, need not have.
+/// Instructions beyond the object's tier, which a CPU of just that tier may lack.
 pub(crate) fn beyond_tier(object: &Object) -> Vec<String> {
     let tier = object.simd.unwrap_or("general registers");
     report(object, |i| {
@@ -66,7 +66,7 @@ pub(crate) fn beyond_tier(object: &Object) -> Vec<String> {
     })
 }
 
-/// How many conditional jumps an object has: whether on secrets, nobody sees here.
+/// Number of conditional jumps in an object. Whether they depend on secrets cannot be determined here.
 pub(crate) fn conditional_jumps(object: &Object) -> usize {
     let all = instructions(object);
     let jumps = |p: &&Place| p.instruction.flow_control() == FlowControl::ConditionalBranch;
@@ -85,7 +85,7 @@ fn report(object: &Object, offends: impl Fn(&Instruction) -> Option<String>) -> 
         .collect()
 }
 
-/// As manuals write it.
+/// The mnemonic as written in manuals.
 pub(crate) fn name(mnemonic: Mnemonic) -> String {
     format!("{mnemonic:?}").to_lowercase()
 }

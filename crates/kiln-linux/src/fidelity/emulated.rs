@@ -42,8 +42,9 @@ impl Emulated {
         Model::Helper.set();
         let src: Vec<u8> = (0..LEN).collect();
         let mut want = vec![0; src.len()];
-        let judge = Impl::find("xts-aes-fixed-time").ok_or("xts-aes-fixed-time is not there")?;
-        let ctx = Context::new(judge, &RAW_KEY).map_err(|_| "the key is refused")?;
+        let judge =
+            Impl::find("xts-aes-fixed-time").ok_or("xts-aes-fixed-time is not available")?;
+        let ctx = Context::new(judge, &RAW_KEY).map_err(|_| "the key is rejected")?;
         judge.crypt(Op::Encrypt, &ctx, &IV, &src, &mut want);
         Ok(Emulated { cpu, src, want })
     }
@@ -74,7 +75,7 @@ impl Emulated {
     fn requests(&mut self, transforms: usize, steps: &[Step]) -> String {
         let tfms: Vec<Skcipher> = (0..transforms)
             .map(|_| {
-                let mut tfm = Skcipher::open("xts(aes)", 0, 0).expect("it is there");
+                let mut tfm = Skcipher::open("xts(aes)", 0, 0).expect("the algorithm exists");
                 tfm.set_key(&RAW_KEY).expect("64 bytes");
                 tfm
             })

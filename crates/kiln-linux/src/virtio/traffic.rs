@@ -37,7 +37,7 @@ const SOURCES: [(&str, &str); 5] = [
 
 pub(super) const NAME: &str = "kiln_traffic";
 
-/// Prefix of the module's line.
+/// Prefix of the module's output line.
 pub(super) const PREFIX: &str = "kiln_traffic: ";
 
 /// What the threads of a guest do.

@@ -1,4 +1,4 @@
-//! libcrypto 3's functions, with the types of its headers evp.h, rsa.h and core.h.
+//! Functions of libcrypto 3, with the types in its headers evp.h, rsa.h and core.h.
 
 use std::env;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
@@ -54,7 +54,7 @@ impl Param {
     }
 }
 
-/// The functions, in a library that is never closed: its threads' data are freed by its own hooks.
+/// The functions of a library that is never closed: its own hooks free its per-thread data.
 pub(super) struct Functions {
     pub ctx_from_name: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> Ctx,
     pub ctx_from_pkey: unsafe extern "C" fn(*mut c_void, Pkey, *const c_char) -> Ctx,
@@ -87,7 +87,7 @@ impl Library {
             .ok()
             .filter(|name| !name.is_empty());
         let name = named.as_deref().unwrap_or("libcrypto.so.3");
-        // SAFETY: its constructors set up its own memory only; a user who names another file answers for it.
+        // SAFETY: its constructors initialise only its own memory. A user who names another file is responsible for it.
         let library = unsafe { libloading::Library::new(name) }.ok()?;
         let found = Functions::find(&library);
         std::mem::forget(library);
@@ -98,16 +98,16 @@ impl Library {
 impl Functions {
     fn find(library: &libloading::Library) -> Option<Functions> {
         /// # Safety
-        /// `T` is the symbol's type in the headers.
+        /// `T` must be the symbol's type in the headers.
         unsafe fn get<T: Copy>(library: &libloading::Library, symbol: &str) -> Option<T> {
-            // SAFETY: the caller's promise; the library stays where it is.
+            // SAFETY: the caller promises the type, and the library stays loaded.
             unsafe { library.get::<T>(symbol.as_bytes()) }
                 .ok()
                 .map(|s| *s)
         }
         /// Do not read openssl.cnf: its settings are not meant for this device.
         const NO_LOAD_CONFIG: u64 = 0x80;
-        // SAFETY: the types are those of the headers of 3.0 and later, which the functions with `from_name` are of.
+        // SAFETY: the types are those of the headers of 3.0 and later, which introduced the functions with `from_name`.
         unsafe {
             let init: unsafe extern "C" fn(u64, *const c_void) -> c_int =
                 get(library, "OPENSSL_init_crypto")?;

@@ -21,12 +21,12 @@ const NO_PADDING: c_int = 3;
 pub(super) struct Pkey {
     library: Library,
     raw: *mut std::ffi::c_void,
-    /// Bytes of an RSA modulus.
+    /// Size of an RSA modulus in bytes.
     modulus: usize,
 }
 
-// SAFETY: libcrypto counts references to keys atomically and locks what it caches in them; operations have contexts of
-// their own.
+// SAFETY: libcrypto counts references to keys atomically and locks the data it caches in them. Each operation has its
+// own context.
 unsafe impl Send for Pkey {}
 // SAFETY: as above.
 unsafe impl Sync for Pkey {}
@@ -39,7 +39,8 @@ struct Operation<'a> {
 
 impl Drop for Operation<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by `start` or `Pkey::new`, freed once. Nothing reads this thread's errors.
+        // SAFETY: the context was created by `start` or `Pkey::new` and is freed once. Nothing reads this thread's
+        // error queue.
         unsafe {
             (self.f.ctx_free)(self.ctx);
             (self.f.clear_errors)();
@@ -134,11 +135,11 @@ impl Pkey {
         modulus: usize,
     ) -> Result<Pkey, Status> {
         let f = &*library.0;
-        // SAFETY: a name; no library context and no properties are the default ones.
+        // SAFETY: the name is a C string, and null selects the default library context and properties.
         let ctx = unsafe { (f.ctx_from_name)(null_mut(), name.as_ptr(), null()) };
         let op = Operation::new(f, ctx)?;
         let mut raw = null_mut();
-        // SAFETY: the parameters end with an end and are only read; what they point to outlives the calls.
+        // SAFETY: the parameters are terminated and only read, and the memory they point to outlives the calls.
         let ok = unsafe {
             (f.fromdata_init)(op.ctx) == 1
                 && (f.fromdata)(op.ctx, &mut raw, selection, params.as_ptr()) == 1
@@ -161,10 +162,10 @@ impl Pkey {
         signs: bool,
     ) -> Result<Operation<'_>, Status> {
         let f = &*self.library.0;
-        // SAFETY: a live key; the context takes a reference to it.
+        // SAFETY: the key is valid, and the context takes a reference to it.
         let ctx = unsafe { (f.ctx_from_pkey)(null_mut(), self.raw, null()) };
         let op = Operation::new(f, ctx)?;
-        // SAFETY: a fresh context, and a function to start one with; padding and digest are set behind it.
+        // SAFETY: a new context and the function that initialises it; padding and digest are set afterwards.
         let ok = unsafe {
             init(op.ctx) == 1
                 && match scheme {
@@ -209,7 +210,7 @@ impl Pkey {
         op.call(call, &whole, self.modulus, dst)
     }
 
-    /// Sign a digest.
+    /// Signs a digest.
     pub(super) fn sign(&self, scheme: Scheme, src: &[u8], dst: &mut [u8]) -> Result<usize, Status> {
         let f = &*self.library.0;
         let op = self.start(f.sign_init, scheme, true)?;
@@ -242,7 +243,7 @@ impl Pkey {
 
 impl Drop for Pkey {
     fn drop(&mut self) {
-        // SAFETY: this key's own reference; null is allowed.
+        // SAFETY: releases this key's own reference; null is allowed.
         unsafe { (self.library.0.pkey_free)(self.raw) }
     }
 }
@@ -265,7 +266,8 @@ impl Operation<'_> {
     ) -> Result<usize, Status> {
         let mut out = Zeroizing::new(vec![0; most]);
         let mut len = most;
-        // SAFETY: the output has `len` bytes, which the function takes as its room, and the input its own.
+        // SAFETY: the output buffer has `len` bytes, which is the capacity passed to the function, and the input has
+        // its own length.
         let done = unsafe {
             call(
                 self.ctx,

@@ -1,4 +1,4 @@
-//! Numbers of algorithms (section 5.9.4): values in requests, bit numbers in the configuration.
+//! Algorithm numbers (section 5.9.4): values in requests, and bit numbers in the configuration.
 
 /// `VIRTIO_CRYPTO_CIPHER_*`.
 pub mod cipher {
@@ -33,7 +33,7 @@ pub mod aead {
     pub const CHACHA20_POLY1305: u32 = 3;
 }
 
-/// `VIRTIO_CRYPTO_AKCIPHER_*`, paddings, hashes and curves.
+/// `VIRTIO_CRYPTO_AKCIPHER_*`, with paddings, hashes and curves.
 pub mod akcipher {
     pub const RSA: u32 = 1;
     /// ECDSA's number in the specification.

@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(*head))
     }
 
-    /// The next `n` numbers of 32 bits.
+    /// Reads the next `N` 32-bit numbers.
     pub(super) fn words<const N: usize>(&mut self) -> Result<[u32; N], Fault> {
         let mut words = [0; N];
         for word in &mut words {

@@ -1,9 +1,9 @@
-//! The device's configuration (section 5.9.5).
+//! The device's configuration space (section 5.9.5).
 
 use super::bytes::{Put, Reader};
 use super::{Fault, Service};
 
-/// Bytes of `struct virtio_crypto_config`.
+/// Size of `struct virtio_crypto_config` in bytes.
 pub const SIZE: usize = 56;
 /// `VIRTIO_CRYPTO_S_HW_READY`.
 pub const HW_READY: u32 = 1;
@@ -11,32 +11,32 @@ pub const HW_READY: u32 = 1;
 /// `struct virtio_crypto_config`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// [`HW_READY`] or nothing.
+    /// [`HW_READY`] or 0.
     pub status: u32,
     /// Number of data queues; the control queue follows them.
     pub max_dataqueues: u32,
     /// One bit for each [`Service`].
     pub crypto_services: u32,
-    /// A bit for each of [`super::algo::cipher`].
+    /// Bit mask of the algorithms in [`super::algo::cipher`].
     pub cipher_algo: u64,
-    /// A bit for each of [`super::algo::hash`].
+    /// Bit mask of the algorithms in [`super::algo::hash`].
     pub hash_algo: u32,
-    /// A bit for each of [`super::algo::mac`].
+    /// Bit mask of the algorithms in [`super::algo::mac`].
     pub mac_algo: u64,
-    /// A bit for each of [`super::algo::aead`].
+    /// Bit mask of the algorithms in [`super::algo::aead`].
     pub aead_algo: u32,
-    /// Bytes.
+    /// Maximum cipher key length in bytes.
     pub max_cipher_key_len: u32,
-    /// Bytes.
+    /// Maximum authentication key length in bytes.
     pub max_auth_key_len: u32,
-    /// A bit for each of [`super::algo::akcipher`].
+    /// Bit mask of the algorithms in [`super::algo::akcipher`].
     pub akcipher_algo: u32,
-    /// Bytes of a data request's variable-length parameters.
+    /// Maximum size in bytes of a data request's variable-length parameters.
     pub max_size: u64,
 }
 
 impl Config {
-    /// As the driver reads it.
+    /// The configuration space as the driver reads it.
     pub fn emit(&self) -> [u8; SIZE] {
         let mut out = Vec::with_capacity(SIZE);
         out.words(&[self.status, self.max_dataqueues, self.crypto_services]);
@@ -75,7 +75,7 @@ impl Config {
         self.crypto_services & 1 << service as u32 != 0
     }
 
-    /// Whether this algorithm of the service is.
+    /// Whether this algorithm of the service is offered.
     pub fn offers(&self, service: Service, algo: u32) -> bool {
         let mask = match service {
             Service::Cipher => self.cipher_algo,
@@ -108,7 +108,7 @@ mod tests {
             max_size: 13,
         };
         let bytes = config.emit();
-        // Offsets of the specification's structure.
+        // Offsets in the specification's structure.
         assert_eq!((bytes[12], bytes[16], bytes[24], bytes[28]), (5, 4, 8, 7));
         assert_eq!((bytes[44], bytes[48]), (12, 13));
         assert_eq!(Config::parse(&bytes), Ok(config));

@@ -1,43 +1,43 @@
-//! Control requests (section 5.9.7.2): a session is created or destroyed.
+//! Control requests (section 5.9.7.2), which create or destroy a session.
 
 use super::bytes::{Put, Reader};
 use super::{Create, Fault, Features, Service, Status};
 
-/// Bytes of `struct virtio_crypto_ctrl_header`.
+/// Size of `struct virtio_crypto_ctrl_header` in bytes.
 pub const HEADER: usize = 16;
-/// `VIRTIO_CRYPTO_CTRLQ_OP_SPEC_HDR_LEGACY`: what fixed parts are padded to without REVISION_1.
+/// `VIRTIO_CRYPTO_CTRLQ_OP_SPEC_HDR_LEGACY`: size to which fixed parts are padded without REVISION_1.
 pub const LEGACY: usize = 56;
-/// Bytes of the answer to a create request, `struct virtio_crypto_create_session_input`.
+/// Size in bytes of the answer to a create request, `struct virtio_crypto_create_session_input`.
 pub const CREATED: usize = 16;
-/// Bytes of the answer to a destroy request.
+/// Size in bytes of the answer to a destroy request.
 pub const DESTROYED: usize = 1;
 
 /// A control request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control<'a> {
-    /// Make a session of these parameters and keys.
+    /// Create a session with these parameters and keys.
     Create {
         /// The kind of session to create.
         create: Create,
         /// The cipher's key, or the session's only key if it is not a chain.
         key: &'a [u8],
-        /// The key of a chain's MAC.
+        /// The MAC key of a chain.
         auth_key: &'a [u8],
     },
-    /// Forget one.
+    /// Destroy a session.
     Destroy {
-        /// The service that it was created for.
+        /// The service it was created for.
         service: Service,
-        /// What the device called it.
+        /// The device's ID of the session.
         session: u64,
     },
 }
 
 impl<'a> Control<'a> {
-    /// From all bytes that the driver made readable; there may be more of them than it needs.
+    /// Parses everything the driver made readable, which may be longer than the request.
     pub fn parse(bytes: &'a [u8], features: Features) -> Result<Control<'a>, Fault> {
         let mut r = Reader(bytes);
-        // The header says the algorithm again, and legacy drivers a queue.
+        // The header repeats the algorithm, and legacy drivers also set a queue number.
         let [opcode, _algo, _flag, _queue] = r.words()?;
         let (service, op) = Service::from_opcode(opcode).ok_or(Fault::Opcode(opcode))?;
         let opcode = service.opcode(op);
@@ -61,8 +61,8 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// As a driver makes it readable. The lengths in `create` are what the keys are said to be; a driver that is
-    /// not hostile has them right.
+    /// Appends the request as a driver sends it. The key lengths in `create` are written as given, so that a hostile
+    /// driver can be imitated.
     pub fn emit(&self, features: Features, out: &mut Vec<u8>) {
         let pad = |out: &mut Vec<u8>, start| {
             if !features.revision_1() {
@@ -91,7 +91,7 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Bytes that a driver makes writable for the answer.
+    /// Number of bytes that a driver makes writable for the answer.
     pub fn answer_len(&self) -> usize {
         match self {
             Control::Create { .. } => CREATED,
@@ -103,14 +103,14 @@ impl<'a> Control<'a> {
 /// The answer to a create request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Created {
-    /// What the session is called; nothing unless it was made.
+    /// The session's ID; meaningless if it was not created.
     pub session: u64,
     /// A [`Status`].
     pub status: u32,
 }
 
 impl Created {
-    /// As the device writes it.
+    /// The answer in wire format.
     pub fn emit(self) -> [u8; CREATED] {
         let mut out = [0; CREATED];
         out[..8].copy_from_slice(&self.session.to_le_bytes());
@@ -126,7 +126,7 @@ impl Created {
         })
     }
 
-    /// The session's name, or why there is none. A number that is no status is an error like any other.
+    /// The session's ID, or the error. A number that is not a known status counts as [`Status::Err`].
     pub fn result(self) -> Result<u64, Status> {
         match u8::try_from(self.status).ok().and_then(Status::from_raw) {
             Some(Status::Ok) => Ok(self.session),

@@ -5,24 +5,24 @@ use super::{stateless, Action, Create, Fault, Features};
 
 pub use super::operation::{Aead, Akcipher, Chain, Cipher, Digest, Operation};
 
-/// Bytes of `struct virtio_crypto_op_header`.
+/// Size of `struct virtio_crypto_op_header` in bytes.
 pub const HEADER: usize = 24;
-/// `VIRTIO_CRYPTO_DATAQ_OP_SPEC_HDR_LEGACY`: what fixed parts are padded to without REVISION_1.
+/// `VIRTIO_CRYPTO_DATAQ_OP_SPEC_HDR_LEGACY`: size to which fixed parts are padded without REVISION_1.
 pub const LEGACY: usize = 48;
-/// `VIRTIO_CRYPTO_FLAG_SESSION_MODE`; counts only under REVISION_1.
+/// `VIRTIO_CRYPTO_FLAG_SESSION_MODE`, which is valid only under REVISION_1.
 pub(crate) const SESSION_MODE: u32 = 1;
-/// What a request is made in the context of.
+/// Where a request's parameters and keys come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode<'a> {
-    /// A session, by the name the device gave it.
+    /// The session with this ID.
     Session(u64),
-    /// Its own parameters and keys.
+    /// The request itself contains them.
     Stateless {
-        /// What a session would have been created from.
+        /// The parameters with which a session would have been created.
         create: Create,
-        /// The cipher's key, or the only one.
+        /// The cipher's key, or the only key.
         key: &'a [u8],
-        /// The key of a chain's MAC.
+        /// The MAC key of a chain.
         auth_key: &'a [u8],
     },
 }
@@ -32,18 +32,18 @@ pub enum Mode<'a> {
 pub struct Request<'a> {
     pub action: Action,
     pub mode: Mode<'a>,
-    /// About what: lengths.
+    /// The operation's lengths.
     pub op: Operation,
-    /// The IV, if it has one.
+    /// The IV, or empty.
     pub iv: &'a [u8],
-    /// The source; of a verification the signature.
+    /// The source; for a verification, the signature.
     pub src: &'a [u8],
-    /// Associated data; of a verification what was signed.
+    /// Associated data; for a verification, the data that was signed.
     pub aad: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// From all bytes that the driver made readable; there may be more of them than it needs.
+    /// Parses everything the driver made readable, which may be longer than the request.
     pub fn parse(bytes: &'a [u8], features: Features) -> Result<Request<'a>, Fault> {
         let mut r = Reader(bytes);
         let [opcode, _algo] = r.words()?;
@@ -63,13 +63,13 @@ impl<'a> Request<'a> {
         } else {
             Operation::parse(service, &mut Reader(r.take(LEGACY)?))?
         };
-        // Keys lie where the form has them, in session mode, too; there they are not looked at.
+        // The format reserves space for keys even in session mode, where they are ignored.
         let [key, auth_key] = create.map_or([0, 0], |c| c.key_lens());
         let (key, auth_key) = (r.field(key)?, r.field(auth_key)?);
         let [iv, src, aad] = op.lens(action);
         let iv = r.field(iv)?;
         let (src, aad) = match (&create, op) {
-            // The one form that has associated data before the source.
+            // Only this format has the associated data before the source.
             (Some(_), Operation::Chain(_)) => {
                 let aad = r.field(aad)?;
                 (r.field(src)?, aad)
@@ -94,14 +94,17 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// As a driver makes it readable. The lengths in `op` are what the parts are said to be; a driver that is not
-    /// hostile has them right.
+    /// Appends the request as a driver sends it. The lengths in `op` are written as given, so that a hostile driver can
+    /// be imitated.
     ///
     /// # Panics
-    /// If the service has no such action.
+    /// The service does not support the action.
     pub fn emit(&self, features: Features, out: &mut Vec<u8>) {
         let service = self.op.service();
-        let opcode = self.action.opcode(service).expect("the service has it");
+        let opcode = self
+            .action
+            .opcode(service)
+            .expect("the service supports the action");
         let (session, flag, algo) = match &self.mode {
             Mode::Session(session) => (*session, SESSION_MODE, 0),
             Mode::Stateless { create, .. } => (0, 0, create.algo()),
@@ -136,7 +139,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Bytes that a driver makes writable for the answer: the result, and the status behind it.
+    /// Number of bytes that a driver makes writable for the answer: the result, followed by the status.
     pub fn answer_len(&self) -> usize {
         self.op.room(self.action) as usize + 1
     }

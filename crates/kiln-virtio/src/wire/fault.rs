@@ -1,28 +1,28 @@
-//! What can be wrong with the form of a request.
+//! Errors in the format of a request.
 
 use std::fmt;
 
 use super::Status;
 
-/// Why a request cannot be read.
+/// Why a request cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// It ends before its header, or what its header announces, does.
+    /// The request ends within its header, or before the data that its header announces.
     Short,
-    /// Lengths that do not add up.
+    /// The lengths are inconsistent.
     Length,
-    /// No such operation.
+    /// The opcode is unknown.
     Opcode(u32),
-    /// A symmetric request is neither a cipher nor a chain.
+    /// The type of a symmetric request is neither cipher nor chain.
     OpType(u32),
-    /// A chain has none of the three hash modes.
+    /// The hash mode of a chain is not one of the known ones.
     HashMode(u32),
-    /// Not in session mode, where that is the only one negotiated.
+    /// The request is stateless, but only session mode was negotiated.
     Stateless,
 }
 
 impl Fault {
-    /// The status for the driver.
+    /// The status to return to the driver.
     pub fn status(self) -> Status {
         match self {
             Fault::Short | Fault::Length => Status::Err,
@@ -37,11 +37,14 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Short => write!(f, "it ends before what its header announces"),
-            Fault::Length => write!(f, "its lengths do not add up"),
-            Fault::Opcode(n) => write!(f, "opcode {n:#x} is none of this queue's"),
+            Fault::Length => write!(f, "its lengths are inconsistent"),
+            Fault::Opcode(n) => write!(f, "opcode {n:#x} does not belong to this queue"),
             Fault::OpType(n) => write!(f, "op_type {n} is neither cipher (1) nor chain (2)"),
             Fault::HashMode(n) => write!(f, "hash_mode {n} is neither plain (1) nor auth (2)"),
-            Fault::Stateless => write!(f, "stateless, which was not negotiated for its service"),
+            Fault::Stateless => write!(
+                f,
+                "it is stateless, which was not negotiated for its service"
+            ),
         }
     }
 }

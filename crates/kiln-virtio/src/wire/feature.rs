@@ -1,20 +1,20 @@
-//! Feature bits of the device type (section 5.9.3), and the forms of requests they choose.
+//! Feature bits of the device type (section 5.9.3), and the request formats they select.
 
 use super::Service;
 
 /// `VIRTIO_CRYPTO_F_REVISION_1`.
 pub const REVISION_1: u64 = 1 << 0;
-/// `VIRTIO_CRYPTO_F_CIPHER_STATELESS_MODE`; the other services' follow in the order of their numbers.
+/// `VIRTIO_CRYPTO_F_CIPHER_STATELESS_MODE`. The other services' bits follow in the order of their numbers.
 pub const CIPHER_STATELESS: u64 = 1 << 1;
 /// All bits of the device type.
 pub const ALL: u64 = 0x3f;
 
-/// What was negotiated. The stateless bits need REVISION_1 and count for nothing without it.
+/// The negotiated features. The stateless bits require REVISION_1 and are ignored without it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features(u64);
 
 impl Features {
-    /// Reads feature bits; those of transports and rings are ignored.
+    /// Reads feature bits, ignoring those of transports and rings.
     pub fn new(bits: u64) -> Features {
         match bits & REVISION_1 {
             0 => Features(0),
@@ -26,12 +26,12 @@ impl Features {
         self.0
     }
 
-    /// Whether fixed parts are as long as their structures.
+    /// Whether fixed parts have the size of their structures, without padding.
     pub(crate) fn revision_1(self) -> bool {
         self.0 & REVISION_1 != 0
     }
 
-    /// Whether requests to this service have their fixed part in the stateless form.
+    /// Whether requests to this service use the stateless format.
     pub fn stateless(self, service: Service) -> bool {
         self.0 & (CIPHER_STATELESS << service as u32) != 0
     }

@@ -1,8 +1,8 @@
-//! What goes over the queues (virtio 1.4, section 5.9), parsed into owned structures and emitted.
+//! The wire format of the queues (virtio 1.4, section 5.9), parsed into owned structures and emitted from them.
 //!
-//! All numbers are little endian. There are two forms of every request. The old one pads the fixed
-//! part to 56 bytes (control) or 48 (data). Under `VIRTIO_CRYPTO_F_REVISION_1` each fixed part is
-//! as long as its structure, and a service whose stateless mode was negotiated has another one.
+//! All numbers are little-endian. Every request has two formats. The legacy one pads the fixed part to 56 bytes
+//! (control) or 48 (data). Under `VIRTIO_CRYPTO_F_REVISION_1` each fixed part has the size of its structure, and
+//! services whose stateless mode was negotiated use a third format.
 
 pub mod algo;
 mod bytes;
@@ -26,5 +26,5 @@ pub use opcode::{Action, Service};
 pub use session::Create;
 pub use status::Status;
 
-/// The device's number among virtio devices.
+/// The virtio device ID.
 pub const DEVICE_ID: u32 = 20;

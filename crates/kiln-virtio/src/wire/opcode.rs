@@ -1,6 +1,6 @@
-//! Services and what can be asked of them (sections 5.9.4, 5.9.7.2 and 5.9.7.3).
+//! Services and their operations (sections 5.9.4, 5.9.7.2 and 5.9.7.3).
 
-/// A service; its number is the bit in `crypto_services`.
+/// A service. Its number is its bit in `crypto_services`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Service {
@@ -16,7 +16,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// All of them, in order.
+    /// All services, in order of their numbers.
     pub const ALL: [Service; 5] = [
         Service::Cipher,
         Service::Hash,
@@ -25,17 +25,17 @@ impl Service {
         Service::Akcipher,
     ];
 
-    /// The one of this number.
+    /// The service with this number.
     pub fn from_raw(raw: u32) -> Option<Service> {
         Service::ALL.get(raw as usize).copied()
     }
 
-    /// Its name in the specification, in small letters.
+    /// The service's name in the specification, in lower case.
     pub fn name(self) -> &'static str {
         ["cipher", "hash", "mac", "aead", "akcipher"][self as usize]
     }
 
-    /// The opcode of one of its operations.
+    /// The opcode of one of the service's operations.
     pub fn opcode(self, op: u32) -> u32 {
         (self as u32) << 8 | op
     }
@@ -50,7 +50,7 @@ impl Service {
         self.opcode(self.first_control() + 1)
     }
 
-    /// Akcipher's data requests have four numbers.
+    /// Akcipher has four data operations, which come first.
     fn first_control(self) -> u32 {
         if self == Service::Akcipher {
             4
@@ -59,27 +59,27 @@ impl Service {
         }
     }
 
-    /// A service and the operation's number in it.
+    /// Splits an opcode into the service and the operation's number.
     pub(crate) fn from_opcode(opcode: u32) -> Option<(Service, u32)> {
         Some((Service::from_raw(opcode >> 8)?, opcode & 0xff))
     }
 }
 
-/// What a data request asks for.
+/// What a data request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Cipher, AEAD, RSA.
+    /// For ciphers, AEADs and RSA.
     Encrypt,
     Decrypt,
     Digest,
-    /// Akcipher.
+    /// For akcipher only.
     Sign,
-    /// Akcipher.
+    /// For akcipher only.
     Verify,
 }
 
 impl Action {
-    /// The opcode of it; none if the service does not have it.
+    /// The action's opcode; `None` if the service does not support it.
     pub fn opcode(self, service: Service) -> Option<u32> {
         use Service::*;
         let op = match (service, self) {

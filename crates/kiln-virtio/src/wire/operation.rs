@@ -1,76 +1,76 @@
-//! The fixed parts of data requests: lengths.
+//! The fixed parts of data requests, which contain the lengths.
 
 use super::algo::{SYM_OP_CHAIN, SYM_OP_CIPHER};
 use super::bytes::{Put, Reader};
 use super::{Action, Fault, Service};
 
-/// `VIRTIO_CRYPTO_SYM_DATA_REQ_HDR_SIZE`: what a symmetric request has before its `op_type`.
+/// `VIRTIO_CRYPTO_SYM_DATA_REQ_HDR_SIZE`: size in bytes of what precedes the `op_type` of a symmetric request.
 const SYM: usize = 40;
 
 /// `struct virtio_crypto_cipher_data_flf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cipher {
-    /// Bytes of the IV.
+    /// IV length in bytes.
     pub iv_len: u32,
-    /// Bytes that go in.
+    /// Source length in bytes.
     pub src_len: u32,
-    /// Bytes that come out.
+    /// Destination length in bytes.
     pub dst_len: u32,
 }
 
 /// `struct virtio_crypto_alg_chain_data_flf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// Bytes of the IV.
+    /// IV length in bytes.
     pub iv_len: u32,
-    /// Bytes that go in.
+    /// Source length in bytes.
     pub src_len: u32,
-    /// Bytes that come out, without the hash.
+    /// Destination length in bytes, without the hash.
     pub dst_len: u32,
-    /// Where in the source the cipher begins.
+    /// Offset in the source where the cipher starts.
     pub cipher_start: u32,
-    /// Bytes it takes.
+    /// Number of bytes for the cipher.
     pub cipher_len: u32,
-    /// Where the hash begins.
+    /// Offset in the source where the hash starts.
     pub hash_start: u32,
-    /// Bytes it takes, after the associated data.
+    /// Number of bytes to hash, after the associated data.
     pub hash_len: u32,
-    /// Bytes of associated data, which are hashed first.
+    /// Length in bytes of the associated data, which are hashed first.
     pub aad_len: u32,
-    /// Bytes of the hash that are wanted.
+    /// Requested hash length in bytes.
     pub result_len: u32,
 }
 
-/// `struct virtio_crypto_hash_data_flf`, of a MAC, too.
+/// `struct virtio_crypto_hash_data_flf`, also used for MACs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
-    /// Bytes that go in.
+    /// Source length in bytes.
     pub src_len: u32,
-    /// Bytes that come out.
+    /// Result length in bytes.
     pub result_len: u32,
 }
 
 /// `struct virtio_crypto_aead_data_flf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Aead {
-    /// Bytes of the IV.
+    /// IV length in bytes.
     pub iv_len: u32,
-    /// Bytes of associated data.
+    /// Length of the associated data in bytes.
     pub aad_len: u32,
-    /// Bytes that go in; when decrypting, with the tag behind the text.
+    /// Source length in bytes; for decryption, including the tag after the text.
     pub src_len: u32,
-    /// Room for what comes out; when encrypting, with the tag.
+    /// Destination size in bytes; for encryption, including the tag.
     pub dst_len: u32,
-    /// Bytes of the tag. In the old form 0 is the session's, since Linux's header does not have this field.
+    /// Tag length in bytes. In the legacy format, 0 means the session's, because Linux's header lacks this field.
     pub tag_len: u32,
 }
 
 /// `struct virtio_crypto_akcipher_data_flf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Akcipher {
-    /// Bytes that go in; of a verification, bytes of the signature.
+    /// Source length in bytes; for a verification, the length of the signature.
     pub src_len: u32,
-    /// Room for what comes out; of a verification, bytes of what was signed, which lies behind the signature.
+    /// Destination size in bytes; for a verification, the length of the signed data, which follow the signature.
     pub dst_len: u32,
 }
 
@@ -89,7 +89,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The service it is asked of.
+    /// The service that performs it.
     pub fn service(&self) -> Service {
         match self {
             Operation::Cipher(_) | Operation::Chain(_) => Service::Cipher,
@@ -100,7 +100,7 @@ impl Operation {
         }
     }
 
-    /// Bytes of IV, source and associated data.
+    /// Lengths in bytes of IV, source and associated data.
     pub(super) fn lens(&self, action: Action) -> [u32; 3] {
         match *self {
             Operation::Cipher(c) => [c.iv_len, c.src_len, 0],
@@ -112,7 +112,7 @@ impl Operation {
         }
     }
 
-    /// Bytes that the device is given room for, the status not counted.
+    /// Number of bytes the device may write, not counting the status.
     pub fn room(&self, action: Action) -> u64 {
         match *self {
             Operation::Cipher(c) => c.dst_len.into(),

@@ -1,4 +1,4 @@
-//! What a session is created from (section 5.9.7.2.1): the fixed-length parameters of each kind.
+//! The parameters with which a session is created (section 5.9.7.2.1): the fixed-length part of each kind.
 
 use super::algo::{HASH_MODE_AUTH, HASH_MODE_PLAIN, SYM_OP_CHAIN, SYM_OP_CIPHER};
 use super::bytes::{Put, Reader};
@@ -9,7 +9,7 @@ use super::{Fault, Service};
 pub struct Cipher {
     /// One of [`super::algo::cipher`].
     pub algo: u32,
-    /// Bytes of the key.
+    /// Key length in bytes.
     pub key_len: u32,
     /// [`super::algo::OP_ENCRYPT`] or [`super::algo::OP_DECRYPT`].
     pub op: u32,
@@ -20,7 +20,7 @@ pub struct Cipher {
 pub struct Hash {
     /// One of [`super::algo::hash`].
     pub algo: u32,
-    /// Bytes of the digest that are wanted.
+    /// Requested digest length in bytes.
     pub result_len: u32,
 }
 
@@ -29,9 +29,9 @@ pub struct Hash {
 pub struct Mac {
     /// One of [`super::algo::mac`].
     pub algo: u32,
-    /// Bytes of the code that are wanted.
+    /// Requested MAC length in bytes.
     pub result_len: u32,
-    /// Bytes of the key.
+    /// Key length in bytes.
     pub key_len: u32,
 }
 
@@ -41,13 +41,13 @@ pub struct Chain {
     /// [`super::algo::HASH_THEN_CIPHER`] or [`super::algo::CIPHER_THEN_HASH`].
     pub order: u32,
     pub cipher: Cipher,
-    /// And what goes with it.
+    /// The hash or MAC.
     pub hash: ChainHash,
-    /// Bytes of associated data; each request says it again.
+    /// Length of the associated data in bytes; each request repeats it.
     pub aad_len: u32,
 }
 
-/// The second half of a chain.
+/// The second part of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainHash {
     /// `VIRTIO_CRYPTO_SYM_HASH_MODE_PLAIN`.
@@ -61,11 +61,11 @@ pub enum ChainHash {
 pub struct Aead {
     /// One of [`super::algo::aead`].
     pub algo: u32,
-    /// Bytes of the key.
+    /// Key length in bytes.
     pub key_len: u32,
-    /// Bytes of the tag.
+    /// Tag length in bytes.
     pub tag_len: u32,
-    /// Bytes of associated data; each request says it again.
+    /// Length of the associated data in bytes; each request repeats it.
     pub aad_len: u32,
     /// [`super::algo::OP_ENCRYPT`] or [`super::algo::OP_DECRYPT`].
     pub op: u32,
@@ -78,9 +78,9 @@ pub struct Akcipher {
     pub algo: u32,
     /// [`super::algo::akcipher::PUBLIC`] or [`super::algo::akcipher::PRIVATE`].
     pub key_type: u32,
-    /// Bytes of the key.
+    /// Key length in bytes.
     pub key_len: u32,
-    /// RSA: padding and hash. ECDSA: the curve, and unused.
+    /// RSA: padding and hash. ECDSA: the curve, and an unused word.
     pub para: [u32; 2],
 }
 
@@ -98,9 +98,9 @@ pub enum Create {
     Akcipher(Akcipher),
 }
 
-/// Bytes of the structure that a symmetric session has before its `op_type`.
+/// Size in bytes of what precedes the `op_type` of a symmetric session.
 const SYM: usize = 48;
-/// Bytes of what is an algorithm's own in an akcipher session.
+/// Size in bytes of the algorithm-specific part of an akcipher session.
 const AKCIPHER_ALGO: usize = 44;
 
 impl Chain {
@@ -139,7 +139,7 @@ impl ChainHash {
         }
     }
 
-    /// Mode, algorithm, bytes of the result, bytes of the key.
+    /// Hash mode, algorithm, result length and key length.
     pub(super) fn words(self) -> [u32; 4] {
         match self {
             ChainHash::Plain(h) => [HASH_MODE_PLAIN, h.algo, h.result_len, 0],
@@ -149,7 +149,7 @@ impl ChainHash {
 }
 
 impl Create {
-    /// The service it is asked of.
+    /// The service that provides it.
     pub fn service(&self) -> Service {
         match self {
             Create::Cipher(_) | Create::Chain(_) => Service::Cipher,
@@ -160,7 +160,7 @@ impl Create {
         }
     }
 
-    /// Bytes of its keys: the first, and the second that a chain with a MAC has.
+    /// Key lengths in bytes: the first key, and the second one that a chain with a MAC has.
     pub(crate) fn key_lens(&self) -> [u32; 2] {
         match self {
             Create::Cipher(c) => [c.key_len, 0],
@@ -172,7 +172,7 @@ impl Create {
         }
     }
 
-    /// From the fixed part of a control request, without what it was padded with.
+    /// Parses the fixed part of a control request, without the padding.
     pub(super) fn parse(service: Service, r: &mut Reader<'_>) -> Result<Create, Fault> {
         match service {
             Service::Cipher => {
@@ -248,7 +248,7 @@ impl Create {
         }
     }
 
-    /// What a request header's `algo` is.
+    /// The value of a request header's `algo`.
     pub fn algo(&self) -> u32 {
         match self {
             Create::Cipher(c) => c.algo,

@@ -1,8 +1,8 @@
-//! The fixed part of a request to a service whose stateless mode was negotiated: what a session would have been
-//! created from, then the lengths.
+//! The fixed part of a request to a service whose stateless mode was negotiated: the parameters of a session, then the
+//! lengths.
 //!
-//! The specification ties the form to the feature bit and not to the request's flag (section 5.9.7.3), so requests
-//! in session mode have it, too; their session parameters count for nothing.
+//! The specification ties this format to the feature bit instead of the request's flag (section 5.9.7.3), so requests
+//! in session mode use it too; their session parameters are ignored.
 
 use super::algo::{HASH_MODE_AUTH, SYM_OP_CHAIN, SYM_OP_CIPHER};
 use super::bytes::{Put, Reader};
@@ -10,10 +10,11 @@ use super::operation::{self, Operation};
 use super::session::{self, ChainHash};
 use super::{Create, Fault, Service};
 
-/// `VIRTIO_CRYPTO_SYM_DATE_REQ_HDR_STATELESS_SIZE`: what a symmetric request has before its `op_type`.
+/// `VIRTIO_CRYPTO_SYM_DATE_REQ_HDR_STATELESS_SIZE`: size in bytes of what precedes the `op_type` of a symmetric
+/// request.
 const SYM: usize = 72;
 
-/// The lengths, and the session parameters as they are there, whether they count or not.
+/// Parses the lengths and the session parameters, whether or not these apply.
 pub(super) fn parse(
     service: Service,
     in_session: bool,
@@ -106,7 +107,7 @@ fn chain(in_session: bool, body: &mut Reader<'_>) -> Result<(Operation, Create),
     Ok((Operation::Chain(data), Create::Chain(create)))
 }
 
-/// The lengths, with the session parameters, which are zeros in session mode (`create` is `None`).
+/// Appends the lengths and the session parameters, which are zero in session mode (`create` is `None`).
 pub(super) fn emit(op: &Operation, create: Option<&Create>, out: &mut Vec<u8>) {
     let start = out.len();
     match *op {

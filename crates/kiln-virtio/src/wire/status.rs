@@ -1,26 +1,26 @@
-//! How a request ended (section 5.9.7.1).
+//! Status codes of requests (section 5.9.7.1).
 
 /// `VIRTIO_CRYPTO_*` status codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
     Ok = 0,
-    /// Any failure that has no number of its own.
+    /// Any failure without a code of its own.
     Err = 1,
     /// The tag is wrong.
     BadMsg = 2,
-    /// Operation or algorithm not supported.
+    /// The operation or algorithm is not supported.
     NotSupp = 3,
-    /// No such session, or one of another service.
+    /// The session does not exist, or belongs to another service.
     InvSess = 4,
-    /// No room for another session; only under REVISION_1.
+    /// No space for another session; used only under REVISION_1.
     NoSpc = 5,
     /// The signature is wrong.
     KeyRejected = 6,
 }
 
 impl Status {
-    /// All of them, in order.
+    /// All codes, in order.
     pub const ALL: [Status; 7] = [
         Status::Ok,
         Status::Err,
@@ -31,12 +31,12 @@ impl Status {
         Status::KeyRejected,
     ];
 
-    /// The one of this number.
+    /// The code with this number.
     pub fn from_raw(raw: u8) -> Option<Status> {
         Status::ALL.get(usize::from(raw)).copied()
     }
 
-    /// Its name in the specification, in small letters.
+    /// Its name in the specification, in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Status::Ok => "ok",

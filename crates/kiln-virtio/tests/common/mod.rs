@@ -1,4 +1,4 @@
-//! A driver without queues: requests as bytes, answers as bytes.
+//! A driver without queues: passes requests and answers as bytes.
 #![allow(dead_code)]
 
 use kiln_measure::SplitMix64;
@@ -10,7 +10,8 @@ use kiln_virtio::wire::{
 };
 use kiln_virtio::{Guest, Limits, Services, Worker};
 
-/// What a driver may negotiate: the old form, the new one, and the new one with all stateless modes.
+/// The features a driver may negotiate: the legacy format, the REVISION_1 format, and the latter with all stateless
+/// modes.
 pub(crate) const FORMS: [u64; 3] = [0, feature::REVISION_1, feature::ALL];
 
 pub(crate) struct Driver {
@@ -19,7 +20,7 @@ pub(crate) struct Driver {
     pub features: Features,
 }
 
-/// A session and a request to it.
+/// A session and a request that uses it.
 #[derive(Clone)]
 pub(crate) struct Case {
     pub create: Create,
@@ -75,14 +76,14 @@ impl Driver {
         Status::from_raw(answer[0]).unwrap()
     }
 
-    /// The result of a request, or its status.
+    /// Sends a request; returns the result or the status.
     pub(crate) fn request(&mut self, request: &Request<'_>) -> Result<Vec<u8>, Status> {
         let mut bytes = Vec::new();
         request.emit(self.features, &mut bytes);
         self.bytes(&mut bytes, request.answer_len())
     }
 
-    /// As [`Driver::request`], of raw bytes and with room for so many.
+    /// Like [`Driver::request`], with raw bytes and a writable part of `room` bytes.
     pub(crate) fn bytes(&mut self, bytes: &mut [u8], room: usize) -> Result<Vec<u8>, Status> {
         let mut answer = vec![0xa5; room];
         let used = self.guest.data(&mut self.worker, bytes, &mut answer);
@@ -100,7 +101,7 @@ impl Driver {
         }
     }
 
-    /// A case in a session of its own.
+    /// Runs a case in its own session.
     pub(crate) fn run(&mut self, case: &Case) -> Result<Vec<u8>, Status> {
         let session = self.create(case.create, &case.key, &case.auth_key)?;
         let result = self.request(&case.request(Mode::Session(session)));
@@ -108,7 +109,7 @@ impl Driver {
         result
     }
 
-    /// The same without one.
+    /// Runs a case without a session.
     pub(crate) fn run_stateless(&mut self, case: &Case) -> Result<Vec<u8>, Status> {
         self.request(&case.request(Mode::Stateless {
             create: case.create,
@@ -268,7 +269,7 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect()
 }
 
-/// Bytes from a seed.
+/// Pseudo-random bytes from a seed.
 pub(crate) fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     SplitMix64(seed).fill(&mut bytes);

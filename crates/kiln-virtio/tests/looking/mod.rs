@@ -1,29 +1,29 @@
-//! An allocator that looks for a key in all memory that it is given back.
+//! An allocator that searches for a key in all memory being freed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The first bytes of every key here; expanded AES and ChaCha20 keys begin with the key.
+/// Every key here starts with these bytes. Expanded AES and ChaCha20 keys start with the key itself.
 pub(crate) const MARK: [u8; 16] = *b"\x93kiln's own mark";
 
 static FOUND: AtomicUsize = AtomicUsize::new(0);
 
 struct Looking;
 
-// SAFETY: the system's allocator; memory is read before it is given back.
+// SAFETY: forwards to the system's allocator, and reads memory before freeing it.
 unsafe impl GlobalAlloc for Looking {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises.
+        // SAFETY: promised by the caller.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: still allocated, with this size, zeroed at first.
+        // SAFETY: the memory is still allocated with this size, and was initially zeroed.
         let bytes = unsafe { std::slice::from_raw_parts(at, layout.size()) };
         if bytes.windows(MARK.len()).any(|w| w == MARK) {
             FOUND.fetch_add(1, Ordering::Relaxed);
         }
-        // SAFETY: the caller's promises.
+        // SAFETY: promised by the caller.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -31,7 +31,7 @@ unsafe impl GlobalAlloc for Looking {
 #[global_allocator]
 static LOOKING: Looking = Looking;
 
-/// How many pieces of memory were given back with a key while `run` ran. One test at a time may ask.
+/// Number of blocks freed with a key inside while `run` ran. Only one test at a time may call this.
 pub(crate) fn found(run: impl FnOnce()) -> usize {
     let before = FOUND.load(Ordering::Relaxed);
     run();

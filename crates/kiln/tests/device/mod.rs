@@ -1,6 +1,6 @@
-//! `kiln serve` with its sandbox closed, as a process of its own.
+//! Runs `kiln serve` with its sandbox in a separate process.
 
-// Not every test needs all of it.
+// Not every test uses all of this.
 #![allow(dead_code)]
 
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A device that runs, in a directory of its own.
+/// A running device in a directory of its own.
 pub struct Device {
     pub dir: tempfile::TempDir,
     pub child: Child,
@@ -26,14 +26,14 @@ impl Device {
         Device::start_how(dir, args, || {})
     }
 
-    /// One whose process does something first: system calls only.
+    /// Starts a device whose process first calls a function, which must make system calls only.
     pub fn start_with(args: &[&str], first: fn()) -> Device {
         Device::start_how(tempfile::tempdir().unwrap(), args, first)
     }
 
     fn start_how(dir: tempfile::TempDir, args: &[&str], first: fn()) -> Device {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
-        // SAFETY: nothing but system calls between fork and exec.
+        // SAFETY: only system calls are made between fork and exec.
         unsafe {
             command.pre_exec(move || {
                 first();
@@ -75,7 +75,7 @@ impl Device {
         text
     }
 
-    /// Sessions of all guests together.
+    /// Number of sessions of all guests together.
     pub fn sessions(&self) -> u64 {
         let text = self.metrics();
         let of = |line: &str| {
@@ -90,7 +90,7 @@ impl Device {
         text.lines().filter_map(of).sum()
     }
 
-    /// The processes that serve its guests, and one that waits for a guest.
+    /// The processes that serve guests, and the spare one that waits for a guest.
     pub fn children(&self) -> Vec<u32> {
         let mut all: Vec<u32> = std::fs::read_dir("/proc")
             .unwrap()
@@ -102,17 +102,17 @@ impl Device {
         all
     }
 
-    /// The process that serves the guest that `connect` connects.
+    /// Connects a guest with `connect`; also returns the process that serves it.
     pub fn process_of<G>(&self, connect: impl FnOnce() -> G) -> (G, u32) {
         let guest = connect();
-        // Its threads have the guest's number in their names; the one that has it last is the newest.
+        // Threads are named after the guest's number, so the process with the highest number is the newest.
         let newest = |pid: &u32| threads(*pid).iter().filter_map(|name| number(name)).max();
         let mut children = self.children();
         children.sort_by_key(newest);
         (guest, *children.last().unwrap())
     }
 
-    /// Names of the threads that serve guests, of all processes.
+    /// Names of the threads that serve guests, in all processes.
     pub fn threads(&self) -> Vec<String> {
         let all = self.children().into_iter().chain([self.child.id()]);
         all.flat_map(threads)
@@ -121,11 +121,11 @@ impl Device {
     }
 
     pub fn signal(&self, signal: i32) {
-        // SAFETY: the child was not waited for, so the number is still its own.
+        // SAFETY: the child has not been waited for, so the PID is still its own.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    /// How it ended, and its log.
+    /// Waits for it; returns its exit code and its log.
     pub fn end(mut self) -> (Option<i32>, String) {
         let mut log = String::new();
         self.child
@@ -146,7 +146,7 @@ impl Drop for Device {
     }
 }
 
-/// Waits for it.
+/// Waits until `done`, or fails after 20 s.
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !done() {

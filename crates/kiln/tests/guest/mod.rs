@@ -1,4 +1,4 @@
-//! A guest of `kiln serve`: a front end with a data queue and the control queue, one request at a time.
+//! A guest of `kiln serve`: a front end with a data queue and the control queue, which sends one request at a time.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -22,13 +22,13 @@ use vmm_sys_util::eventfd::EventFd;
 const MEMORY: usize = 1 << 20;
 const RING: u16 = 64;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// `VIRTIO_F_VERSION_1` and the protocol features.
+/// `VIRTIO_F_VERSION_1` and vhost-user's protocol features.
 const FEATURES: u64 = 1 << 32 | 1 << 30;
 
-/// What is in a buffer before an answer, and after one that is only a status.
+/// Fills a buffer before the answer, and must remain where only a status is written.
 pub const LEFT: u8 = 0xee;
 
-/// A ring's addresses: descriptors, driver's area, device's area; then a request and its answer for each slot.
+/// A ring's address: descriptors, driver area, device area, then a request and its answer for each slot.
 struct Ring {
     at: u64,
     kick: EventFd,
@@ -38,13 +38,13 @@ struct Ring {
 
 /// A connected guest.
 pub struct Guest {
-    /// What it says to the device.
+    /// Sends messages to the device.
     pub front_end: Frontend,
     memory: GuestMemoryMmap,
     file: File,
     data: Ring,
     control: Ring,
-    /// Data queues, behind which the control queue is.
+    /// Number of data queues; the control queue comes after them.
     queues: usize,
 }
 
@@ -56,17 +56,17 @@ impl Ring {
 }
 
 impl Guest {
-    /// Connects to a device of `queues` data queues and uses the first.
+    /// Connects to a device with this many data queues and uses the first.
     pub fn connect(socket: &Path, queues: u16) -> Guest {
         Guest::on(UnixStream::connect(socket).unwrap(), queues)
     }
 
-    /// The same over a connection that is there.
+    /// The same on an existing connection.
     pub fn on(stream: UnixStream, queues: u16) -> Guest {
         Guest::with(stream, queues, 0)
     }
 
-    /// One that takes these feature bits, too.
+    /// Creates a guest that also accepts these feature bits.
     pub fn with(stream: UnixStream, queues: u16, more: u64) -> Guest {
         let features = FEATURES | more;
         let mut front_end = Frontend::from_stream(stream, u64::from(queues) + 1);
@@ -115,7 +115,7 @@ impl Guest {
         }
     }
 
-    /// Starts one of its queues from the beginning.
+    /// Starts one of its queues from the first entry.
     fn start(&mut self, data: bool) {
         let base = self.memory.iter().next().unwrap().as_ptr() as u64;
         let index = if data { 0 } else { self.queues };
@@ -138,7 +138,7 @@ impl Guest {
         front_end.set_vring_enable(index, true).unwrap();
     }
 
-    /// Stops a queue and starts it anew, as a driver that resets it.
+    /// Stops a queue and restarts it, as a driver does to reset it.
     pub fn reset_queue(&mut self, data: bool) {
         let index = if data { 0 } else { self.queues };
         self.front_end.set_vring_enable(index, false).unwrap();
@@ -150,7 +150,7 @@ impl Guest {
             .write_slice(&[0; 0x3000], GuestAddress(at))
             .unwrap();
         self.start(data);
-        // The messages that start a ring have no answer; once this one is answered they have taken effect.
+        // Messages that start a ring are not answered. Once this one is answered, they have taken effect.
         self.front_end.get_features().unwrap();
     }
 
@@ -194,7 +194,7 @@ impl Guest {
         (n, to)
     }
 
-    /// Requests that the device has handed back.
+    /// Number of requests that the device has returned.
     pub fn used(&self, data: bool) -> u16 {
         let at = if data { self.data.at } else { self.control.at };
         self.memory
@@ -202,7 +202,7 @@ impl Guest {
             .unwrap()
     }
 
-    /// One request and its answer; none if the device does not answer.
+    /// Sends one request; returns its answer, or `None` if the device does not answer.
     pub fn ask(&mut self, data: bool, request: &[u8], room: u32) -> Option<Vec<u8>> {
         let (n, to) = self.submit(data, request, room, true);
         let end = Instant::now() + PATIENCE;
@@ -219,7 +219,7 @@ impl Guest {
         Some(answer)
     }
 
-    /// Encrypts 64 bytes and looks for the answer all the while: the status.
+    /// Encrypts 64 bytes, polling for the answer; returns the status.
     pub fn encrypt_at_once(&mut self, session: u64) -> u8 {
         let (n, to) = self.submit(true, &encrypt(session), 65, true);
         while self.used(true) == n {
@@ -228,27 +228,27 @@ impl Guest {
         self.memory.read_obj(GuestAddress(to + 64)).unwrap()
     }
 
-    /// Makes a session of AES-CBC.
+    /// Creates an AES-CBC session.
     pub fn create(&mut self) -> u64 {
         let answer = self.ask(false, &create(), 16).expect("an answer");
         Created::parse(&answer).unwrap().result().unwrap()
     }
 
-    /// Encrypts 64 bytes: the result and the status.
+    /// Encrypts 64 bytes; returns the result and the status.
     pub fn encrypt(&mut self, session: u64) -> (Vec<u8>, u8) {
         let mut answer = self.ask(true, &encrypt(session), 65).expect("an answer");
         let status = answer.pop().unwrap();
         (answer, status)
     }
 
-    /// Makes so many requests available and tells the device of the last only.
+    /// Makes this many requests available, and notifies the device only of the last.
     pub fn pile_up(&mut self, session: u64, n: u16) {
         for i in 0..n {
             self.submit(true, &encrypt(session), 65, i + 1 == n);
         }
     }
 
-    /// Makes a head available on the data queue that is beyond its table.
+    /// Makes a head beyond the descriptor table available on the data queue.
     pub fn break_ring(&mut self) {
         let at = self.data.at;
         let put = |at: u64, n: u16| {
@@ -261,8 +261,8 @@ impl Guest {
         self.data.kick.write(1).unwrap();
     }
 
-    /// Makes the file that the device tells of control answers by one that blocks its writer, as a front end
-    /// may at any time: it shares the flags.
+    /// Makes the device's writes to the control queue's notification file block. A front end can do this at any time,
+    /// because it shares the file's flags.
     pub fn block_calls(&self) {
         let call = self.control.call.as_raw_fd();
         let _ = self.control.call.read();
@@ -275,27 +275,27 @@ impl Guest {
         assert_eq!(done, 0);
     }
 
-    /// Makes a control request that is not answered available.
+    /// Makes a control request available that will not be answered.
     pub fn ask_in_vain(&mut self) {
         self.submit(false, &create(), 16, true);
     }
 
-    /// Takes its memory from the device and from itself, and tells the device to look. Nothing can be asked after that.
+    /// Truncates the memory shared with the device, and notifies the device. No request can be sent after that.
     pub fn shrink(&mut self) {
         self.file.set_len(0).unwrap();
         self.data.kick.write(1).unwrap();
         self.control.kick.write(1).unwrap();
     }
 
-    /// The file that the device tells of answers by was written.
+    /// Whether the device has signalled an answer on the control queue.
     pub fn was_called(&self) -> bool {
         self.control.call.read().is_ok()
     }
 }
 
-/// A file in memory, as front ends share guest memory.
+/// A memory file of the kind that front ends use for guest memory.
 pub fn memfd(len: u64, flags: u32) -> File {
-    // SAFETY: the name ends with a zero; the descriptor is nobody else's.
+    // SAFETY: the name is NUL-terminated, and nothing else owns the new descriptor.
     let file = unsafe {
         let fd = libc::memfd_create(c"guest".as_ptr(), libc::MFD_CLOEXEC | flags);
         assert!(fd >= 0, "{}", std::io::Error::last_os_error());
@@ -328,7 +328,7 @@ fn create() -> Vec<u8> {
     bytes
 }
 
-/// The request that closes a session.
+/// The request to close a session.
 pub fn destroy(session: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     Control::Destroy {

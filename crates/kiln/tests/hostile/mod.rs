@@ -1,5 +1,5 @@
-//! Front ends that go for the resources of the device: descriptors, memory, threads, time. Each test has a guest that is
-//! served all the while, and most have a control: the same front end against a device without the defence.
+//! Front ends that attack the device's resources: descriptors, memory, threads, time. In each test another guest is
+//! served throughout. Most tests have a control: the same front end against a device without the defence.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -34,7 +34,7 @@ impl Victim {
     }
 }
 
-/// Ends a device; it must end well, and say so.
+/// Stops a device, which must exit successfully, with these messages in its log.
 fn end(device: Device, says: &[&str]) {
     device.signal(libc::SIGTERM);
     let (status, log) = device.end();
@@ -44,7 +44,7 @@ fn end(device: Device, says: &[&str]) {
     }
 }
 
-/// Makes the control queue's thread of a guest sleep in a call that nothing ends, and goes.
+/// Blocks a guest's control queue thread in a system call that never returns, then disconnects.
 fn hold_a_thread(device: &Device) {
     let mut guest = Guest::connect(&device.path("kiln.sock"), 2);
     guest.create();
@@ -67,7 +67,7 @@ fn a_call_that_blocks_holds_one_process_and_it_is_ended() {
     end(device, &["it is killed"]);
 }
 
-/// The control: without isolation the thread stays for as long as the device does.
+/// The control: without isolation, the thread stays as long as the device.
 #[test]
 fn a_call_that_blocks_stays_in_a_device_without_isolation() {
     let device = Device::start(&["--no-isolation"]);
@@ -104,8 +104,8 @@ fn a_process_that_hangs_or_dies_costs_its_guest_alone() {
         assert_eq!(unsafe { libc::kill(process as i32, signal) }, 0);
         victim.is_served();
         let is_gone = || !device.children().contains(&process);
-        // A process that dies is reported if that is noticed before its front end goes. (The first SIGSEGV that no access
-        // caused only takes Rust's own handler away.)
+        // A process that dies is reported if that is noticed before its front end disconnects. (The first SIGSEGV not
+        // caused by a memory access only removes Rust's own handler.)
         if signal == libc::SIGKILL {
             until("its end is noticed", is_gone);
         }
@@ -116,7 +116,7 @@ fn a_process_that_hangs_or_dies_costs_its_guest_alone() {
     end(device, &["its process ended"]);
 }
 
-/// The control: without isolation all guests go with one of them.
+/// The control: without isolation, one guest's crash ends all guests.
 #[test]
 fn a_crash_ends_all_guests_of_a_device_without_isolation() {
     let device = Device::start(&["--no-isolation"]);
@@ -125,7 +125,7 @@ fn a_crash_ends_all_guests_of_a_device_without_isolation() {
     assert_eq!(device.end().0, None, "a signal");
 }
 
-/// Huge pages need no privilege to ask for, and without any in the pool the first access is a SIGBUS.
+/// Asking for huge pages needs no privilege. If the pool has none, the first access raises SIGBUS.
 #[test]
 fn memory_of_huge_pages_that_are_not_there_ends_its_guest_alone() {
     const HUGE: u64 = 2 << 20;
@@ -141,7 +141,7 @@ fn memory_of_huge_pages_that_are_not_there_ends_its_guest_alone() {
         victim.is_served();
     }
     end(device, &["of huge pages of", "memory was taken away"]);
-    // The control: without isolation the same ends all.
+    // The control: without isolation, the same front end ends all guests.
     let device = Device::start(&["--no-isolation"]);
     let _victim = Victim::new(&device);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
@@ -192,7 +192,7 @@ fn memory_that_is_not_what_it_should_be_is_refused() {
     assert!(refused(&memory, 4 << 20), "--max-memory");
     assert!(refused(&memfd(4096, 0), 1 << 20), "behind the end");
     assert!(refused(&memfd(0, 0), 1 << 46), "an address space");
-    // Neither of them has seals; a file of FUSE has none either.
+    // Neither file supports seals; a file on FUSE does not either.
     let program = File::open("/proc/self/exe").unwrap();
     assert!(refused(&program, 4096), "of a file system");
     let zero = File::options().read(true).write(true).open("/dev/zero");
@@ -208,20 +208,20 @@ fn descriptors_of_one_guest_are_no_other_guests() {
     let mut victim = Victim::new(&device);
     let file = memfd(4096, 0);
     let mut held = Vec::new();
-    // More regions than one process may have descriptors, and more than were once watched.
+    // More regions than a process may have descriptors, and more than an earlier version watched.
     for _ in 0..10 {
         let mut raw = Raw::connect(&device.path("kiln.sock"));
         raw.hello(0);
         for n in 0..REGIONS {
             assert!(raw.add(n * 4096, 4096, &file), "region {n}");
         }
-        // A header with descriptors, and no payload.
+        // A header with descriptors, but without the payload.
         let header = &message(5, 1, &[0; 40])[..12];
         raw.send_bytes(header, &[file.as_fd().as_raw_fd(); 32]);
         held.push(raw);
     }
     victim.is_served();
-    // As when a guest changes an MSI-X vector, and as with memory hot-plug.
+    // This also happens when a guest changes an MSI-X vector, or memory is hot-plugged.
     let mut fresh = Raw::connect(&device.path("kiln.sock"));
     fresh.hello(0);
     assert!(fresh.table(1 << 20, &memfd(1 << 20, 0)) && fresh.ring(0) && fresh.ring(0));
@@ -236,7 +236,7 @@ fn descriptors_of_one_guest_are_no_other_guests() {
     end(device, &[]);
 }
 
-/// The control: in one process one guest uses up what all have.
+/// The control: in a single process, one guest exhausts the descriptors of all.
 #[test]
 fn descriptors_of_one_guest_are_missed_by_others_without_isolation() {
     const REGIONS: u64 = 120;
@@ -245,7 +245,7 @@ fn descriptors_of_one_guest_are_missed_by_others_without_isolation() {
             rlim_cur: 256,
             rlim_max: 256,
         };
-        // SAFETY: a system call that reads what it is given.
+        // SAFETY: a system call that only reads its argument.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
     });
     let file = memfd(4096, 0);
@@ -265,7 +265,7 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
     let silent: Vec<_> = (0..100).map(|_| UnixStream::connect(&path)).collect();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Also if something goes wrong here: the scope waits for them.
+        // Stops the threads even if the test fails, because the scope waits for them.
         let _end = Stop(&stop);
         for _ in 0..3 {
             scope.spawn(|| connect_in_a_loop(&path, &stop));
@@ -277,7 +277,7 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
         assert!(device.metrics().contains("kiln_connections"));
         victims.iter_mut().for_each(Victim::is_served);
         device.signal(libc::SIGTERM);
-        // It ends while they go on.
+        // The device exits although they continue.
         until("it ends", || UnixStream::connect(&path).is_err());
     });
     drop(silent);
@@ -285,7 +285,7 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
     assert_eq!(status, Some(0), "{log}");
 }
 
-/// What the main process holds: descriptors, threads, children, and KiB of memory that is not a file's.
+/// Resources of the main process: descriptors, threads, children, and KiB of anonymous memory.
 fn holdings(device: &Device) -> [usize; 4] {
     let main = device.child.id();
     let count = |what: &str| {
@@ -307,7 +307,7 @@ fn holdings(device: &Device) -> [usize; 4] {
     ]
 }
 
-/// One of each kind. What it returns is held until it is dropped.
+/// Makes one attack of each kind. The result holds their resources until dropped.
 fn attack(device: &Device) -> impl Sized {
     let path = device.path("kiln.sock");
     let hello = || {
@@ -353,7 +353,7 @@ fn attack(device: &Device) -> impl Sized {
 fn what_attacks_took_is_given_back() {
     let device = Device::start(&["--max-guests", "30"]);
     let mut victim = Victim::new(&device);
-    // What an allocator keeps is kept once.
+    // Repeat first, because an allocator keeps some memory once.
     for _ in 0..2 {
         drop(attack(&device));
         victim.is_served();
@@ -364,7 +364,7 @@ fn what_attacks_took_is_given_back() {
     };
     let settled = || device.children().len() == 2 && device.threads().len() == 4;
     until("the first are gone", settled);
-    // The connections that did not speak, too.
+    // Wait for silent connections to be closed too.
     thread::sleep(std::time::Duration::from_millis(200));
     let before = holdings(&device);
     let held = attack(&device);
@@ -388,7 +388,7 @@ fn what_attacks_took_is_given_back() {
     end(device, &[]);
 }
 
-/// The control: connections that say something do take the places.
+/// The control: connections that send something do occupy places.
 #[test]
 fn connections_that_speak_take_places() {
     let device = Device::start(&["--max-guests", "2"]);
@@ -399,7 +399,7 @@ fn connections_that_speak_take_places() {
     assert!(device.metrics().contains("kiln_refused_total 1\n"));
 }
 
-/// Ends loops when it is dropped.
+/// Stops loops when dropped.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -428,8 +428,8 @@ fn silent_clients_of_the_metrics_are_cut_off_for_one_that_speaks() {
     end(device, &[]);
 }
 
-/// QEMU's cryptodev makes sessions by messages, which count like requests; and the driver that comes after a reset has
-/// none of those before.
+/// QEMU's cryptodev creates sessions with messages. These count like requests, and a driver that starts after a reset
+/// does not inherit earlier sessions.
 #[test]
 fn sessions_of_messages_are_held_to_the_rate_and_end_with_the_driver() {
     const BY_MESSAGE: u64 = 1 << 7;
@@ -452,7 +452,7 @@ fn sessions_of_messages_are_held_to_the_rate_and_end_with_the_driver() {
         !text.contains("kiln_held_total{queue=\"control\"} 0\n"),
         "{text}"
     );
-    // A pause keeps them.
+    // A pause preserves the sessions.
     let base = raw.stop(0);
     assert!(base > 0 && raw.ring(base) && raw.encrypts(first));
     raw.stop(0);
@@ -465,7 +465,7 @@ fn sessions_of_messages_are_held_to_the_rate_and_end_with_the_driver() {
     assert!(raw.create() >= 0);
     end(device, &["the driver was reset"]);
 
-    // The control: without a rate none of them waits.
+    // The control: without a rate limit, none of them waits.
     let device = Device::start(&[]);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(BY_MESSAGE);
@@ -484,7 +484,7 @@ fn no_address_and_no_flood_gets_into_the_log() {
     let device = Device::start(&[]);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(0);
-    // Behind the end of the configuration: an error, and the connection goes on.
+    // An offset beyond the configuration space causes an error, and the connection continues.
     for _ in 0..2000 {
         raw.config(4000);
     }
@@ -501,7 +501,7 @@ fn no_address_and_no_flood_gets_into_the_log() {
         "{log}"
     );
     assert!(log.lines().count() < 600, "{} lines", log.lines().count());
-    // The control: each of a few is in the log.
+    // The control: if there are few messages, each is in the log.
     let device = Device::start(&[]);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(0);
@@ -514,7 +514,7 @@ fn no_address_and_no_flood_gets_into_the_log() {
     assert_eq!(told.count(), 20, "{log}");
 }
 
-/// Keys do not get into core dumps or swap in a device for a debugger either.
+/// Keys do not reach core dumps or swap even in a device that can be debugged.
 #[test]
 fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
     const NONE: &str = "Max core file size        0                    0 ";
@@ -540,8 +540,8 @@ fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
             let limits = read(*pid, "limits");
             assert!(limits.contains(NONE), "{args:?}: {limits}");
         }
-        // Root may lock memory as long as it is root: with a sandbox it becomes nobody.
-        // SAFETY: a system call without arguments.
+        // Root may lock memory only while it is root: with a sandbox it becomes nobody. SAFETY: a system call without
+        // arguments.
         let may_lock = unsafe { libc::geteuid() } == 0 && !args.is_empty();
         if !may_lock {
             eprintln!("SKIPPED: whether memory is locked depends on a limit here");
@@ -556,7 +556,7 @@ fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
     }
 }
 
-/// A TCP socket whose close waits: its peer, which comes with it, does not take what was sent.
+/// A TCP socket whose close() waits, because its peer, also returned, does not read the data sent.
 fn lingering() -> (TcpStream, impl Sized) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -568,7 +568,7 @@ fn lingering() -> (TcpStream, impl Sized) {
         l_onoff: 1,
         l_linger: 600,
     };
-    // SAFETY: the structure outlives the call, and its size is its own.
+    // SAFETY: the structure outlives the call, and the size is its own.
     let done = unsafe {
         libc::setsockopt(
             stream.as_raw_fd(),
@@ -582,8 +582,8 @@ fn lingering() -> (TcpStream, impl Sized) {
     (stream, (listener, peer))
 }
 
-/// The main process drops the last reference to a descriptor that it never received: with a connection that it turns away, and
-/// with what a client of the metrics sends.
+/// The main process may drop the last reference to a descriptor it never received, when it rejects a connection, or
+/// when a client of the metrics sends one.
 #[test]
 fn descriptors_that_are_slow_to_close_hold_nobody_up() {
     for isolation in [true, false] {
@@ -604,7 +604,7 @@ fn descriptors_that_are_slow_to_close_hold_nobody_up() {
             assert!(device.metrics().contains("kiln_refused_total"));
             end(device, &["turned away"]);
         } else {
-            // The control: nobody is told anything any more.
+            // The control: nobody gets an answer any more.
             let mut client = UnixStream::connect(device.path("metrics.sock")).unwrap();
             let limit = Some(std::time::Duration::from_secs(1));
             client.set_read_timeout(limit).unwrap();
@@ -614,7 +614,7 @@ fn descriptors_that_are_slow_to_close_hold_nobody_up() {
     }
 }
 
-/// A request of the stateless form carries its key, and no session holds it.
+/// A request in stateless format carries its key, which belongs to no session.
 #[test]
 fn the_key_of_a_stateless_request_is_gone_once_it_was_served() {
     let device = Device::start(&[]);
@@ -630,7 +630,7 @@ fn the_key_of_a_stateless_request_is_gone_once_it_was_served() {
             .map(|pid| raw::find(*pid, what))
             .collect::<Vec<_>>()
     };
-    // The control: what is there is found.
+    // The control: a string that is in memory is found.
     if search(b"KILN_SERVE_GUEST")
         .into_iter()
         .flatten()
@@ -648,7 +648,7 @@ const STATUS: u64 = 1 << 16;
 const IN_ORDER: u64 = 1 << 35;
 const RING_RESET: u64 = 1 << 40;
 
-/// Requests whose results lie over their texts: one that was done twice is encrypted twice.
+/// Requests whose results overlap their texts: one that is executed twice is encrypted twice.
 #[test]
 fn a_process_that_was_killed_loses_no_request_and_does_none_twice() {
     const REQUESTS: u16 = 20;
@@ -671,7 +671,7 @@ fn a_process_that_was_killed_loses_no_request_and_does_none_twice() {
             raw.reconnect(&path);
             raw.hello(INFLIGHT);
             assert!(raw.table(SIZE, &file) && raw.give_inflight(&told, &inflight));
-            // As QEMU: from the used index on.
+            // Like QEMU, continue from the used index.
             assert!(raw.goes_on(raw.used()));
         }
         until("all are answered", || raw.used() == REQUESTS);
@@ -695,7 +695,7 @@ fn notes_on_requests_in_flight_may_say_anything() {
         raw.hello(INFLIGHT);
         raw
     };
-    // Queues and sizes that there are not.
+    // Numbers of queues and sizes that are invalid.
     for (queues, size) in [(0, 64), (4, 64), (u16::MAX, 64), (3, 0), (3, u16::MAX)] {
         let mut raw = connect();
         assert!(
@@ -704,7 +704,7 @@ fn notes_on_requests_in_flight_may_say_anything() {
         );
         victim.is_served();
     }
-    // Without having agreed on it.
+    // Without negotiating the feature.
     let mut raw = Raw::connect(&path);
     raw.hello(0);
     assert!(raw.ask_inflight(3, 64).is_none());
@@ -713,7 +713,7 @@ fn notes_on_requests_in_flight_may_say_anything() {
         good.set_len(0).is_err(),
         "what the device has made cannot shrink"
     );
-    // Sizes, offsets, and files.
+    // Invalid sizes, offsets and files.
     let with = |size: u64, offset: u64| {
         [&size.to_le_bytes()[..], &offset.to_le_bytes(), &told[16..]].concat()
     };
@@ -736,7 +736,7 @@ fn notes_on_requests_in_flight_may_say_anything() {
         raw.until_closed();
         victim.is_served();
     }
-    // Any content: requests are served, or not, and nobody else notices.
+    // With arbitrary content, requests may or may not be served, and other guests do not notice.
     for byte in [0u8, 1, 2, 0x7f, 0xff] {
         let mut raw = connect();
         let file = memfd(SIZE, 0);
@@ -745,14 +745,14 @@ fn notes_on_requests_in_flight_may_say_anything() {
         assert!(raw.table(SIZE, &file) && raw.give_inflight(&told, &notes) && raw.ring(0));
         raw.pile_up_in_place(5);
         until("all are handed back", || raw.used() == 5);
-        // And it is cut off while it is used.
+        // The file is truncated while in use.
         notes.set_len(0).unwrap();
         raw.kick();
         raw.send_bytes(&message(11, 0, &[0; 8]), &[]);
         raw.until_closed();
         victim.is_served();
     }
-    // A ring that is larger than what was asked for.
+    // A ring larger than requested.
     let mut raw = connect();
     let (told, small) = raw.ask_inflight(3, 16).unwrap();
     assert!(raw.table(SIZE, &memfd(SIZE, 0)) && raw.give_inflight(&told, &small));
@@ -782,11 +782,11 @@ fn a_status_shows_what_was_agreed_on_and_that_a_ring_is_broken() {
     until("it says so", || {
         raw.status() == Some(begun | DRIVER_OK | NEEDS_RESET)
     });
-    // A driver that begins again takes features again.
+    // A driver that starts over negotiates features again.
     assert!(raw.set_status(0) && raw.status() == Some(0));
     assert!(raw.set_status(begun));
     assert_eq!(raw.status(), Some(ACKNOWLEDGE | DRIVER));
-    // What is not a status, and one that was not agreed on.
+    // An invalid status, and one that was not negotiated.
     assert!(!raw.set_status(256));
     raw.until_closed();
     let mut raw = Raw::connect(&device.path("kiln.sock"));
@@ -802,8 +802,8 @@ fn a_status_shows_what_was_agreed_on_and_that_a_ring_is_broken() {
     );
 }
 
-/// A driver with RING_RESET may reset its control queue and keeps its sessions (2.6.1); without it a control queue that
-/// begins anew is a driver that was reset.
+/// A driver with RING_RESET may reset its control queue and keep its sessions (2.6.1). Without it, a control queue that
+/// restarts means that the driver was reset.
 #[test]
 fn a_queue_that_is_reset_alone_keeps_the_sessions() {
     let device = Device::start(&[]);
@@ -816,12 +816,12 @@ fn a_queue_that_is_reset_alone_keeps_the_sessions() {
         guest.reset_queue(false);
         let is_kept = guest.encrypt(session).1 == 0;
         assert_eq!(is_kept, more != 0, "{more:#x}");
-        // And the queue is served, also one that was broken.
+        // The queue is served afterwards, even if it was broken.
         let session = guest.create();
         guest.break_ring();
         guest.reset_queue(true);
         assert_eq!(guest.encrypt(session).1, 0);
-        // A driver that begins anew takes features first.
+        // A driver that starts over negotiates features first.
         let features = guest.front_end.get_features().unwrap();
         guest
             .front_end

@@ -1,4 +1,4 @@
-//! A front end that sends what it likes, message by message.
+//! A front end that sends arbitrary messages.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -14,24 +14,24 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
-/// Bytes of its memory.
+/// Size of its memory in bytes.
 pub const SIZE: u64 = 64 << 10;
-/// Where the device sees it, and where it says that it has it itself.
+/// The device's address of it, which is also its address in the front end as reported to the device.
 const BASE: u64 = 0x1000_0000;
 pub const RING: u32 = 64;
 const NEED_REPLY: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// VERSION_1, protocol features, REVISION_1 and stateless ciphers.
+/// VERSION_1, vhost-user's protocol features, REVISION_1 and stateless ciphers.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 | 1 << 1;
 
-/// What requests that carry a key ask for.
+/// The session parameters of requests that carry a key.
 const CBC: Create = Create::Cipher(session::Cipher {
     algo: cipher::AES_CBC,
     key_len: 16,
     op: OP_ENCRYPT,
 });
 
-/// Where a request of a pile is.
+/// Address of the n-th request.
 fn place(n: u16) -> u64 {
     0x4000 + 0x400 * u64::from(n)
 }
@@ -77,11 +77,11 @@ impl Raw {
     }
 
     pub fn send_bytes(&mut self, bytes: &[u8], fds: &[i32]) {
-        // The device may be gone, which the next answer shows.
+        // Errors are ignored: if the device has closed the connection, the next answer shows it.
         let _ = self.stream.send_with_fds(&[bytes], fds);
     }
 
-    /// The payload of the next answer; none if the connection is over.
+    /// The payload of the next answer; `None` if the connection has ended.
     fn receive(&mut self) -> Option<Vec<u8>> {
         let mut header = [0; 12];
         self.stream.read_exact(&mut header).ok()?;
@@ -96,25 +96,25 @@ impl Raw {
         self.receive()
     }
 
-    /// Whether it is done, as the device says itself.
+    /// Sends a message; returns whether the device reports success.
     fn done(&mut self, request: u32, payload: &[u8], fds: &[i32]) -> bool {
         self.send_bytes(&message(request, NEED_REPLY, payload), fds);
         self.receive() == Some(words(&[0]))
     }
 
-    /// Takes these feature bits as well, and not those.
+    /// Adds some feature bits to those it accepts, and removes others.
     pub fn wants(mut self, more: u64, fewer: u64) -> Raw {
         self.features = (self.features | more) & !fewer;
         self
     }
 
-    /// Connects again, with the memory and the rings that it has.
+    /// Connects again with the same memory and rings.
     pub fn reconnect(&mut self, path: &Path) {
         self.stream = UnixStream::connect(path).unwrap();
         self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
     }
 
-    /// Asks for memory for requests in flight; none if the connection is over.
+    /// Asks for in-flight memory; `None` if the connection has ended.
     pub fn ask_inflight(&mut self, queues: u16, size: u16) -> Option<(Vec<u8>, File)> {
         let asked = words(&[0, 0, u64::from(queues) | u64::from(size) << 16]);
         self.send_bytes(&message(31, 0, &asked), &[]);
@@ -123,12 +123,12 @@ impl Raw {
         (n == 36).then(|| (answer[12..].to_vec(), file.expect("a descriptor")))
     }
 
-    /// Gives it back, or something else; whether the device took it.
+    /// Passes in-flight memory to the device; returns whether the device accepted it.
     pub fn give_inflight(&mut self, told: &[u8], file: &File) -> bool {
         self.done(32, told, &[file.as_raw_fd()])
     }
 
-    /// Sets the device status; whether the device took it.
+    /// Sets the device status; returns whether the device accepted it.
     pub fn set_status(&mut self, status: u64) -> bool {
         self.done(39, &words(&[status]), &[])
     }
@@ -138,15 +138,15 @@ impl Raw {
         Some(u64::from_le_bytes(bytes.try_into().unwrap()))
     }
 
-    /// Agrees on features; `protocol` are those of the conversation beyond the usual.
+    /// Negotiates features, with these additional protocol features.
     pub fn hello(&mut self, protocol: u64) {
         assert!(self.try_hello(protocol));
     }
 
-    /// Whether the device agreed; it may have turned this front end away.
+    /// Returns whether negotiation succeeded, which fails if the device rejects this front end.
     pub fn try_hello(&mut self, protocol: u64) -> bool {
         if protocol & 1 << 7 != 0 {
-            // QEMU's sessions are of the form without REVISION_1.
+            // QEMU's sessions use the format without REVISION_1.
             self.features &= !0xff;
         }
         self.send_bytes(&message(3, 0, &[]), &[]);
@@ -157,7 +157,7 @@ impl Raw {
         self.done(16, &words(&[protocol]), &[]) && self.done(2, &words(&[self.features]), &[])
     }
 
-    /// Shares memory; whether the device took it.
+    /// Shares memory; returns whether the device accepted it.
     pub fn table(&mut self, size: u64, file: &File) -> bool {
         let offset = FileOffset::new(file.try_clone().unwrap(), 0);
         self.memory = MmapRegion::from_file(offset, SIZE as usize).ok();
@@ -171,19 +171,19 @@ impl Raw {
         self.done(37, &words(&[0, at, size, at, 0]), &[file.as_raw_fd()])
     }
 
-    /// Starts the first data ring from this entry on; whether the device did.
+    /// Starts the first data ring from this entry; returns whether the device accepted it.
     pub fn ring(&mut self, base: u16) -> bool {
         let kick = self.kick.as_raw_fd();
         self.start(base, Some(kick))
     }
 
-    /// The same with another kick, or without one.
+    /// The same with another kick descriptor, or none.
     pub fn ring_with(&mut self, base: u16, kick: Option<&File>) -> bool {
         self.start(base, kick.map(File::as_raw_fd))
     }
 
     fn start(&mut self, base: u16, kick: Option<i32>) -> bool {
-        // A driver that begins anew clears the rings that it has used.
+        // A driver that starts over clears the rings it has used.
         if let (Some(memory), true) = (&self.memory, self.avail > 0 && base == 0) {
             let rings = memory.as_volatile_slice();
             rings.write_slice(&[0; 0x3000], 0).unwrap();
@@ -191,7 +191,7 @@ impl Raw {
         self.avail = base;
         let at = |offset: u64| BASE + offset;
         let call = [self.call.as_raw_fd()];
-        // The bit says that there is none.
+        // The bit means that there is no descriptor.
         let without = if kick.is_some() { 0 } else { 1 << 8 };
         let kick: Vec<i32> = kick.into_iter().collect();
         self.done(18, &pair(0, 0), &[])
@@ -203,17 +203,17 @@ impl Raw {
             && self.done(18, &pair(0, 1), &[])
     }
 
-    /// Starts the ring again where the device before was left.
+    /// Continues the ring where the previous device stopped.
     pub fn goes_on(&mut self, used: u16) -> bool {
         let avail = self.avail;
-        // Not a driver that begins anew.
+        // Keep `start` from clearing the rings.
         self.avail = 0;
         let done = self.ring(used);
         self.avail = avail;
         done
     }
 
-    /// Stops it; the entry that it goes on with.
+    /// Stops the ring; returns the entry at which to continue.
     pub fn stop(&mut self, ring: u32) -> u16 {
         let state = self.ask(11, &pair(ring, 0)).unwrap();
         u16::from_le_bytes(state[4..6].try_into().unwrap())
@@ -223,13 +223,13 @@ impl Raw {
         self.kick.write(1).unwrap();
     }
 
-    /// Asks for the configuration at an offset.
+    /// Asks for the configuration space at an offset.
     pub fn config(&mut self, offset: u32) {
         let payload = [pair(offset, 8), vec![0; 12]].concat();
         self.ask(24, &payload);
     }
 
-    /// QEMU's message: a session of AES-CBC; its name, or -1.
+    /// Creates an AES-CBC session with QEMU's message; returns its ID or -1.
     pub fn create(&mut self) -> i64 {
         let mut payload = vec![0; 632];
         payload[8..16].copy_from_slice(&pair(3, 16));
@@ -244,7 +244,7 @@ impl Raw {
         self.done(27, &words(&[session as u64]), &[]);
     }
 
-    /// Makes requests available that carry their key, and whose results lie over their texts, and kicks once.
+    /// Makes requests available that carry their key and whose results overlap their texts, and notifies once.
     pub fn pile_up_in_place(&mut self, requests: u16) {
         for n in 0..requests {
             let bytes = self.bytes(data::Mode::Stateless {
@@ -277,7 +277,7 @@ impl Raw {
         self.kick();
     }
 
-    /// Text and status of a request of those.
+    /// Text and status of one of these requests.
     pub fn in_place(&self, n: u16) -> (Vec<u8>, u8) {
         let len = self
             .bytes(data::Mode::Stateless {
@@ -294,13 +294,13 @@ impl Raw {
         (text, status[0])
     }
 
-    /// Requests that the device has handed back.
+    /// Number of requests the device has returned.
     pub fn used(&self) -> u16 {
         let slice = self.memory.as_ref().unwrap().as_volatile_slice();
         slice.load(0x2002, Ordering::Acquire).unwrap()
     }
 
-    /// Makes a head available that is beyond the table.
+    /// Makes a head beyond the descriptor table available.
     pub fn break_ring(&mut self) {
         let slice = self.memory.as_ref().unwrap().as_volatile_slice();
         let put = |at: usize, n: u16| slice.write_slice(&n.to_le_bytes(), at).unwrap();
@@ -310,7 +310,7 @@ impl Raw {
         self.kick();
     }
 
-    /// A request of AES-CBC over 64 bytes.
+    /// An AES-CBC request for 64 bytes.
     fn bytes(&self, mode: data::Mode) -> Vec<u8> {
         let mut bytes = Vec::new();
         Request {
@@ -329,12 +329,12 @@ impl Raw {
         bytes
     }
 
-    /// Whether a session encrypts.
+    /// Whether encryption in a session succeeds.
     pub fn encrypts(&mut self, session: i64) -> bool {
         self.request(data::Mode::Session(session as u64))
     }
 
-    /// Whether a request that carries this key is served.
+    /// Whether a request that carries this key succeeds.
     pub fn encrypts_with(&mut self, key: &[u8; 16]) -> bool {
         self.request(data::Mode::Stateless {
             create: CBC,
@@ -383,11 +383,11 @@ impl Raw {
     }
 }
 
-/// Mappings that are smaller are not searched: an emulated CPU keeps vector registers in one of 44 KiB until the next
-/// request (SECURITY.md, "Not wiped"). Heaps, stacks and the program are larger.
+/// Smaller mappings are not searched: an emulated CPU keeps vector registers in one of 44 KiB until the next request
+/// (SECURITY.md, "Not wiped"). Heaps, stacks and the program are larger.
 const SEARCHED: u64 = 128 << 10;
 
-/// How often these bytes are in a process's own memory, guest memory left out; none if it cannot be read.
+/// Number of occurrences of these bytes in a process's memory, excluding guest memory; `None` if it cannot be read.
 pub fn find(pid: u32, what: &[u8]) -> Option<usize> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let mut memory = File::open(format!("/proc/{pid}/mem")).ok()?;

@@ -1,4 +1,4 @@
-//! A question for the test `new_question`: the smallest that has arguments, rows and a table.
+//! A question for the test `new_question`: the smallest one with arguments, rows and a table.
 
 use clap::Args;
 use kiln_question::table::{plain, text};
