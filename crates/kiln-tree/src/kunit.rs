@@ -322,7 +322,7 @@ fn run_suite(
                                 name,
                                 verdict,
                                 us: last.elapsed().as_micros() as u64,
-                                said: std::mem::take(&mut said),
+                                said: merge_repeats(std::mem::take(&mut said)),
                             });
                             last = Instant::now();
                         }
@@ -364,6 +364,22 @@ fn run_suite(
     }
     ran.faults = faults;
     Ok(ran)
+}
+
+/// Merges equal lines and appends how often each occurs: a case can raise one warning in each of thousands of calls.
+fn merge_repeats(lines: Vec<String>) -> Vec<String> {
+    let mut merged: Vec<(String, u64)> = Vec::new();
+    for line in lines {
+        match merged.iter_mut().find(|(first, _)| *first == line) {
+            Some((_, count)) => *count += 1,
+            None => merged.push((line, 1)),
+        }
+    }
+    let print = |(line, count): (String, u64)| match count {
+        1 => line,
+        _ => format!("{line} ({count} times)"),
+    };
+    merged.into_iter().map(print).collect()
 }
 
 /// Parses the result line of a case, which is indented by four spaces. Suites' results are not indented, parameters'
@@ -425,6 +441,12 @@ mod tests {
         ] {
             assert_eq!(read(none), None, "{none}");
         }
+    }
+
+    #[test]
+    fn equal_lines_are_merged_and_counted() {
+        let lines = ["a", "b", "a", "a"].map(String::from).to_vec();
+        assert_eq!(merge_repeats(lines), ["a (3 times)", "b"]);
     }
 
     #[test]

@@ -207,8 +207,13 @@ fn an_edit_takes_effect_without_a_run_of_the_whole_build() {
         "static u32 sha256_K[",
     );
     let broken = run();
-    assert_ne!(broken.status, 0);
-    assert!(broken.stderr.contains("sha256.c"), "{}", broken.stderr);
+    assert_eq!(broken.status, 1, "{}", broken.stderr);
+    let rows = broken.json()["rows"].clone();
+    let reason = rows[0]["reason"].as_str().expect("the compiler's error");
+    assert!(
+        reason.contains("sha256.c:") && reason.contains("error:"),
+        "{reason}"
+    );
     tree.restore(code);
     expect(0, true, "after an edit that did not compile");
 }
