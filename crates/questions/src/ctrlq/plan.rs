@@ -112,7 +112,7 @@ fn public_key(modulus: &[u8; MODULUS]) -> Vec<u8> {
 
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Waiting methods.
+    /// Waiting methods to measure.
     pub ways: Vec<Way>,
     /// Numbers of threads; `async` always uses one.
     pub workers: Vec<usize>,
@@ -131,7 +131,7 @@ pub(super) struct Plan {
     pub poll_us: Option<u64>,
     /// Attempts of a poller on the lock before it yields its core; `None` for the driver's default.
     pub spins: Option<u32>,
-    /// Every random choice follows from it.
+    /// Seed for every random choice.
     pub seed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The request, and whether it is valid.
+//! The request, and its validation.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -110,7 +110,7 @@ pub(crate) struct Plan {
     pub slice_us: Option<u64>,
     /// Microseconds between ticks, instead of those of 250 Hz.
     pub tick_us: Option<u64>,
-    /// Every random choice follows from it.
+    /// Seed for every random choice.
     pub seed: u64,
     /// Whether to measure less of everything.
     pub quick: bool,
