@@ -160,7 +160,7 @@ impl Plan {
     pub(super) fn check(&self) -> Result<(), Error> {
         if let Some(n) = self.workers.iter().find(|&&n| n == 0 || n > MOST_WORKERS) {
             return Err(Error::input(format!(
-                "--workers {n}: from 1 to {MOST_WORKERS} threads can be workers"
+                "--workers {n}: use 1 to {MOST_WORKERS} threads"
             )));
         }
         if !(1..=256).contains(&self.depth) {
@@ -177,7 +177,7 @@ impl Plan {
         }
         if !(LEAST_ROUNDS..=MOST_ROUNDS).contains(&self.rounds) {
             return Err(Error::input(format!(
-                "--rounds {}: from {LEAST_ROUNDS}, the fewest that give an interval, to {MOST_ROUNDS}",
+                "--rounds {}: use {LEAST_ROUNDS}, the fewest that give an interval, to {MOST_ROUNDS}",
                 self.rounds
             )));
         }

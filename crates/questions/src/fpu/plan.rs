@@ -168,7 +168,7 @@ impl Plan {
         }
         if !(1..=8192).contains(&self.scheduler_cpus) {
             return Err(Error::input(format!(
-                "--scheduler-cpus {}: 1 to 8192 CPUs",
+                "--scheduler-cpus {}: use 1 to 8192",
                 self.scheduler_cpus
             )));
         }

@@ -83,7 +83,7 @@ impl Question for RecordArgs {
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         if session.global.json {
             return Err(Error::input(
-                "--json: a recording is a directory and has no rows",
+                "--json: a recording is a directory without rows: leave --json out",
             ));
         }
         qemu::check()?;

@@ -178,7 +178,7 @@ impl Question for TestArgs {
         if self.constant_time {
             if self.build.given() {
                 return Err(Error::input(
-                    "--cc and --config build a tree, and --constant-time tries Kiln's own: leave them out",
+                    "--cc and --config are for kernel trees, and --constant-time tests Kiln's own code: leave them out",
                 ));
             }
             return constant_time::ask::<Self>(&self.algs, &self.impls, session);
@@ -186,7 +186,7 @@ impl Question for TestArgs {
         if let Some(dir) = &self.tree {
             if !self.impls.is_empty() || self.case.is_some() || self.cases.is_some() {
                 return Err(Error::input(
-                    "--impl, --case and --cases are Kiln's own tests': with --tree use --fuzz N and names of algorithms",
+                    "--impl, --case and --cases select Kiln's own tests: with --tree use --fuzz N and names of algorithms",
                 ));
             }
             let asked = tree::Asked {
@@ -204,7 +204,7 @@ impl Question for TestArgs {
         }
         if self.build.given() {
             return Err(Error::input(
-                "--cc and --config build a tree: name it with --tree DIR",
+                "--cc and --config are for kernel trees: name one with --tree DIR",
             ));
         }
         let outcome = self.check_all(session)?;
@@ -290,7 +290,7 @@ impl TestArgs {
         let mut algs: Vec<&str> = plan.impls.iter().map(|i| i.alg()).collect();
         algs.dedup();
         Err(Error::input(format!(
-            "--suite {}: tests nothing of {}: use {}",
+            "--suite {}: has no test for {}: use {}",
             self.suites.join(","),
             algs.join(", "),
             fit.join(", ")
