@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# What a newcomer does, on a machine that has nothing: a fresh root of Debian 12, made by debootstrap.
+# Does what a new user does, on a minimal system: a fresh root of Debian 12, made by debootstrap.
 #
 #	packaging/bare.sh deb      the package: installed, run, removed, nothing left behind
 #	packaging/bare.sh clone    a clean clone: the README's first command, cargo run --release
 #	packaging/bare.sh test     the same clone: its second, cargo test --release (a quarter of an hour)
 #
-# Several may be given; without any: deb clone. Needs root, debootstrap and the network, for packages and
-# crates. Rust is the one that is here: rustup would bring the same. KILN_BARE names the directory of the
-# root, which is else made and removed. No part of .ci/run: it takes minutes and downloads much.
+# Several may be given; the default is deb clone. Needs root, debootstrap and the network, for packages
+# and crates. Rust is this machine's own, which is the same as rustup's. KILN_BARE names the directory of
+# the root; by default, a temporary one is used. Not part of .ci/run, because it takes minutes and downloads
+# a lot.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C.UTF-8
@@ -19,7 +20,7 @@ fail() {
 	exit 1
 }
 
-# said NAME START: that it was done, and how long it took.
+# said NAME START: prints that a step is done, and how long it took.
 said() {
 	printf '==> ok: %s (%d s)\n' "$1" $((SECONDS - $2))
 }
@@ -31,8 +32,8 @@ keep=${KILN_BARE:-}
 root=${keep:-$(mktemp -d /var/tmp/kiln-bare.XXXXXX)}
 [ -n "$keep" ] || trap 'rm -rf --one-file-system "$root"' EXIT
 
-# inside COMMAND: in the root, by a shell, with nothing of this machine but its kernel, its network and
-# Rust. What is mounted there ends with the command, as do all processes that it left.
+# inside COMMAND: runs a command with a shell in the root, with nothing of this machine but its kernel,
+# network and Rust. Its mounts and all processes that it leaves behind end with it.
 inside() {
 	unshare --mount --pid --fork --kill-child --uts bash -euc '
 		root=$1
@@ -59,7 +60,7 @@ if [ ! -e "$root/etc/debian_version" ]; then
 	said "a bare root of Debian $suite" "$start"
 fi
 
-# The package, as one who has only the file uses it.
+# The package, as used by someone who has only the file.
 deb() {
 	local start=$SECONDS package
 	package=$(packaging/deb.sh "$root/tmp")
@@ -68,7 +69,7 @@ deb() {
 	said "the package" "$start"
 
 	start=$SECONDS
-	# What man needs is installed before, so that what comes and goes is the package alone.
+	# Install man's packages first, so that only the package's own files are compared.
 	inside "apt-get update -q
 		apt-get install -q -y --no-install-recommends man-db bash-completion
 		dpkg --configure -a" >/dev/null
@@ -99,7 +100,7 @@ deb() {
 		step kiln virtio-check --socket kiln.sock
 		kill %1
 		wait
-		# Without a compiler that is said, with what provides it.
+		# Without a compiler, the error says what provides one.
 		status=0
 		kiln compilers --quick 2>/tmp/said || status=$?
 		cat /tmp/said
@@ -125,19 +126,19 @@ deb() {
 	said "removed, and nothing is left" "$start"
 
 	start=$SECONDS
-	# As most do, with what it recommends: a compiler.
+	# With the recommended packages, as most users install it: with a compiler.
 	inside "apt-get install -q -y $package >/dev/null"
 	inside 'export PATH=${PATH#*:} XDG_CACHE_HOME=/tmp/cache
 		kiln compilers --quick --cc gcc --opt O2 | tail -n 12'
 	said "used with a compiler" "$start"
 }
 
-# The repository, as one who has only its address.
+# The repository, as used by someone who has only its address.
 clone() {
 	local start=$SECONDS
 	inside "apt-get update -q
 		apt-get install -q -y --no-install-recommends gcc libc6-dev ca-certificates git" >/dev/null
-	# Who looks into connections here does so there.
+	# A proxy that inspects this machine's connections also inspects those of the root.
 	cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
 	rm -rf "$root/root/kiln"
 	git clone -q --no-hardlinks . "$root/root/kiln"

@@ -3,9 +3,9 @@
 #
 #	packaging/deb.sh [DIR]
 #
-# DIR/kiln_VERSION_ARCHITECTURE.deb, by default in target/debian. By dpkg-deb alone: the one thing that
-# cargo-deb would do besides is to find the libraries, which is what dpkg-shlibdeps is for, and it would
-# have to be built first. The same commit gives the same bytes, by the same compilers.
+# DIR/kiln_VERSION_ARCHITECTURE.deb, by default in target/debian. Uses dpkg-deb instead of cargo-deb,
+# which would have to be built first and would only add the search for libraries; dpkg-shlibdeps does that.
+# With the same compilers, the same commit results in the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C TZ=UTC
@@ -23,7 +23,7 @@ to=$(realpath -m "${1:-$target/debian}")
 cargo build --release --locked >&2
 version=$(cargo pkgid -p kiln | sed 's/.*[#@]//')
 arch=$(dpkg --print-architecture)
-# A package is somebody's: by Debian's variables, or by who made the last commit.
+# The maintainer, from Debian's variables or from the last commit.
 maintainer="${DEBFULLNAME:-$(git log -1 --format=%an)} <${DEBEMAIL:-$(git log -1 --format=%ae)}>"
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
@@ -36,7 +36,7 @@ kiln=$root/usr/bin/kiln
 install -D "$target/release/kiln" "$kiln"
 strip --remove-section=.comment --remove-section=.note "$kiln"
 
-# The manual and the completions are the program's own.
+# The program itself writes the manual and the completions.
 "$kiln" man "$root/usr/share/man/man1"
 gzip -9n "$root"/usr/share/man/man1/*
 completions() {
@@ -52,7 +52,7 @@ install -D -m 644 packaging/50-kiln.json "$root/usr/share/qemu/vhost-user/50-kil
 install -D -m 755 packaging/kiln-vhost-user "$root/usr/libexec/kiln-vhost-user"
 install -D -m 644 packaging/sysusers.conf "$root/usr/lib/sysusers.d/kiln.conf"
 
-# As they lie in the repository, so that links between them hold.
+# With the same paths as in the repository, so that links between them work.
 git ls-files -z -- ':(glob)*.md' ':(glob)docs/**/*.md' ':(glob)docs/**/*.json' ':(glob)docs/**/*.svg' \
 	':(glob)docs/**/*.png' |
 	while IFS= read -r -d '' file; do

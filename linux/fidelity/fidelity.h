@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Questions to a real kernel, put to its ring 0 (or what it has for one).
+ * Questions to the ring 0 of a real kernel, or to user mode Linux, which has no ring 0.
  *
- * ask.c: the file /proc/kiln, into which a question is written and from which its answer is read
+ * ask.c: the file /proc/kiln: a question is written to it, and its answer read from it
  * where.c APIs:
  *	where_interrupt, where_run
  * scene.c APIs:
@@ -21,8 +21,8 @@
 #include <linux/types.h>
 
 /*
- * The preempt count with hardirqs from bit 16 and NMIs from bit 20, as the emulated CPU has it.
- * Since 7.2 they are at bits 24 and 28, above a count of disabled hardirqs, which is left out.
+ * The preempt count with hardirqs from bit 16 and NMIs from bit 20, as on the emulated CPU. Since
+ * 7.2 they are at bits 24 and 28, above a count of disabled hardirqs, which is left out.
  */
 static inline u32 usual_preempt_count(void)
 {

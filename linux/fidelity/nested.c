@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sections over sections: `nested MILLISECONDS THREADS TIMER TASKLET`, each of the last three
- * a driver. Threads encrypt with the first, as fast as they can; a timer of the softirq and a
- * tasklet that a hardirq raises, each at times drawn at random, encrypt with the others.
- * All of it on this CPU, every result compared with one that was made before, undisturbed.
+ * Tests nested sections: `nested MILLISECONDS THREADS TIMER TASKLET`, where each of the last
+ * three is the name of a driver. Threads encrypt with the first driver, as fast as they can.
+ * A timer in softirq context and a tasklet that a hardirq raises, both at random times,
+ * encrypt with the other two. Everything runs on this CPU, and every result is compared with
+ * one that was computed before, undisturbed.
  *
- * The answer: `WHO DRIVER done N wrong N refused N late N over N`, a line for each.
- * Refused: another answer than 0; late: one that did not come at once; over: where Linux
- * said that the FPU is not usable.
+ * The answer has a line for each: `WHO DRIVER done N wrong N refused N late N over N`.
+ * Refused: the request returned an error; late: it did not complete at once; over: it began
+ * where Linux said that the FPU is not usable.
  */
 #include <linux/delay.h>
 #include <linux/err.h>

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Scripts of requests to the real crypto API, and what became of each (kernel/load/script.c
- * plays the same on the emulated CPU): `requests TRANSFORMS STEP...`, a step being
+ * Plays a script of requests to the real crypto API and records the results
+ * (kernel/load/script.c plays the same on the emulated CPU): `requests TRANSFORMS STEP...`,
+ * where a step is
  *	S<transform>:<context>:<flags>:<count>	submit
- *	R<count>				let others run until so many more are answered
+ *	R<count>				let other tasks run until <count> more are answered
  *	[ ] ( )					FPU section, softirqs off
  *	F<transform>				free it
- * Events of requests in a row that differ in nothing else are one line of the answer:
+ * Consecutive requests with the same event are one line of the answer:
  * `first-last returned|answered error count [k] [w]`; k: in a kernel thread, w: wrong bytes.
  */
 #include <linux/bottom_half.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Obeys the orders of its initramfs one after the other, says on the console what became of
- * each, and powers off. Lines, each with PREFIX before it:
- *	start RELEASE MACHINE		it is running
- *	begin N ORDER			the order of line N
- *	out, err TEXT			a line of its program, or of the file it prints
- *	log LEVEL SECONDS TEXT		the kernel's log
- *	end N exit|errno|signal NUMBER	how it ended
- *	exit 0|1			all of them, or the one at which it stopped
+ * Executes the orders in its initramfs one after the other, reports each on the console, and
+ * powers off. The reports are lines that begin with PREFIX:
+ *	start RELEASE MACHINE		init is running
+ *	begin N ORDER			the order in line N begins
+ *	out, err TEXT			a line of the order's program, or of the file it prints
+ *	log LEVEL SECONDS TEXT		a line of the kernel's log
+ *	end N exit|errno|signal NUMBER	how the order ended
+ *	exit 0|1			all orders succeeded, or one failed
  */
 #include <fcntl.h>
 #include <linux/reboot.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The first program of a kernel that Kiln boots. It has no other input than the file
- * /orders of its initramfs and no other output than lines on the console.
+ * The first program of a kernel that Kiln boots. Its only input is the file /orders in its
+ * initramfs, and its only output is lines on the console.
  *
  * console.c APIs:
  *	say, relay_new, relay_read, relay_end, log_open, log_relay

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * One order, obeyed in a process of its own, so that the log can be relayed meanwhile:
+ * Executes one order in a process of its own, so that the log can be relayed meanwhile:
  * a module's initialisation may take minutes.
  *
- * Words are separated by tabs:
- *	module PATH [PARAMETERS]	load it (.ko.xz and the like: the kernel unpacks it)
- *	remove NAME			unload it
+ * The words of an order are separated by tabs:
+ *	module PATH [PARAMETERS]	load a module (the kernel unpacks .ko.xz and the like)
+ *	remove NAME			unload a module
  *	run PATH [ARGUMENT...]		run a program
- *	print PATH			a file, line by line
- *	write PATH TEXT			into a file that exists
- *	lines PATTERN [WORD...]		of the files that match, as glob(7) has it: each line with
- *					the path and a tab before it; with words only lines that
- *					have one of them. A file that cannot be read is left out
- * One that begins with a minus may fail: those after it are obeyed all the same.
+ *	print PATH			print a file, line by line
+ *	write PATH TEXT			write to an existing file
+ *	lines PATTERN [WORD...]		print the lines of all files that match the glob(7) pattern,
+ *					each line with the file's path and a tab before it; if words
+ *					are given, only lines that contain one of them. Unreadable
+ *					files are left out
+ * If an order begins with a minus, the following orders are executed even if it fails.
  */
 #define _GNU_SOURCE
 #include <errno.h>

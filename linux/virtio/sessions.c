@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Keys set over and over. virtio_crypto has a session for each direction of a cipher and one
- * for an RSA key; a new key destroys them and creates others.
+ * Sets keys over and over. virtio_crypto has a session for each direction of a cipher and
+ * one for an RSA key; a new key destroys them and creates new ones.
  */
 #include <linux/err.h>
 #include <linux/slab.h>
@@ -82,7 +82,9 @@ static void akcipher_close(void *of)
 	kfree(a);
 }
 
-/* No message is encrypted with it: the modulus has to be odd and of full length, no more. */
+/*
+ * No message is encrypted with this key: its modulus only has to be odd and of full length.
+ */
 static int akcipher_work(void *of)
 {
 	struct akcipher *a = of;

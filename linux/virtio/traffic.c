@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Works when it is loaded, and tells in one line of the log what came of it:
+ * Runs when it is loaded, and reports the results in one line of the log:
  *	kiln_traffic: KIND DRIVER workers N ms N operations N errors N wrong N max_ns N
- * Errors are calls that were refused, wrong those whose bytes are; max_ns is the longest call.
+ * `errors` counts refused calls, `wrong` calls with wrong results; max_ns is the longest call.
  */
 #include <linux/completion.h>
 #include <linux/delay.h>

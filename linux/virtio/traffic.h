@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Traffic by one driver, from several threads at once.
+ * Generates traffic for one driver from several threads at once.
  *
- * sessions.c APIs: keys set over and over
- * data.c APIs: messages encrypted, each compared with Linux's generic code
+ * sessions.c APIs: set keys over and over
+ * data.c APIs: encrypt messages and compare each with the result of Linux's generic code
  */
 #ifndef KILN_LINUX_VIRTIO_TRAFFIC_H
 #define KILN_LINUX_VIRTIO_TRAFFIC_H

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Bounds: however long a message is, the FPU sections that it is processed in are short, since nothing else of that CPU runs
- * meanwhile. Sections are counted, so that no verdict depends on a measured time: a message of 16 MiB must have at least one
- * for each KILN_LIMIT bytes. How long the longest took is part of the report.
+ * Bounds: however long a message is, the FPU sections for it must be short, because nothing else
+ * runs on that CPU meanwhile. The oracle counts sections, so that the verdict does not depend on
+ * measured times: a message of 16 MiB must use at least one section per KILN_LIMIT bytes. The
+ * duration of the longest section is part of the report.
  */
 #include <linux/err.h>
 #include <linux/kernel.h>
@@ -15,7 +16,7 @@
 #include "kiln/oracle.h"
 
 #define KILN_LIMIT SZ_128K
-/* Associated data and a tag. */
+/* Space for associated data and a tag. */
 #define MORE 256
 
 extern void (*kiln_before_section)(void);	/* fpu.c */
@@ -36,7 +37,7 @@ static void kiln_begun(void)
 	kiln_start = ktime_get();
 }
 
-/* The violation is told here, where the backtrace leads to the function that ends the section. */
+/* Report the violation here, where the backtrace leads to the function that ends the section. */
 static void kiln_ends(void)
 {
 	const u64 ns = ktime_get() - kiln_start;
@@ -54,7 +55,7 @@ static void kiln_ends(void)
 			      kiln_few, kiln_many, kiln_longest / 1000);
 }
 
-/* Around the request alone: setting a key opens sections, too. */
+/* Watch the request only, because setting a key opens sections too. */
 static void kiln_watch(bool wanted)
 {
 	kiln_before_section = wanted ? kiln_before : NULL;
@@ -62,7 +63,7 @@ static void kiln_watch(bool wanted)
 	kiln_ends_section = wanted ? kiln_ends : NULL;
 }
 
-/* Callers of shash hand over memory of any length; an ahash divides it by pages. */
+/* Callers of shash pass memory of any length, while an ahash splits it into pages. */
 static int kiln_digest_at_once(struct kiln_subject *s, const u8 *src, unsigned long len, u8 *digest)
 {
 	struct crypto_shash *tfm = crypto_alloc_shash(s->order->name, 0, 0);
@@ -96,7 +97,9 @@ static int kiln_ask_watched(struct kiln_subject *s, const struct kiln_call *call
 	return error;
 }
 
-/* How many sections a message of this length has; 0: none, or the driver does not take it. */
+/*
+ * Number of sections for a message of this length; 0 if there are none or the driver rejects it.
+ */
 static unsigned long kiln_count(struct kiln_subject *s, unsigned long len)
 {
 	u8 *src = kiln_fence(s->aad + len + MORE, false), *dst = kiln_fence(s->aad + len + MORE, false);
@@ -110,7 +113,9 @@ static unsigned long kiln_count(struct kiln_subject *s, unsigned long len)
 		kiln_longest = 0;
 	kiln_case.len = len;
 	if (src && dst) {
-		/* RFC 4106 and its like: the IV is at the end of the associated data. */
+		/*
+		 * RFC 4106 and similar templates read the IV from the end of the associated data.
+		 */
 		if (s->aad >= s->iv)
 			memcpy(src + s->aad - s->iv, iv, s->iv);
 		sg_init_one(&from, src, s->aad + len);
@@ -133,7 +138,7 @@ void kiln_examine_bounds(struct kiln_examine *order)
 		return;
 	kiln_case.op = s.type == KILN_TYPE_HASH ? "digest" : "encrypt";
 	kiln_case.layout = "in one piece";
-	/* Most drivers open no section, or divide by pages: those get no long message. */
+	/* Most drivers open no sections or split by pages. Skip the long message for those. */
 	order->cases++;
 	if (kiln_count(&s, 4096)) {
 		kiln_few = kiln_count(&s, SZ_1M);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Context: nothing sleeps where nothing may. Requests come from a task, with softirqs off, with preemption off, from a
- * softirq, and from a softirq over an open FPU section where the tree lets one run there; the callbacks of
- * asynchronous children are one more such place. Hashes that answer at once are also asked in hardirqs: over a task,
- * over a task with softirqs off, over a softirq and over an open FPU section. Everything that may sleep is a violation there (services/sleep.c),
- * and so are a request that is passed on with the flag that lets it sleep, and an FPU section that is begun where
- * irq_fpu_usable() says no.
+ * Context: atomic callers must not sleep. Requests are made in a task, with softirqs disabled, with
+ * preemption disabled, in a softirq, and, where the tree allows it, in a softirq that interrupted
+ * an open FPU section. The callbacks of asynchronous children are one more such context.
+ * Synchronous hashes are also called in hardirqs that interrupted a task, a task with softirqs
+ * disabled, a softirq, or an open FPU section. In all of these, anything that may sleep is a
+ * violation (services/sleep.c), as are a request passed on with the flag that allows sleeping, and
+ * an FPU section begun where irq_fpu_usable() is false.
  */
 #include <linux/bottom_half.h>
 #include <linux/gfp.h>
@@ -25,7 +26,7 @@
 #include "kiln/oracle.h"
 #include "kiln/step.h"
 
-#define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* which nothing here has */
+#define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* which is unused here */
 
 extern const unsigned int kiln_glue_gfp_sleeps;
 unsigned int kiln_glue_atomic(void);
@@ -39,7 +40,7 @@ unsigned int kiln_glue_atomic(void)
 {
 	unsigned int why = 0;
 
-	/* Under the flags of older trees, too. */
+	/* These masks exist in older trees too. */
 	if (preempt_count() & HARDIRQ_MASK)
 		why |= KILN_ATOMIC_HARDIRQ;
 	if (preempt_count() & SOFTIRQ_OFFSET)
@@ -122,11 +123,11 @@ static struct kiln_request_note kiln_note_ahash_request(const char *function,
 {
 	const struct scatterlist *src = r->src;
 
-	/* What the last call left there. */
+	/* The pointer is left over from the previous call. */
 	if (!strcmp(function, "crypto_ahash_final"))
 		src = NULL;
 #ifdef CRYPTO_AHASH_REQ_VIRT
-	/* No list, but an address. */
+	/* The source is an address instead of a list. */
 	if (r->base.flags & CRYPTO_AHASH_REQ_VIRT)
 		src = NULL;
 #endif
@@ -135,8 +136,8 @@ static struct kiln_request_note kiln_note_ahash_request(const char *function,
 }
 
 /*
- * Calls of the crypto API go through a jump that leads past the check unless a driver is examined or the tree tests itself,
- * so that nothing else takes longer.
+ * Calls of the crypto API go through a jump that skips the check unless a driver is being examined
+ * or the tree tests itself, so that nothing else is slowed down.
  */
 #define KILN_CHECKED(fn, type)                                                                    \
 	int __real_##fn(struct type *request) __attribute__((weak));                              \
@@ -184,7 +185,7 @@ static void kiln_turn(u8 *jump, const void *past, const void *check, bool wanted
 {
 	const s32 offset = (wanted ? check : past) - (void *)(jump + 5);
 
-	/* A function that this tree has only inline. */
+	/* This tree has the function only inline. */
 	if (past)
 		memcpy(jump + 1, &offset, sizeof(offset));
 }
@@ -221,7 +222,7 @@ struct crypto_async_request *__wrap_crypto_dequeue_request(struct crypto_queue *
 	return request;
 }
 
-/* Requests are noted from now on, for reports of crashes. */
+/* Records requests from now on, for crash reports. */
 u64 kiln_glue_note_requests(void *unused)
 {
 	(void)unused;
@@ -238,7 +239,7 @@ static void kiln_watch(bool wanted)
 	kiln_watch_sleep(wanted);
 }
 
-/* What a context does. */
+/* The request to make in a context, and its result. */
 static struct kiln_subject *kiln_asking;
 static const struct kiln_call *kiln_asked;
 static int kiln_result;
@@ -286,7 +287,7 @@ static void kiln_in_softirq(void)
 static void kiln_in_softirq_over_section(void)
 {
 	kernel_fpu_begin();
-	/* Since 6.15 softirqs are off there. */
+	/* Since 6.15 softirqs are disabled in a section. */
 	if (!(preempt_count() & SOFTIRQ_MASK)) {
 		kiln_softirq_does = kiln_in_task;
 		raise_softirq(KILN_SOFTIRQ);
@@ -306,7 +307,7 @@ static void kiln_interrupt(void *cpu)
 	kiln_in_task();
 }
 
-/* One interrupt, at the next instruction. */
+/* Delivers one interrupt, at the next instruction. */
 static void kiln_in_hardirq(void)
 {
 	kiln_awaits_interrupt = true;
@@ -357,7 +358,7 @@ static const struct kiln_asker {
 	{ "in a hardirq over an FPU section", kiln_in_hardirq_over_section, 0, true },
 };
 
-/* In pieces that no block ends with, and that lie across pages. */
+/* Splits the data into pieces that do not end at block boundaries and that cross pages. */
 static void kiln_cut(struct scatterlist *sg, u8 *at, unsigned int len)
 {
 	const unsigned int first = min(len, 33u), second = min(len - first, 4096u);
@@ -436,10 +437,13 @@ void kiln_examine_context(struct kiln_examine *order)
 		if (s.type != KILN_TYPE_HASH)
 			kiln_message_open(&s, &m);
 		for (j = 0; j < ARRAY_SIZE(kiln_wheres); j++) {
-			/* Who calls internal drivers asks first. */
+			/* Callers of internal drivers check irq_fpu_usable() first. */
 			if (order->internal && kiln_wheres[j].ask == kiln_in_softirq_over_section)
 				continue;
-			/* The API's ciphers are for tasks and softirqs, and queues, too. */
+			/*
+			 * Ciphers and asynchronous algorithms may be used in tasks and softirqs
+			 * only.
+			 */
 			if (kiln_wheres[j].hardirq &&
 			    (!kiln_audit || order->internal || s.type != KILN_TYPE_HASH || s.is_async))
 				continue;

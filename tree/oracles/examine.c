@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * One driver under one oracle: the table of oracles, and what they share, which is a driver that is open
- * with a key, and requests to it. Compiled by the tree's own build, like glue.c.
+ * Examines one driver with one oracle: contains the table of oracles, and what they share, an open
+ * driver with a key and the requests to it. Compiled by the tree's own build, like glue.c.
  */
 #include <linux/err.h>
 #include <linux/kernel.h>
@@ -81,7 +81,7 @@ u64 kiln_hash(u64 hash, const void *from, unsigned long n)
 	return hash;
 }
 
-/* The same for all drivers of an algorithm. */
+/* The same seed for all drivers of an algorithm. */
 u64 kiln_seed_of(const struct kiln_examine *order)
 {
 	const char *alg = order->alg;
@@ -147,10 +147,10 @@ int kiln_subject_setkey(struct kiln_subject *s, const u8 *key, unsigned int len)
 
 unsigned int kiln_subject_key(u8 *key, unsigned int number, u64 *draw)
 {
-	/* The last is NHPoly1305's. */
+	/* The last length is for NHPoly1305. */
 	static const u16 lengths[] = { 32, 64, 16, 36, 20, 24, 19, 35, 8, 4, 48, 128, 28, 40, 72,
 				       KILN_LONGEST_KEY };
-	/* What authenc takes: the first parameter is the size of the second key. */
+	/* Keys in authenc's format, whose parameter is the size of the second key. */
 	static const u8 second[] = { 32, 16, 36, 20, 24, 64, 8, 12, 48 };
 	static const u8 first[] = { 32, 16 };
 	struct rtattr *attribute = (void *)key;
@@ -267,7 +267,7 @@ int kiln_subject_request(struct kiln_subject *s)
 	s->request = kmalloc(size, GFP_KERNEL);
 	if (!s->request)
 		return -ENOMEM;
-	/* The context behind it is not the caller's to clear. */
+	/* The context after the request must not be cleared by the caller. */
 	if (s->type == KILN_TYPE_SKCIPHER) {
 		memset(s->request, 0, sizeof(struct skcipher_request));
 		skcipher_request_set_tfm(s->request, s->tfm);
@@ -389,8 +389,8 @@ void kiln_message_seal(struct kiln_subject *s, struct kiln_message *m, unsigned 
 	m->aad = aad;
 	kiln_draw_bytes(draw, m->text, aad + len);
 	kiln_draw_bytes(draw, m->iv, sizeof(m->iv));
-	m->iv[0] = 3;		/* CCM: bytes of the length, less one */
-	/* RFC 4106 and its like: the IV is at the end of the associated data. */
+	m->iv[0] = 3;		/* CCM: size of the length field minus 1 */
+	/* RFC 4106 and similar templates read the IV from the end of the associated data. */
 	if (aad >= s->iv)
 		memcpy(m->text + aad - s->iv, m->iv, s->iv);
 	memcpy(m->iv_out, m->iv, sizeof(m->iv));
@@ -400,7 +400,10 @@ void kiln_message_seal(struct kiln_subject *s, struct kiln_message *m, unsigned 
 	m->error = kiln_ask(s, &call);
 }
 
-/* Twice, over other contents: what differs then was not written, such as the IV that an IV generator skips. */
+/*
+ * Decrypts twice, over different contents. Bytes that then differ were not written, such as the IV
+ * that an IV generator skips.
+ */
 void kiln_message_open(struct kiln_subject *s, struct kiln_message *m)
 {
 	const unsigned int open = m->aad + m->len, sealed = open + s->tag;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Failures: each allocation in turn fails, once. The answer is an error, or right: never success with a wrong answer;
- * and nothing is leaked.
+ * Failures: each allocation in turn fails, once. The request must then fail or return the right
+ * answer, but never succeed with a wrong answer, and it must not leak memory.
  */
 #include <linux/kernel.h>
 #include <linux/slab.h>
@@ -11,7 +11,7 @@
 
 static const u16 kiln_lengths[] = { 48, 128, 4112 };
 
-/* 0 and the answers' hash, or an error. */
+/* Returns 0 and a hash of the answers, or an error. */
 static int kiln_work(struct kiln_examine *order, struct kiln_message *m, u64 *answer)
 {
 	u64 draw = kiln_seed_of(order);
@@ -70,7 +70,7 @@ void kiln_examine_failures(struct kiln_examine *order)
 		kiln_fail(i);
 		error = kiln_work(order, &m, &answer);
 		kiln_fail(-1);
-		/* Some draw their answers at random. */
+		/* Some drivers draw their answers at random. */
 		if (!error && !usual && right == again && answer != right)
 			kiln_violates("answer", "a failed allocation makes the answer wrong, without an error");
 		if (error > 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Fill: memory that was never written does not show. The same requests with the heap and the stack filled with one
- * byte, and with another, have the same answers.
+ * Fill: uninitialised memory must not affect results. The same requests must give the same answers
+ * whether the heap and the stack are filled with one byte or with another.
  */
 #include <linux/kernel.h>
 #include <linux/slab.h>
@@ -12,7 +12,7 @@
 
 #define DEPTH 12
 
-/* What the stack below the caller holds. */
+/* Fills the stack below the caller. */
 static noinline int kiln_paint(unsigned int depth, u8 byte)
 {
 	volatile u8 frame[1024];
@@ -23,7 +23,7 @@ static noinline int kiln_paint(unsigned int depth, u8 byte)
 	return (depth ? kiln_paint(depth - 1, byte) : 0) + frame[depth];
 }
 
-/* A state that another transform's request takes up: what it lacks was never written. */
+/* Imports a state into another transform's request: whatever the state lacks was never written. */
 static int kiln_hash_twice(struct kiln_subject *s, struct kiln_message *m, u8 *state, u8 *result)
 {
 	struct scatterlist sg;
@@ -105,7 +105,7 @@ void kiln_examine_fill(struct kiln_examine *order)
 	one = kiln_filled(order, &m, 0x11);
 	again = order->error ? one : kiln_filled(order, &m, 0x11);
 	other = order->error ? one : kiln_filled(order, &m, 0xee);
-	/* Some draw their answers at random. */
+	/* Some drivers draw their answers at random. */
 	if (one == again && one != other)
 		kiln_violates("uninitialised",
 			      "answers depend on memory that was never written: they differ if it is filled with 0x11 and with 0xee");

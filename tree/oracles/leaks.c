@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Leaks: when a transform is freed, all that was allocated for it is freed, too, and the driver has as many references as
- * before. Keys that are refused and messages that were forged are among what it is asked for.
+ * Leaks: when a transform is freed, everything allocated for it must be freed too, and the driver
+ * must have as many references as before. The requests include rejected keys and forged messages.
  */
 #include <linux/kernel.h>
 #include <linux/slab.h>
@@ -24,7 +24,7 @@ static struct crypto_tfm *kiln_base(struct kiln_subject *s)
 	}
 }
 
-/* How many references the driver has while it is open. */
+/* Returns the driver's reference count while it is open. */
 static int kiln_use(struct kiln_examine *order, struct kiln_message *m, u64 draw, int *error)
 {
 	static const u16 lengths[] = { 0, 16, 33, 304, 4097 };
@@ -47,7 +47,7 @@ static int kiln_use(struct kiln_examine *order, struct kiln_message *m, u64 draw
 			continue;
 		kiln_case.op = "decrypt";
 		kiln_message_open(&s, m);
-		/* A forgery. */
+		/* Forge the message. */
 		m->sealed[m->aad + m->len + s.tag - 1] ^= 1;
 		kiln_message_open(&s, m);
 	}
@@ -68,7 +68,7 @@ void kiln_examine_leaks(struct kiln_examine *order)
 	order->error = kiln_message_alloc(&m);
 	if (order->error)
 		return;
-	/* What is made at the first call stays. */
+	/* Allocations of the first call may be permanent. */
 	before = kiln_use(order, &m, draw, &order->error);
 	if (!order->error) {
 		mark = kiln_mark();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Memory: a driver reads and writes what a request names, and nothing else. All that the tree
- * allocates meanwhile (transforms, request contexts, temporary buffers), the key, the IV, the digest and
- * each entry of the lists end at an unmapped page, and once more begin behind one, so that an access
- * outside ends the process at the instruction that makes it, in C or in assembly. Freed memory is unmapped.
- * The rest of each page is compared with what was there, so is the source; the answer must be that of the same request
- * in ordinary memory.
+ * Memory: a driver must access only what a request names. Everything the tree allocates meanwhile
+ * (transforms, request contexts, temporary buffers), the key, the IV, the digest and each list
+ * entry end at an unmapped page, and in a second run begin right after one. An access outside then
+ * crashes the process at the offending instruction, in C or in assembly. Freed memory is unmapped.
+ * The rest of each page and the source are compared with their previous contents, and the answer
+ * must be that of the same request in ordinary memory.
  */
 #include <linux/kernel.h>
 #include <linux/slab.h>
@@ -24,11 +24,11 @@ enum kiln_place { KILN_AT_END, KILN_AT_START, KILN_PLACES };
 static const char *const kiln_places[] = { "each piece ends at an unmapped page",
 					   "each piece begins behind an unmapped page" };
 
-/* How a message lies in memory. */
+/* The layout of a message in memory. */
 struct kiln_layout {
 	const char *name[KILN_PLACES];
 	bool in_place;
-	bool longer;		/* the lists go on behind the request */
+	bool longer;		/* the lists extend beyond the request */
 	u8 src[4], dst[4];	/* lengths of the first pieces; 0: the rest */
 };
 
@@ -46,7 +46,7 @@ static const struct kiln_layout kiln_layouts[] = {
 	  .src = { 29 } },
 };
 
-/* A list whose pieces have a fence each. */
+/* A list with a fence for each piece. */
 struct kiln_list_of {
 	struct scatterlist sg[FENCES];
 	struct {
@@ -54,7 +54,7 @@ struct kiln_list_of {
 		unsigned int len;
 	} piece[FENCES];
 	unsigned int count;
-	unsigned int total;	/* bytes before those that the request does not name */
+	unsigned int total;	/* offset of the first byte outside the request */
 };
 
 static u8 *kiln_fences[2][FENCES];
@@ -71,7 +71,7 @@ static void kiln_lay_piece(struct kiln_list_of *l, u8 **fences, unsigned int len
 	l->piece[l->count++].len = len;
 }
 
-/* Pieces for @total bytes, with the first @given of them from @from. */
+/* Lays out @total bytes in pieces; the first @given are copied from @from. */
 static void kiln_lay(struct kiln_list_of *l, u8 **fences, const u8 *from, unsigned int given,
 		     unsigned int total, const u8 *cuts, const struct kiln_layout *layout,
 		     enum kiln_place place)
@@ -85,7 +85,7 @@ static void kiln_lay(struct kiln_list_of *l, u8 **fences, const u8 *from, unsign
 		kiln_lay_piece(l, fences, cuts[i], place);
 		left -= cuts[i];
 	}
-	/* No piece is longer than its fence. */
+	/* A piece is at most as long as its fence. */
 	while (left > FENCE / 2) {
 		kiln_lay_piece(l, fences, FENCE / 2, place);
 		left -= FENCE / 2;
@@ -106,7 +106,7 @@ static void kiln_lay(struct kiln_list_of *l, u8 **fences, const u8 *from, unsign
 	}
 }
 
-/* The bytes of a list, those of the request only. */
+/* Collects the bytes of a list that belong to the request. */
 static void kiln_gather_bytes(const struct kiln_list_of *l, u8 *to)
 {
 	unsigned int left = l->total, i;
@@ -120,7 +120,7 @@ static void kiln_gather_bytes(const struct kiln_list_of *l, u8 *to)
 	}
 }
 
-/* The first byte that is not the canary, in what surrounds the request's bytes. */
+/* Checks that the bytes around those of the request still have the canary's value. */
 static void kiln_check_canaries(const struct kiln_list_of *l, u8 *const *fences, const char *list)
 {
 	unsigned int left = l->total, i;
@@ -158,7 +158,7 @@ static void kiln_one_layout(struct kiln_subject *s, struct kiln_message *m,
 	const unsigned int sealed = m->aad + m->len + s->tag, open = m->aad + m->len;
 	const unsigned int in = decrypt ? sealed : open, out = decrypt ? open : sealed;
 	const u8 *from = decrypt ? m->sealed : m->text, *expected = decrypt ? m->opened : m->sealed;
-	/* ESSIV writes the IV that it has encrypted over the one at the end of the associated data. */
+	/* ESSIV overwrites the IV at the end of the associated data with the encrypted IV. */
 	const unsigned int aad = m->aad >= s->iv ? m->aad - s->iv : m->aad;
 	const int right = decrypt ? m->open_error : 0;
 	const u8 *wrong;
@@ -185,7 +185,7 @@ static void kiln_one_layout(struct kiln_subject *s, struct kiln_message *m,
 	if (error)
 		goto check;
 	kiln_gather_bytes(layout->in_place ? &src : &dst, m->room);
-	/* Associated data may be copied, or not. */
+	/* The associated data may or may not be copied. */
 	if (!layout->in_place && aad) {
 		if (memchr_inv(m->room, CANARY, aad) && memcmp(m->room, from, aad))
 			kiln_violates("write-outside",
@@ -214,8 +214,8 @@ check:
 }
 
 /*
- * Whether decryption gives something else than the text, where it writes. An IV generator treats the IV, which is where
- * the text begins, as associated data: it may be copied as it is.
+ * Whether the bytes that decryption writes differ from the text. An IV generator treats the IV,
+ * with which the text begins, as associated data, so it may be copied unchanged.
  */
 static bool kiln_writes_wrong(const struct kiln_subject *s, const struct kiln_message *m)
 {
@@ -255,7 +255,7 @@ static void kiln_cipher_memory(struct kiln_examine *order, struct kiln_subject *
 		}
 }
 
-/* A hash: at once, in updates, and with its state moved to other memory between them. */
+/* Hashes in one call, in updates, and with the state moved to other memory in between. */
 static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 			    const struct kiln_layout *layout, enum kiln_place place, u8 *result,
 			    bool in_updates)
@@ -272,7 +272,7 @@ static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 	state = kiln_fence(s->state, place == KILN_AT_START);
 	if (!state)
 		return -ENOMEM;
-	/* Sets the callback. */
+	/* This call sets the callback. */
 	error = kiln_ask(s, &call);
 	for (i = 0; !error && i < src.count; i++) {
 		const unsigned int n = min(left, src.piece[i].len);
@@ -293,7 +293,7 @@ static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 					     crypto_ahash_finup(s->request));
 		if (error || !left)
 			break;
-		/* Some hashes cannot be taken up elsewhere. */
+		/* Some hashes cannot be continued elsewhere. */
 		if (!crypto_ahash_export(s->request, state))
 			error = crypto_ahash_import(s->request, state);
 	}
@@ -341,7 +341,9 @@ static void kiln_hash_memory(struct kiln_examine *order, struct kiln_subject *s,
 			}
 }
 
-/* The key again, between unmapped pages; one that it refuses and that is a byte too long, too. */
+/*
+ * Sets the key again between unmapped pages, and also a key that is one byte too long and rejected.
+ */
 static void kiln_key_memory(struct kiln_subject *s)
 {
 	unsigned int place, more;
@@ -374,7 +376,10 @@ void kiln_examine_memory(struct kiln_examine *order)
 	u64 draw = kiln_seed_of(order);
 	unsigned int i, j;
 
-	/* Once in ordinary memory: what is made for good at the first call is not a driver's own. */
+	/*
+	 * Run once in ordinary memory first, because permanent allocations of the first call do not
+	 * belong to the driver.
+	 */
 	order->error = kiln_subject_open(&s, order);
 	if (order->error)
 		return;
@@ -400,14 +405,14 @@ void kiln_examine_memory(struct kiln_examine *order)
 			}
 			kiln_cipher_memory(order, &s, &m, lengths[i], s.aad, &draw);
 		}
-		/* Every length where batches of blocks end. */
+		/* Cover every length at which batches of blocks end. */
 		for (j = 0; order->thorough && j < 1100; j++) {
 			if (s.type == KILN_TYPE_HASH)
 				kiln_hash_memory(order, &s, &m, j, &draw);
 			else
 				kiln_cipher_memory(order, &s, &m, j, s.aad, &draw);
 		}
-		/* Associated data of any length. */
+		/* Cover all lengths of associated data. */
 		for (j = 0; s.type == KILN_TYPE_AEAD && j < (order->thorough ? 80 : 34); j++)
 			kiln_cipher_memory(order, &s, &m, 64, j, &draw);
 		kiln_subject_close(&s);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Queues: requests that are answered later. They are submitted with softirqs off, so that none is answered
- * meanwhile, to a queue (cryptd's) that is empty, nearly full or full, with and without CRYPTO_TFM_REQ_MAY_BACKLOG.
- * Each request is answered once, and rightly:
+ * Queues: asynchronous requests. They are submitted with softirqs disabled, so that none completes
+ * meanwhile, to a queue of cryptd that is empty, nearly full or full, with and without
+ * CRYPTO_TFM_REQ_MAY_BACKLOG. Each request must complete once, with the right answer:
  *
  *	returned	then the callback gets
  *	-EINPROGRESS	the answer
@@ -10,11 +10,13 @@
  *			CRYPTO_TFM_REQ_MAY_BACKLOG
  *	anything else	nothing: this was the answer; -ENOSPC only without CRYPTO_TFM_REQ_MAY_BACKLOG
  *
- * Requests of one transform are answered in the order in which they were submitted. What a template passes on in the
- * callback of a child may find the queue full, too; of that its caller sees nothing.
+ * Requests of one transform must complete in order of submission. A request that a template submits
+ * in a child's callback may also find the queue full; this must not be visible to the template's
+ * caller.
  *
- * Once the callback is called with the answer, the request is the caller's: it is freed there, and whatever still uses
- * it is a crash. Hashes are taken up by another request, by another transform, and by a clone of the transform.
+ * Once the callback is called with the answer, the request belongs to the caller again. The
+ * callback frees it, so a later access crashes. Hashes are continued by another request, by another
+ * transform, and by a clone of the transform.
  */
 #include <linux/bottom_half.h>
 #include <linux/err.h>
@@ -29,13 +31,13 @@
 #include "kiln/oracle.h"
 
 #define MESSAGES 3
-#define FORGED 1		/* the request with another tag */
+#define FORGED 1		/* index of the request with a wrong tag */
 #define MOST (3 * KILN_QUEUE_LENGTH)
-/* Steps of a request, each of which waits for all others. */
+/* Each step of a request waits for all other requests. */
 #define ROUNDS 32
 
 void kiln_settle(void);		/* services/workqueue.c */
-/* From 6.4 on, and not in all later trees. */
+/* Exists since 6.4, but not in all later trees. */
 struct crypto_ahash *crypto_clone_ahash(struct crypto_ahash *hash) __attribute__((weak));
 
 /* One request. */
@@ -43,7 +45,7 @@ struct kiln_flight {
 	struct kiln_subject s;	/* the transform is shared */
 	struct kiln_wave *wave;
 	const struct kiln_message *message;
-	int right;		/* its answer, in ordinary use */
+	int right;		/* its answer in ordinary use */
 	bool forged;
 	struct scatterlist sg;
 	u8 *data, *iv, *digest;
@@ -51,15 +53,15 @@ struct kiln_flight {
 	unsigned int notified, answered;
 };
 
-/* Requests that are in flight together. */
+/* Requests in flight together. */
 struct kiln_wave {
 	bool decrypt;
-	bool frees;		/* in the callback */
+	bool frees;		/* free them in the callback */
 	bool compares;		/* the answer is the same each time */
-	int forged_error;	/* of decrypting a message with another tag */
+	int forged_error;	/* from decrypting a message with a wrong tag */
 	unsigned int count;
 	unsigned int accepted, answered;
-	int last;		/* that succeeded */
+	int last;		/* last one that succeeded */
 	struct kiln_flight flights[MOST];
 };
 
@@ -72,13 +74,13 @@ static const struct kiln_filling {
 	{ "a queue that is nearly full", KILN_QUEUE_LENGTH + 1 },
 	{ "a full queue", MOST },
 	{ "a full queue, freed in the callback", MOST, .frees = true },
-	/* Whether its places were given back. */
+	/* Checks that the queue's places were freed. */
 	{ "a queue that was full", KILN_QUEUE_LENGTH },
 };
 
 enum kiln_backlog { KILN_NO_BACKLOG, KILN_ALL_BACKLOG, KILN_SOME_BACKLOG, KILN_BACKLOGS };
 
-/* Which requests find SIMD unusable, and so may go to cryptd. */
+/* Which requests find SIMD unusable, and so may be deferred to cryptd. */
 enum kiln_simd { KILN_SIMD_ON, KILN_SIMD_OFF, KILN_SIMD_OFF_FIRST, KILN_SIMDS };
 
 static void kiln_set_simd(bool usable)
@@ -166,7 +168,7 @@ static void kiln_flight_answered(struct kiln_subject *s, int answer)
 		return;
 	}
 	if (answer == -EINPROGRESS) {
-		/* Before the function has returned -EBUSY nothing can have left the backlog. */
+		/* Nothing can leave the backlog before the function has returned -EBUSY. */
 		if (f->notified++)
 			kiln_violates("backlog-stray", "says twice that a request leaves the backlog");
 		else if (f->returned != -EBUSY)
@@ -212,7 +214,7 @@ static int kiln_prepare(struct kiln_flight *f, const struct kiln_subject *s,
 	return 0;
 }
 
-/* What the function may return, with @others in flight on this CPU. */
+/* Checks the return value, with @others in flight on this CPU. */
 static void kiln_check_returned(struct kiln_flight *f, unsigned int others)
 {
 	const bool may_backlog = f->s.flags & CRYPTO_TFM_REQ_MAY_BACKLOG;
@@ -262,7 +264,9 @@ static void kiln_submit_flight(struct kiln_flight *f, enum kiln_backlog backlog)
 	kiln_check_returned(f, others);
 }
 
-/* What decrypting a message with another tag gives: not every tag is one. */
+/*
+ * The error from decrypting a message with a wrong tag, which is not an error for every algorithm.
+ */
 static int kiln_try_forged(struct kiln_subject *s, struct kiln_message *m)
 {
 	const unsigned int sealed = kiln_message_sealed(s, m);
@@ -322,7 +326,7 @@ static void kiln_fly(struct kiln_subject *s, struct kiln_message *messages,
 		struct kiln_flight *f = &w->flights[i];
 
 		kiln_case.number = i;
-		/* What was never answered may still be in use: it is not freed. */
+		/* A request that never completed may still be in use, so it is not freed. */
 		if (!kiln_in_flight(f) || f->answered)
 			kiln_free_flight(f);
 		else
@@ -347,7 +351,7 @@ static int kiln_hash_step(struct kiln_subject *s, const u8 *from, unsigned int l
 	return kiln_await(s, step(s->request));
 }
 
-/* Takes up @state with @s, whose request is new, and compares the digest. */
+/* Continues from @state with @s, which has a new request, and compares the digest. */
 static void kiln_take_up(struct kiln_subject *s, const struct kiln_message *m, unsigned int from,
 			 const u8 *state, const char *who)
 {
@@ -370,7 +374,7 @@ static void kiln_take_up_clone(struct kiln_subject *s, const struct kiln_message
 	struct kiln_subject clone = *s;
 	struct crypto_ahash *tfm = crypto_clone_ahash ? crypto_clone_ahash(s->tfm) : NULL;
 
-	/* Not all can be cloned. */
+	/* Some transforms cannot be cloned. */
 	if (IS_ERR_OR_NULL(tfm))
 		return;
 	clone.tfm = tfm;
@@ -383,7 +387,7 @@ static void kiln_take_up_clone(struct kiln_subject *s, const struct kiln_message
 	kiln_subject_close(&clone);
 }
 
-/* A message in parts, with what another request of the transform does in between. */
+/* Hashes a message in parts, while another request of the transform does something in between. */
 static void kiln_hash_in_parts(struct kiln_examine *order, struct kiln_subject *s,
 			       const struct kiln_message *m)
 {
@@ -405,7 +409,7 @@ static void kiln_hash_in_parts(struct kiln_examine *order, struct kiln_subject *
 	kiln_subject_listen(s);
 	error = kiln_hash_step(s, m->text, 0, digest, crypto_ahash_init);
 	error = error ?: kiln_hash_step(s, m->text, first, digest, crypto_ahash_update);
-	/* Some hashes cannot be taken up elsewhere. */
+	/* Some hashes cannot be continued elsewhere. */
 	if (!error && !crypto_ahash_export(s->request, state)) {
 		kiln_take_up(&other, m, first, state, "export, import by another request");
 		kiln_take_up_clone(s, m, first, state);
@@ -435,7 +439,9 @@ static void kiln_fly_all(struct kiln_examine *order, struct kiln_subject *s,
 		for (simd = 0; simd < KILN_SIMDS; simd++)
 			for (backlog = 0; backlog < KILN_BACKLOGS; backlog++)
 				for (i = 0; i < ARRAY_SIZE(kiln_fillings); i++) {
-					/* One request is enough to see that a driver answers at once. */
+					/*
+					 * One request suffices to see that a driver is synchronous.
+					 */
 					if (!s->is_async && (i || backlog || simd))
 						continue;
 					order->cases++;
@@ -463,7 +469,7 @@ void kiln_examine_queues(struct kiln_examine *order)
 		kiln_case.layout = "ordinary";
 		kiln_case.len = lengths[i];
 		kiln_case.aad = s.aad;
-		/* Some draw their answers at random. */
+		/* Some drivers draw their answers at random. */
 		for (j = 0; j < 2; j++) {
 			again = draw;
 			kiln_message_seal(&s, messages, lengths[i], s.aad, &again);

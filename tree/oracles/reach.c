@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Reach: every template that the tree has registered, over every child that it takes, so that each
- * is there for the oracles without a test that asks for it by name. Compiled by the tree's own build,
- * like glue.c.
+ * Reach: instantiates every registered template over every child that it accepts, so that the
+ * oracles can examine each instance without a test that allocates it by name. Compiled by the
+ * tree's own build, like glue.c.
  *
- * Children are drivers, by their own names and by their algorithms'. Which of them fit is the
- * template's to say: all are tried. Instances become children of the next round: of each template
- * those over the usual primitives, since all of them would be without number. A template that takes
- * nothing alone is tried with two children: once a pair fits, every other child is tried in either place.
+ * Children are drivers, by their own names and by their algorithms'. All are tried, because only
+ * the template decides which fit. Instances become children in the next round, but only those over
+ * the usual primitives, because the number of combinations is unlimited. A template that accepts no
+ * single child is tried with two: once a pair fits, every other child is tried in either position.
  */
 #include <linux/err.h>
 #include <linux/kernel.h>
@@ -32,13 +32,13 @@ void kiln_subject_is(const char *oracle, const char *driver);
 u64 kiln_glue_reach(struct kiln_reach *reach);
 
 struct kiln_child {
-	char name[CRYPTO_MAX_ALG_NAME];		/* what the crypto API is asked for */
+	char name[CRYPTO_MAX_ALG_NAME];		/* the name to allocate */
 	char alg[CRYPTO_MAX_ALG_NAME];
 	char driver[CRYPTO_MAX_ALG_NAME];
 	int type;		/* enum kiln_type; -1: a single-block cipher */
 	bool is_async, internal;
-	bool is_child;		/* others are made over it */
-	bool is_seed;		/* pairs are looked for among these first */
+	bool is_child;		/* can be a child of templates */
+	bool is_seed;		/* tried first when looking for pairs */
 	const struct crypto_template *of;
 };
 
@@ -49,9 +49,9 @@ struct kiln_tried {
 	const struct crypto_template *template;
 	unsigned int made, tried;
 	unsigned int loops;	/* refused with -ELOOP */
-	int error;		/* the last that says more than that there is no such child */
-	char pair[2][CRYPTO_MAX_ALG_NAME];	/* that fits; empty: none is known */
-	int type;		/* of its first */
+	int error;		/* last error other than a missing child */
+	char pair[2][CRYPTO_MAX_ALG_NAME];	/* a pair that fits; empty: none found yet */
+	int type;		/* type of the first child */
 };
 
 static struct kiln_tried kiln_tried[TEMPLATES];
@@ -86,7 +86,7 @@ static struct kiln_child *kiln_find_driver(const char *driver)
 	return NULL;
 }
 
-/* One that is not there yet; NULL: it is, or it is of a type that no oracle examines. */
+/* Adds a child. Returns NULL if it is known already, or no oracle examines its type. */
 static struct kiln_child *kiln_add(const struct crypto_alg *alg, const char *name)
 {
 	const int type = kiln_child_type(alg->cra_flags);
@@ -110,15 +110,16 @@ static struct kiln_child *kiln_add(const struct crypto_alg *alg, const char *nam
 	return child;
 }
 
-/* Over the primitives that all modes are defined for. */
+/* Whether it is over a primitive for which all modes are defined. */
 static bool kiln_is_usual(const char *alg)
 {
 	return strstr(alg, "aes") || strstr(alg, "sha256");
 }
 
 /*
- * Of a template's instances those over the usual primitives, once by name, else its first. Of pairs only the
- * first: each child of them has been tried.
+ * Whether an instance can be a child. Of a template's instances, these are the ones over the usual
+ * primitives, once by name, else its first one. Of pairs, only the first, because each child in it
+ * has been tried.
  */
 static bool kiln_is_representative(const struct kiln_child *child)
 {
@@ -139,7 +140,10 @@ static bool kiln_is_representative(const struct kiln_child *child)
 	return true;
 }
 
-/* What is new at the head of the tree's list; an instance may have another name than it was asked for by. */
+/*
+ * Adds the new entries at the head of the tree's list. An instance may have another name than it
+ * was allocated by.
+ */
 static bool kiln_add_new(struct kiln_tried *tried)
 {
 	struct crypto_alg *alg;
@@ -152,7 +156,7 @@ static bool kiln_add_new(struct kiln_tried *tried)
 			continue;
 		if (kiln_child_type(alg->cra_flags) < -1)
 			continue;
-		/* Older ones are known. */
+		/* Older entries are known already. */
 		if (kiln_find_driver(alg->cra_driver_name))
 			break;
 		child = kiln_add(alg, alg->cra_driver_name);
@@ -170,7 +174,10 @@ static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
 {
 	static const u32 types[] = { CRYPTO_ALG_TYPE_SKCIPHER, CRYPTO_ALG_TYPE_AEAD,
 				     CRYPTO_ALG_TYPE_AHASH };
-	/* A skcipher's and a hash's types differ in a bit from those of the synchronous kind. */
+	/*
+	 * The types of a skcipher and a hash differ from those of their synchronous kinds in one
+	 * bit.
+	 */
 	static const u32 masks[] = { 0xe, 0xf, 0xe };
 	char name[CRYPTO_MAX_ALG_NAME], again[CRYPTO_MAX_ALG_NAME];
 	const char *const *skipped;
@@ -180,7 +187,10 @@ static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
 	if (snprintf(name, sizeof(name), "%s(%s)", tried->template->name, inner) >=
 	    (int)sizeof(name))
 		return;
-	/* No template twice in a chain: IV generators over IV generators mean nothing. */
+	/*
+	 * Do not use a template twice in a chain: an IV generator over an IV generator is
+	 * meaningless.
+	 */
 	snprintf(again, sizeof(again), "%s(", tried->template->name);
 	if (strstr(inner, again))
 		return;
@@ -188,10 +198,10 @@ static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
 	for (skipped = kiln_skipped; *skipped; skipped++)
 		if (!strcmp(*skipped, name))
 			return;
-	/* A crash from here on is this one's. */
+	/* Attribute crashes from here on to this instance. */
 	kiln_subject_is("reach", name);
 	alg = crypto_alg_mod_lookup(name, 0, 0);
-	/* Some make what they are asked for. */
+	/* Some templates return the type that is asked for. */
 	if (IS_ERR(alg) && type >= 0)
 		alg = crypto_alg_mod_lookup(name, types[type], masks[type]);
 	made = !IS_ERR(alg);
@@ -215,19 +225,19 @@ static bool kiln_try_pair(struct kiln_tried *tried, const char *a, const char *b
 	return tried->made > made;
 }
 
-/* A pair that fits, by the algorithms' names: the template chooses among drivers. */
+/* Finds a pair that fits, by algorithm names: the template chooses the drivers. */
 static void kiln_find_pair(struct kiln_tried *tried)
 {
 	const unsigned int count = kiln_count;
 	unsigned int i, j;
 
-	/* What most pairs are of, so that the others get a key of a usual size. */
+	/* Most pairs consist of these, which give the others a key of a usual size. */
 	if (kiln_try_pair(tried, "hmac(sha256)", "cbc(aes)", -1)) {
 		strscpy(tried->pair[0], "hmac(sha256)", sizeof(tried->pair[0]));
 		strscpy(tried->pair[1], "cbc(aes)", sizeof(tried->pair[1]));
 		tried->type = KILN_TYPE_HASH;
 	}
-	/* The last first: instances, such as of HMAC and of CBC. */
+	/* Start from the end, with instances such as those of HMAC and CBC. */
 	for (i = count; i-- && !tried->pair[0][0];) {
 		const struct kiln_child *a = &kiln_children[i];
 
@@ -243,7 +253,7 @@ static void kiln_find_pair(struct kiln_tried *tried)
 	}
 }
 
-/* Each child from @from on in either place of the pair that fits. */
+/* Tries each child from @from on in either position of the pair that fits. */
 static void kiln_try_pairs(struct kiln_tried *tried, unsigned int from)
 {
 	const unsigned int count = kiln_count;
@@ -283,7 +293,10 @@ static void kiln_tell_templates(void)
 	for (i = 0; i < TEMPLATES && kiln_tried[i].template; i++) {
 		const struct kiln_tried *tried = &kiln_tried[i];
 
-		/* The tree's own rule for its generic modes (lskcipher_alloc_instance_simple()). */
+		/*
+		 * The tree itself forbids this for its generic modes
+		 * (lskcipher_alloc_instance_simple()).
+		 */
 		if (tried->loops) {
 			snprintf(why, sizeof(why),
 				 "over %u instances of other modes, which the tree refuses with -ELOOP",
@@ -298,7 +311,10 @@ static void kiln_tell_templates(void)
 	}
 }
 
-/* Pairs are looked for among the first driver of each algorithm; of ciphers and their modes, those of the usual one. */
+/*
+ * Marks the children among which to look for pairs: the first driver of each algorithm, and for
+ * ciphers and their modes, those of the usual one.
+ */
 static void kiln_mark_seeds(void)
 {
 	unsigned int i, j;

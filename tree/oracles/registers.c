@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Registers: a function gives back what is its caller's, and needs nothing that it was not promised. Requests are made with the
- * stack at each multiple of eight, with other control bits in MXCSR and the x87 control word, which are compared when the
- * section ends, as are the direction flag, the x87 stack and the upper halves of the vector registers. Then a request
- * is single-stepped: the host's trap handler compares the registers that a function must preserve when it returns, looks whether
- * each instruction has a frame pointer, and fills the upper halves of arguments of 32 bits (crates/kiln-kernel/src/irq/audit.rs).
+ * Registers: a function must preserve what belongs to its caller, and must not rely on what it was
+ * not promised. Requests are made with the stack at each multiple of eight, and with unusual
+ * control bits in MXCSR and the x87 control word. When the section ends, these are compared, as are
+ * the direction flag, the x87 stack and the upper halves of the vector registers. Then a request is
+ * single-stepped: the host's trap handler compares callee-saved registers when a function returns,
+ * checks for a frame pointer at each instruction, and fills the upper halves of 32-bit arguments
+ * (crates/kiln-kernel/src/irq/audit.rs).
  */
 #include <linux/kernel.h>
 #include <linux/string.h>
@@ -15,7 +17,7 @@
 
 #define SHIFTS 8
 
-/* Control bits only: the flags below them are anybody's. */
+/* Only the control bits, because the status flags below them may change. */
 #define MXCSR_CONTROL 0xffc0u
 #define MXCSR_OTHER 0xffc0u
 #define FCW_OTHER 0x0f7f
@@ -38,7 +40,7 @@ static u8 kiln_state[STATE_SIZE] __aligned(64);
 static u32 kiln_mxcsr;
 static u16 kiln_fcw;
 static bool kiln_stepped;
-static bool kiln_compares;	/* what a section leaves behind */
+static bool kiln_compares;	/* check what a section leaves behind */
 
 static u64 kiln_wide_states(void)
 {
@@ -105,7 +107,7 @@ static void kiln_compare(void)
 		kiln_violates("x87-control", "changes the x87 control word: it was %#x and is %#x",
 			      FCW_OTHER, fcw);
 	asm volatile("fnstenv %0" : "=m"(environment));
-	/* The tag word: each register is empty. */
+	/* The tag word says that all registers are empty. */
 	if (environment.words[4] != 0xffff)
 		kiln_violates("x87-stack", "leaves x87 or MMX registers in use");
 	asm volatile("emms");
@@ -123,7 +125,7 @@ static void kiln_ends(void)
 	asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(kiln_mxcsr), "m"(kiln_fcw));
 }
 
-/* Whether each instruction has a frame pointer; with other unwinders rbp is a register like others. */
+/* Whether the code keeps frame pointers. With other unwinders, rbp is an ordinary register. */
 extern const u32 kiln_frame_pointers;
 const u32 kiln_frame_pointers = IS_ENABLED(CONFIG_FRAME_POINTER);
 
@@ -138,10 +140,10 @@ static void kiln_watch_sections(bool wanted)
 	kiln_ends_section = wanted ? kiln_ends : NULL;
 }
 
-/* A message that is divided by all sizes of batches, and one that ends in the middle of a block. */
+/* One message that exercises all batch sizes, and one that ends inside a block. */
 static const u16 kiln_lengths[] = { 1088, 47 };
 
-/* What kiln_shifted() does. */
+/* The request that kiln_shifted() makes. */
 static struct kiln_subject *kiln_asking;
 static struct kiln_message *kiln_asked;
 static u64 kiln_answer;
@@ -176,7 +178,10 @@ void kiln_shifted(void)
 	kiln_ask_all();
 }
 
-/* With the stack so many bytes lower than usual. C code does not care: it keeps the stack at multiples of eight. */
+/*
+ * Makes a request with the stack this many bytes lower than usual. C code is unaffected, because it
+ * only keeps the stack at multiples of eight.
+ */
 static noinline u64 kiln_ask_shifted(unsigned long shift)
 {
 	asm volatile("movq %%rsp, %%rbx\n\t"
@@ -190,7 +195,7 @@ static noinline u64 kiln_ask_shifted(unsigned long shift)
 	return kiln_answer;
 }
 
-/* Steps what the sections of a request execute, and @whole: all of a short one. */
+/* Single-steps a request's sections, and for a short message, the whole request. */
 static u64 kiln_ask_stepped(struct kiln_examine *order)
 {
 	struct kiln_audit *audit = order->audit;
@@ -253,14 +258,14 @@ void kiln_examine_registers(struct kiln_examine *order)
 	order->cases += 2 * ARRAY_SIZE(kiln_lengths);
 	if (order->steps) {
 		order->answers[0] = kiln_ask_stepped(order);
-		/* Other tasks, which answer later, are not stepped. */
+		/* Do not step other tasks, which complete asynchronous requests. */
 		if (!s.is_async)
 			kiln_step_whole(order, &s, &m);
 		goto close;
 	}
 	right = kiln_ask_shifted(0);
 	again = kiln_ask_shifted(0);
-	/* Some draw their answers at random. */
+	/* Some drivers draw their answers at random. */
 	if (order->answers[0] != right && again == right)
 		kiln_violates("answer",
 			      "the answer is wrong if the upper halves of its arguments of 32 bits are not zero");
@@ -280,7 +285,7 @@ close:
 	kiln_message_free(&m);
 }
 
-/* The host looks at what was executed. */
+/* The host checks which instructions were executed. */
 void kiln_examine_features(struct kiln_examine *order)
 {
 	struct kiln_message m = {};

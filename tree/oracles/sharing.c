@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sharing: two requests on one transform. One of them is interrupted before each instruction, and the other runs there
- * from start to end: in a softirq of the same CPU, or on another CPU while the first waits in a hardirq. Both get their
- * right answers only if what belongs to a request is not kept in the transform, in a variable or in per-CPU data that
- * somebody else may use meanwhile.
+ * Sharing: two requests on one transform. One is interrupted before each instruction, and the other
+ * runs there from start to end, either in a softirq on the same CPU, or on another CPU while the
+ * first waits in a hardirq. Both get the right answer only if the state of a request is not kept in
+ * the transform, in a global variable, or in per-CPU data that others may use meanwhile.
  *
- * If the first request's answer is wrong, it is repeated with fewer interrupts, until the one is known that did it.
+ * If the first request's answer is wrong, it is repeated with fewer interrupts until the
+ * responsible one is found.
  */
 #include <linux/bottom_half.h>
 #include <linux/interrupt.h>
@@ -18,11 +19,13 @@
 #include "kiln/oracle.h"
 #include "kiln/step.h"
 
-#define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* which nothing here has */
-/* After so many instructions in a row that were all interrupted before, a loop is not stepped any more. */
+#define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* which is unused here */
+/*
+ * After this many consecutive instructions that were all interrupted before, stop stepping a loop.
+ */
 #define IDLE 1024
 #define VISITS_THOROUGH 3
-/* The other CPU may wait for a lock that the interrupted code holds. */
+/* The other CPU may be waiting for a lock that the interrupted code holds. */
 #define PATIENCE 4000
 #define SETTLES 64
 #define DEEPEST 24
@@ -33,7 +36,7 @@ void kiln_settle(void);		/* services/workqueue.c */
 void kiln_relax(void);		/* services/oracle.c */
 u64 kiln_glue_peer(struct kiln_peer *peer);
 
-/* A request with its memory. */
+/* A request with its buffers. */
 struct kiln_sharer {
 	struct kiln_subject s;	/* the transform is shared */
 	const struct kiln_message *message;
@@ -51,7 +54,7 @@ static struct kiln_peer *kiln_peer;
 static bool kiln_on_peer;	/* the second request runs there */
 static bool kiln_is_internal;
 
-/* The interrupt of this step is to be blamed: where it came. */
+/* The interrupt to blame: its step and backtrace. */
 static unsigned long kiln_blamed_step, kiln_blamed[DEEPEST];
 static unsigned int kiln_blamed_depth;
 
@@ -89,7 +92,7 @@ static void kiln_sharer_answered(struct kiln_subject *s, int answer)
 		kiln_ended(container_of(s, struct kiln_sharer, s), answer);
 }
 
-/* What it is asked for; the same each time. */
+/* The request it makes, the same each time. */
 static struct kiln_call kiln_call_of(struct kiln_sharer *r)
 {
 	const struct kiln_message *m = r->message;
@@ -123,7 +126,7 @@ static void kiln_wait_for(struct kiln_sharer *r)
 		kiln_settle();
 }
 
-/* The other CPU's part: a task there. */
+/* Runs on the other CPU, in a task. */
 u64 kiln_glue_peer(struct kiln_peer *peer)
 {
 	while (!READ_ONCE(peer->ends)) {
@@ -168,14 +171,17 @@ static void kiln_interrupt(void *cpu)
 		raise_softirq_irqoff(KILN_SOFTIRQ);
 		return;
 	}
-	/* One that still waits for a lock has its request already. */
+	/*
+	 * A CPU that waits for a lock is still busy with its previous request, so do not ask it
+	 * again.
+	 */
 	if (kiln_peer_idle(1)) {
 		smp_store_release(&kiln_peer->asked, kiln_peer->asked + 1);
 		kiln_peer_idle(PATIENCE);
 	}
 }
 
-/* The first request with interrupts up to this step. */
+/* Runs the first request with interrupts up to this step. */
 static void kiln_run(unsigned long last_step)
 {
 	const struct kiln_call call = kiln_call_of(&kiln_first);
@@ -195,7 +201,7 @@ static void kiln_run(unsigned long last_step)
 	if (result != -EINPROGRESS && result != -EBUSY)
 		kiln_ended(&kiln_first, result);
 	kiln_wait_for(&kiln_first);
-	/* The second is not asked any more; it ends without another's help. */
+	/* The second request is not made any more; the last one completes by itself. */
 	while (kiln_on_peer && !kiln_peer_idle(PATIENCE))
 		;
 	kiln_wait_for(&kiln_second);
@@ -276,14 +282,17 @@ static int kiln_prepare(struct kiln_sharer *r, const struct kiln_subject *s,
 
 static void kiln_release(struct kiln_sharer *r)
 {
-	/* What was never answered may still be in use. */
+	/* A request that never completed may still be in use. */
 	if (r->busy)
 		return;
 	kfree(r->s.request);
 	kfree(r->data);
 }
 
-/* Whether encrypting the same message twice has one answer; some draw theirs at random. */
+/*
+ * Whether encrypting the same message twice gives the same answer; some drivers draw theirs at
+ * random.
+ */
 static bool kiln_repeats(struct kiln_subject *s, struct kiln_message *m, unsigned int len, u64 draw)
 {
 	u64 answers[2], again;

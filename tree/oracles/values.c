@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Values: whatever is asked, the answer is an error or right, never a crash. Keys of every length and form; tags of every
- * size; messages that are empty, too short for the mode, or forged; lists with empty entries; counters and IVs just before
- * every carry. Answers to the last are compared between all drivers of an algorithm, by the parent.
+ * Values: whatever is passed, the result must be an error or the right answer, never a crash. Tests
+ * keys of every length and format; tags of every size; messages that are empty, too short for the
+ * mode, or forged; lists with empty entries; and counters and IVs just before every carry. For the
+ * last, the parent compares the answers of all drivers of an algorithm.
  */
 #include <linux/kernel.h>
 #include <linux/rtnetlink.h>
@@ -14,11 +15,14 @@
 
 #include "kiln/oracle.h"
 
-/* IVs, the bytes that are not named being drawn: the last of a big-endian counter, the first of a little-endian one. */
+/*
+ * IVs, random except for these bytes: the last ones of a big-endian counter, or the first ones of a
+ * little-endian counter.
+ */
 static const struct kiln_carry {
 	const char *name;
-	u8 last, first;		/* bytes that are 0xff */
-	u8 less;		/* by which the counter is lower */
+	u8 last, first;		/* number of 0xff bytes */
+	u8 less;		/* subtracted from the counter */
 } kiln_carries[] = {
 	{ "no carry", 0, 0, 0 },
 	{ "2^32", 4, 0, 1 },
@@ -56,7 +60,7 @@ static void kiln_try_keys(struct kiln_subject *s, struct kiln_examine *order)
 			kiln_draw_bytes(&draw, key, len);
 			if (form < 2)
 				memset(key, form ? 0xff : 0, len);
-			/* What authenc takes, with a size that is wrong. */
+			/* A key in authenc's format, with a wrong size. */
 			if (form >= 3 && len >= sizeof(*attribute)) {
 				const u16 sizes[] = { RTA_LENGTH(sizeof(param)), 0xfff0, 3 };
 				const u16 type = CRYPTO_AUTHENC_KEYA_PARAM;
@@ -76,7 +80,7 @@ static void kiln_try_keys(struct kiln_subject *s, struct kiln_examine *order)
 	kiln_subject_setkey(s, s->key, s->key_len);
 }
 
-/* Bits of an encrypted message. */
+/* Flips bits of an encrypted message. */
 static void kiln_forge(struct kiln_subject *s, struct kiln_examine *order, struct kiln_message *m)
 {
 	const unsigned int all = m->len + s->tag;
@@ -119,7 +123,7 @@ static void kiln_try_tags(struct kiln_subject *s, struct kiln_examine *order,
 		if (m->error)
 			continue;
 		kiln_message_open(s, m);
-		/* Short ones are guessed too easily. */
+		/* Short tags are too easily guessed. */
 		if (!m->open_error && tag >= 4)
 			kiln_forge(s, order, m);
 	}
@@ -128,7 +132,7 @@ static void kiln_try_tags(struct kiln_subject *s, struct kiln_examine *order,
 	kiln_case.varied = NULL;
 }
 
-/* Every length and amount of associated data, those that are too short included. */
+/* Tries every length of message and associated data, including lengths that are too short. */
 static void kiln_try_lengths(struct kiln_subject *s, struct kiln_examine *order,
 			     struct kiln_message *m, u64 *draw)
 {
@@ -146,7 +150,7 @@ static void kiln_try_lengths(struct kiln_subject *s, struct kiln_examine *order,
 			kiln_message_seal(s, m, len, aad, draw);
 			if (s->type == KILN_TYPE_HASH)
 				continue;
-			/* A message that is as short as that, its tag included. */
+			/* A message of this length including its tag. */
 			kiln_case.op = "decrypt";
 			kiln_draw_bytes(draw, m->sealed, aad + len);
 			memcpy(m->iv_out, m->iv, sizeof(m->iv));
@@ -161,8 +165,8 @@ static void kiln_try_lengths(struct kiln_subject *s, struct kiln_examine *order,
 }
 
 /*
- * Entries without length, in front, between and behind. Hashes of 6.12 stop at such an entry, and nobody
- * promises otherwise: it must not crash.
+ * Empty list entries at the start, in the middle and at the end. Hashes of 6.12 stop at such an
+ * entry and no other behaviour is promised, so only crashes are violations.
  */
 static void kiln_try_lists(struct kiln_subject *s, struct kiln_examine *order,
 			   struct kiln_message *m, u64 *draw)
@@ -197,7 +201,7 @@ static void kiln_try_lists(struct kiln_subject *s, struct kiln_examine *order,
 	}
 }
 
-/* Counters before a carry. */
+/* Counters just before a carry. */
 static void kiln_try_carries(struct kiln_subject *s, struct kiln_examine *order,
 			     struct kiln_message *m)
 {
@@ -205,7 +209,7 @@ static void kiln_try_carries(struct kiln_subject *s, struct kiln_examine *order,
 	u64 draw = kiln_seed_of(order);
 	unsigned int i, j, k;
 
-	/* Drivers that take other keys are not compared. */
+	/* Drivers that accept different keys are not compared. */
 	order->answers[0] = kiln_hash(1, s->key, s->key_len);
 	for (i = 0; i < ARRAY_SIZE(kiln_carries) && i + 1 < order->room; i++) {
 		const struct kiln_carry *c = &kiln_carries[i];
@@ -270,7 +274,10 @@ void kiln_examine_values(struct kiln_examine *order)
 		kiln_try_tags(&s, order, &m, &draw);
 	kiln_try_keys(&s, order);
 	kiln_subject_close(&s);
-	/* Once more with another transform: some draw their answers at random, and those are not compared. */
+	/*
+	 * Repeat with another transform: drivers that draw their answers at random are not
+	 * compared.
+	 */
 	order->error = kiln_subject_open(&s, order);
 	if (!order->error) {
 		kiln_try_carries(&s, order, &m);

@@ -38,7 +38,7 @@ pub enum Error {
     #[error("'{}' has no arch/um: user mode Linux cannot be built from it", .0.display())]
     NoUserMode(PathBuf),
     #[error(
-        "user mode Linux of '{}' holds {room} bytes of extended registers, this CPU's take {needed}: name a tree of \
+        "user mode Linux of '{}' can store {room} bytes of extended registers, but this CPU's take {needed}: name a tree of \
          6.13 or newer with --tree",
         tree.display()
     )]
@@ -103,9 +103,9 @@ pub enum Error {
         cause: String,
         log: PathBuf,
     },
-    #[error("Kiln's module does not become one object: {tool}: {why}")]
+    #[error("Kiln's module cannot be linked into one object: {tool}: {why}")]
     OneObject { tool: String, why: String },
-    #[error("{} does not make Kiln's init, a static program: {why}: apt-get install libc6-dev", compiler.display())]
+    #[error("{} cannot compile Kiln's init as a static program: {why}: apt-get install libc6-dev", compiler.display())]
     Init { compiler: PathBuf, why: String },
     #[error("'{}' contains a tab, a newline or a NUL, which the orders to Kiln's init cannot contain: rename it", .0.escape_debug())]
     OrderSeparator(String),
@@ -129,7 +129,7 @@ pub enum Error {
     #[error("tcrypt has no mode for '{name}': name one of {known}, or a --mode of its own")]
     NoMode { name: String, known: String },
 
-    #[error("{0} is not there: apt-get install qemu-system-x86")]
+    #[error("{0} is not installed: apt-get install qemu-system-x86")]
     NoQemu(&'static str),
     #[error("{what} {} cannot be started: {source}", program.display())]
     NoStart {
@@ -138,7 +138,7 @@ pub enum Error {
         source: io::Error,
     },
     #[error(
-        "{kvm} does not run this kernel ({said}): --accel tcg gives the answers, without costs"
+        "{kvm} cannot run this kernel ({said}): use --accel tcg, which gives answers but no costs"
     )]
     Kvm { kvm: String, said: String },
     /// A boot that did not end as it should.
@@ -182,7 +182,7 @@ pub enum Error {
 
     #[error("{0} has no module virtio_crypto")]
     NoVirtioCrypto(String),
-    #[error("--socket '{}': a path without blanks, colons, commas and quotes", .0.display())]
+    #[error("--socket '{}': use a path without blanks, colons, commas and quotes", .0.display())]
     SocketPath(PathBuf),
     #[error("{} serve cannot be started: {source}", program.display())]
     NoServe { program: PathBuf, source: io::Error },
@@ -208,7 +208,7 @@ pub enum BootEnd {
 impl fmt::Display for BootEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            BootEnd::TimeLimit => "is killed at its time limit",
+            BootEnd::TimeLimit => "was killed at its time limit",
             BootEnd::Early => "ended before Kiln's init was done",
             BootEnd::Useless => "is of no use here",
         })

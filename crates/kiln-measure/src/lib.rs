@@ -1,6 +1,6 @@
 //! Clock, sampling, statistics and verdicts for timing code. This crate does not know what is timed.
 //!
-//! | file | its noun |
+//! | file | contents |
 //! |---|---|
 //! | `clock.rs` | core cycles from the TSC and a chain of multiplications |
 //! | `source.rs` | time sources: the real clock, or a synthetic one in tests |
@@ -19,18 +19,17 @@
 //!
 //! # Known biases
 //!
-//! * The results are for warm code: each sample is preceded by an untimed run of its subject, so caches and
-//!   predictors are as the subject itself leaves them. Cost of a large footprint to *other* code is not seen.
-//! * The minimum of many samples picks those in which the chains beside them were slowest in relation to the
-//!   subject, so a figure errs towards too small. Six chains, of which the shortest counts, hold that down. On
-//!   the reference machine, busy, 400 quick estimates of a loop known to take 4000 cycles were off by -0.06 % in
-//!   the median, -0.11 and -0.13 % at the fifth percentile of either 200, -0.3 and -1.6 % at worst. Unless five
-//!   rounds are hit alike, the interval of such a figure is as much wider; a comparison, being a median over
-//!   rounds, is not moved by one.
-//!   The row "3000 cycles" of the self-check repeats this experiment in short on any machine.
-//! * A neighbour on the same core (SMT) slows a chain of multiplications less than most subjects. Figures
-//!   taken beside a busy neighbour are therefore too large; the best of several rounds is the defence.
-//! * Rejection looks only at the chains, never at the subject's own time, so it cannot choose among figures.
+//! * The results are for warm code: each sample is preceded by an untimed run of its subject, so caches and predictors
+//!   are as the subject itself leaves them. What a large footprint costs *other* code is not measured.
+//! * The minimum of many samples selects those whose neighbouring chains were slowest in relation to the subject, so
+//!   results are slightly too small. Taking the shortest of six chains limits this error. On the reference machine,
+//!   busy, 400 quick estimates of a loop known to take 4000 cycles were off by -0.06 % in the median, -0.11 and -0.13 %
+//!   at the fifth percentile of either 200, -0.3 and -1.6 % at worst. Unless all five rounds are affected alike, the
+//!   interval of such a result is wider by as much; a comparison is a median over rounds, which a single round does not
+//!   change. The row "3000 cycles" of the self-check repeats a shorter form of this experiment on any machine.
+//! * A neighbour on the same core (SMT) slows a chain of multiplications less than most subjects. Results measured next
+//!   to a busy neighbour are therefore too large; the best of several rounds reduces this error.
+//! * Rejection looks only at the chains, never at the subject's own time, so it cannot favour some results.
 #![cfg(target_arch = "x86_64")]
 
 pub mod check;

@@ -22,7 +22,7 @@
 //! | `tree_args.rs` | the flags that build a kernel tree |
 //! | `hosted.rs` | a kernel tree that is built here, and hosted and measured by a child |
 //! | `child.rs` | a command of this program as a process of its own |
-//! | `survey/` | what a question adds to the survey: parts, and headlines made of their records |
+//! | `survey/` | what a question adds to the survey: parts, and headlines made from their records |
 
 pub mod algorithm;
 pub mod child;

@@ -38,7 +38,7 @@ impl TreeBuildArgs {
             [] => self.configured(dir, CHOICE),
             [one] => self.configured(dir, one),
             _ => Err(Error::input(
-                "--config: one configuration here: only 'kiln speed --tree' and 'kiln fpu overhead' take several",
+                "--config takes one configuration here: only 'kiln speed --tree' and 'kiln fpu overhead' take several",
             )),
         }
     }

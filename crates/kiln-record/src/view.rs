@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::Row;
 
-/// A field under a condition. `f`: there, and neither false nor 0; `!f`: the opposite; `f=a|b`: one of these values;
-/// `f!=a|b`: none of these. Null is the empty text, so that `f=` is null or absent.
+/// A condition on a field. `f`: it is present, and neither false nor 0; `!f`: the opposite; `f=a|b`: it has one of
+/// these values; `f!=a|b`: it has none of these. Null counts as the empty text, so `f=` means null or absent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub struct Term {

@@ -1,18 +1,18 @@
-//! Shows records as a page and as tables, and exports them for other tools. Records may come from anyone, so nothing
-//! in them is trusted. `kiln-record` describes what their fields mean and how they are shown.
+//! Shows records as a page and as tables, and exports them for other tools. Records may come from anyone, so nothing in
+//! them is trusted. `kiln-record` describes what their fields mean and how they are shown.
 //!
-//! | file | its noun |
+//! | file | contents |
 //! |---|---|
-//! | `side.rs` | one column of a report: what one machine or one commit has said; files and pages it is read from |
+//! | `side.rs` | one column of a report: the records of one machine or one commit, read from files and pages |
 //! | `group.rs` | the rows of all sides, by type |
-//! | `table.rs` | tables, before anyone decides how they look |
-//! | `number.rs` | figures as people read them |
-//! | `picture/` | pictures, as SVG: lines, bars, distributions, heat maps, and which a question has |
+//! | `table.rs` | tables, independent of the output format |
+//! | `number.rs` | numbers formatted for people |
+//! | `picture/` | pictures as SVG: lines, bars, distributions, heat maps, and the pictures of each row type |
 //! | `ktap.rs` | the writer of KTAP, for `export/` and for commands that are tests |
-//! | `export/` | what other tools read: CSV, Markdown, google-benchmark's JSON, KTAP |
-//! | `page/` | the page: one file that needs nothing else |
-//! | `verdict.rs` | whether interrupted FPU sections carry a verdict on lost state |
-//! | `error.rs` | what is wrong with a record, in one line |
+//! | `export/` | formats for other tools: CSV, Markdown, google-benchmark's JSON, KTAP |
+//! | `page/` | the page: a single self-contained file |
+//! | `verdict.rs` | whether rows about interrupted FPU sections allow a verdict on lost state |
+//! | `error.rs` | errors about records, in one line |
 #![forbid(unsafe_code)]
 
 mod error;

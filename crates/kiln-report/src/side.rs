@@ -182,7 +182,7 @@ fn read_text(path: &Path) -> Result<String, Error> {
     if bytes.len() as u64 > MOST_BYTES {
         return Err(fault(format!("it has more than {} MB", MOST_BYTES >> 20)));
     }
-    String::from_utf8(bytes).map_err(|_| fault("it is no text".to_string()))
+    String::from_utf8(bytes).map_err(|_| fault("it is not text".to_string()))
 }
 
 /// All records in a directory, each once, since a bundle and its parts may both be there.
@@ -358,7 +358,7 @@ mod tests {
             (&b"{"[..], "not a record"),
             (b"", "not a record"),
             (b"[]", "no JSON object"),
-            (b"\xff\xfe\0", "no text"),
+            (b"\xff\xfe\0", "not text"),
             (b"{\"context\": {}, \"benchmarks\": []}", "no rows"),
         ] {
             fs::write(&file, bytes).unwrap();

@@ -115,17 +115,17 @@ pub enum Error {
         missing: Vec<String>,
     },
 
-    #[error("{} is damaged ({what}): remove it, kiln makes it again", path.display())]
+    #[error("{} is damaged ({what}): remove it, and kiln builds it again", path.display())]
     DamagedImage { path: PathBuf, what: String },
     #[error("{} is damaged: remove it", .0.display())]
     BadSegment(PathBuf),
     #[error("{} is of another version of kiln: remove it", .0.display())]
     OtherVersion(PathBuf),
     /// The image lacks one of the glue's symbols.
-    #[error("{} has no {name}: remove it, kiln makes it again", image.display())]
+    #[error("{} has no {name}: remove it, and kiln builds it again", image.display())]
     NoSymbol { image: PathBuf, name: String },
     /// The image calls a function that this program's `kernel/` does not export.
-    #[error("{} wants {name}, which this kiln does not have: remove it", image.display())]
+    #[error("{} needs {name}, which this kiln does not have: remove it", image.display())]
     NoFunction { image: PathBuf, name: String },
     #[error("the tree's code cannot be loaded at {start:#x}, where it was linked for: {why}")]
     Load { start: u64, why: String },

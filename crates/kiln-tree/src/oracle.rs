@@ -1,5 +1,6 @@
-//! Oracles: rules that every driver must keep, whatever it computes (`tree/oracles/`). The parent finds out which drivers there
-//! are, hands them to children, and groups their reports into findings. A crash is a finding; the next child continues after it.
+//! Oracles: rules that every driver must follow, whatever it computes (`tree/oracles/`). The parent lists the drivers,
+//! distributes them to children, and groups their reports into findings. A crash is a finding; the next child continues
+//! after it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{CString, OsString};
@@ -21,25 +22,25 @@ use crate::known::Known;
 use crate::oracle_tools::{shorten_queues, Tools};
 use crate::{raw, Error};
 
-/// A child that examines one driver for so long hangs.
+/// A child that examines one driver for this long has hung.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Drivers that a child gets: those behind a crash are a new child's.
+/// Number of drivers per child. After a crash, a new child gets the remaining ones.
 const CHUNK: usize = 120;
 
-/// After so many crashes of one family of drivers under one oracle the others of that family are not examined.
+/// After this many crashes in one family of drivers under one oracle, the rest of the family is skipped.
 const CRASHES: usize = 4;
 
-/// After so many crashes of templates that make instances nothing is examined.
+/// After this many crashes while templates are instantiated, nothing is examined.
 const INSTANCES: usize = 16;
 
-/// Not an oracle that can be asked for: what crashes before there is a driver to examine.
+/// A pseudo-oracle for crashes before there is a driver to examine. Users cannot select it.
 const REACH: Oracle = oracle("reach", u32::MAX, false);
 
-/// Answers of one driver that are compared with those of others.
+/// Maximum number of answers compared per driver.
 const ANSWERS: usize = 512;
 
-/// Groups of cases of the oracle `values`, as `tree/oracles/values.c` has them.
+/// Groups of cases of the oracle `values`, in the order of `tree/oracles/values.c`.
 const CARRIES: [&str; 10] = [
     "drawn",
     "before a carry from 32 bits",
@@ -53,18 +54,18 @@ const CARRIES: [&str; 10] = [
     "little-endian, before a carry from 128 bits",
 ];
 
-/// A rule that drivers are examined by.
+/// A rule by which drivers are examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Oracle {
     pub name: &'static str,
     number: u32,
-    /// Whether drivers of one algorithm must have the same answers.
+    /// Whether all drivers of an algorithm must give the same answers.
     compares: bool,
-    /// Whether it looks at sections and assembly, which templates have none of: only their children are examined.
+    /// Whether it examines sections and assembly. Templates have neither, so only their children are examined.
     of_code: bool,
 }
 
-/// All of them, in the order in which they run.
+/// All oracles, in the order in which they run.
 pub const ALL: [Oracle; 11] = [
     oracle("memory", raw::KILN_ORACLE_MEMORY, false),
     oracle("context", raw::KILN_ORACLE_CONTEXT, false),
@@ -80,7 +81,7 @@ pub const ALL: [Oracle; 11] = [
 ];
 
 impl Oracle {
-    /// Whether it belongs to the set that runs unless oracles are named. Others single-step, or have long messages.
+    /// Whether it runs by default. The others single-step, or use long messages.
     pub fn is_quick(&self) -> bool {
         !self.of_code && self.number != raw::KILN_ORACLE_SHARING
     }
@@ -102,12 +103,12 @@ const fn of_code(name: &'static str, number: u32) -> Oracle {
     }
 }
 
-/// The oracle of this name.
+/// Finds an oracle by name.
 pub fn find(name: &str) -> Option<Oracle> {
     ALL.into_iter().find(|o| o.name == name)
 }
 
-/// Which oracles run, and on what.
+/// The oracles to run, and their subjects.
 pub struct Wanted<'a> {
     pub image: &'a Path,
     pub seed: u64,
@@ -115,38 +116,38 @@ pub struct Wanted<'a> {
     pub args: &'a [OsString],
     pub oracles: &'a [Oracle],
     pub thorough: bool,
-    /// Findings that are known.
+    /// Known findings.
     pub known: &'a Known,
-    /// Whether this driver is examined.
+    /// Whether to examine this driver.
     pub chosen: &'a (dyn Fn(&Subject) -> bool + Sync),
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
 }
 
-/// What a rule that was broken looks like to a reader.
+/// A violated rule, as shown to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub oracle: &'static str,
-    /// The driver with the shortest name of those that show it.
+    /// Of the drivers that show it, the one with the shortest name.
     pub driver: String,
     pub alg: String,
     pub rule: String,
     pub what: String,
-    /// The request.
+    /// The request being made.
     pub case: String,
-    /// The function and the offset in it; the driver, if the instruction is not known.
+    /// Function and offset, or the driver if the instruction is unknown.
     pub place: String,
-    /// Callers, the innermost first.
+    /// Callers, innermost first.
     pub trace: Vec<String>,
-    /// How many other drivers show it.
+    /// Number of other drivers that show it.
     pub others: usize,
-    /// The reason in the list of known findings; none: it is not in the list.
+    /// The reason given in the list of known findings; `None` if it is not in the list.
     pub known: Option<String>,
 }
 
 impl Finding {
-    /// As a block of lines.
+    /// Formats the finding as a block of lines.
     pub(crate) fn block(&self, replay: &str) -> String {
         let mut lines = vec![
             format!("{}: {}", self.rule, self.what),
@@ -163,7 +164,7 @@ impl Finding {
     }
 }
 
-/// A driver under an oracle.
+/// The result of one driver under one oracle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     pub oracle: &'static str,
@@ -172,26 +173,26 @@ pub struct Ran {
     pub refused: u64,
     /// Why it was not examined.
     pub skipped: Option<String>,
-    /// Its findings, as indices.
+    /// Indices of its findings.
     pub findings: Vec<usize>,
 }
 
-/// All that was found.
+/// All results.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// How many drivers there are.
+    /// Number of drivers.
     pub subjects: usize,
-    /// What the oracles do not examine, with the reasons.
+    /// What the oracles cannot examine, with reasons.
     pub unreached: Vec<(String, String)>,
     pub ran: Vec<Ran>,
     pub findings: Vec<Finding>,
-    /// The numbers of the known findings among them.
+    /// Indices of the known findings that were seen.
     seen: Vec<usize>,
-    /// Known findings that were not seen, though all drivers were examined.
+    /// Known findings that were not seen although all drivers were examined.
     pub unseen: Vec<String>,
 }
 
-/// The child's part.
+/// Runs in the child.
 ///
 /// # Errors
 /// The image cannot be loaded.
@@ -233,7 +234,7 @@ fn reach(host: &mut Host, order: &Order) -> Result<(), Error> {
         templates: ptr::with_exposed_provenance_mut(templates as usize),
         skipped: skipped.as_ptr(),
     };
-    // SAFETY: the function takes this structure; the list is the tree's, the names live.
+    // SAFETY: the function takes this structure. The list belongs to the tree, and the names outlive the call.
     unsafe { host.call("kiln_glue_reach", (&raw mut raw).cast())? };
     Ok(())
 }
@@ -270,7 +271,7 @@ fn examine(
         refused: 0,
         error: 0,
     };
-    // SAFETY: the function takes this structure, whose strings and array live.
+    // SAFETY: the function takes this structure, and its strings and array outlive the call.
     unsafe { host.call("kiln_glue_examine", (&raw mut raw).cast())? };
     answers.truncate(raw.count as usize);
     let mut features = Vec::new();
@@ -287,7 +288,7 @@ fn examine(
             line["event"] = "violation".into();
             host.tell(&format!("{line}\n"))?;
         }
-        // With a register that is not preserved, whatever comes next may crash.
+        // If a register was not preserved, the next call may crash.
         raw.steps = 0;
         let again = raw.number == raw::KILN_ORACLE_REGISTERS;
         if violations.is_empty() && again && raw.error == 0 {
@@ -306,13 +307,13 @@ fn examine(
     })
 }
 
-/// What children told of one driver.
+/// What children reported about one driver.
 struct Told {
     oracle: Oracle,
     subject: Subject,
     examined: Option<Examined>,
     violations: Vec<Violation>,
-    /// Not examined, since too many crashed before.
+    /// Not examined, because too many drivers crashed before.
     left: bool,
 }
 
@@ -340,10 +341,10 @@ impl Told {
     }
 }
 
-/// The parent's part: all drivers that there are under the oracles that are wanted.
+/// Runs in the parent: examines all wanted drivers with the wanted oracles.
 ///
 /// # Errors
-/// A child cannot be started; Ctrl-C.
+/// A child cannot be started, or Ctrl-C was pressed.
 pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     let Reach {
         subjects: all,
@@ -351,13 +352,13 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
         crashed,
     } = subjects(wanted)?;
     let mut chosen: Vec<Subject> = all.iter().filter(|s| (wanted.chosen)(s)).cloned().collect();
-    // Drivers of one algorithm are next to each other.
+    // Sort so that drivers of one algorithm are adjacent.
     chosen.sort_by(|a, b| (&a.alg, &a.driver).cmp(&(&b.alg, &b.driver)));
     let with_code: Vec<Subject> = (chosen.iter())
         .filter(|s| wanted.thorough || has_code(&s.driver))
         .cloned()
         .collect();
-    // Answers are compared with those of all drivers of the algorithm, whichever of them are chosen.
+    // Answers are compared with those of all drivers of the algorithm, even those that are not chosen.
     let algs: BTreeSet<&str> = chosen.iter().map(|s| plain(&s.alg)).collect();
     let mut compared: Vec<Subject> = (all.iter())
         .filter(|s| algs.contains(plain(&s.alg)))
@@ -400,26 +401,27 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     let whole = chosen.len() == all.len();
     let names: Vec<&str> = wanted.oracles.iter().map(|o| o.name).collect();
     let unseen = || wanted.known.unseen(&names, &found.seen);
-    // Of some drivers only, nothing follows.
+    // If only some drivers ran, nothing follows from a missing finding.
     found.unseen = whole.then(unseen).unwrap_or_default();
     found.subjects = all.len();
     found.unreached = unreached;
     Ok(found)
 }
 
-/// The algorithm, of a driver for the crypto API's own use as well.
+/// The algorithm, without the prefix of internal drivers.
 fn plain(alg: &str) -> &str {
     alg.trim_start_matches("__")
 }
 
-/// Whether a driver may have assembly of its own: it is not made by a template, but for single-block ciphers, which are
-/// reached by that alone.
+/// Whether a driver may have assembly of its own: it is not an instance of a template. Single-block ciphers are an
+/// exception, because they can be reached only through one.
 fn has_code(driver: &str) -> bool {
     let inner = driver.strip_prefix("ecb(");
     !inner.unwrap_or(driver).contains('(')
 }
 
-/// The oracle `features` again for drivers that use a feature, by children that hide it: those that still register do without it.
+/// Runs the oracle `features` again for drivers that use a feature, in children that hide it. A driver that still
+/// registers must work without it.
 fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Result<(), Error> {
     let uses = |t: &Told, name: &str| {
         let examined = t.examined.as_ref();
@@ -457,7 +459,7 @@ fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Re
     Ok(())
 }
 
-/// Does all jobs, as many at a time as there are cores, until it is stopped. The results are in the order of the jobs.
+/// Runs all jobs, one per core at a time, until stopped. The results are in the order of the jobs.
 fn on_all_cores<J: Sync, R: Send>(
     jobs: &[J],
     stop: &AtomicBool,
@@ -488,17 +490,17 @@ fn on_all_cores<J: Sync, R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// All drivers that there are.
+/// All available drivers.
 #[derive(Default)]
 struct Reach {
     subjects: Vec<Subject>,
-    /// With the reasons.
+    /// With reasons.
     unreached: Vec<(String, String)>,
-    /// Instances that crash when they are made.
+    /// Instances that crash while being created.
     crashed: Vec<Told>,
 }
 
-/// Every driver, the instances of every template included. A crash is one instance's, and the next child leaves it out.
+/// Every driver, including the instances of every template. If an instance crashes, the next child skips it.
 fn subjects(wanted: &Wanted) -> Result<Reach, Error> {
     (wanted.progress)(0.0, "every template over every child");
     let mut crashed: Vec<Told> = Vec::new();
@@ -526,7 +528,7 @@ fn subjects(wanted: &Wanted) -> Result<Reach, Error> {
     }
 }
 
-/// The same without these instances, and the crash that ended it.
+/// The same without these instances; also returns the crash that ended it.
 fn subjects_without(
     wanted: &Wanted,
     skipped: Vec<String>,
@@ -564,7 +566,7 @@ fn subjects_without(
     Ok((reach, ended.fault))
 }
 
-/// How many drivers of each family crashed under each oracle.
+/// Number of crashed drivers per family and oracle.
 #[derive(Default)]
 struct Crashes(Mutex<HashMap<(&'static str, String), usize>>);
 
@@ -582,8 +584,7 @@ impl Crashes {
     }
 }
 
-/// The same for drivers that run the same code: those for the crypto API's own use, what simd helpers make of them, and cryptd over
-/// either.
+/// A name shared by drivers that run the same code: internal ones, their simd wrappers, and cryptd over either.
 fn code(driver: &str) -> &str {
     let inner = driver.strip_prefix("cryptd(").unwrap_or(driver);
     let inner = inner.trim_start_matches("__");
@@ -600,7 +601,7 @@ fn family(driver: &str) -> &str {
     end.map_or(driver, |(at, _)| &driver[..at])
 }
 
-/// Some drivers under one oracle, in as many children as crash.
+/// Examines some drivers with one oracle, starting a new child after each crash.
 fn run_chunk(
     wanted: &Wanted,
     oracle: Oracle,
@@ -614,7 +615,7 @@ fn run_chunk(
         .collect();
     let mut at = 0;
     while at < told.len() {
-        // Those that are not tried any more go behind the others.
+        // Skipped drivers go to the end.
         let left = |t: &Told| crashes.count(oracle, &t.subject.driver) >= CRASHES;
         told[at..].sort_by_key(left);
         let rest = told[at..].partition_point(|t| !left(t));
@@ -683,7 +684,7 @@ fn run_chunk(
     Ok(told)
 }
 
-/// Drivers of one algorithm whose answers are not those of the others.
+/// Finds drivers whose answers differ from those of other drivers of the algorithm.
 fn compare(told: &mut [Told], oracle: Oracle) {
     let mut groups: BTreeMap<(String, usize, u64), Vec<usize>> = BTreeMap::new();
     for (i, t) in told.iter().enumerate() {
@@ -698,7 +699,7 @@ fn compare(told: &mut [Told], oracle: Oracle) {
     for ((alg, count, _), members) in groups {
         for group in 1..count {
             let answer = |i: &usize| told[*i].examined.as_ref().map_or(0, |e| e.answers[group]);
-            // 0: not comparable.
+            // 0 means not comparable.
             let mut families: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
             for i in members.iter().filter(|i| answer(i) != 0) {
                 let of = families.entry(answer(i)).or_default();
@@ -711,7 +712,7 @@ fn compare(told: &mut [Told], oracle: Oracle) {
                 };
                 members.iter().any(named)
             };
-            // Drivers with SIMD share code with each other: generic code counts for two more.
+            // SIMD drivers share code with each other, so generic code counts for two more.
             let votes = |value: u64, n: usize| n + 2 * usize::from(generic(value));
             let right = families
                 .iter()
@@ -742,7 +743,7 @@ fn compare(told: &mut [Told], oracle: Oracle) {
     }
 }
 
-/// Functions that copy or allocate what others name, and services: not the place of a fault.
+/// Whether a function is a service, or copies or allocates on behalf of its caller, and so is not the place of a fault.
 fn is_helper(function: &str) -> bool {
     let name = function.split('+').next().unwrap_or(function);
     let starts = [
@@ -762,7 +763,7 @@ fn is_helper(function: &str) -> bool {
         || name.ends_with("_orig")
 }
 
-/// Violations become findings: one for each rule and place, or driver where no place is known.
+/// Groups violations into findings: one per rule and place, or per driver if the place is unknown.
 fn collect(image: &Path, told: Vec<Told>, known: &Known) -> Found {
     let symbols = Symbols::lazily(image);
     let mut found = Found::default();
@@ -771,11 +772,11 @@ fn collect(image: &Path, told: Vec<Told>, known: &Known) -> Found {
         let mut findings = Vec::new();
         for violation in &t.violations {
             let names: Vec<String> = violation.trace.iter().map(|&a| symbols.name(a)).collect();
-            // What is Kiln's own, at either end, explains nothing.
+            // Remove Kiln's own functions at either end of the backtrace.
             let of_kiln = |n: &str| ["kiln_", "svc_", "0x"].iter().any(|s| n.starts_with(s));
             let trace: Vec<String> = names.into_iter().filter(|n| !of_kiln(n)).collect();
             let place = trace.iter().find(|n| !is_helper(n));
-            // Without a place: instances of one template are one finding.
+            // Without a place, all instances of a template are one finding.
             let family = || t.subject.driver.split('(').next().unwrap_or("").to_owned();
             let (oracle, driver) = (t.oracle.name, &t.subject.driver);
             let at = place.map_or(driver.as_str(), String::as_str);
@@ -885,7 +886,7 @@ mod tests {
         );
         assert_eq!(wrong(&[("a-generic", 1), ("b", 2)]), ["b"]);
         assert_eq!(wrong(&[("a-generic", 1), ("b", 1)]), [""; 0]);
-        // Code that several drivers share has one vote.
+        // Code shared by several drivers has one vote.
         let avx = [("__x-avx", 2), ("x-avx", 2), ("cryptd(__x-avx)", 2)];
         let shared = [
             &avx[..],

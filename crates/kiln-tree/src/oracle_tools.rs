@@ -1,4 +1,4 @@
-//! What some oracles need in a child besides the tree: single steps, another CPU, short queues.
+//! Tools that some oracles need in a child: single-stepping, another CPU, and short queues.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,10 +12,10 @@ use crate::image::Image;
 use crate::stepped::{is_judged, Stepped};
 use crate::{raw, Error};
 
-/// The number of the other CPU.
+/// Number of the other CPU.
 const PEER: u32 = 1;
 
-/// Makes cryptd's queues so short that some requests fill them. Nothing of the tree runs yet.
+/// Shortens cryptd's queues so that a few requests fill them. Call before any code of the tree runs.
 pub(crate) fn shorten_queues(image: &Image) {
     if let Some(at) = image.symbol("cryptd_max_cpu_qlen") {
         // SAFETY: an unsigned int of the image, in `cryptd.c`.
@@ -23,7 +23,7 @@ pub(crate) fn shorten_queues(image: &Image) {
     }
 }
 
-/// What the oracle of this number needs.
+/// The tools of one oracle.
 pub(crate) struct Tools {
     pub(crate) number: u32,
     stepped: Option<Stepped>,
@@ -32,7 +32,7 @@ pub(crate) struct Tools {
 
 impl Tools {
     /// # Errors
-    /// The image is of another version; there is no room for a CPU.
+    /// The image is from another version of Kiln, or there is no memory for a CPU.
     pub(crate) fn get(host: &mut Host, number: u32) -> Result<Tools, Error> {
         let steps = [raw::KILN_ORACLE_CONTEXT, raw::KILN_ORACLE_SHARING].contains(&number);
         let peer = number == raw::KILN_ORACLE_SHARING;
@@ -44,7 +44,7 @@ impl Tools {
         })
     }
 
-    /// For the next driver.
+    /// The audit for the next driver, cleared.
     pub(crate) fn audit(&mut self) -> *mut Audit {
         self.stepped.as_mut().map_or(ptr::null_mut(), |stepped| {
             stepped.clear();
@@ -52,7 +52,7 @@ impl Tools {
         })
     }
 
-    /// What was stepped, if the oracle is about that.
+    /// The stepped code, if the oracle examines it.
     pub(crate) fn judged(&mut self) -> Option<&mut Stepped> {
         let number = self.number;
         self.stepped.as_mut().filter(|_| is_judged(number))
@@ -64,7 +64,7 @@ impl Tools {
     }
 }
 
-/// `struct kiln_peer`, which both threads write.
+/// `struct kiln_peer`, written by both threads.
 #[derive(Default)]
 #[repr(C)]
 struct Shared {
@@ -75,7 +75,7 @@ struct Shared {
 
 const _: () = assert!(size_of::<Shared>() == size_of::<raw::Peer>());
 
-/// Another CPU: a thread in `kiln_glue_peer()`.
+/// Another CPU: a thread inside `kiln_glue_peer()`.
 struct Peer {
     raw: &'static Shared,
     thread: Option<JoinHandle<()>>,
@@ -91,9 +91,9 @@ impl Peer {
                 number: PEER,
                 ..Config::default()
             };
-            // Without it nothing is done, and what is asked for is waited for in vain: the parent sees no sign of life.
+            // Without a CPU nothing is done, and the oracle waits in vain until the parent's time limit.
             let Ok(_cpu) = Cpu::boot(&config) else { return };
-            // SAFETY: made for the gate; it takes this structure, which is never freed.
+            // SAFETY: callable through the gate, with a structure that is never freed.
             unsafe { cpu::gate(run, ptr::from_ref(raw).cast_mut().cast()) };
         });
         Ok(Peer {

@@ -12,7 +12,7 @@
 
 #include "locks.c"
 
-/* Sleeping locks say that they may sleep; no oracle listens here. */
+/* Replaces the function that sleeping locks call before they may sleep. */
 void may_sleep(const char *what)
 {
 	(void)what;
@@ -134,7 +134,7 @@ int main(int argc, char **argv)
 	SERVICE(_raw_spin_unlock_bh)(&lock);
 	check("_raw_spin_unlock_bh");
 
-	lock.locked = 77;	/* another CPU's */
+	lock.locked = 77;	/* locked by another CPU */
 	if (SERVICE(_raw_spin_trylock)(&lock))
 		return 2;
 	check("_raw_spin_trylock, which failed,");

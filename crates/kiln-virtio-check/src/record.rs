@@ -1,4 +1,4 @@
-//! A check's outcome as records have it.
+//! The outcome of a check as a row.
 
 use schemars::JsonSchema;
 use serde::Serialize;

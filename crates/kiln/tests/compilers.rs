@@ -202,7 +202,7 @@ fn bad_input_is_refused_in_one_line() {
     refuses(&["--len", "15"], 2, "multiple of 16");
     refuses(&["--max-regression", "5"], 2, "add --baseline");
     refuses(&["--baseline", record], 2, "another version's (0.0.1)");
-    refuses(&["--baseline", "none.json"], 2, "no record");
+    refuses(&["--baseline", "none.json"], 2, "cannot be the baseline");
     refuses(&["--explain", "gcc/aes-generic"], 2, "no level");
     refuses(&["--reproduce", "gcc/O2/aes-generic/default"], 2, "--out");
     let gate = ["--baseline", "gcc", "--max-regression", "5", "--bisect"];

@@ -185,7 +185,7 @@ fn nothing_is_written_when_anything_is_wrong() {
     refused(&key, &[], &[], "data of 0 bytes");
     refused(&key[2..], &data, &[], "63 bytes");
     refused(&key[1..], &data, &[], "hex digits");
-    refused("xy", &data, &[], "no hex digit");
+    refused("xy", &data, &[], "not a hex digit");
     refused("@/no/such/key", &data, &[], "/no/such/key");
     refused(&key, &data, &["--divide", "0"], "0 bytes");
     refused(&key, &data, &["--divide", "a"], "--divide");

@@ -281,10 +281,7 @@ fn a_capture_is_replayed() {
     let frames: Vec<(u32, u32)> = (0..500).map(|i| (40 * i, 54 + i % 3 * 700)).collect();
     capture(&file, &frames);
     let name = format!("pcap-cbc:{}", file.display());
-    refuses(
-        &["--load", &name, "--packet-rate", "1,2"],
-        "times of its own",
-    );
+    refuses(&["--load", &name, "--packet-rate", "1,2"], "its own times");
     let run = kiln(&[
         "ipsec",
         "--load",

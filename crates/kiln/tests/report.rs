@@ -229,7 +229,7 @@ fn what_is_no_record_is_told_in_a_line() {
             file("gbench.json", b"{\"context\": {}, \"benchmarks\": []}"),
             "it has no rows",
         ),
-        (file("bytes.json", b"\x7fELF\x02\xff\xfe"), "it is no text"),
+        (file("bytes.json", b"\x7fELF\x02\xff\xfe"), "it is not text"),
         (
             file("page.html", b"<!DOCTYPE html><p>a page"),
             "it holds no records",

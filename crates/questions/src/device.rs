@@ -1,4 +1,4 @@
-//! A device in a process of its own, and what CPU time processes take.
+//! A device in a separate process, and the CPU time of processes.
 
 use std::env;
 use std::fs;
@@ -13,10 +13,10 @@ use kiln_question::child::end_with_parent;
 use kiln_question::Error;
 use tempfile::TempDir;
 
-/// For its socket to appear.
+/// How long to wait for its socket to appear.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A device, ended when this is dropped.
+/// A device that is ended on drop.
 pub(crate) struct Device {
     child: Child,
     dir: TempDir,
@@ -26,7 +26,7 @@ impl Device {
     /// Starts this program's own device.
     ///
     /// # Errors
-    /// A program that does not start, or says why not; `stop` was set before it listened.
+    /// The program does not start or reports why not, or `stop` was set before it listened.
     pub(crate) fn start(
         ctrl: &str,
         queues: usize,
@@ -35,7 +35,7 @@ impl Device {
     ) -> Result<Device, Error> {
         let program = env::current_exe()
             .map_err(|e| Error::lacks(format!("cannot find this program: {e}: mount /proc")))?;
-        // Nobody else can have it, or guess its name: what answers at the socket is this device.
+        // The directory is private and its name unguessable, so whatever answers at the socket is this device.
         let dir = kiln_tree::make_scratch(&env::temp_dir(), "kiln-device-")
             .map_err(|e| Error::lacks(format!("{e}: set TMPDIR to a directory of yours")))?;
         let socket = dir.path().join("device.sock");
@@ -78,12 +78,12 @@ impl Device {
         Ok(device)
     }
 
-    /// Where it listens.
+    /// Path of its socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.dir.path().join("device.sock")
     }
 
-    /// Its process.
+    /// Its process ID.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -101,7 +101,7 @@ impl Drop for Device {
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let mut ns = 0;
     for child in children(pid) {
-        // It may have ended since.
+        // The process may have ended since.
         ns += threads_time(child).unwrap_or(0);
     }
     Some(Duration::from_nanos(ns + threads_time(pid)?))
@@ -119,13 +119,13 @@ fn threads_time(pid: u32) -> Option<u64> {
     Some(ns)
 }
 
-/// The processes that a process has started.
+/// The children of a process.
 fn children(pid: u32) -> Vec<u32> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
         .filter(|child| {
             let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-            // Behind the name, which may hold anything: the state, and the parent.
+            // After the name, which may contain anything: the state, and the parent's PID.
             let parent = stat
                 .rsplit_once(") ")
                 .and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());

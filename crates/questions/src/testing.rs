@@ -1,10 +1,10 @@
-//! Records for the tests of headlines, and time slots for those of the survey's parts.
+//! Helpers for tests: records for headlines, and time slots for the survey's parts.
 
 use kiln_question::child::Left;
 use kiln_question::survey::{Answer, Means, Part, Row, Slot, Topic};
 use serde_json::{json, Value};
 
-/// The answer of a process that left these rows.
+/// The answer of a process whose result is these rows.
 pub(crate) fn answer(part: &'static Part, rows: Value) -> Answer {
     let record = json!({"command": "x", "rows": rows, "notes": []});
     let left = Left {
@@ -15,7 +15,7 @@ pub(crate) fn answer(part: &'static Part, rows: Value) -> Answer {
     Answer::new(part, left)
 }
 
-/// The headlines about a topic. Each has a verdict that fits a line of the screen.
+/// The headlines about a topic. Checks that each verdict fits on a line of the screen.
 pub(crate) fn sentences(topic: &Topic, answers: &[Answer]) -> Vec<String> {
     let rows = crate::headlines(topic, answers).into_iter();
     rows.map(|r| {

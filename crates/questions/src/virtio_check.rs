@@ -56,7 +56,7 @@ impl Question for VirtioCheckArgs {
             Err(e @ Fault::Device(_)) => {
                 let what = what(&e);
                 return Err(Error::lacks(format!(
-                    "{what}: name one's vhost-user socket"
+                    "{what}: name a device's vhost-user socket"
                 )));
             }
         };

@@ -10,8 +10,8 @@
  *	( )	disable, enable softirqs
  *	!	an interrupt comes, here and now
  *	^	raise a softirq
- *	~	make way for others until no softirq is pending
- *	.	nothing: a mark
+ *	~	yield to other tasks until no softirq is pending
+ *	.	do nothing but leave a mark
  *
  * The trace has one word per action: the level, the letter, y or n for a question, and the preempt
  * count after the action in hexadecimal. Example: "T[1 H^10000 S?n101 T]0".

@@ -36,10 +36,10 @@ u64 observed_general[15], gate_general[15];
 
 /*
  * u64 observe(fn, arg[9], copy): paint AREA bytes of stack below the call, call fn(arg[0] ...
- * arg[8]), copy the area. General registers are in observed_general, and as fn left them.
+ * arg[8]), copy the area. observed_general holds the general registers as fn left them.
  *
- * u64 gate_and_look(fn, arg, init, vectors): kiln_gate(fn, arg) by a user whose registers are empty;
- * vector registers go to @vectors, general ones to gate_general.
+ * u64 gate_and_look(fn, arg, init, vectors): kiln_gate(fn, arg) by a user whose registers are
+ * empty; vector registers go to @vectors, general ones to gate_general.
  */
 u64 observe(const void *fn, const u64 *arg, u8 *copy);
 u64 gate_and_look(u64 (*fn)(void *), void *arg, const u8 *init, u8 *out);
@@ -111,7 +111,7 @@ __asm__(
 	"	pop %rbx\n"
 	"	ret\n");
 
-/* Secrets: where 8 bytes of them come from. */
+/* A secret: the source of 8 bytes that are searched for. */
 struct secret {
 	u64 value;
 	const char *name;
@@ -132,7 +132,7 @@ static struct secret *find(struct secret *set, u64 value)
 	return &set[i];
 }
 
-/* Too plain to be known again: lengths, flags, the paint. */
+/* Values that are too common to be recognised: lengths, flags, the paint. */
 static bool plain(u64 v)
 {
 	int i, bytes = 0;
@@ -159,7 +159,7 @@ static u64 load(const u8 *p)
 	return v;
 }
 
-/* As it is, with its words the other way round, and as big-endian numbers. */
+/* Adds the bytes as they are, with their words in reverse order, and as big-endian numbers. */
 static void add_forms(struct secret *set, const u8 *p, const char *name, u32 at)
 {
 	const u64 v = load(p), b = __builtin_bswap64(v);
@@ -170,7 +170,7 @@ static void add_forms(struct secret *set, const u8 *p, const char *name, u32 at)
 	add(set, b << 32 | b >> 32, name, at);
 }
 
-/* Texts, of which there is much. */
+/* Adds the bytes of a text, which is long. */
 static void add_text(struct secret *set, const u8 *p, size_t n, const char *name)
 {
 	size_t i;
@@ -215,11 +215,11 @@ static void fill(u8 *p, size_t n)
 		*p++ = rnd();
 }
 
-/* What is tried: an implementation, and a key and a text of so many bytes. */
+/* The current case: an implementation, and the sizes of its key and text. */
 static const struct kiln_impl *impl;
 static u32 key_len, text_len;
 
-/* What was found: one line for each function and name. */
+/* A finding: one line for each function and name. */
 struct finding {
 	const char *driver, *function, *where, *name;
 	u32 at, text_len, key_len;
@@ -234,13 +234,13 @@ struct call {
 	const char *function;
 	const void *fn;		/* NULL: the implementation does not have it */
 	u64 arg[9];
-	bool answers;		/* it returns something: 0 if it succeeds */
-	const u8 *right;	/* what it must write to @out */
+	bool answers;		/* it returns a result: 0 if it succeeds */
+	const u8 *right;	/* the expected content of @out */
 };
 
 #define CALL(name, f, ...) .function = (name), .fn = (f), .arg = { __VA_ARGS__ }
 
-/* Whether to look when the function returns, and not when the gate does. */
+/* Search when the function returns, instead of when the gate does. */
 static bool after_call;
 
 u64 call_nine(const void *fn, const u64 *arg);
@@ -256,7 +256,7 @@ static u64 make(void *arg)
 	result = after_call ? observe(c->fn, c->arg, stack_copy) : call_nine(c->fn, c->arg);
 	if (section)
 		kernel_fpu_end();
-	/* All others leave in the register of the result whatever they like. */
+	/* All other functions leave an arbitrary value in the result register. */
 	return c->answers ? result : 0;
 }
 
@@ -303,7 +303,7 @@ static void search_all(const struct call *c, const u64 *general)
 	search(c, vectors, sizeof(vectors), "vector registers", 0);
 }
 
-/* Through the gate, so that stack and registers can be searched. */
+/* Makes the call through the gate, so that stack and registers can be searched. */
 static u64 make_observed(const struct call *c)
 {
 	const u64 arg[9] = { ARG(make), ARG(c), ARG(init_state), ARG(vectors) };
@@ -313,14 +313,14 @@ static u64 make_observed(const struct call *c)
 	return observe((void *)gate_and_look, arg, stack_copy);
 }
 
-/* A case's buffers. */
+/* The buffers of a case. */
 static u8 ctx[KILN_MAX_CTX] __aligned(64), other_ctx[KILN_MAX_CTX] __aligned(64);
 static u8 key[4096], other_key[4096], iv[KILN_MAX_IV], aad[1024];
 static u8 plain_text[MAX_TEXT + 64], cipher_text[MAX_TEXT + 64], out[MAX_TEXT + 64];
 static u8 stream[MAX_TEXT], tag[64];
 static u8 state[KILN_MAX_STATE] __aligned(64), other_state[KILN_MAX_STATE] __aligned(64);
 
-/* Makes calls, and searches what each leaves behind for the secrets that are known. */
+/* Makes calls, and searches what each leaves behind for the known secrets. */
 static void try_calls(const struct call *c, size_t n)
 {
 	int result;
@@ -374,7 +374,7 @@ static u32 aes_key_size(void)
 	return has(impl->alg, "xts") ? key_len / 2 : key_len;
 }
 
-/* The key and what follows from it. */
+/* Adds the key and the values derived from it. */
 static void add_key(void)
 {
 	if (!impl->setkey)
@@ -410,7 +410,10 @@ static void set_key(void)
 	search_all(&c, observed_general);
 }
 
-/* What the tag is encrypted with, and Poly1305's key where that is made for each message. */
+/*
+ * Adds the block with which the tag is encrypted, and Poly1305's key if it is made for each
+ * message.
+ */
 static void add_mask(u32 tagsize)
 {
 	u8 block[64], mask[16], nonce[16] = { 0 };
@@ -441,7 +444,7 @@ static void add_mask(u32 tagsize)
 			memcpy(nonce, key + n, 4);
 			memcpy(nonce + 4, iv, 8);
 			nonce[15] = 1;
-			/* The salt is in the nonce, which is not a secret. */
+			/* The salt is part of the nonce, which is not a secret. */
 			add_all(publics, nonce, 16, 1, "");
 		} else if (has(impl->alg, "gcm")) {
 			memcpy(nonce, iv, 12);
@@ -460,7 +463,7 @@ static void add_mask(u32 tagsize)
 		add_all(secrets, mask, 16, 4, "the authenticated sum");
 }
 
-/* The tweaks of XTS's first blocks. */
+/* Adds the tweaks of XTS's first blocks. */
 static void add_tweaks(void)
 {
 	struct aes_key k;
@@ -477,7 +480,7 @@ static void add_tweaks(void)
 	}
 }
 
-/* All of a message that is not public. */
+/* Adds everything in a message that is not public. */
 static void add_message(const u8 *text, const u8 *cipher, size_t aadlen, u32 tagsize)
 {
 	size_t i;
@@ -502,7 +505,10 @@ static void add_message(const u8 *text, const u8 *cipher, size_t aadlen, u32 tag
 		add_mask(tagsize);
 }
 
-/* What @state comes to after each call but the last of a message in pieces, as far as it depends on the key. */
+/*
+ * Adds the content of @state after each call but the last of a message in pieces, as far as it
+ * depends on the key.
+ */
 static void add_states(const struct call *calls, size_t n)
 {
 	memset(state, 0, sizeof(state));
@@ -541,12 +547,12 @@ static u32 usable_length(u32 len)
 static void fresh_iv(void)
 {
 	fill(iv, sizeof(iv));
-	/* RFC 3610: how many bytes the length has, less one. */
+	/* RFC 3610: size of the length field in bytes, minus 1. */
 	if (has(impl->alg, "ccm"))
 		iv[0] = 2 + text_len % 6;
 }
 
-/* Each function is called once unobserved to know what is secret. */
+/* Each function is first called unobserved, to compute the secrets. */
 static void try_cipher(u32 n)
 {
 	const struct kiln_cipher_ops *ops = &impl->cipher;
@@ -709,13 +715,13 @@ static void try_impl(const struct kiln_impl *tried)
 	fill(key, sizeof(key));
 	fill(other_key, sizeof(other_key));
 	if (impl->key_max == KILN_ANY_KEY) {
-		/* Shorter than a block of the hash, and longer. */
+		/* One key is shorter than a block of the hash, one longer. */
 		try_key(32);
 		try_key(300);
 		return;
 	}
 	if ((impl->key_max - impl->key_min) / step > 4) {
-		/* Many lengths: a usual one and the longest. */
+		/* There are many key sizes: test a usual one and the longest. */
 		try_key(impl->key_max < 32 ? impl->key_max : 32);
 		try_key(impl->key_max);
 		return;
@@ -724,7 +730,7 @@ static void try_impl(const struct kiln_impl *tried)
 		try_key(n);
 }
 
-/* Controls: implementations with one careless function. Each leaves 16 bytes from @planted. */
+/* Controls: implementations with one careless function, which leaves 16 bytes from @planted. */
 static const u8 *planted;
 static u8 planted_state[KILN_MAX_STATE] __aligned(64);
 
@@ -737,7 +743,7 @@ static noinline void leave_on_stack(void)
 		copy[i] = planted[i];
 }
 
-/* Below what the gate clears. */
+/* Writes below the part of the stack that the gate clears. */
 static noinline void leave_deep(void)
 {
 	u8 room[KILN_STACK_CLEARED + 64];
@@ -794,7 +800,7 @@ static const struct {
 	{ "round-key", ((struct gcm_key *)ctx)->aes.enc[5], leave_on_stack },
 	{ "hash-power", ctx, leave_on_stack },
 	{ "text", plain_text + 3, leave_on_stack },
-	/* After the associated data: the sum is at its beginning. */
+	/* After the associated data, the state begins with the sum. */
 	{ "state", planted_state, leave_on_stack },
 	{ "deep", ctx, leave_deep },
 	{ "vector-register", ctx, leave_in_register },
@@ -825,7 +831,7 @@ static int control(const char *name)
 	return 2;
 }
 
-/* A text of no bytes may be without an address, and nothing is written for it. */
+/* An empty text may have no address, and nothing may be written for it. */
 static int try_empty(void)
 {
 	static u8 room[2048] __aligned(64);
@@ -890,7 +896,7 @@ int main(int argc, char **argv)
 	}
 	part = argc == 2 ? argv[1] : "";
 	boot_cpu(&config);
-	/* MXCSR as it is after a reset. */
+	/* The value of MXCSR after a reset. */
 	init_state[24] = 0x80;
 	init_state[25] = 0x1f;
 	fill(plain_text, sizeof(plain_text));

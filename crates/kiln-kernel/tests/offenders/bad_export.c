@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Offends law 5: two exports without Kiln's prefix, beside two innocents. */
+/* Violates law 5: two exports without Kiln's prefix, and two correct ones. */
 
 #define EXPORT __attribute__((visibility("default")))
 

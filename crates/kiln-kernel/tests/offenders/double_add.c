@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Offends law 2 as a general object, law 3 as a SIMD one. */
+/*
+ * Violates law 2 if compiled as a general object, law 3 if compiled as a SIMD
+ * object.
+ */
 
 double double_add(double a, double b);
 

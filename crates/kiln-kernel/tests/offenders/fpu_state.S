@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Offends law 2 outside the rooms that save and restore vector state; the last
- * instruction offends anywhere.
+ * Violates law 2 outside the directories that save and restore vector state;
+ * the last instruction violates it anywhere.
  */
 
 	.text

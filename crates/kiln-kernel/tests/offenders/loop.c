@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Offends law 2: nothing but integers, until a compiler vectorises it. */
+/*
+ * Violates law 2 when the compiler vectorises it, although it uses integers
+ * only.
+ */
 
 void add_all(unsigned int *restrict to, const unsigned int *restrict from);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Offends law 4. */
+/* Violates law 4. */
 
 int answer(void)
 {

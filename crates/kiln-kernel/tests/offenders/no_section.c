@@ -5,7 +5,8 @@
  *	no_section list
  *	no_section outside|inside encrypt|decrypt INDEX LENGTH
  *
- * list prints index, driver, tier and what this CPU lacks for it, by tabs.
+ * list prints index, driver, tier and what this CPU lacks for it, separated by
+ * tabs.
  */
 #include "../programs/program.h"
 
@@ -37,7 +38,7 @@ static int list(void)
 int main(int argc, char **argv)
 {
 	const struct kiln_cpu_config config = { .ticks_per_us = 1 };
-	/* Dying is expected, and leaves no core file. */
+	/* A crash is expected and must not leave a core file. */
 	const struct rlimit no_core = { 0, 0 };
 	const struct kiln_impl *impl;
 	void *ctx;
@@ -59,12 +60,12 @@ int main(int argc, char **argv)
 		return usage();
 	setrlimit(RLIMIT_CORE, &no_core);
 
-	/* A multiple of the alignment, as aligned_alloc() wants it. */
+	/* aligned_alloc() requires a multiple of the alignment. */
 	ctx = aligned_alloc(64, (impl->ctxsize + 63) & ~(size_t)63);
 	buf = calloc(1, len);
 	if (!ctx || !buf)
 		return 3;
-	/* Halves that differ, should setkey refuse equal ones. */
+	/* The two halves differ, because setkey may refuse equal ones. */
 	for (size_t i = 0; i < sizeof(raw); i++)
 		raw[i] = (u8)(7 * i + 1);
 	if (impl->setkey(ctx, raw, sizeof(raw)))

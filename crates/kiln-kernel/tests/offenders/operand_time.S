@@ -1,4 +1,7 @@
-/* What no cipher may use: the time of each may depend on its operands. */
+/*
+ * Instructions that no cipher may use, because their time may depend on their
+ * operands.
+ */
 	.text
 	.globl divides
 	.type divides, @function

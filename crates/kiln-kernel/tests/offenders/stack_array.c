@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Offends law 1 when built with the stack protector. */
+/* Violates law 1 when built with the stack protector. */
 
 void fill(char *p);
 int first(void);

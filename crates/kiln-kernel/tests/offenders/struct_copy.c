@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Offends law 1 when not renamed: a structure copy, which compilers turn into a
- * call of memcpy. Large, as gcc copies smaller ones by string instructions.
+ * Violates law 1 unless calls are renamed: a structure copy, which compilers
+ * turn into a call of memcpy. It is large because gcc copies smaller structures
+ * with string instructions.
  */
 
 struct large {

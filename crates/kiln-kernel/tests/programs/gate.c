@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Interrupts before any two instructions of an entry into the kernel and of the way back.
- */
+/* Interrupts the entry into the kernel and the way back between any two instructions. */
 #include "program.h"
 
 #include <string.h>
@@ -16,13 +14,13 @@ static void on_interrupt(struct cpu *c)
 	served++;
 }
 
-/* As crates/kiln-kernel/src/irq/frame.rs diverts a thread. */
+/* Diverts the thread as crates/kiln-kernel/src/irq/frame.rs does. */
 static void interrupt(greg_t *g)
 {
 	u64 *sp = (u64 *)((g[REG_RSP] - 128) & ~15ul);
 	u16 cs, ss;
 
-	/* One that joins an interrupt that is pending already is served with that. */
+	/* An interrupt that arrives while one is pending is merged with it. */
 	arrived++;
 	due += !cpu->irq_pending;
 	if (cpu->irqs_off) {
@@ -42,7 +40,7 @@ static void interrupt(greg_t *g)
 	g[REG_EFL] &= ~TRAP_FLAG;
 }
 
-/* REP STOSQ would trap once per word: it is carried out here, as one instruction. */
+/* REP STOSQ would trap once per word, so it is executed here as a single instruction. */
 static void store_string(greg_t *g)
 {
 	static const u8 rep_stosq[] = { 0xf3, 0x48, 0xab };
@@ -117,7 +115,7 @@ static void pairs(void)
 	CHECK(served == due, "%u served, %u due", served, due);
 }
 
-/* Now and then an interrupt is served that never came. */
+/* Control: sometimes an interrupt is served that never arrived. */
 static void on_interrupt_control(struct cpu *c)
 {
 	on_interrupt(c);

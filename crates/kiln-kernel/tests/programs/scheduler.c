@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * For how much time the scheduler charges a task. Time is a variable here.
- */
+/* Tests how much time the scheduler charges to a task. Time is a variable here. */
 #define FAKE_TSC
 #include "program.h"
 
@@ -102,14 +100,17 @@ static void slice(void)
 		sleep_on_idle_cpu(cpu);
 		CHECK(current->slice_start == current->vruntime, "scheduler %u", schedulers[i]);
 		CHECK(current->protect == current->deadline, "scheduler %u", schedulers[i]);
-		/* The control: a task that only asks goes on with the slice it has. */
+		/* Control: a task that only calls schedule() keeps its slice. */
 		tsc += 10;
 		schedule();
 		CHECK(current->slice_start + 10 == current->vruntime, "scheduler %u", schedulers[i]);
 	}
 }
 
-/* What a task is charged for @gap ticks between two interrupts, the second of them a tick. */
+/*
+ * The time that a task is charged for @gap ticks between two interrupts, the second of which is a
+ * tick.
+ */
 static u64 charge_for_gap(u64 limit, u64 gap)
 {
 	struct cpu *cpu = boot(KILN_EEVDF_7_3);
@@ -130,7 +131,9 @@ static void stolen(void)
 	u64 ticks = charge_for_gap(700, LONG);
 
 	CHECK(ticks == 300, "%llu ticks", (unsigned long long)ticks);
-	/* A switch during the gap: no more is forgiven than the task would be charged for. */
+	/*
+	 * A task switch during the gap: the task is not forgiven more than it would be charged.
+	 */
 	{
 		struct cpu *cpu = boot(KILN_EEVDF_7_3);
 
@@ -159,7 +162,7 @@ static void no_limit(void)
 	CHECK(ticks == LONG + 300, "%llu ticks", (unsigned long long)ticks);
 }
 
-/* A task that yields runs after all others, also where its vruntime has wrapped or theirs have. */
+/* A task that yields runs after all others, even if its vruntime or theirs has wrapped. */
 static void yields(void)
 {
 	static const struct { u64 own, other; } at[] = {

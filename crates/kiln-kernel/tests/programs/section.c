@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Which sections the section timer leaves out. Time is a variable here.
- */
+/* Tests which sections the section timer skips. Time is a variable here. */
 #define FAKE_TSC
 #include "program.h"
 
@@ -13,7 +11,7 @@ static struct cpu *boot(void)
 	struct cpu *cpu = boot_cpu(&config);
 
 	cpu->kernel_mode = 1;
-	/* fpu_user_save() needs not save anything. */
+	/* fpu_user_save() has nothing to save for a kthread. */
 	current->flags |= TF_KTHREAD;
 	fpu_policy = &fpu_none;
 	tsc = 1ull << 50;
@@ -65,8 +63,8 @@ static void on_step(int signal, siginfo_t *info, void *context)
 }
 
 /*
- * @begin is interrupted before each of its instructions. Whatever the order in which the
- * interrupt and the task take from the skip count, it leaves out that many sections.
+ * @begin is interrupted before each of its instructions. Whether the interrupt or the
+ * task first decrements the skip count, exactly that many sections are skipped.
  */
 static void interrupt_everywhere(void)
 {

@@ -75,7 +75,7 @@ pub struct Row {
 pub struct Outcome {
     /// One for each mode and user.
     pub rows: Vec<Row>,
-    /// Descriptions of what does not hold.
+    /// Failed expectations, in words.
     pub findings: Vec<String>,
     /// Remarks that a reader of the rows needs.
     pub notes: Vec<String>,

@@ -53,7 +53,7 @@ pub struct Plan<'a> {
 pub struct Outcome {
     /// Self-tests first, then traffic.
     pub rows: Vec<Row>,
-    /// Descriptions of what does not hold.
+    /// Failed expectations, in words.
     pub findings: Vec<String>,
     /// Remarks that a reader of the rows needs.
     pub notes: Vec<String>,

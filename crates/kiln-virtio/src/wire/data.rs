@@ -27,7 +27,6 @@ pub enum Mode<'a> {
     },
 }
 
-/// A data request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     pub action: Action,

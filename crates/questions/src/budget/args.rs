@@ -190,7 +190,7 @@ impl Question for BudgetArgs {
         }
         if self.build.given() {
             return Err(Error::input(
-                "--cc and --config build a tree: name it with --tree DIR",
+                "--cc and --config are for kernel trees: name one with --tree DIR",
             ));
         }
         let plan = self.plan(session)?;

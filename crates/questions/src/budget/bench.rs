@@ -84,7 +84,7 @@ fn open(imp: Impl, key: &[u8]) -> Result<Driver, Error> {
 }
 
 impl Bench {
-    /// Makes a random message of `len` bytes, whose right answer comes from generic code.
+    /// Creates a random message of `len` bytes; generic code computes the right answer.
     pub(super) fn new(imp: Impl, op: Op, len: usize, seed: u64) -> Result<Bench, Error> {
         let mut rng = SplitMix64(seed);
         let key = key_of(imp, &mut rng);
@@ -154,7 +154,7 @@ impl Bench {
             .map_err(|e| fault(imp, "a request fails", e))
     }
 
-    /// Runs it with the chunking strategy in force.
+    /// Runs it with the current chunking strategy.
     pub(super) fn run(&mut self, cpu: &mut Cpu, run: &Run) -> Result<Parts, Error> {
         let (imp, unwritten) = (self.imp, self.lens.assoc);
         let each = Run {

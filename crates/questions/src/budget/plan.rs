@@ -1,4 +1,4 @@
-//! The request, and whether it is valid.
+//! The request, and its validation.
 
 use std::str::FromStr;
 
@@ -61,7 +61,7 @@ pub(super) struct Plan {
     pub seconds: f64,
     /// Message length in bytes.
     pub len: usize,
-    /// Every random choice follows from it.
+    /// Seed for every random choice.
     pub seed: u64,
 }
 

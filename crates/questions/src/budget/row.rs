@@ -1,4 +1,4 @@
-//! What came of one implementation under one way.
+//! The rows: the results of one implementation under one chunking strategy.
 
 use std::collections::BTreeMap;
 
@@ -233,7 +233,7 @@ pub(super) fn us(h: &Histogram, q: f64, tsc_hz: f64) -> Option<f64> {
     h.quantile(q).map(|ticks| ticks as f64 / tsc_hz * 1e6)
 }
 
-/// A percentage; `None` of nothing.
+/// A percentage; `None` if `of` is 0.
 pub(super) fn pct(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| 100.0 * part as f64 / of as f64)
 }

@@ -148,7 +148,7 @@ impl Question for CompareArgs {
         if let Some(percent) = self.max_regression {
             if !(0.0..=10_000.0).contains(&percent) {
                 return Err(Error::input(format!(
-                    "--max-regression {percent}: per cent, 0 or more"
+                    "--max-regression {percent}: use a percentage of 0 or more"
                 )));
             }
         }
@@ -226,7 +226,7 @@ fn record(path: &Path) -> Result<Side, Error> {
     match &found[..] {
         [one] => Side::from_records(&name, &one.records),
         several => Err(Error::input(format!(
-            "'{name}' holds {} sides: compare wants one: name their records",
+            "'{name}' contains {} sides, but compare takes one: name their records",
             several.len()
         ))),
     }

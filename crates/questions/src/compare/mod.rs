@@ -1,11 +1,11 @@
 //! Changes beyond the noise between two records, or between two sides measured in turn.
 //!
-//! | file | its noun |
+//! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
-//! | `side.rs` | the figures of one side, by key |
+//! | `side.rs` | the results of one side, by key |
 //! | `message.rs` | a paragraph for a commit message |
-//! | `row.rs` | one key's two figures, their ratio and its verdict; how many of them there are |
+//! | `row.rs` | two results with the same key, their ratio and verdict, and counts of rows |
 //! | `turns.rs` | two sides measured in alternation |
 //! | `view.rs` | the table for people |
 

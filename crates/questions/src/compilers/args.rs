@@ -175,7 +175,7 @@ impl Question for CompilersArgs {
 fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
     if args.against.is_some() && args.explain.is_none() && args.reproduce.is_none() {
         return Err(Error::input(
-            "--against: a cell is compared with another by --explain CELL or --reproduce CELL: add one of them",
+            "--against needs --explain CELL or --reproduce CELL: add one of them",
         ));
     }
     let mut hosted = None;
@@ -219,7 +219,7 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
     emit(session, &outcome)?;
     if let Some(name) = untimed {
         return Err(Error::input(format!(
-            "no compiler has a figure for {name}: the reason is above"
+            "no compiler has a result for {name}: the reason is above"
         )));
     }
     Ok(match &outcome {
@@ -272,12 +272,12 @@ fn plan<'a>(
     if let Some(percent) = args.max_regression {
         if !(0.0..=10_000.0).contains(&percent) {
             return Err(Error::input(format!(
-                "--max-regression {percent}: per cent, 0 or more"
+                "--max-regression {percent}: use a percentage of 0 or more"
             )));
         }
         if args.baseline.is_none() {
             return Err(Error::input(
-                "--max-regression: slower than what? add --baseline CC or --baseline RECORD.json",
+                "--max-regression needs a baseline: add --baseline CC or --baseline RECORD.json",
             ));
         }
     }
@@ -334,7 +334,7 @@ fn check_len(len: usize) -> Result<(), Error> {
     match len > 0 && len <= LONGEST && len % 16 == 0 {
         true => Ok(()),
         false => Err(Error::input(format!(
-            "--len {len}: a multiple of 16, at most {LONGEST}"
+            "--len {len}: use a multiple of 16, at most {LONGEST}"
         ))),
     }
 }

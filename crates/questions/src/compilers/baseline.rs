@@ -43,7 +43,7 @@ impl Baseline {
         let shown = path.display();
         let fault = |why: String| {
             Error::input(format!(
-                "'{shown}' is no record to judge by: {why}: name one that 'kiln compilers --out' of this version wrote"
+                "'{shown}' cannot be the baseline: {why}: name a record that 'kiln compilers --out' of this version wrote"
             ))
         };
         let text = fs::read_to_string(path).map_err(|e| fault(e.to_string()))?;
@@ -51,7 +51,7 @@ impl Baseline {
         let command = document.get("command").and_then(Value::as_str);
         if command != Some("compilers") {
             return Err(fault(format!(
-                "it is of '{}'",
+                "it is a record of '{}'",
                 command.unwrap_or("no command")
             )));
         }
@@ -300,7 +300,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("r.json");
         for (text, want) in [
-            ("{", "no record"),
+            ("{", "cannot be the baseline"),
             ("{\"command\": \"speed\", \"rows\": []}", "'speed'"),
             (
                 "{\"kiln\": \"9\", \"command\": \"compilers\", \"rows\": [{\"cc\": 1}]}",

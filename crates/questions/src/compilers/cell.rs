@@ -24,7 +24,7 @@ impl Opt {
         match Opt::NAMES.contains(&word) {
             true => Ok(Opt(word.to_string())),
             false => Err(Error::input(format!(
-                "unknown level '{name}': there are {}",
+                "unknown level '{name}': use one of {}",
                 Opt::NAMES.join(", ")
             ))),
         }
@@ -61,7 +61,7 @@ impl Abi {
             "64" => Ok(Abi::Bits64),
             "32" => Ok(Abi::Bits32),
             other => Err(Error::input(format!(
-                "unknown width '{other}': there are 64 and 32"
+                "unknown width '{other}': use 64 or 32"
             ))),
         }
     }

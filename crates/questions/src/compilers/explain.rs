@@ -64,7 +64,7 @@ impl Cell {
     ) -> Result<Cell, Error> {
         let fault = |why: &str| {
             Error::input(format!(
-                "'{text}' is no cell: {why}: CC/LEVEL/SUBJECT/VARIANT, such as gcc-12/O2/aes-generic/ubsan"
+                "'{text}' is not a cell: {why}: use CC/LEVEL/SUBJECT/VARIANT, such as gcc-12/O2/aes-generic/ubsan"
             ))
         };
         let (text, abi) = match text.strip_suffix("/32") {
@@ -174,7 +174,7 @@ impl Lens<'_> {
                 },
             };
             return Err(Error::input(format!(
-                "'{}' has no figure: {why}: name another cell",
+                "'{}' has no result: {why}: name another cell",
                 cells[0]
             )));
         }
@@ -215,7 +215,7 @@ pub(super) fn explain(
     let first = seen.remove(0);
     let other = choose(&first, &seen).ok_or_else(|| {
         Error::input(format!(
-            "'{own}': no neighbour of it can be built and timed: name a cell with --against"
+            "'{own}': none of its neighbours can be built and timed: name a cell with --against"
         ))
     })?;
     let other = seen.remove(other);

@@ -33,7 +33,7 @@ pub(super) fn run<Q: Question>(
     let out = match (&session.global.out, question.reproduce) {
         (None, true) => {
             return Err(Error::input(
-                "--reproduce: where to? add --out DIR, the directory that is written",
+                "--reproduce needs a directory to write: add --out DIR",
             ))
         }
         (out, _) => out.clone(),

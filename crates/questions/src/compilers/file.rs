@@ -40,7 +40,7 @@ pub(super) fn subject(text: &str, include: &[PathBuf]) -> Result<Subject, Error>
         (Some(convention), Some(function)) => (convention.to_string(), function.to_string()),
         (None, Some(_)) => {
             return Err(Error::input(format!(
-                "'{text}': no convention: FILE:FUNCTION:CONVENTION, one of {}",
+                "'{text}' lacks a convention: use FILE:FUNCTION:CONVENTION with one of {}",
                 CONVENTIONS.join(", ")
             )))
         }
@@ -94,7 +94,7 @@ pub(super) fn find_convention(name: &str, function: &str, file: &str) -> Result<
     for n in [Some(function), setkey].into_iter().flatten() {
         if !is_name(n) && name != "openssl" {
             return Err(Error::input(format!(
-                "'{file}': '{n}' is no name of a function: FILE:FUNCTION:CONVENTION"
+                "'{file}': '{n}' is not a function name: use FILE:FUNCTION:CONVENTION"
             )));
         }
     }
@@ -129,7 +129,7 @@ pub(super) fn find_convention(name: &str, function: &str, file: &str) -> Result<
         }
         (other, _) => {
             return Err(Error::input(format!(
-                "'{file}': unknown convention '{other}': there are {}",
+                "'{file}': unknown convention '{other}': use one of {}",
                 CONVENTIONS.join(", ")
             )))
         }
@@ -180,10 +180,10 @@ mod tests {
             e.to_string()
         };
         assert!(refusal(&name).contains("kiln-subject:"));
-        assert!(refusal(&format!("{name}:f")).contains("no convention"));
+        assert!(refusal(&format!("{name}:f")).contains("lacks a convention"));
         assert!(refusal(&format!("{name}:f:digset")).contains("checksum64"));
         assert!(refusal(&format!("{name}:f:block")).contains("SETKEY"));
-        assert!(refusal(&format!("{name}:f(:digest")).contains("no name of a function"));
+        assert!(refusal(&format!("{name}:f(:digest")).contains("is not a function name"));
         assert!(refusal("/no/such.c").contains("cannot read"));
         let s = subject(&format!("{name}:f:checksum32"), &[]).unwrap();
         assert_eq!(

@@ -105,7 +105,7 @@ impl Kernel {
         let files = files(imp);
         let Some(folder) = imp.folder().filter(|_| !files.is_empty()) else {
             return Err(Error::input(format!(
-                "{driver} is made of others' functions: name one of {}",
+                "{driver} has no function of its own: name one of {}",
                 self.names().join(", ")
             )));
         };

@@ -1,6 +1,6 @@
 //! Finds which compiler, with which flags, makes which cipher slow or wrong.
 //!
-//! | file | its noun |
+//! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
 //! | `toolchain.rs` | a compiler on this machine, and the flags it knows |
@@ -25,7 +25,7 @@
 //! | `explain.rs`, `explain_run.rs`, `explain_view.rs` | a cell compared with its neighbours (`--explain`) |
 //! | `reproduce.rs` | a directory for a compiler's bug tracker |
 //! | `view.rs` | the tables for people |
-//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |
+//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made from their records |
 //! | `harness/` | the C code around a subject |
 
 mod answer;

@@ -34,7 +34,7 @@ const QUICK_CELL_MS: u64 = 500;
 /// Time to start a cell's process.
 const START_MS: u64 = 3;
 
-/// The request.
+/// The cells to build and time, and how to judge them.
 pub(super) struct Plan<'a> {
     pub ccs: Vec<Arc<Toolchain>>,
     pub opts: Vec<Opt>,
@@ -43,7 +43,7 @@ pub(super) struct Plan<'a> {
     pub subjects: Vec<Arc<Subject>>,
     /// Message length in bytes.
     pub len: usize,
-    /// Messages and orders follow from it.
+    /// Seed for messages and orders.
     pub seed: u64,
     /// Whether to take at most about 20 s.
     pub quick: bool,

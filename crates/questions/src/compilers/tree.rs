@@ -53,7 +53,7 @@ impl Tree {
             }
             _ => {
                 return Err(Error::input(format!(
-                    "'{text}': say how it is called: FILE:FUNCTION:CONVENTION, as docs/COMPILERS.md has them"
+                    "'{text}': add how to call it: FILE:FUNCTION:CONVENTION, described in docs/COMPILERS.md"
                 )))
             }
         };
@@ -108,7 +108,7 @@ impl Tree {
         match found.contains_key(stem(path)) {
             true => Ok(found),
             false => Err(Error::input(format!(
-                "{path}: the tree as configured does not build it: nothing tells its flags"
+                "{path}: the tree's configuration does not build it, so its flags are unknown"
             ))),
         }
     }

@@ -79,7 +79,7 @@ impl Variant {
                 "no-object-flags" => Part::NoObjectFlags,
                 _ => {
                     return Err(Error::input(format!(
-                        "unknown variant '{word}': there are {}, and --cflags for others",
+                        "unknown variant '{word}': use {}, or --cflags for other flags",
                         NAMES.join(", ")
                     )))
                 }

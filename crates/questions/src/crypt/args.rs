@@ -183,7 +183,7 @@ fn hex(flag: &str, text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     let digit = |i: usize, b: u8| {
         (b as char).to_digit(16).map(|d| d as u8).ok_or_else(|| {
             Error::input(format!(
-                "{flag}: character {} is no hex digit: use 0-9 and a-f",
+                "{flag}: character {} is not a hex digit: use 0-9 and a-f",
                 i + 1
             ))
         })
@@ -196,7 +196,7 @@ fn hex(flag: &str, text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
         .map(Zeroizing::new)?;
     if digits.len() % 2 != 0 {
         return Err(Error::input(format!(
-            "{flag}: {} hex digits are not whole bytes: two digits make one",
+            "{flag}: {} hex digits are not whole bytes: use two digits per byte",
             digits.len()
         )));
     }

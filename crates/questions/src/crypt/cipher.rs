@@ -102,7 +102,7 @@ impl<'a> Cipher<'a> {
                 None => {
                     let short = || {
                         Error::input(format!(
-                            "data of {} bytes must end with the tag of {alg}, {} bytes: or give the tag with --tag",
+                            "data of {} bytes cannot end with the tag of {alg}, {} bytes: append the tag, or give it with --tag",
                             whole.len(),
                             tag.len()
                         ))
@@ -247,7 +247,7 @@ fn check_iv(plan: &Plan, imp: Impl) -> Result<(), Error> {
         ))),
         // RFC 3610: the first byte gives the size of the length field, minus one.
         Some(iv) if is_ccm(alg) && !(1..=7).contains(&iv[0]) => Err(Error::input(format!(
-            "--iv: first byte {:02x}: {alg} takes 01 to 07, the bytes of its counter less one",
+            "--iv: first byte {:02x}: {alg} takes 01 to 07, the width of its counter in bytes minus 1",
             iv[0]
         ))),
         _ => Ok(()),
@@ -263,14 +263,14 @@ fn check_tag(plan: &Plan, imp: Impl) -> Result<(), Error> {
         ];
         return match given.iter().find(|(_, given)| *given) {
             Some((flag, _)) => Err(Error::input(format!(
-                "{flag}: {alg} is no AEAD: leave {flag} out"
+                "{flag}: {alg} is not an AEAD: leave {flag} out"
             ))),
             None => Ok(()),
         };
     }
     match plan.tag {
         Some(_) if plan.op == Op::Encrypt => Err(Error::input(
-            "--tag: encryption makes the tag, behind the text: leave --tag out",
+            "--tag: encryption appends the tag to the text: leave --tag out",
         )),
         Some(tag) if !imp.tag_sizes().contains(&tag.len()) => {
             let sizes: Vec<_> = imp.tag_sizes().iter().map(usize::to_string).collect();
@@ -441,7 +441,7 @@ mod tests {
             aad: &[1],
             ..of("sha1", None, None)
         };
-        assert!(fault(&aad).contains("no AEAD"));
+        assert!(fault(&aad).contains("not an AEAD"));
         let tag = Plan {
             tag: Some(&[1; 3]),
             op: Op::Decrypt,

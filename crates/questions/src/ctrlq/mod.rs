@@ -9,7 +9,7 @@
 //! | `row.rs` | the rows |
 //! | `view.rs` | the tables for people |
 //! | `paper.rs` | results of the paper |
-//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |
+//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made from their records |
 
 mod args;
 mod headline;

@@ -112,7 +112,7 @@ fn public_key(modulus: &[u8; MODULUS]) -> Vec<u8> {
 
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Waiting methods.
+    /// Waiting methods to measure.
     pub ways: Vec<Way>,
     /// Numbers of threads; `async` always uses one.
     pub workers: Vec<usize>,
@@ -131,7 +131,7 @@ pub(super) struct Plan {
     pub poll_us: Option<u64>,
     /// Attempts of a poller on the lock before it yields its core; `None` for the driver's default.
     pub spins: Option<u32>,
-    /// Every random choice follows from it.
+    /// Seed for every random choice.
     pub seed: u64,
 }
 
@@ -160,7 +160,7 @@ impl Plan {
     pub(super) fn check(&self) -> Result<(), Error> {
         if let Some(n) = self.workers.iter().find(|&&n| n == 0 || n > MOST_WORKERS) {
             return Err(Error::input(format!(
-                "--workers {n}: from 1 to {MOST_WORKERS} threads can be workers"
+                "--workers {n}: use 1 to {MOST_WORKERS} threads"
             )));
         }
         if !(1..=256).contains(&self.depth) {
@@ -177,7 +177,7 @@ impl Plan {
         }
         if !(LEAST_ROUNDS..=MOST_ROUNDS).contains(&self.rounds) {
             return Err(Error::input(format!(
-                "--rounds {}: from {LEAST_ROUNDS}, the fewest that give an interval, to {MOST_ROUNDS}",
+                "--rounds {}: use {LEAST_ROUNDS}, the fewest that give an interval, to {MOST_ROUNDS}",
                 self.rounds
             )));
         }

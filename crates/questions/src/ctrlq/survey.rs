@@ -25,7 +25,7 @@ pub(super) static CTRLQ: Part = Part {
     ..Part::USUAL
 };
 
-/// Number of rounds, and the time to start the devices and a round.
+/// Number of rounds, and the seconds to start the devices and to connect in a round.
 const ROUNDS: f64 = 6.0;
 const DEVICES_S: f64 = 0.1;
 const CONNECT_S: f64 = 0.01;

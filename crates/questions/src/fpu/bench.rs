@@ -23,7 +23,7 @@ const ALGORITHM: &str = "xts(aes)";
 pub(crate) enum Bench {
     /// A CPU for Kiln's own policies.
     Own(Cpu),
-    /// A CPU that hosts a tree, whose policy is in force while its code runs.
+    /// A CPU that hosts a tree. The tree's policy is active while its code runs.
     Tree(Box<Host>),
 }
 

@@ -88,7 +88,7 @@ impl FromStr for Steps {
         let number = |text: &str| {
             text.parse::<u64>().map_err(|_| {
                 Error::input(format!(
-                    "--at {at}: '{text}' is not the number of an instruction: use K or K1,K2, as a replay line has it"
+                    "--at {at}: '{text}' is not the number of an instruction: use K or K1,K2, as in a replay line"
                 ))
             })
         };
@@ -103,7 +103,7 @@ impl Gaps {
     /// Reads a file with one number of nanoseconds per line; ignores blank lines and text after a #.
     pub(crate) fn read(file: &str) -> Result<Gaps, Error> {
         let text = fs::read_to_string(file).map_err(|e| {
-            Error::input(format!("--inject replay: cannot read '{file}': {e}: name a text file with a gap in ns a line"))
+            Error::input(format!("--inject replay: cannot read '{file}': {e}: name a text file with one gap in ns per line"))
         })?;
         Gaps::parse(&text).map_err(|why| Error::input(format!("--inject replay: '{file}': {why}")))
     }
@@ -233,7 +233,9 @@ fn other_core() -> Result<usize, Error> {
         .map_err(|_| Error::lacks("cannot read the list of cores: use --inject timer"))?;
     let other = all.cores().iter().find(|c| !mine.cores().contains(c));
     other.copied().ok_or_else(|| {
-        Error::lacks("--inject signal needs a second core and there is none: use --inject timer")
+        Error::lacks(
+            "--inject signal needs a second core, but only one can be used: use --inject timer",
+        )
     })
 }
 

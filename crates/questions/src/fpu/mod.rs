@@ -1,6 +1,6 @@
 //! What each FPU policy costs under softirq load, and whether it loses state.
 //!
-//! | file | its noun |
+//! | file | contents |
 //! |---|---|
 //! | `bench.rs` | the emulated CPU, and a tree on it |
 //! | `plan.rs` | the request, and its validation |
@@ -19,16 +19,16 @@
 //! | `single.rs` | proof runs: one interrupt at a time |
 //! | `pairs.rs` | proof runs: one interrupt inside the softirq of another |
 //! | `probe.rs` | one operation under one injection |
-//! | `examined.rs`, `step_row.rs` | what proof runs found about one combination, and its row |
+//! | `examined.rs`, `step_row.rs` | the results of proof runs for one combination, and its row |
 //! | `packets.rs`, `course.rs`, `timeline.rs` | what `kiln ipsec` adds to a row |
-//! | `replay.rs` | notes that are commands which show again what was lost |
+//! | `replay.rs` | notes with commands that reproduce a loss |
 //! | `ask.rs`, `tree.rs` | asks policies a question: Kiln's own in this process, those of kernel trees in children |
 //! | `args.rs`, `prove_args.rs`, `breakpoint_args.rs`, `usable_args.rs` | the commands |
 //! | `policy_args.rs`, `load_args.rs`, `cpu_args.rs` | flags that several commands share |
 //! | `functions/` | a kernel tree's library functions, interrupted at every instruction: `kiln fpu prove --tree` |
 //! | `overhead/` | what the methods to reach a cipher cost: `kiln fpu overhead` |
 //! | `view.rs` | the tables for people |
-//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |
+//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made from their records |
 
 mod answers;
 mod args;

@@ -1,4 +1,4 @@
-//! The request, and whether it is valid.
+//! The request, and its validation.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -110,7 +110,7 @@ pub(crate) struct Plan {
     pub slice_us: Option<u64>,
     /// Microseconds between ticks, instead of those of 250 Hz.
     pub tick_us: Option<u64>,
-    /// Every random choice follows from it.
+    /// Seed for every random choice.
     pub seed: u64,
     /// Whether to measure less of everything.
     pub quick: bool,
@@ -168,7 +168,7 @@ impl Plan {
         }
         if !(1..=8192).contains(&self.scheduler_cpus) {
             return Err(Error::input(format!(
-                "--scheduler-cpus {}: 1 to 8192 CPUs",
+                "--scheduler-cpus {}: use 1 to 8192",
                 self.scheduler_cpus
             )));
         }

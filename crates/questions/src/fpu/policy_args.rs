@@ -53,7 +53,7 @@ pub(super) fn trees(names: &[String], build: &TreeBuildArgs) -> Result<Vec<PathB
     let trees: Vec<PathBuf> = trees.collect();
     match trees.is_empty() && build.given() {
         true => Err(Error::input(
-            "--cc and --config build a tree: name it with --policy tree:DIR",
+            "--cc and --config are for kernel trees: name one with --policy tree:DIR",
         )),
         false => Ok(trees),
     }

@@ -161,7 +161,8 @@ impl Probe {
         }
     }
 
-    /// One of these instructions before which a single interrupt loses state; `None` if that takes several.
+    /// Finds one of these instructions before which a single interrupt loses state; `None` if only several interrupts
+    /// together do.
     pub(super) fn bisect(
         &self,
         cpu: &mut Cpu,

@@ -145,7 +145,7 @@ impl Question for ProveArgs {
                     Some(Steps::Pair(call, step)) => Some((call, step)),
                     Some(_) => {
                         return Err(Error::input(
-                            "--at with --tree: name the call and the instruction: --at CALL,INSTRUCTION, as a replay line has it",
+                            "--at with --tree: name the call and the instruction: --at CALL,INSTRUCTION, as in a replay line",
                         ))
                     }
                 },

@@ -1,4 +1,4 @@
-//! An answer in the making.
+//! The answer to one question while it is being put together.
 
 use super::machine::Machine;
 use super::row::{Basis, Row, Verdict};
@@ -12,7 +12,7 @@ const ABOUT: [&str; 5] = [
     "virtio-crypto control queue",
 ];
 
-/// What is concluded about one question.
+/// The conclusion about one question.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answer {
     pub finding: String,
@@ -65,7 +65,7 @@ impl Answer {
         self
     }
 
-    /// The row of question `number`, from 1.
+    /// Converts the answer to question `number` (from 1) to a row.
     pub(super) fn into_row(self, number: u8, machine: &Machine) -> Row {
         Row {
             question: number,

@@ -7,7 +7,7 @@ use super::kernel::Compiler;
 use super::machine::Machine;
 use super::row::Basis;
 
-/// Checks that cost little in a tree of today: 2 to 3 % with gcc at -O2, at most 2 % with clang (docs/FINDINGS.md).
+/// Checks that cost little in current trees: 2 to 3 % with gcc at -O2, at most 2 % with clang (docs/FINDINGS.md).
 const CHEAP: [&str; 2] = ["UBSAN_BOUNDS", "UBSAN_SHIFT"];
 const OTHERS: [&str; 5] = [
     "UBSAN_ALIGNMENT",
@@ -18,7 +18,7 @@ const OTHERS: [&str; 5] = [
 ];
 const SANITIZERS: [&str; 3] = ["KASAN", "KCSAN", "KMSAN"];
 
-/// Question 4.
+/// Answers question 4.
 pub(super) fn judge_compiler(machine: &Machine) -> Answer {
     let Some((words, path)) = &machine.compiler else {
         return Answer::unknown("the compiler that built this kernel cannot be read").evidence([
@@ -111,7 +111,7 @@ pub(super) fn judge_compiler(machine: &Machine) -> Answer {
     answer.evidence(evidence())
 }
 
-/// The options that are set, or the one that says that none is.
+/// The options that are set, or one text that says that none is.
 fn find_flags(config: &Config) -> Vec<&'static str> {
     let all = [
         "CC_OPTIMIZE_FOR_PERFORMANCE",

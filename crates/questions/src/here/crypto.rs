@@ -1,24 +1,24 @@
 //! `/proc/crypto`: which driver serves an algorithm, and whether the simd helper wraps it.
 
-/// An entry.
+/// An entry of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Driver {
     /// The algorithm, such as `xts(aes)`.
     pub name: String,
-    /// Such as `xts-aes-aesni`.
+    /// The driver's name, such as `xts-aes-aesni`.
     pub driver: String,
     /// The module that registered it, or `kernel`.
     pub module: String,
     pub priority: i64,
-    /// Only other drivers may use it.
+    /// Whether only other drivers may use it.
     pub internal: bool,
-    /// `skcipher`, `aead`, `shash`, ...
+    /// The type: `skcipher`, `aead`, `shash`, ...
     pub kind: String,
-    /// None where the entry has no such line: of hashes and single blocks.
+    /// `None` if the entry has no such line, as for hashes and single-block ciphers.
     pub asynchronous: Option<bool>,
 }
 
-/// How requests reach the SIMD code of a driver.
+/// The path of requests to a driver's SIMD code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
     /// Through the simd helper, which defers requests to cryptd where SIMD is not usable.
@@ -27,7 +27,7 @@ pub(super) enum Path {
     Direct,
 }
 
-/// Reads the entries. One without a name, a driver, a type or a priority is not whole and left out.
+/// Parses the entries. Incomplete ones (without a name, driver, type or priority) are left out.
 pub(super) fn parse_drivers(lines: &[String]) -> Vec<Driver> {
     let mut drivers = Vec::new();
     for entry in lines.split(|l| l.trim().is_empty()) {
@@ -54,20 +54,20 @@ pub(super) fn parse_drivers(lines: &[String]) -> Vec<Driver> {
     drivers
 }
 
-/// The driver that callers of an algorithm get: of those that are not internal the one of highest priority.
+/// The driver that callers of an algorithm get: the one with the highest priority that is not internal.
 pub(super) fn find_served<'a>(drivers: &'a [Driver], name: &str) -> Option<&'a Driver> {
     let public = drivers.iter().filter(|d| d.name == name && !d.internal);
     public.max_by_key(|d| d.priority)
 }
 
 impl Driver {
-    /// How its SIMD code is reached; None if this driver has none for AES, or that cannot be told from its entry.
+    /// The path to this driver's SIMD code; `None` if it has none for AES, or if its entry does not show it.
     ///
     /// The helper registers an asynchronous driver, and keeps the synchronous one that it wraps as internal under the
-    /// same name with `__` before it.
+    /// same name with the prefix `__`.
     pub(super) fn path(&self, all: &[Driver]) -> Option<Path> {
         let aes = self.driver.contains("-aesni") || self.driver.contains("-vaes");
-        // A template's name has what it is made of in parentheses: it is no driver of SIMD code itself.
+        // A template's driver name contains its parts in parentheses; it has no SIMD code of its own.
         let own = aes && !self.driver.contains('(') && !self.internal;
         if !own || !matches!(self.kind.as_str(), "skcipher" | "aead") {
             return None;
@@ -77,7 +77,7 @@ impl Driver {
         match (self.asynchronous?, wrapped) {
             (true, true) => Some(Path::Helper),
             (false, false) => Some(Path::Direct),
-            // Neither the helper nor its absence looks so.
+            // An entry like this comes neither from the helper nor from a direct driver.
             _ => None,
         }
     }

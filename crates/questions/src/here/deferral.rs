@@ -6,10 +6,10 @@ use super::files::{Missing, CRYPTO, MODULES, RELEASE, SYMBOLS, THREADS};
 use super::machine::Machine;
 use super::row::Basis;
 
-/// The first of mainline's versions in which softirqs are off in FPU sections.
+/// The first mainline version in which softirqs are off in FPU sections.
 const SECTIONS_KEEP_SOFTIRQS_OUT: (u32, u32) = (6, 15);
 
-/// Algorithms to look at, the most telling first.
+/// Algorithms to look at, the most significant first.
 const ANY: &[&str] = &[
     "xts(aes)",
     "gcm(aes)",
@@ -17,10 +17,10 @@ const ANY: &[&str] = &[
     "ctr(aes)",
     "rfc4106(gcm(aes))",
 ];
-/// Those of ESP: AES-GCM, and the ciphers that authenc() combines with a hash.
+/// The algorithms of ESP: AES-GCM, and the ciphers that authenc() combines with a hash.
 const IPSEC: &[&str] = &["rfc4106(gcm(aes))", "gcm(aes)", "cbc(aes)", "ctr(aes)"];
 
-/// How the served drivers of some algorithms are reached.
+/// The path to the SIMD code of the drivers that serve some algorithms.
 enum Found<'a> {
     Helper(&'a Driver),
     Direct(&'a Driver),
@@ -36,7 +36,7 @@ fn find<'a>(machine: &'a Machine, names: &[&str]) -> Found<'a> {
     };
     let served = || names.iter().filter_map(|name| find_served(drivers, name));
     let by = |path| served().find(|d| d.path(drivers) == Some(path));
-    // One that is wrapped is enough to have the problem.
+    // A single wrapped driver is enough to have the problem.
     match (by(Path::Helper), by(Path::Direct)) {
         (Some(driver), _) => Found::Helper(driver),
         (None, Some(driver)) => Found::Direct(driver),
@@ -44,7 +44,7 @@ fn find<'a>(machine: &'a Machine, names: &[&str]) -> Found<'a> {
     }
 }
 
-/// How a question puts what was found.
+/// A question's texts.
 struct Words {
     /// Algorithms to look at.
     names: &'static [&'static str],
@@ -92,12 +92,12 @@ const ESP: Words = Words {
              on a core that is nearly full ('kiln ipsec --policy legacy,bh-off')",
 };
 
-/// Question 1.
+/// Answers question 1.
 pub(super) fn judge_softirqs(machine: &Machine) -> Answer {
     judge(machine, &SOFTIRQS).evidence(told_by_threads(machine))
 }
 
-/// Question 2.
+/// Answers question 2.
 pub(super) fn judge_ipsec(machine: &Machine) -> Answer {
     let mut answer = judge(machine, &ESP);
     if machine.modules.is_ok() {
@@ -143,7 +143,7 @@ fn judge(machine: &Machine, words: &Words) -> Answer {
     }
 }
 
-/// The helper wraps drivers: whether it ever defers depends on what sections do about softirqs.
+/// The answer if the helper wraps drivers: whether it ever defers depends on whether softirqs can run in FPU sections.
 fn wrapped(machine: &Machine, driver: &Driver, words: &Words) -> Answer {
     let instance = format!("cryptd(__{})", driver.driver);
     let drivers = machine.drivers.as_deref().unwrap_or_default();
@@ -154,7 +154,7 @@ fn wrapped(machine: &Machine, driver: &Driver, words: &Words) -> Answer {
         driver.driver,
         match drivers.iter().any(|d| d.driver == instance) {
             true => "there",
-            // It is made when the driver is first used.
+            // The thread is created when the driver is first used.
             false => "not there yet",
         }
     );
@@ -195,7 +195,7 @@ fn wrapped(machine: &Machine, driver: &Driver, words: &Words) -> Answer {
 
 const LIVE: &str = "root and bpftrace: 'kiln here --live 10' counts this kernel's FPU sections that softirqs interrupt";
 
-/// No SIMD driver for AES is registered, or the list cannot be read.
+/// The answer if no SIMD driver for AES is registered, or the list cannot be read.
 fn by_configuration(machine: &Machine) -> Answer {
     let load = "load what this machine encrypts with, such as 'modprobe aesni_intel', and run 'kiln here' again";
     let config = match &machine.config {
@@ -247,7 +247,7 @@ fn version_evidence(machine: &Machine) -> String {
     format!("{}: {release}", RELEASE.pattern)
 }
 
-/// How much the threads worked to which softirqs and requests are deferred.
+/// CPU time of the threads to which softirqs and requests are deferred.
 fn told_by_threads(machine: &Machine) -> Option<String> {
     machine.threads.map(|t| {
         format!(

@@ -1,6 +1,6 @@
-//! The files that a machine is judged by: which ones, how they are read, and how they are recorded.
+//! The files by which a machine is judged: which ones, how they are read, and how they are recorded.
 //!
-//! Nothing in them can be trusted: a recording comes from somebody else, and may be cut short or made up.
+//! None of them can be trusted: a recording comes from someone else, and may be cut short or forged.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -8,19 +8,19 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Bytes that are read of one file. `/proc/kallsyms` of a large kernel has some 20 MiB.
+/// Maximum number of bytes read from one file. `/proc/kallsyms` of a large kernel has about 20 MiB.
 const MOST: u64 = 64 << 20;
-/// Bytes of a line that are kept.
+/// Maximum number of bytes kept of a line.
 const LONGEST: u64 = 64 << 10;
-/// Entries of a directory that are looked at.
+/// Maximum number of directory entries read.
 const ENTRIES: usize = 200_000;
 
-/// A file, or those that match a pattern.
+/// A file, or all files that match a pattern.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// From the root, without its slash. A component `*` stands for any name, `[0-9]*` for any number.
+    /// Path relative to the root. A component `*` stands for any name, `[0-9]*` for any number.
     pub pattern: &'static str,
-    /// Only lines with one of these words are read; none: every line.
+    /// Only lines that contain one of these words are kept; if empty, every line.
     pub words: &'static [&'static str],
 }
 
@@ -41,7 +41,7 @@ pub(super) const CPUINFO: Source = Source {
     pattern: "proc/cpuinfo",
     words: &["processor", "model name", "flags"],
 };
-/// Names with the blank before them: addresses are not needed.
+/// Symbol names with the preceding blank; addresses are not needed.
 pub(super) const SYMBOLS: Source = Source {
     pattern: "proc/kallsyms",
     words: &[
@@ -53,7 +53,7 @@ pub(super) const SYMBOLS: Source = Source {
         " virtcrypto_ctrlq_callback",
     ],
 };
-/// Of the kernel's threads: those that run softirqs and work that was deferred.
+/// The kernel threads that run softirqs and deferred work.
 pub(super) const THREADS: Source = Source {
     pattern: "proc/[0-9]*/stat",
     words: &["(ksoftirqd/", "(kworker/"],
@@ -63,10 +63,10 @@ pub(super) const CLOCK: Source =
     whole("sys/devices/system/clocksource/clocksource0/current_clocksource");
 pub(super) const VIRTIO: Source = whole("sys/bus/virtio/devices/*/uevent");
 pub(super) const REALTIME: Source = whole("sys/kernel/realtime");
-/// Every kernel has this bus: where it is, one that is not there does not exist.
+/// Every kernel has this bus. If it is present, a missing other bus really does not exist.
 pub(super) const BUS: Source = whole("sys/bus/cpu/drivers_autoprobe");
 
-/// All but the configuration, which is not at a fixed place.
+/// All files except the configuration, which has no fixed path.
 pub(crate) const SOURCES: [&Source; 14] = [
     &RELEASE,
     &VERSION,
@@ -84,18 +84,18 @@ pub(crate) const SOURCES: [&Source; 14] = [
     &BUS,
 ];
 
-/// Why a file has nothing to say.
+/// Why a file gives no information.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     Absent,
-    /// Only root may read it, most likely.
+    /// Probably only root may read it.
     Denied,
-    /// It is not what it should be.
+    /// Its content is not as expected.
     Unusable(&'static str),
 }
 
 impl Missing {
-    /// For a sentence: "/proc/crypto ...".
+    /// The end of a sentence that begins with the path: "/proc/crypto ...".
     pub(super) fn words(&self) -> &'static str {
         match self {
             Missing::Absent => "is not there",
@@ -113,10 +113,10 @@ impl Missing {
     }
 }
 
-/// Lines of a file, its path from the root with them.
+/// A file's path relative to the root, and its lines.
 pub(super) type Lines = (String, Vec<String>);
 
-/// Where a machine's files are: `/`, or a recording.
+/// The directory with a machine's files: `/`, or a recording.
 pub(super) struct Root(PathBuf);
 
 impl Root {
@@ -128,13 +128,13 @@ impl Root {
         self.0.join(path).exists()
     }
 
-    /// The lines of a source that is one file.
+    /// The lines of a source that is a single file.
     pub(super) fn lines(&self, source: &Source) -> Result<Vec<String>, Missing> {
         let file = self.open(source.pattern)?;
         select(file, source.words).map_err(|e| Missing::of(&e))
     }
 
-    /// The same of a pattern: each file that matches, can be read and has such lines, in the order of their names.
+    /// The lines of every file that matches a pattern, can be read and has any, in order of their names.
     pub(super) fn all(&self, source: &Source) -> Vec<Lines> {
         let mut found = Vec::new();
         for path in self.expand(source.pattern) {
@@ -148,7 +148,7 @@ impl Root {
         found
     }
 
-    /// The configuration that this kernel was built with, and the path where it was found.
+    /// The configuration with which this kernel was built, and the path where it was found.
     pub(super) fn configuration(&self, release: &str) -> Result<Lines, Missing> {
         let mut missing = Missing::Absent;
         let packed = "proc/config.gz";
@@ -171,7 +171,7 @@ impl Root {
         Err(missing)
     }
 
-    /// A file, and nothing that could block or never end.
+    /// Opens a regular file; anything else could block or never end.
     fn open(&self, path: &str) -> Result<File, Missing> {
         let path = self.0.join(path);
         let kind = fs::metadata(&path).map_err(|e| Missing::of(&e))?;
@@ -181,7 +181,7 @@ impl Root {
         File::open(&path).map_err(|e| Missing::of(&e))
     }
 
-    /// The paths that a pattern stands for, sorted.
+    /// The paths that match a pattern, sorted.
     pub(super) fn expand(&self, pattern: &str) -> Vec<String> {
         let mut paths = vec![String::new()];
         for component in pattern.split('/') {
@@ -210,9 +210,9 @@ impl Root {
     }
 }
 
-/// Where distributions leave it besides `/proc/config.gz`: Debian and SUSE, Fedora, Debian from 7.3 on.
+/// Other places than `/proc/config.gz` where distributions install it: Debian and SUSE, Fedora, Debian from 7.3 on.
 fn configurations(release: &str) -> Vec<String> {
-    // A release names no other directory.
+    // A release must not lead to another directory.
     if release.is_empty() || release.contains('/') {
         return Vec::new();
     }
@@ -223,8 +223,9 @@ fn configurations(release: &str) -> Vec<String> {
     ]
 }
 
-/// Lines with one of the words, or all. Bytes that are not text are replaced. A last line without its newline was cut short,
-/// since the kernel ends every line: it is left out, so that what was cut off is never taken for absent.
+/// Lines that contain one of the words, or all lines. Bytes that are not text are replaced. The kernel ends every line,
+/// so a last line without a newline was cut short; it is left out, so that what was cut off is never taken to be
+/// absent.
 fn select(file: impl Read, words: &[&str]) -> io::Result<Vec<String>> {
     let mut reader = BufReader::new(file.take(MOST));
     let mut kept = Vec::new();
@@ -240,7 +241,7 @@ fn select(file: impl Read, words: &[&str]) -> io::Result<Vec<String>> {
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end_matches(['\n', '\r']);
         if words.is_empty() || words.iter().any(|w| text.contains(w)) {
-            // What is shown of it must not drive a terminal.
+            // Parts of it are printed, so it must not contain control sequences for a terminal.
             let plain = |c: char| {
                 if c.is_control() && c != '\t' {
                     '\u{fffd}'
@@ -273,7 +274,8 @@ fn unpack(path: &Path) -> Result<Vec<String>, Missing> {
     }
 }
 
-/// A recording's lines: what is the same on every CPU once, no addresses, and no worker that has not worked.
+/// The lines for a recording: lines that are the same on every CPU only once, no addresses, and no workers that have
+/// not worked.
 pub(crate) fn condense(path: &str, lines: Vec<String>) -> Vec<String> {
     match path {
         "proc/cpuinfo" => {
@@ -297,10 +299,11 @@ pub(crate) fn condense(path: &str, lines: Vec<String>) -> Vec<String> {
     }
 }
 
-/// The kernel's clock ticks per second in `/proc/PID/stat`, the same on every x86 kernel.
+/// Unit of the times in `/proc/PID/stat`: clock ticks per second, the same on every x86 kernel.
 const USER_HZ: f64 = 100.0;
 
-/// Name and CPU seconds of `PID (NAME) STATE ...`: fields 14 and 15 are user and system time. Names may have parentheses.
+/// Name and CPU seconds from a line `PID (NAME) STATE ...`, in which fields 14 and 15 are user and system time. Names
+/// may contain parentheses.
 pub(super) fn parse_stat(line: &str) -> Option<(&str, f64)> {
     let (_, rest) = line.split_once('(')?;
     let (name, fields) = rest.rsplit_once(')')?;
@@ -336,7 +339,7 @@ mod tests {
         assert_eq!(root.lines(&CRYPTO), Err(Missing::Absent));
         fs::create_dir_all(dir.path().join("proc/crypto")).unwrap();
         assert!(matches!(root.lines(&CRYPTO), Err(Missing::Unusable(_))));
-        // It never ends.
+        // This file never ends.
         std::os::unix::fs::symlink("/dev/zero", dir.path().join("proc/version")).unwrap();
         assert!(matches!(root.lines(&VERSION), Err(Missing::Unusable(_))));
         fs::write(

@@ -1,6 +1,6 @@
-//! Versions and compilers, as kernels name theirs.
+//! Parses the version of a kernel and the name of its compiler.
 
-/// The first two numbers of a release, such as 6.12 of `6.12.117+deb12-amd64`.
+/// The first two numbers of a release, such as 6 and 12 for `6.12.117+deb12-amd64`.
 pub(super) fn parse_version(release: &str) -> Option<(u32, u32)> {
     let (major, rest) = release.split_once('.')?;
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -29,7 +29,8 @@ const TIMED: [(&str, u32); 8] = [
 ];
 
 impl Compiler {
-    /// Of the kernel's own words: `gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0`, `Debian clang version 19.1.7`.
+    /// Parses the kernel's description of its compiler: `gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0`, `Debian clang
+    /// version 19.1.7`.
     pub(super) fn parse(text: &str) -> Option<Compiler> {
         if let Some((_, rest)) = text.split_once("clang version ") {
             return Compiler::numbered("clang", rest.split_whitespace().next()?);
@@ -55,13 +56,13 @@ impl Compiler {
         TIMED.contains(&(self.name, self.major))
     }
 
-    /// gcc 7.2, which the report of 2018 is about.
+    /// Whether this is gcc 7.2, the compiler in the report of 2018.
     pub(super) fn is_reported(&self) -> bool {
         (self.name, self.major, self.minor) == ("gcc", 7, 2)
     }
 }
 
-/// What a distribution adds is in parentheses, which may be nested.
+/// Removes additions of distributions: everything in parentheses, which may be nested.
 fn without_parentheses(text: &str) -> String {
     let mut depth = 0_u32;
     let mut own = String::new();

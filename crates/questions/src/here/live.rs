@@ -1,4 +1,4 @@
-//! A running kernel's FPU sections, measured by bpftrace.
+//! Measures a running kernel's FPU sections with bpftrace.
 
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -13,18 +13,18 @@ use super::machine::Machine;
 use super::script::write_script;
 
 const PROGRAM: &str = "bpftrace";
-/// bpftrace compiles its script first; on a slow machine that takes long.
+/// Extra time for bpftrace, which compiles its script first and is slow at this on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether this process may trace.
+/// Whether this process may trace: whether it runs as root.
 pub(super) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }
 
-/// Traces for so many seconds; gives what bpftrace printed.
+/// Traces for this many seconds; returns what bpftrace printed.
 ///
 /// # Errors
-/// This user may not trace, bpftrace or a symbol is not there, or bpftrace refuses the script.
+/// This user may not trace, bpftrace or a symbol is missing, or bpftrace rejects the script.
 pub(super) fn trace(machine: &Machine, seconds: u64, stop: &AtomicBool) -> Result<String, Error> {
     let script = write_script(machine, Some(seconds)).map_err(Error::lacks)?;
     if let Ok(config) = &machine.config {
@@ -58,7 +58,7 @@ pub(super) fn trace(machine: &Machine, seconds: u64, stop: &AtomicBool) -> Resul
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| fault(format!("bpftrace cannot be started: {e}")))?;
-    // Read while it runs: it may print more than a pipe holds.
+    // Read the pipes while it runs, because it may print more than a pipe holds.
     let drain = |pipe: Option<Box<dyn Read + Send>>| {
         thread::spawn(move || {
             let mut bytes = Vec::new();

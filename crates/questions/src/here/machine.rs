@@ -1,20 +1,20 @@
-//! What was read of a machine.
+//! Everything that was read about a machine.
 
 use super::config::Config;
 use super::crypto::{parse_drivers, Driver};
 use super::files::{self, Missing, Root};
 use super::kernel::{find_compiler, parse_version};
 
-/// The number of virtio-crypto among devices (virtio 1.2, 5).
+/// Device ID of virtio-crypto (virtio 1.2, 5).
 const VIRTIO_CRYPTO: u32 = 20;
 
 /// A device on the virtio bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Device {
-    /// As the kernel numbers them: `virtio0`.
+    /// Its name in the kernel, such as `virtio0`.
     pub name: String,
     pub is_crypto: bool,
-    /// None: no driver is bound to it.
+    /// `None` if no driver is bound to it.
     pub driver: Option<String>,
 }
 
@@ -23,16 +23,16 @@ pub(super) struct Device {
 pub(super) struct Threads {
     pub ksoftirqd: f64,
     pub kworkers: f64,
-    /// Of those kworkers that ran cryptd's work last.
+    /// The part of kworkers that last ran cryptd's work.
     pub cryptd: f64,
 }
 
-/// A machine's files, read.
+/// The parsed files of a machine.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
     pub release: Option<String>,
     pub version: Option<(u32, u32)>,
-    /// The compiler's own words, and the file that has them.
+    /// The kernel's description of its compiler, and the file that contains it.
     pub compiler: Option<(String, String)>,
     pub config: Result<Config, Missing>,
     pub drivers: Result<Vec<Driver>, Missing>,
@@ -40,17 +40,17 @@ pub(super) struct Machine {
     pub symbols: Result<Vec<String>, Missing>,
     pub cpu: Option<String>,
     pub cpus: usize,
-    /// None: the file is absent or has none, as on a CPU that is not x86.
+    /// `None` if the file is missing or lists none, as on a CPU other than x86.
     pub flags: Option<Vec<String>>,
     pub softirqs: Vec<(String, u64)>,
-    /// None: no thread was seen.
+    /// `None` if no thread was found.
     pub threads: Option<Threads>,
     pub uptime_s: Option<f64>,
-    /// Names and what the kernel says of each.
+    /// Names of CPU vulnerabilities, and the kernel's text for each.
     pub mitigations: Vec<(String, String)>,
     pub clock: Option<String>,
     pub devices: Result<Vec<Device>, Missing>,
-    /// Whether this is a kernel for real time.
+    /// Whether this is a real-time kernel.
     pub realtime: Option<bool>,
 }
 
@@ -118,7 +118,7 @@ impl Machine {
         }
     }
 
-    /// Whether the symbols have this one; None if they cannot be read.
+    /// Whether this symbol exists; `None` if the symbols cannot be read.
     pub(super) fn has_symbol(&self, name: &str) -> Option<bool> {
         let symbols = self.symbols.as_ref().ok()?;
         Some(symbols.iter().any(|s| s == name))
@@ -129,13 +129,13 @@ impl Machine {
         modules.is_ok_and(|modules| modules.iter().any(|m| m == name))
     }
 
-    /// Whether the CPU has one of these features; None if its features cannot be read.
+    /// Whether the CPU has one of these features; `None` if its features cannot be read.
     pub(super) fn has_cpu_flag(&self, names: &[&str]) -> Option<bool> {
         let flags = self.flags.as_ref()?;
         Some(flags.iter().any(|f| names.contains(&f.as_str())))
     }
 
-    /// `Linux 6.12`, or words for a kernel whose version cannot be read.
+    /// `Linux 6.12`, or a phrase for a kernel whose version cannot be read.
     pub(super) fn kernel(&self) -> String {
         match self.version {
             Some((major, minor)) => format!("Linux {major}.{minor}"),
@@ -144,7 +144,7 @@ impl Machine {
     }
 }
 
-/// The names in lines `ADDRESS TYPE NAME [MODULE]`.
+/// The names in lines of the form `ADDRESS TYPE NAME [MODULE]`.
 fn parse_symbols(lines: &[String]) -> Vec<String> {
     let name = |l: &String| l.split_whitespace().nth(2).map(str::to_owned);
     lines.iter().filter_map(name).collect()
@@ -174,7 +174,7 @@ fn sum_threads(files: &[files::Lines]) -> Option<Threads> {
             sum.ksoftirqd += seconds;
         } else if name.starts_with("kworker/") {
             sum.kworkers += seconds;
-            // A worker is named after the queue whose work it does (+) or did last (-).
+            // A worker's name ends with the queue whose work it is running (+) or ran last (-).
             if name.ends_with("-cryptd") || name.ends_with("+cryptd") {
                 sum.cryptd += seconds;
             }
@@ -186,7 +186,7 @@ fn sum_threads(files: &[files::Lines]) -> Option<Threads> {
 fn read_devices(root: &Root) -> Result<Vec<Device>, Missing> {
     let bus = "sys/bus/virtio";
     if !root.has(bus) {
-        // Where another bus is there, virtio is neither built in nor loaded: it has no devices.
+        // If another bus is listed but virtio is not, virtio is neither built in nor loaded, so there are no devices.
         return match root.has(files::BUS.pattern) {
             true => Ok(Vec::new()),
             false => Err(Missing::Absent),

@@ -6,12 +6,12 @@
 //! | `files.rs` | which files are read, and how |
 //! | `recording.rs` | the same files as a directory |
 //! | `config.rs`, `crypto.rs`, `kernel.rs` | the kernel's configuration, its drivers, versions and compilers |
-//! | `machine.rs` | all that was read |
+//! | `machine.rs` | everything that was read |
 //! | `deferral.rs` | questions 1 and 2: softirqs, and IPsec |
 //! | `sections.rs` | question 3: the length of FPU sections |
 //! | `compiler.rs` | question 4: compiler and flags |
 //! | `queue.rs` | question 5: the virtio-crypto control queue |
-//! | `answer.rs`, `row.rs` | an answer in the making, and the row that it becomes |
+//! | `answer.rs`, `row.rs` | an answer, and the row made from it |
 //! | `run.rs`, `view.rs` | all five answers; the table and the sentences |
 //! | `script.rs`, `live.rs` | the bpftrace script, and its run |
 

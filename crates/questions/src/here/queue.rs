@@ -5,14 +5,14 @@ use super::files::{RELEASE, SYMBOLS, VIRTIO};
 use super::machine::{Device, Machine};
 use super::row::Basis;
 
-/// The function that the device's interrupt calls for completed control requests. It came to mainline with 5.19, by the
-/// change that ended polling.
+/// The function that the device's interrupt calls for completed control requests. Mainline has it since 5.19, from the
+/// commit that ended polling.
 const CALLBACK: &str = "virtcrypto_ctrlq_callback";
-/// Of every version of the driver: the control that its symbols can be read.
+/// A function of every version of the driver, used to check that its symbols can be read.
 const PROBE: &str = "virtcrypto_probe";
 const WAITS: (u32, u32) = (5, 19);
 
-/// Question 5.
+/// Answers question 5.
 pub(super) fn judge_queue(machine: &Machine) -> Answer {
     let devices = match &machine.devices {
         Ok(devices) => devices,

@@ -1,4 +1,4 @@
-//! A machine's files as a directory, for `kiln here --root` somewhere else.
+//! Records a machine's files in a directory, to be judged elsewhere by `kiln here --root`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use kiln_question::Error;
 use super::config::condense_config;
 use super::files::{condense, Root, RELEASE, SOURCES};
 
-/// Reads what is judged of this root.
+/// Reads the files by which a machine is judged.
 pub(super) fn read_files(root: &Root) -> BTreeMap<String, Vec<String>> {
     let mut files = BTreeMap::new();
     for source in SOURCES {
@@ -23,14 +23,14 @@ pub(super) fn read_files(root: &Root) -> BTreeMap<String, Vec<String>> {
     let release = root.lines(&RELEASE).unwrap_or_default();
     let release = release.first().map_or("", String::as_str);
     if let Ok((_, lines)) = root.configuration(release) {
-        // In a recording it is where Debian leaves it, and never packed.
+        // In a recording the configuration has the path that Debian uses, and is not compressed.
         let path = format!("boot/config-{release}");
         files.insert(path, condense_config(&lines.join("\n")));
     }
     files
 }
 
-/// Writes files by their paths below `dir`, which must not have any yet. Gives the bytes written.
+/// Writes files by their paths relative to `dir`, which must be empty. Returns the number of bytes written.
 ///
 /// # Errors
 /// The directory is not empty, a path leads out of it, or it cannot be written.

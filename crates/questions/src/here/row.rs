@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Whether this machine has what a question is about.
+/// Whether this machine has the problem that a question is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(super) enum Verdict {
@@ -16,7 +16,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// As rows have it.
+    /// The name in rows.
     pub(super) fn words(self) -> &'static str {
         match self {
             Verdict::Has => "has it",
@@ -26,17 +26,17 @@ impl Verdict {
     }
 }
 
-/// What a verdict rests on.
+/// The evidence for a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Basis {
-    /// The files that were read are enough.
+    /// The files alone.
     Files,
-    /// The files, and what mainline's code of this version does: the caveat says where a distribution may differ.
+    /// The files, and mainline's code of this version; the caveat says where a distribution may differ.
     FilesAndVersion,
 }
 
 impl Basis {
-    /// As rows have it.
+    /// The name in rows.
     pub(super) fn words(self) -> &'static str {
         match self {
             Basis::Files => "files",

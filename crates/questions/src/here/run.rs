@@ -1,4 +1,4 @@
-//! The five questions, put to a machine.
+//! Answers the five questions for a machine.
 
 use super::compiler::judge_compiler;
 use super::deferral::{judge_ipsec, judge_softirqs};
@@ -7,7 +7,7 @@ use super::queue::judge_queue;
 use super::row::Row;
 use super::sections::judge_sections;
 
-/// A row per question.
+/// Answers all questions, with one row for each.
 pub(super) fn judge(machine: &Machine) -> Vec<Row> {
     let answers = [
         judge_softirqs(machine),
@@ -21,7 +21,7 @@ pub(super) fn judge(machine: &Machine) -> Vec<Row> {
         .collect()
 }
 
-/// The machine in a few lines, for people and for the notes of a record.
+/// Describes the machine in a few lines, for people and for a record's notes.
 pub(super) fn describe(machine: &Machine) -> Vec<String> {
     let unknown = || "unknown".to_owned();
     let mut lines = vec![format!(

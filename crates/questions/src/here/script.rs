@@ -3,13 +3,13 @@
 use super::files::SYMBOLS;
 use super::machine::Machine;
 
-/// The symbols between which a section is.
+/// The symbols at which a section begins and ends.
 ///
 /// # Errors
-/// They are not among the kernel's symbols; the line says what that means.
+/// The kernel does not have them; the text says what that means.
 fn find_symbols(machine: &Machine) -> Result<[&'static str; 2], String> {
     const END: &str = "kernel_fpu_end";
-    // kernel_fpu_begin() was a function of its own before 5.11; since then it is inline and calls the first of these.
+    // Before 5.11, kernel_fpu_begin() was a function of its own; since then it is inline and calls the first of these.
     const BEGINS: [&str; 2] = ["kernel_fpu_begin_mask", "kernel_fpu_begin"];
     let has = |name| machine.has_symbol(name);
     match BEGINS.into_iter().find(|b| has(b) != Some(false)) {
@@ -27,7 +27,7 @@ fn find_symbols(machine: &Machine) -> Result<[&'static str; 2], String> {
 /// The script. With `seconds` it ends by itself.
 ///
 /// # Errors
-/// The kernel has no symbols between which sections could be measured.
+/// The kernel lacks the symbols between which sections are measured.
 pub(super) fn write_script(machine: &Machine, seconds: Option<u64>) -> Result<String, String> {
     let [begin, end] = find_symbols(machine)?;
     let read = match machine.symbols {
@@ -48,8 +48,8 @@ kprobe:{begin}
 	@caller[tid, cpu] = *(uint64 *)reg(\"sp\");
 }}
 
-// Only from here on is the section open: preemption is off, and softirqs where the
-// kernel keeps them out.
+// The section is open only from here on: preemption is off, and softirqs too if the
+// kernel disables them.
 kretprobe:{begin}
 {{
 	@who[cpu] = @caller[tid, cpu];
@@ -69,8 +69,8 @@ kprobe:{end}
 	delete(@begin[cpu]);
 }}
 
-// Counted when the section ends, so that an end that was missed, as while probes are
-// attached, counts nothing.
+// Interruptions are counted when the section ends, so that a section whose end was
+// missed, for example while probes were attached, counts nothing.
 tracepoint:irq:softirq_entry
 /@begin[cpu]/
 {{

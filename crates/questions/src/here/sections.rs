@@ -6,17 +6,17 @@ use super::files::{CPUINFO, CRYPTO, RELEASE};
 use super::machine::Machine;
 use super::row::Basis;
 
-/// Versions whose sections Kiln has read or measured (docs/FINDINGS.md, docs/BUDGETS.md).
+/// Versions whose sections were read or measured for Kiln (docs/FINDINGS.md, docs/BUDGETS.md).
 const KNOWN: std::ops::RangeInclusive<(u32, u32)> = (6, 1)..=(7, 3);
 
-/// Drivers of 6.1 to 6.15 that open one section for a whole update.
+/// Drivers that, in 6.1 to 6.15, open one section for a whole update.
 const HASHES: [&str; 6] = ["sha1-", "sha224-", "sha256-", "sha384-", "sha512-", "sm3-"];
 const TIERS: [&str; 4] = ["ni", "avx2", "avx", "ssse3"];
 const OTHERS: [&str; 2] = ["crct10dif-pclmul", "crc32-pclmul"];
-/// What these drivers serve, the most used first.
+/// Algorithms that these drivers serve, the most used first.
 const SERVED: [&str; 6] = ["sha256", "sha1", "sha512", "sm3", "crct10dif", "crc32"];
 
-/// The options of library functions that do, what they are, and the CPU features of which one is needed.
+/// Library functions that do the same: the option, what it provides, and the CPU features of which one is needed.
 const LIBRARY: [(&str, &str, &[&str]); 4] = [
     ("CRYPTO_LIB_SHA256_ARCH", "sha256()", &["ssse3", "sha_ni"]),
     ("CRYPTO_LIB_SHA1_ARCH", "sha1()", &["ssse3", "sha_ni"]),
@@ -31,7 +31,7 @@ fn is_unbounded(driver: &Driver) -> bool {
     hash.is_some_and(|tier| TIERS.contains(&tier)) || OTHERS.contains(&driver.driver.as_str())
 }
 
-/// Question 3.
+/// Answers question 3.
 pub(super) fn judge_sections(machine: &Machine) -> Answer {
     let drivers = machine.drivers.as_deref().unwrap_or_default();
     let names: Vec<&str> = SERVED
@@ -82,7 +82,8 @@ pub(super) fn judge_sections(machine: &Machine) -> Answer {
     answer.evidence(evidence).would_tell(MEASURE)
 }
 
-/// Nothing that was read opens long sections: only a CPU without the instructions proves that nothing does.
+/// The answer if nothing was found that opens long sections. Only a CPU without the instructions proves that nothing
+/// does.
 fn nothing_found(machine: &Machine) -> Answer {
     let needed = ["ssse3", "sha_ni", "pclmulqdq"];
     if machine.has_cpu_flag(&needed) == Some(false) {
@@ -100,7 +101,7 @@ fn nothing_found(machine: &Machine) -> Answer {
     .evidence(machine.config.as_ref().ok().map(|c| format!("{}: {}", c.path, c.words("CRYPTO_SHA256_SSSE3"))))
 }
 
-/// Functions of the library with code for this CPU, and what was read of each.
+/// Library functions with code for this CPU, and the evidence for each.
 fn find_functions(machine: &Machine) -> Vec<(&'static str, String)> {
     let Ok(config) = &machine.config else {
         return Vec::new();
@@ -114,7 +115,7 @@ fn find_functions(machine: &Machine) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// Softirqs, too, where mainline's sections keep them out.
+/// What a section disables: preemption, and softirqs if mainline's sections of this version disable them.
 fn what_is_off(machine: &Machine) -> &'static str {
     match machine.version {
         Some(version) if version >= (6, 15) => "preemption and softirqs",
@@ -135,7 +136,7 @@ fn told_by_preemption(machine: &Machine) -> Option<String> {
     Some(format!("{}: {}", config.path, config.words(model)))
 }
 
-/// `a, b and c`.
+/// Joins names: `a, b and c`.
 fn list(names: &[&str]) -> String {
     match names {
         [] => String::new(),

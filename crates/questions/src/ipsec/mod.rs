@@ -1,7 +1,7 @@
-//! The effect of each FPU policy on IPsec: ESP in softirqs that interrupt a task which encrypts disk sectors, at
-//! rising rates, or with low, high and again low load.
+//! The effect of each FPU policy on IPsec: ESP in softirqs that interrupt a task which encrypts disk sectors, at rising
+//! rates, or with low, high and again low load.
 //!
-//! | file | its noun |
+//! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
 //! | `plan.rs` | the request, and its validation |
@@ -12,7 +12,7 @@
 //! | `sweep.rs` | the curve: packets delivered against packets offered, and its knee |
 //! | `row.rs` | a row |
 //! | `view.rs` | the tables for people |
-//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |
+//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made from their records |
 
 mod args;
 mod capture;

@@ -51,7 +51,7 @@ impl Settings {
         let capture = |l: &&EspLoad| matches!(l.source, Source::Capture(_));
         if let (false, Some(load)) = (self.rates.is_empty(), self.loads.iter().find(capture)) {
             return Err(Error::input(format!(
-                "--packet-rate with --load {}: a capture has times of its own: leave --packet-rate out",
+                "--packet-rate with --load {}: a capture has its own times: leave --packet-rate out",
                 load.name
             )));
         }
@@ -64,7 +64,7 @@ impl Settings {
         }
         if plan.irq_rate < 500.0 {
             return Err(Error::input(format!(
-                "--irq-rate {}: packets come with interrupts: at least 500 per second",
+                "--irq-rate {}: packets arrive with interrupts: use at least 500 per second",
                 plan.irq_rate
             )));
         }

@@ -85,11 +85,11 @@ fn traffic_of(
         ));
     }
     let [low, high] = settings.rates[..] else {
-        return Err(Error::input("--packet-rate LOW,HIGH: two rates"));
+        return Err(Error::input("--packet-rate: use two rates, as LOW,HIGH"));
     };
     let price = direct_price_ns(plan, settings, load, bench)?;
     notes.push(format!(
-        "{}: a packet takes {:.0} ns where nothing interrupts, so the high load is {:.0} % of a core by the direct way",
+        "{}: a packet takes {:.0} ns without interrupts, so the high load is {:.0} % of a core if the cipher is called directly",
         load.name,
         price,
         100.0 * high * price / 1e9

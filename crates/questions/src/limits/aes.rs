@@ -29,7 +29,7 @@ pub(crate) fn xts_cycles(limits: &Limits, tier: Tier, key_bits: u32, len: usize)
         _ => AES_ZMM,
     };
     let in_vector = f64::from(bits / 128);
-    // A partial last block takes the work of a whole block (ciphertext stealing).
+    // A partial last block costs as much as a whole block (ciphertext stealing).
     let blocks = len.div_ceil(BLOCK) as f64;
     Some(blocks * rounds(key_bits) / (in_vector * limits.get(name)?))
 }

@@ -11,8 +11,9 @@ macro_rules! independent {
     ($(#[$doc:meta])* $name:ident, $op:literal, $after:literal) => {
         $(#[$doc])*
         pub(super) fn $name(n: u64) {
-            // SAFETY: the caller checked CPUID for the instruction. Registers only; all that are written are
-            // operands or among those the C convention leaves to the callee. The counter starts at 1 or more.
+            // SAFETY: the caller checked CPUID for the instruction. The code uses registers only; those that it writes
+            // are operands, or ones that the C calling convention lets a callee change. The counter starts at 1 or
+            // more.
             unsafe {
                 asm!(
                     "2:",
@@ -78,8 +79,8 @@ pub(super) fn aesenc_chain(n: u64) {
 
 /// Consecutive RDTSC instructions.
 pub(super) fn rdtsc(n: u64) {
-    // SAFETY: baseline on x86-64 (a process that gave it up by PR_TSC_SIGSEGV gets a signal); writes eax and edx,
-    // which are declared.
+    // SAFETY: every x86-64 CPU has the instruction (a process that disabled it by PR_TSC_SIGSEGV gets a signal); it
+    // writes eax and edx, which are declared.
     unsafe {
         asm!(
             "2:",

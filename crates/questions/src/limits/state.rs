@@ -22,7 +22,7 @@ impl SaveArea {
     /// `None` if the CPU or the operating system does not support XSAVE.
     pub(super) fn new() -> Option<SaveArea> {
         #[allow(unused_unsafe)]
-        // SAFETY: every x86-64 processor has cpuid; __cpuid is declared safe by newer toolchains only.
+        // SAFETY: every x86-64 processor has cpuid; only newer toolchains declare __cpuid as safe.
         let features = unsafe { __cpuid(1) }.ecx;
         if features >> 27 & 1 == 0 {
             return None;
@@ -58,7 +58,7 @@ impl SaveArea {
         let area = self.memory[self.offset..].as_mut_ptr();
         dirty(self.mask);
         if self.compacts {
-            // SAFETY: as for the other branch; CPUID leaf 0xD admits to XSAVEC.
+            // SAFETY: as for the other branch; CPUID leaf 0xD lists XSAVEC.
             unsafe {
                 asm!(
                     "2:", "xsavec64 [rdi]", "xrstor64 [rdi]", "dec rcx", "jnz 2b",
@@ -71,9 +71,10 @@ impl SaveArea {
                 )
             };
         } else {
-            // SAFETY: OSXSAVE was checked, the mask is a part of XCR0, and the area is 64-byte aligned with the
-            // bytes CPUID asks for, its header zero at first and later as XSAVE left it. XRSTOR puts back what
-            // was just saved, so no register changes; those of the C convention are declared anyway.
+            // SAFETY: OSXSAVE was checked, the mask is a part of XCR0, and the area is 64-byte aligned and has the size
+            // that CPUID states; its header is zero at first, and later as XSAVE left it. XRSTOR restores what was just
+            // saved, so no register changes; those that the C calling convention lets a callee change are declared
+            // anyway.
             unsafe {
                 asm!(
                     "2:", "xsave64 [rdi]", "xrstor64 [rdi]", "dec rcx", "jnz 2b",
@@ -93,7 +94,7 @@ impl SaveArea {
 /// The state components that the operating system enabled.
 fn xcr0() -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: only called where CPUID says OSXSAVE; reads a register of the CPU.
+    // SAFETY: called only if CPUID reports OSXSAVE; reads a register of the CPU.
     unsafe {
         asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags))
     };
@@ -102,8 +103,8 @@ fn xcr0() -> u64 {
 
 fn dirty(mask: u64) {
     if mask & AVX512 == AVX512 {
-        // SAFETY: XCR0 enables AVX-512, which only a CPU with AVX-512F lets it; registers that a C callee may
-        // clobber, and declared.
+        // SAFETY: XCR0 enables AVX-512, which is only possible on a CPU with AVX-512F; the code writes registers that a
+        // C callee may change, and they are declared.
         unsafe {
             asm!(
                 ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",

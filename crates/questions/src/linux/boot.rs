@@ -65,7 +65,9 @@ impl Question for BootArgs {
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         if session.global.json {
-            return Err(Error::input("--json: a boot has a console and no rows"));
+            return Err(Error::input(
+                "--json: a boot writes no rows: leave --json out",
+            ));
         }
         let progress = Progress::start();
         let built = self.kernel.build(session, &progress)?;

@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
-//! | `kernel_args.rs`, `qemu_args.rs`, `seconds.rs` | flags that several subcommands have |
+//! | `kernel_args.rs`, `qemu_args.rs`, `seconds.rs` | flags shared by several subcommands |
 //! | `build.rs`, `boot.rs` | user mode Linux and Kiln's module, built and booted |
 //! | `tcrypt.rs`, `selftest.rs`, `view.rs` | Linux's own benchmark and tests of Kiln's ciphers, and their tables |
 //! | `fidelity.rs`, `nested.rs`, `fidelity_view.rs` | a stock kernel's ring 0 under QEMU |

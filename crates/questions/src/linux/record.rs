@@ -16,7 +16,8 @@ use super::qemu_args::version;
 use super::seconds::seconds;
 use crate::here;
 
-/// What a gateway loads: AES, ChaCha and hashes with SIMD, IPsec, disk encryption, virtio-crypto. Each kernel has some.
+/// Modules of a gateway: AES, ChaCha and hashes with SIMD, IPsec, disk encryption, virtio-crypto. Each kernel has some
+/// of them.
 const GATEWAY: &[&str] = &[
     "virtio_pci",
     "virtio_crypto",
@@ -82,7 +83,7 @@ impl Question for RecordArgs {
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         if session.global.json {
             return Err(Error::input(
-                "--json: a recording is a directory and has no rows",
+                "--json: a recording is a directory without rows: leave --json out",
             ));
         }
         qemu::check()?;

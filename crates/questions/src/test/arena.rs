@@ -1,19 +1,19 @@
-//! The guarded memory of one thread, a buffer for each argument there is.
+//! The guarded memory of one thread: a buffer for each argument of a call.
 
 use std::io;
 
 use super::guard::{Guarded, Place, Span, PAGE};
 
-/// The longest message, associated data or key.
+/// Maximum length of a message, associated data or a key.
 pub(super) const LONGEST: usize = 70_000;
 
-/// What a buffer is for.
+/// The purpose of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Role {
     Key,
     Context,
-    /// Of a message in pieces: it may be carried from one to the other.
+    /// State of a message in pieces. There are two buffers, because the state may be moved from one to the other.
     State,
     OtherState,
     Source,
@@ -35,7 +35,7 @@ const ROLES: [(Role, &str, usize); 9] = [
     (Role::Tag, "tag", 2 * PAGE),
 ];
 
-/// One buffer for each role, with what lies in it.
+/// One buffer for each role, with the position of its data.
 pub(crate) struct Arena {
     buffers: Vec<(&'static str, Guarded, Option<Span>)>,
 }
@@ -54,13 +54,13 @@ impl Arena {
         self.buffers.iter().map(|(n, b, _)| (*n, b)).collect()
     }
 
-    /// Put data there.
+    /// Writes data to a role's buffer.
     pub(super) fn put(&mut self, role: Role, data: &[u8], place: Place) {
         let span = self.room(role, data.len(), place);
         self.buffers[role as usize].1.write(span, data);
     }
 
-    /// Room for data, which is poison so far.
+    /// Reserves room for data; it contains poison until it is written.
     pub(super) fn room(&mut self, role: Role, len: usize, place: Place) -> Span {
         let (_, buffer, held) = &mut self.buffers[role as usize];
         if let Some(span) = held.take() {
@@ -71,7 +71,7 @@ impl Arena {
         span
     }
 
-    /// Room aligned to 64 as near to the upper guard page as that allows: zeros.
+    /// Reserves zeroed room aligned to 64 bytes, as near to the upper guard page as the alignment allows.
     pub(super) fn aligned(&mut self, role: Role, len: usize) {
         let buffer = &self.buffers[role as usize].1;
         let (low, high) = buffer.range();
@@ -90,7 +90,7 @@ impl Arena {
         held.map_or(&[], |span| buffer.bytes(span))
     }
 
-    /// Overwrite what lies there.
+    /// Fills a role's data with this byte.
     pub(super) fn fill(&mut self, role: Role, byte: u8) {
         let (_, buffer, held) = &mut self.buffers[role as usize];
         if let Some(span) = *held {
@@ -98,7 +98,7 @@ impl Arena {
         }
     }
 
-    /// Put data where as much lies.
+    /// Replaces a role's data by data of the same length.
     pub(super) fn overwrite(&mut self, role: Role, data: &[u8]) {
         let (_, buffer, held) = &mut self.buffers[role as usize];
         if let Some(span) = *held {
@@ -106,7 +106,7 @@ impl Arena {
         }
     }
 
-    /// Verify the poison around all of them.
+    /// Verifies the poison in all buffers.
     pub(super) fn check(&self) -> Result<(), String> {
         for (name, buffer, held) in &self.buffers {
             if let Some(span) = held {
@@ -118,7 +118,7 @@ impl Arena {
         Ok(())
     }
 
-    /// All poison, after strays.
+    /// Poisons all buffers completely, after stray writes.
     pub(super) fn reset(&mut self) {
         for (_, buffer, held) in &mut self.buffers {
             *held = None;
@@ -126,7 +126,7 @@ impl Arena {
         }
     }
 
-    /// All poison, if nothing strayed.
+    /// Poisons the used parts of all buffers, if nothing strayed.
     pub(super) fn clear(&mut self) {
         for (_, buffer, held) in &mut self.buffers {
             if let Some(span) = held.take() {

@@ -18,8 +18,9 @@ use kiln_tree::TestRow;
 use super::masks::{self, Event, Plan, Row};
 use super::{constant_time, fault, tree, Suite};
 
-/// How much is drawn unless told otherwise: random cases and requests of all implementations under all masks, those in contexts
-/// under all policies (by the clock, and at random instructions), and forged messages of each algorithm under each mask.
+/// Default numbers of tests: random cases and requests of all implementations under all masks; cases in contexts under
+/// all policies (with interrupts by the clock, and at random instructions); and forged messages of each algorithm under
+/// each mask.
 struct Amount {
     random: u64,
     requests: u64,
@@ -177,7 +178,7 @@ impl Question for TestArgs {
         if self.constant_time {
             if self.build.given() {
                 return Err(Error::input(
-                    "--cc and --config build a tree, and --constant-time tries Kiln's own: leave them out",
+                    "--cc and --config are for kernel trees, and --constant-time tests Kiln's own code: leave them out",
                 ));
             }
             return constant_time::ask::<Self>(&self.algs, &self.impls, session);
@@ -185,7 +186,7 @@ impl Question for TestArgs {
         if let Some(dir) = &self.tree {
             if !self.impls.is_empty() || self.case.is_some() || self.cases.is_some() {
                 return Err(Error::input(
-                    "--impl, --case and --cases are Kiln's own tests': with --tree use --fuzz N and names of algorithms",
+                    "--impl, --case and --cases select Kiln's own tests: with --tree use --fuzz N and names of algorithms",
                 ));
             }
             let asked = tree::Asked {
@@ -203,7 +204,7 @@ impl Question for TestArgs {
         }
         if self.build.given() {
             return Err(Error::input(
-                "--cc and --config build a tree: name it with --tree DIR",
+                "--cc and --config are for kernel trees: name one with --tree DIR",
             ));
         }
         let outcome = self.check_all(session)?;
@@ -213,10 +214,11 @@ impl Question for TestArgs {
 }
 
 impl TestArgs {
-    /// Runs the checks on all cores there are for it. KTAP goes to standard output as it comes, unless rows are wanted.
+    /// Runs the checks on all available cores. KTAP goes to standard output as it is produced, unless rows are
+    /// requested.
     ///
     /// # Errors
-    /// An unknown algorithm or implementation, or one that cannot run here; standard output that cannot be written.
+    /// An unknown algorithm or implementation, or one that cannot run here; standard output cannot be written.
     fn check_all(&self, session: &Session) -> Result<Outcome<Row>, Error> {
         let json = session.global.json;
         let plan = self.plan(session)?;
@@ -228,7 +230,7 @@ impl TestArgs {
             )));
         }
         fault::bail_out_on_stdout(!json);
-        // KTAP lines and a bar on one terminal would run into each other.
+        // KTAP lines and a progress bar on one terminal would overwrite each other.
         let progress = match session.tty && !json {
             true => Progress::none(),
             false => Progress::start(),
@@ -245,7 +247,7 @@ impl TestArgs {
             let rows = self.check(&plan, session, &progress, &mut |event| {
                 write(&mut ktap, &event)
             })?;
-            // The exit status still tells how the checks went.
+            // The exit status still shows the result of the checks.
             kiln_question::check(ktap.finish())?;
             rows
         };
@@ -260,7 +262,7 @@ impl TestArgs {
             let note = "interrupted: not all was checked";
             outcome.notes.push(note.into());
         }
-        // KTAP says it already, but standard output may be redirected.
+        // KTAP already contains it, but standard output may be redirected.
         if json || !io::stdout().is_terminal() {
             for note in &outcome.notes {
                 eprintln!("kiln test: {note}");
@@ -278,7 +280,7 @@ impl TestArgs {
             };
             masks::total(&plan)
         };
-        // Without cases only the choice of implementations is tested.
+        // With 0 cases, only the choice of implementations is tested.
         if self.suites.is_empty() || self.cases == Some(0) || cases(plan.suites.clone()) > 0 {
             return Ok(());
         }
@@ -288,7 +290,7 @@ impl TestArgs {
         let mut algs: Vec<&str> = plan.impls.iter().map(|i| i.alg()).collect();
         algs.dedup();
         Err(Error::input(format!(
-            "--suite {}: tests nothing of {}: use {}",
+            "--suite {}: has no test for {}: use {}",
             self.suites.join(","),
             algs.join(", "),
             fit.join(", ")
@@ -335,7 +337,7 @@ impl TestArgs {
                 .chain(Suite::of_policies())
                 .collect(),
         };
-        // What the implementations get together is shared by all there are, under all masks they run under.
+        // The number for all implementations is divided among all that exist, under all masks under which they run.
         let masks = kiln_kernel::Tier::masks();
         let runs = |mask: &[_]| impls.iter().filter(|i| mask.contains(&i.tier())).count() as u64;
         let of_masks: u64 = masks.iter().map(|m| runs(m)).sum();
@@ -351,15 +353,15 @@ impl TestArgs {
             many: amount.many.min(self.cases.unwrap_or(u64::MAX)),
             forgeries: amount.forgeries.min(self.cases.unwrap_or(u64::MAX)),
             longest: !quick,
-            // The result does not depend on how many threads share the random cases.
+            // The number of threads that share the random cases does not change the result.
             threads: CoreList::allowed().map_or(1, |list| list.cores().len()),
             impls,
             suites,
         })
     }
 
-    /// Those asked for, each once. One asked for by name must be able to run; without names, one that cannot is a
-    /// skipped row.
+    /// The requested implementations, each once. One that is requested by name must be able to run here; without names,
+    /// one that cannot run becomes a skipped row.
     fn impls(&self) -> Result<Vec<Impl>, Error> {
         let mut algs: Vec<Algorithm> = Vec::new();
         for name in &self.algs {
@@ -387,7 +389,7 @@ impl TestArgs {
                 impls.push(imp);
             }
         }
-        // Implementations of an algorithm are tested side by side.
+        // Implementations of one algorithm are tested together.
         let place = |i: &Impl| algs.iter().position(|a| a.name() == i.alg());
         impls.sort_by_key(place);
         Ok(impls)
@@ -412,7 +414,7 @@ fn notes(rows: &[Row]) -> Vec<String> {
     notes
 }
 
-/// Writes an event: groups are tests, their rows the subtests.
+/// Writes an event to KTAP: groups are tests, and their rows are subtests.
 fn write(ktap: &mut Ktap<impl Write>, event: &Event<'_>) {
     match event {
         Event::Group { name, rows } => ktap.begin(name, *rows),

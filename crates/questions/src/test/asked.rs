@@ -1,4 +1,4 @@
-//! Which requests are made: random ones, and one of each form that is to be taken or refused.
+//! The requests of the tests: random ones, and one of each form that must be accepted or refused.
 
 use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::fpu::Context;
@@ -9,35 +9,35 @@ use super::judge::task;
 use super::message::{bytes, whole, Message};
 use super::request::{Request, Twist};
 
-/// Sizes beyond the largest that are tried.
+/// Number of tag sizes tried above the largest.
 const BEYOND: usize = 8;
-/// Bytes of associated data that are tried.
+/// Maximum associated data tried, in bytes.
 const ASSOCIATED: usize = 40;
-/// Lengths of messages that are tried.
+/// Number of message lengths tried.
 const LENS: usize = 130;
-/// Bytes behind the longest key.
+/// Number of key lengths tried above the longest.
 const KEYS_BEYOND: usize = 33;
-/// The first length that two bytes cannot say.
+/// The first length that two bytes cannot represent.
 const TOO_LONG: usize = 1 << 16;
-/// A length that everybody takes.
+/// A length that every algorithm accepts.
 const LEN: usize = 48;
 
-/// What is tried, once in each direction.
+/// A form of request; each is tried once in each direction.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     /// A message of this length.
     Len(usize),
     /// A tag of this size.
     Tag(usize),
-    /// So much associated data, as the request counts it.
+    /// Associated data of this length, as the request counts it.
     Associated(usize),
-    /// A nonce that begins with this byte: CCM's.
+    /// A nonce that begins with this byte, for CCM.
     Nonce(u8),
-    /// A message whose length does not fit beside CCM's nonce.
+    /// A message whose length does not fit in the bytes that CCM's nonce leaves.
     TooLong,
-    /// Ciphertext and tag together shorter than the tag is.
+    /// Ciphertext and tag are together shorter than the tag.
     ShorterThanTag(usize),
-    /// Anything else.
+    /// Any other deviation.
     Twisted(Twist),
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn refusals(imp: Impl) -> u64 {
     (forms(imp).len() * directions(imp)) as u64
 }
 
-/// One of them.
+/// Makes refusal test number `n`.
 pub(crate) fn refusal(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Request, String> {
     let n = n as usize;
     let form = forms(judge)[n / directions(judge)];
@@ -107,7 +107,7 @@ pub(crate) fn refusal(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Reque
         }
         Form::Tag(size) if judge.tag_sizes().contains(&size) => message.tag_size = size,
         Form::Tag(size) => twist = Twist::BadTag(size),
-        // A sequence number of four or eight bytes behind four others, then the IV.
+        // Associated data of IPsec: four bytes, a sequence number of four or eight bytes, then the IV.
         Form::Associated(len @ (16 | 20)) if is_ipsec(judge) => {
             message.aad = bytes(rng, len - message.iv.len());
         }
@@ -165,16 +165,16 @@ fn judged(
     })
 }
 
-/// Random ones.
+/// Makes a random request.
 pub(crate) fn random(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Request, String> {
-    // A list of pieces is walked page by page.
+    // A list of pieces is processed page by page.
     let pages = rng.one_in(32).then(|| 3800 + rng.below(9000));
     let mut message = Message::draw(judge, rng, pages);
     in_form(judge, &mut message, rng);
     let op = [Op::Encrypt, Op::Decrypt][rng.below(2)];
     let contexts = match judge.kind() {
         Kind::Hash => &CONTEXTS[..],
-        // Nobody asks in a hardirq.
+        // Requests from a hardirq are not allowed.
         _ => &CONTEXTS[..3],
     };
     let forged = judge.kind() == Kind::Aead && op == Op::Decrypt && rng.one_in(8);
@@ -186,7 +186,7 @@ pub(crate) fn random(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Reques
     judged(judge, op, message, twist, context, rng)
 }
 
-/// What IPsec's requests have before the text has two lengths.
+/// Gives IPsec's associated data one of its two lengths.
 fn in_form(judge: Impl, message: &mut Message, rng: &mut SplitMix64) {
     if is_ipsec(judge) {
         let len = [8, 12][rng.below(2)];

@@ -1,8 +1,8 @@
-//! The contexts that cases are called from.
+//! The contexts from which cases are called.
 
 use kiln_kernel::fpu::Context;
 
-/// Those that cases are called from in turn.
+/// The contexts from which cases are called in turn.
 pub(super) const CONTEXTS: [Context; 4] = [
     Context::Task,
     Context::TaskBhOff,
@@ -10,7 +10,7 @@ pub(super) const CONTEXTS: [Context; 4] = [
     Context::Hardirq,
 ];
 
-/// The name of the context in rows.
+/// The name of a context in rows.
 pub(super) fn name(context: Context) -> &'static str {
     match context {
         Context::Task => "task",

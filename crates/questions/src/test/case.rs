@@ -1,4 +1,4 @@
-//! The suites' cases: each follows from (suite, seed, number) alone, so that it can be replayed alone.
+//! The suites' cases. Each is determined by suite, seed and number alone, so that it can be replayed by itself.
 
 use std::fmt;
 
@@ -19,100 +19,100 @@ use super::suite::Suite;
 use super::vectors::{self, Vector};
 use super::{asked, wiped, wycheproof};
 
-/// Texts and keys of vectors that fit the guarded buffers.
+/// Maximum text and key length of vectors that fit the guarded buffers.
 const LONGEST_VECTOR: (usize, usize) = (66_000, 8192);
-/// Every length up to here is tested, ...
+/// Every length up to this one is tested,
 const EVERY_LENGTH: u64 = 520;
-/// ... and for hashes, whose loops are long, up to here.
+/// and for hashes, whose loops are long, every length up to this one.
 const EVERY_LENGTH_OF_HASHES: u64 = 1100;
-/// And so many around each of these, where loops of the tiers take another turn.
+/// In addition, this many lengths around each of those at which the tiers' loops branch differently.
 const AROUND: u64 = 18;
 const STEPS: [u64; 17] = [
     640, 768, 896, 1024, 1280, 1400, 1408, 2016, 2048, 4032, 4080, 4928, 8064, 8160, 8192, 16384,
     40320,
 ];
-/// Bytes beyond the longest key that are tried, ...
+/// Number of key lengths tried above the longest,
 const KEYS_BEYOND: u64 = 33;
-/// ... and at least so many in all: lengths that a byte cannot hold are among them.
+/// but at least this many in all, so that lengths that do not fit in a byte are included.
 const KEYS: u64 = 1200;
-/// Where vectors lie.
+/// The placements of vectors in memory.
 const PLACES: [(Place, bool); 4] = [
     (Place::End, false),
     (Place::At(0), true),
     (Place::At(1), false),
     (Place::End, true),
 ];
-/// Whole pieces of the message that is cut in two.
+/// Number of whole pieces of the message that is cut in two.
 const UNITS: usize = 20;
 
-/// What is done with an implementation, and what must come of it.
+/// A test of an implementation, with the expected result.
 #[derive(Clone, Debug)]
 pub enum Case {
     /// A message and its answer.
     Message {
-        /// Which way.
+        /// The direction.
         op: Op,
-        /// What goes in.
+        /// The input.
         message: Box<Message>,
-        /// What comes out.
+        /// The expected output.
         judged: Box<Judged>,
-        /// Where it lies.
+        /// The placement in memory.
         layout: Layout,
-        /// Where it is from, if not drawn.
+        /// The source of the message, unless it is random.
         source: Option<String>,
     },
     /// A known answer that is too long for the guarded memory.
     Long {
-        /// Which way.
+        /// The direction.
         op: Op,
         /// The answer.
         vector: Box<Vector>,
     },
-    /// A key that is to be taken or refused; if taken, it becomes this.
+    /// A key that must be accepted or refused; if accepted, it must become this context.
     Key {
         /// The key.
         key: Vec<u8>,
-        /// The context, if it is taken.
+        /// The expected context, if the key is accepted.
         becomes: Option<Vec<u8>>,
-        /// Where it lies.
+        /// The placement in memory.
         layout: Layout,
     },
-    /// A sealed message: as it is, it must be accepted; changed anywhere, refused.
+    /// A sealed message: unchanged, it must be accepted; with any change, refused.
     Forgery {
-        /// The text is ciphertext.
+        /// The message; its text is ciphertext.
         message: Box<Message>,
         /// Its tag.
         tag: Vec<u8>,
-        /// Where it lies.
+        /// The placement in memory.
         layout: Layout,
-        /// Draws what is changed beside the tag.
+        /// Seed for the choice of what is changed besides the tag.
         rng: u64,
     },
-    /// A key that must be nowhere after its transform has been freed.
+    /// A key that must not be in memory after its transform has been freed.
     Wipe {
         /// The key.
         key: Vec<u8>,
-        /// What it becomes.
+        /// The context that it becomes.
         context: Vec<u8>,
     },
     /// A request to the crypto API.
     Request {
-        /// Whose.
+        /// The crypto API with the driver.
         api: Option<&'static Api>,
-        /// What is asked.
+        /// The request.
         request: Box<Request>,
     },
-    /// Messages side by side.
+    /// Several messages that are encrypted in parallel.
     Many(Box<Many>),
-    /// A message that is not authentic as it is.
+    /// A message that is not authentic, without any change.
     Rejection {
-        /// The text is ciphertext.
+        /// The message; its text is ciphertext.
         message: Box<Message>,
-        /// The tag that is wrong for it.
+        /// The wrong tag.
         tag: Vec<u8>,
-        /// Where it lies.
+        /// The placement in memory.
         layout: Layout,
-        /// Where it is from.
+        /// The source of the message.
         source: String,
     },
 }
@@ -125,7 +125,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// For the suites that need them.
+    /// Reads the answers that a suite needs.
     pub fn of(family: &Family, suite: Suite) -> Known {
         Known {
             vectors: match suite {
@@ -151,7 +151,7 @@ fn direction(n: u64) -> Op {
     [Op::Encrypt, Op::Decrypt][(n % 2) as usize]
 }
 
-/// Cases of a suite that lists what it tests; none of those that draw without end.
+/// The number of cases of a suite with a fixed list of cases; `None` for a suite of unlimited random cases.
 pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
     let judge = family.judge;
     match suite {
@@ -180,7 +180,7 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
     }
 }
 
-/// Those of the suite of lengths that go through every length, without the long ones.
+/// The number of cases in the suite of lengths without the long messages.
 pub(super) fn short_lengths(judge: Impl) -> u64 {
     every_length(judge) * directions(judge)
 }
@@ -192,7 +192,7 @@ fn every_length(judge: Impl) -> u64 {
     }
 }
 
-/// The text of the message that is cut in two, and how often it can be cut.
+/// Length of the text of the message that is cut in two.
 fn halves(judge: Impl) -> usize {
     match judge.kind() {
         Kind::Hash => judge.block_size().max(64) * 3 + 3,
@@ -208,7 +208,7 @@ fn splits(family: &Family) -> usize {
 }
 
 impl Case {
-    /// Case `n` of a suite.
+    /// Makes case `n` of a suite.
     pub fn draw(
         suite: Suite,
         family: &Family,
@@ -248,7 +248,7 @@ impl Case {
                 let becomes = kiln_kernel::cipher::Context::new(judge, &key)
                     .ok()
                     .map(|c| c.bytes()[..judge.context_size()].to_vec());
-                // Whether the length is one is for the list to say, not for `setkey`.
+                // Whether the length is valid is determined by the list of sizes, not by `setkey`.
                 if becomes.is_some() != judge.takes_key(key.len()) {
                     return Err(format!(
                         "{} and its list differ about a key of {n} bytes",
@@ -263,9 +263,9 @@ impl Case {
             }
             Suite::Wiped => {
                 let sizes = judge.key_sizes();
-                // The longest, and one in the middle.
+                // The longest key size, and one in the middle.
                 let size = [sizes.len() - 1, sizes.len() / 2][n as usize];
-                // No two algorithms have the same at the same time.
+                // No two algorithms use the same key at the same time.
                 let alg = family
                     .alg
                     .bytes()
@@ -331,7 +331,7 @@ impl Case {
         }
     }
 
-    /// Have `imp` do it; how many checks that were, and what was wrong first.
+    /// Runs the case on `imp`; returns the number of checks, and the first error found.
     pub fn check(
         &self,
         bench: &mut Bench,
@@ -359,7 +359,7 @@ impl Case {
             }
             Case::Long { op, vector } => (1, vector.check_plainly(imp, *op)),
             Case::Wipe { key, context } => (1, wiped::check(imp, key, context)),
-            // Whoever has no function for it has nothing to show.
+            // An implementation without this function has nothing to check.
             Case::Many(_) if imp.lanes().is_none() => (0, Ok(())),
             Case::Many(many) => (many.messages.len() as u64, bench.many(imp, many, replay)),
             Case::Request { api, request } => {
@@ -423,7 +423,7 @@ fn message_case(judge: Impl, op: Op, message: Message, layout: Layout) -> Result
     })
 }
 
-/// A message of any kind, whole or, one in three, in pieces.
+/// Makes a random message, whole or, in one of three cases, in pieces.
 fn drawn(family: &Family, rng: &mut SplitMix64, context: Context) -> Result<Case, String> {
     let judge = family.judge;
     let message = Message::draw(judge, rng, None);
@@ -443,7 +443,7 @@ fn length(judge: Impl, n: u64) -> u64 {
     }
 }
 
-/// Every bit of the tag, and some of everything else, flipped one at a time; the message as it is last.
+/// Flips every bit of the tag, and some of everything else, one at a time; then tries the unchanged message.
 fn forge(
     bench: &mut Bench,
     imp: Impl,
@@ -487,7 +487,7 @@ fn forge(
                 )?;
             }
             let mut wrong = message.clone();
-            // CCM's first byte is not of the nonce, and its last ones are the counter's.
+            // CCM's first byte is not part of the nonce, and the last bytes are the counter.
             let nonce = match imp.alg().contains("ccm(") && wrong.iv.len() == 16 {
                 true => 1..15 - wrong.iv[0] as usize,
                 false => 0..wrong.iv.len(),
@@ -517,7 +517,7 @@ fn forge(
     (checks, result)
 }
 
-/// Which bit of which byte was flipped.
+/// Flips a random bit; returns the byte's and the bit's number.
 fn flip(bytes: &mut [u8], rng: &mut SplitMix64) -> Option<(usize, usize)> {
     if bytes.is_empty() {
         return None;

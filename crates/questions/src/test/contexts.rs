@@ -1,7 +1,7 @@
-//! Every context a function may be called from, under a policy, while interrupts come into its sections.
+//! Calls a function from every context under a policy, while interrupts occur in its sections.
 //!
-//! Each thread is a CPU of its own. Its interrupts serve guests: other messages, of many algorithms, whose answers
-//! are compared as well, and who overwrite every register before their section ends.
+//! Each thread is a CPU of its own. Its interrupts process guests' messages: other messages, of many algorithms, whose
+//! answers are checked too; they overwrite every register before their section ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -25,10 +25,10 @@ use super::message::{Layout, Message};
 use super::run::{self, Job, Part, Share};
 use super::suite::Suite;
 
-/// Interrupts a second of each CPU's timer: a host signal costs some ten microseconds.
+/// Timer interrupts per second of each CPU; a signal of the host costs about ten microseconds.
 const TIMER_HZ: f64 = 4000.0;
 
-/// What is traced to find the instructions of a section.
+/// Messages that are traced to find the instructions of a section.
 const TRACED_MESSAGES: [(usize, Op); 4] = [
     (70, Op::Encrypt),
     (70, Op::Decrypt),
@@ -36,10 +36,10 @@ const TRACED_MESSAGES: [(usize, Op); 4] = [
     (330, Op::Decrypt),
 ];
 
-/// Bytes of a guest's message.
+/// Size of a guest's message in bytes.
 const GUEST_LEN: usize = 96;
 
-/// The contexts in which a policy allows no section though none is in progress, as `docs/EMULATION.md` has it.
+/// The contexts in which a policy allows no section even if none is in progress (`docs/EMULATION.md`).
 pub fn refused_in(policy: Policy) -> Vec<Context> {
     match policy.name() {
         "preemptible" => vec![Context::Hardirq],
@@ -47,8 +47,8 @@ pub fn refused_in(policy: Policy) -> Vec<Context> {
     }
 }
 
-/// Run `jobs` under `policy`: if `by_breakpoint` on one CPU with interrupts before random instructions of sections,
-/// else each thread a CPU with a timer. What guests have seen meanwhile.
+/// Runs `jobs` under `policy`: with `by_breakpoint`, on one CPU with interrupts before random instructions of sections;
+/// otherwise each thread is a CPU with a timer. Returns the guests' counts.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn run(
     (policy, by_breakpoint): (Policy, bool),
@@ -69,16 +69,16 @@ pub(crate) fn run(
         *counts.lock().unwrap_or_else(PoisonError::into_inner) += seen;
         Ok(())
     };
-    // The text that breakpoints change is every CPU's.
+    // Breakpoints modify code that all CPUs share.
     let threads = if by_breakpoint { 1 } else { threads };
     let result = run::run(jobs, threads, stop, progress, &worker, tell);
-    // What Linux does today.
+    // The policy of current Linux.
     let usual = Policy::all().into_iter().find(|p| p.name() == "bh-off");
     usual.map_or(Ok(()), set)?;
     result.map(|()| counts.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// One job alone under its suite's policy: its parts, and what guests have seen.
+/// Runs one job under its suite's policy; returns its parts and the guests' counts.
 pub fn one(job: Job, seed: u64, threads: usize) -> io::Result<(Vec<Part>, Counts)> {
     let suite = job.suite();
     let policy = suite.policy().expect("a suite of contexts");
@@ -90,7 +90,7 @@ pub fn one(job: Job, seed: u64, threads: usize) -> io::Result<(Vec<Part>, Counts
     Ok((all, counts))
 }
 
-/// Put it in force while no thread is in a section.
+/// Sets the policy while no thread is in a section.
 fn set(policy: Policy) -> io::Result<()> {
     thread::scope(|scope| {
         let set = || Cpu::boot(&Config::default()).map(|mut cpu| policy.set(&mut cpu));
@@ -105,7 +105,7 @@ fn boot(number: usize) -> io::Result<Cpu> {
     Cpu::boot(&Config {
         number: number as u32,
         switch_ns: 0,
-        // Every other CPU preempts wherever it may.
+        // Every second CPU can be preempted wherever the kernel allows it.
         preempt_full: number % 2 == 1,
         ..Config::default()
     })
@@ -155,7 +155,7 @@ fn refused(e: io::Error) -> io::Error {
     ))
 }
 
-/// The instructions of its sections: of those of some messages, traced once in a process.
+/// The instructions of its sections: those that some messages execute, traced once per process.
 fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTreeSet<u64>> {
     static TRACED: Mutex<BTreeMap<&str, BTreeSet<u64>>> = Mutex::new(BTreeMap::new());
     if imp.tier() == Tier::Generic {
@@ -174,7 +174,7 @@ fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTree
             let layout = Layout::at(Place::End, false);
             bench.check(imp, op, &message, &judged, &layout, Replay("kiln test", 0))
         });
-        // A wrong answer is for the cases to find.
+        // Wrong answers are reported by the cases.
         drop(done);
     }
     bench.set_step(false);
@@ -183,7 +183,7 @@ fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTree
     Ok(found)
 }
 
-/// A message for every usable implementation: all of them for softirqs, hashes for hardirqs.
+/// Messages for every usable implementation: softirqs process all of them, hardirqs only the hashes.
 fn guests(seed: u64) -> (Vec<Guest>, Vec<Guest>) {
     let mut rng = SplitMix64::stream(seed, 0x9e57);
     let (mut softirqs, mut hardirqs) = (Vec::new(), Vec::new());

@@ -1,17 +1,17 @@
-//! What is to be expected of a cipher, from the text files in its folder of `kernel/ciphers`: `vectors.txt` and
+//! Expected results of a cipher, from the text files in its folder of `kernel/ciphers`: `vectors.txt` and
 //! `ranking.txt`. No C code reads them.
 //!
-//! A file has blocks, separated by empty lines; a block has lines `name = value`. A line `# ...` says where the values
-//! come from, up to the next such line.
+//! A file has blocks, separated by empty lines; a block has lines `name = value`. A line `# ...` states the source of
+//! the values from there to the next such line.
 
-/// Known answers: folders and texts.
+/// Known answers: names of folders, and texts.
 pub(super) static VECTORS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/vectors.rs"));
-/// Expected choices of an implementation: folders and texts.
+/// Expected choices of an implementation: names of folders, and texts.
 pub(super) static RANKINGS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/rankings.rs"));
 
 /// Lines that belong together.
 pub(super) struct Block<'a> {
-    /// The last comment in or before it.
+    /// The last comment in or before the block.
     pub source: &'a str,
     /// Names and values, in order.
     pub fields: Vec<(&'a str, &'a str)>,

@@ -1,4 +1,4 @@
-//! An algorithm, whoever is tested of it, and who judges.
+//! An algorithm: the implementations to test, and the one whose answers count as right.
 
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::crypto::Api;
@@ -7,20 +7,20 @@ use kiln_kernel::Tier;
 /// The implementations of one algorithm that are tested.
 #[derive(Clone, Debug)]
 pub struct Family {
-    /// The kernel's name.
+    /// Its name in the kernel.
     pub alg: &'static str,
-    /// Whose answers are right: the plainest one, which runs everywhere.
+    /// The implementation whose answers count as right: the plainest one, which runs everywhere.
     pub judge: Impl,
-    /// Those tested.
+    /// The implementations to test.
     pub subjects: Vec<Impl>,
-    /// All that may be used, tested or not: pieces take turns among them.
+    /// All usable implementations, tested or not: messages in pieces alternate between them.
     pub usable: Vec<Impl>,
-    /// Whose drivers requests go to; those linked in, if not another build's.
+    /// The crypto API whose drivers get requests: the one that is linked in, unless another build is tested.
     pub api: Option<&'static Api>,
 }
 
 impl Family {
-    /// Of `subjects`, all of one algorithm, with what may be used now.
+    /// Makes a family of `subjects`, all of one algorithm, with the implementations that are usable now.
     pub fn of(subjects: Vec<Impl>) -> Family {
         let alg = subjects.first().expect("somebody to test").alg();
         let usable: Vec<Impl> = Impl::find_all(alg)
@@ -36,7 +36,7 @@ impl Family {
         }
     }
 
-    /// `impls` by algorithm, in the order they come in.
+    /// Groups `impls` by algorithm, in the order of their first appearance.
     pub fn split(impls: &[Impl]) -> Vec<Vec<Impl>> {
         let mut families: Vec<Vec<Impl>> = Vec::new();
         for imp in impls {
@@ -49,7 +49,7 @@ impl Family {
     }
 }
 
-/// The one of the lowest priority that needs no vector registers.
+/// The implementation with the lowest priority that needs no vector registers.
 pub fn judge_of(alg: &str) -> Impl {
     let mut all = Impl::find_all(alg).into_iter();
     all.find(|i| i.tier() == Tier::Generic)

@@ -1,5 +1,5 @@
-//! The signal handler that turns a crash of the code under test into a failing case: one line that replays it,
-//! and exit status 1.
+//! The signal handler that turns a crash of the tested code into a failed case: it prints one line with the command
+//! that replays it, and ends the process with exit status 1.
 
 use std::cell::Cell;
 use std::io;
@@ -11,7 +11,7 @@ use std::sync::Once;
 
 use super::guard::{Guarded, PAGE};
 
-/// A guard page, a misaligned or wild address; `ud2` and instructions the CPU lacks; a division.
+/// Causes: guard pages, misaligned or wild addresses; `ud2` and instructions that the CPU lacks; divisions.
 const SIGNALS: [(i32, &str); 4] = [
     (libc::SIGSEGV, "SIGSEGV"),
     (libc::SIGBUS, "SIGBUS"),
@@ -21,7 +21,7 @@ const SIGNALS: [(i32, &str); 4] = [
 
 const STACK: usize = 64 * 1024;
 
-/// Buffers a thread may have watched.
+/// Maximum number of buffers that a thread may have watched.
 const REGIONS: usize = 12;
 
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ struct Region {
     high: usize,
 }
 
-/// What the handler needs, written before the call that may not return.
+/// Data for the handler, written before each call that may crash.
 struct Watched {
     armed: Cell<bool>,
     replay: Cell<*const str>,
@@ -40,7 +40,7 @@ struct Watched {
 }
 
 thread_local! {
-    // No destructor and no lazy start: reading it is one TLS access, which a handler may make.
+    // Without a destructor and lazy initialisation, reading it is a single TLS access, which a signal handler may make.
     static WATCHED: Watched = const {
         Watched {
             armed: Cell::new(false),
@@ -60,16 +60,16 @@ pub(super) fn bail_out_on_stdout(on: bool) {
     BAIL_OUT.store(on, Ordering::Relaxed);
 }
 
-/// The handler, on a stack of its own, for the thread that made this.
+/// The handler, with a stack of its own, for the thread that created it.
 pub struct Watch {
     stack: *mut libc::c_void,
     old: libc::stack_t,
-    /// Not to be sent: it is about one thread.
+    /// Must not be sent to another thread.
     thread: PhantomData<*mut ()>,
 }
 
 impl Watch {
-    /// Watch this thread's calls, and name the buffers they are given.
+    /// Watches this thread's calls; `buffers` are the names and addresses for messages about faults.
     pub fn new(buffers: &[(&'static str, &Guarded)]) -> io::Result<Watch> {
         assert!(buffers.len() <= REGIONS, "room for their names");
         INSTALL.call_once(|| {
@@ -82,8 +82,8 @@ impl Watch {
             let (low, high) = buffer.range();
             WATCHED.with(|w| w.regions[i].set(Some(Region { name, low, high })));
         }
-        // SAFETY: a new mapping for a stack; the kernel fills in `old`, and is told of memory
-        // that `drop` takes back before it is unmapped.
+        // SAFETY: a new mapping for a stack; the kernel fills in `old`, and gets memory that `drop` withdraws before it
+        // is unmapped.
         unsafe {
             let stack = libc::mmap(
                 ptr::null_mut(),
@@ -115,7 +115,7 @@ impl Watch {
         }
     }
 
-    /// From now until the result is dropped a fault is a failure, to be replayed by `replay` and the case number.
+    /// From now on, until the result is dropped, a fault is a failed case, which `replay` with the case number repeats.
     pub fn arm<'a>(&'a self, replay: &'a str, case: Option<u64>) -> Armed<'a> {
         WATCHED.with(|w| {
             w.replay.set(replay);
@@ -130,7 +130,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         WATCHED.with(|w| w.regions.iter().for_each(|r| r.set(None)));
-        // SAFETY: gives the kernel back the stack it had, then frees ours, which nothing runs on.
+        // SAFETY: returns the old stack to the kernel, then frees this one, on which nothing runs any more.
         unsafe {
             libc::sigaltstack(&self.old, ptr::null_mut());
             libc::munmap(self.stack, STACK);
@@ -138,7 +138,7 @@ impl Drop for Watch {
     }
 }
 
-/// While it lives, a fault of this thread is a failing case.
+/// While this exists, a fault of this thread is a failed case.
 pub struct Armed<'a>(PhantomData<&'a str>);
 
 impl Drop for Armed<'_> {
@@ -149,8 +149,8 @@ impl Drop for Armed<'_> {
 }
 
 fn install(signal: i32, old: &AtomicPtr<libc::sigaction>) {
-    // SAFETY: all-zero is a valid sigaction; it is completed before use, and the old one is
-    // kept before the new one can run.
+    // SAFETY: all-zero is a valid sigaction; it is completed before use, and the old one is saved before the new one
+    // can run.
     unsafe {
         let mut before = Box::new(mem::zeroed::<libc::sigaction>());
         libc::sigaction(signal, ptr::null(), &mut *before);
@@ -169,14 +169,13 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
     let index = SIGNALS.iter().position(|s| s.0 == signal).unwrap_or(0);
     WATCHED.with(|w| {
         if !w.armed.get() {
-            // SAFETY: stored by `install`, never freed. Returning repeats the fault under the
-            // handler that was there before.
+            // SAFETY: stored by `install` and never freed. Returning repeats the fault under the previous handler.
             unsafe { libc::sigaction(signal, OLD[index].load(Ordering::SeqCst), ptr::null_mut()) };
             return;
         }
         // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler.
         let addr = unsafe { (*info).si_addr() } as usize;
-        // SAFETY: `Armed` borrows the text for as long as `armed` is set.
+        // SAFETY: `Armed` borrows the text while `armed` is set.
         let replay = unsafe { &*w.replay.get() };
 
         let mut line = Line::new();
@@ -211,17 +210,17 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
             write(1, line.bytes());
         }
         write(2, line.bytes());
-        // SAFETY: ends the process without running anything of it.
+        // SAFETY: ends the process without running any more of its code.
         unsafe { libc::_exit(1) };
     });
 }
 
 fn write(fd: i32, bytes: &[u8]) {
-    // SAFETY: the slice is readable; a failure leaves nothing to be done.
+    // SAFETY: the slice is readable; nothing can be done about a failure.
     unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
 }
 
-/// Text in a fixed buffer; what does not fit is cut.
+/// Text in a fixed buffer; whatever does not fit is cut off.
 struct Line {
     buffer: [u8; 512],
     used: usize,

@@ -1,27 +1,27 @@
-//! A buffer between two pages that nobody may touch, poisoned wherever there is no data.
+//! A buffer between two inaccessible pages, poisoned wherever there is no data.
 
 use std::fmt;
 use std::io;
 use std::ptr;
 
-/// The size of a page of x86-64.
+/// Size of a page on x86-64.
 pub const PAGE: usize = 4096;
 
-/// What every byte holds that is not data.
+/// Value of every byte outside of data.
 pub const POISON: u8 = 0xa5;
 
-/// Poison is verified to the boundary of the page that the data begins or ends in, and at least as far as this
-/// (unless the guard page is nearer).
+/// Poison is verified up to the boundary of the page in which the data begins or ends, and for at least this many bytes
+/// unless the guard page is nearer.
 const LEAST: usize = 256;
 
 static PATTERN: [u8; PAGE + LEAST] = [POISON; PAGE + LEAST];
 
-/// Where data goes.
+/// Position of data in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The last byte is the last before the upper guard page.
+    /// The last byte is directly before the upper guard page.
     End,
-    /// The first byte is this many after the lower guard page.
+    /// The first byte is this many bytes after the lower guard page.
     At(usize),
 }
 
@@ -34,19 +34,19 @@ impl fmt::Display for Place {
     }
 }
 
-/// Placed data: `len` bytes at `offset` from the lower guard page.
+/// Data of `len` bytes, `offset` bytes after the lower guard page.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     offset: usize,
     len: usize,
 }
 
-/// Poison that was overwritten.
+/// Poison was overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stray {
-    /// This many bytes before the first of the data (1 is the nearest).
+    /// This many bytes before the data; 1 is the nearest.
     Before(usize),
-    /// This many bytes after the last of the data (1 is the nearest).
+    /// This many bytes after the data; 1 is the nearest.
     After(usize),
 }
 
@@ -66,14 +66,14 @@ pub struct Guarded {
     len: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone and no thread is special to it.
+// SAFETY: the mapping belongs to this value alone and is not tied to a thread.
 unsafe impl Send for Guarded {}
 
 impl Guarded {
-    /// At least `len` bytes, all poison.
+    /// Makes a buffer for at least `len` bytes, all poison.
     pub fn new(len: usize) -> io::Result<Guarded> {
         let len = len.div_ceil(PAGE).max(1) * PAGE;
-        // SAFETY: a new anonymous mapping, wherever the kernel likes; it overlays nothing.
+        // SAFETY: a new anonymous mapping at an address that the kernel chooses, so it replaces nothing.
         let map = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -91,7 +91,7 @@ impl Guarded {
             first: map.cast::<u8>().wrapping_add(PAGE),
             len,
         };
-        // SAFETY: these pages lie inside the mapping, between its first and its last.
+        // SAFETY: these pages are inside the mapping, between its first and its last page.
         let opened =
             unsafe { libc::mprotect(buffer.first.cast(), len, libc::PROT_READ | libc::PROT_WRITE) };
         if opened != 0 {
@@ -102,12 +102,12 @@ impl Guarded {
         Ok(buffer)
     }
 
-    /// The addresses between the guard pages: first, and one past the last.
+    /// The addresses between the guard pages: the first, and the one after the last.
     pub fn range(&self) -> (usize, usize) {
         (self.first as usize, self.first as usize + self.len)
     }
 
-    /// Where `len` bytes are when placed so. Panics where they do not fit.
+    /// The span of `len` bytes at this place. Panics if they do not fit.
     pub fn place(&self, len: usize, place: Place) -> Span {
         let offset = match place {
             Place::End => self.len.checked_sub(len).expect("fits"),
@@ -117,38 +117,38 @@ impl Guarded {
         Span { offset, len }
     }
 
-    /// For a call that is under test.
+    /// The address for a call of tested code.
     pub fn ptr(&self, span: Span) -> *mut u8 {
         self.first.wrapping_add(span.offset)
     }
 
-    /// Put data there.
+    /// Writes data to a span.
     pub fn write(&mut self, span: Span, data: &[u8]) {
         assert_eq!(data.len(), span.len);
-        // SAFETY: `place` checked that the span lies inside the open pages; `data`, a slice of
-        // somebody else's, does not.
+        // SAFETY: `place` checked that the span is inside the accessible pages; `data` is another slice and not in
+        // them.
         unsafe { ptr::copy_nonoverlapping(data.as_ptr(), self.ptr(span), span.len) };
     }
 
-    /// Make it poison again.
+    /// Poisons a span.
     pub fn wipe(&mut self, span: Span) {
         self.fill(span, POISON);
     }
 
-    /// Overwrite it.
+    /// Fills a span with a byte.
     pub fn fill(&mut self, span: Span, byte: u8) {
         // SAFETY: as in `write`.
         unsafe { ptr::write_bytes(self.ptr(span), byte, span.len) };
     }
 
-    /// What is there.
+    /// The content of a span.
     pub fn bytes(&self, span: Span) -> &[u8] {
-        // SAFETY: inside the open pages, initialised by `new`; writes through `ptr` happen in
-        // calls that this borrow does not span.
+        // SAFETY: inside the accessible pages, initialised by `new`; writes through `ptr` happen in calls during which
+        // this borrow does not exist.
         unsafe { std::slice::from_raw_parts(self.ptr(span), span.len) }
     }
 
-    /// Verify the poison on both sides.
+    /// Verifies the poison on both sides of a span.
     pub fn check(&self, span: Span) -> Result<(), Stray> {
         let end = span.offset + span.len;
         let before = (span.offset % PAGE).max(LEAST).min(span.offset);
@@ -174,7 +174,7 @@ impl Guarded {
         Ok(())
     }
 
-    /// Make everything poison again, after strays.
+    /// Poisons everything, after stray writes.
     pub fn reset(&mut self) {
         self.wipe(Span {
             offset: 0,
@@ -185,7 +185,7 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // SAFETY: the whole of the mapping made in `new`, which nothing refers to any more.
+        // SAFETY: this is the whole mapping made in `new`, and nothing refers to it any more.
         unsafe {
             libc::munmap(self.first.wrapping_sub(PAGE).cast(), self.len + 2 * PAGE);
         }
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Poison is looked at across the boundary of a page too.
+    /// Poison is also checked beyond the boundary of a page.
     #[test]
     fn a_page_boundary_hides_nothing() {
         let mut buffer = Guarded::new(3 * PAGE).unwrap();

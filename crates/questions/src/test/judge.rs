@@ -1,4 +1,4 @@
-//! The right answer to a message: from an algorithm's first implementation, the table-based or plainest one.
+//! Computes the right answer to a message with an algorithm's first implementation: the table-based or plainest one.
 
 use kiln_kernel::call::{Call, Entry};
 use kiln_kernel::cipher::{Context as Keyed, Impl, Kind, Op};
@@ -6,16 +6,16 @@ use kiln_kernel::fpu::Context;
 
 use super::message::{Answer, Message};
 
-/// An answer, and what the key became.
+/// An answer, and the context that the key becomes.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// What is to come out.
+    /// The expected output.
     pub answer: Answer,
-    /// What `setkey` makes of the key; any tier makes the same.
+    /// The context that `setkey` makes from the key; it is the same for every tier.
     pub context: Vec<u8>,
 }
 
-/// Have `judge` do `message`; `tag` is what is to be taken when an authenticated message is decrypted.
+/// Lets `judge` process `message`; `tag` is the tag to check if an authenticated message is decrypted.
 pub fn judge(judge: Impl, op: Op, message: &Message, tag: &[u8]) -> Result<Judged, String> {
     let keyed = Keyed::new(judge, &message.key)
         .map_err(|_| format!("the judge refuses a key of {} bytes", message.key.len()))?;
@@ -72,7 +72,7 @@ pub fn judge(judge: Impl, op: Op, message: &Message, tag: &[u8]) -> Result<Judge
         through: None,
         step: false,
     };
-    // SAFETY: pointers to buffers of these lengths, which live longer than the call.
+    // SAFETY: the pointers are to buffers of these lengths, which outlive the call.
     match unsafe { call.make() } {
         Some(r) if entry == Entry::Open && r.result as i32 != 0 => {
             Err("the judge refuses what it made".into())
@@ -82,8 +82,7 @@ pub fn judge(judge: Impl, op: Op, message: &Message, tag: &[u8]) -> Result<Judge
     }
 }
 
-/// A message to be done in this direction, and what must come of it: to decrypt there must be something that was
-/// encrypted.
+/// Makes a message for this direction, and the expected result: for decryption, the message is encrypted first.
 pub fn task(with: Impl, op: Op, message: Message) -> Result<(Message, Judged), String> {
     let sealed = judge(with, Op::Encrypt, &message, &[])?;
     if op == Op::Encrypt || with.kind() == Kind::Hash {
@@ -100,7 +99,7 @@ pub fn task(with: Impl, op: Op, message: Message) -> Result<(Message, Judged), S
     }
 }
 
-/// Whether these are the right bytes; if not, where they differ first.
+/// Checks that `got` equals `want`; otherwise says where they first differ.
 pub(super) fn same(what: &str, got: &[u8], want: &[u8]) -> Result<(), String> {
     if got == want {
         return Ok(());

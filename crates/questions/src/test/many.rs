@@ -1,4 +1,4 @@
-//! Messages that are encrypted side by side: which, and what must come of them.
+//! Messages that are encrypted in parallel, and the expected results.
 
 use std::fmt;
 
@@ -8,24 +8,24 @@ use kiln_measure::SplitMix64;
 use super::judge::{judge, Judged};
 use super::message::{bytes, Message};
 
-/// Most of them: more than two rounds of the widest lanes.
+/// Maximum number of messages: more than two rounds of the widest implementation.
 const MOST: usize = 80;
 
-/// Messages under one key with their answers, and where they lie.
+/// Messages under one key with their answers and placement.
 #[derive(Clone, Debug)]
 pub struct Many {
-    /// All have the first one's key.
+    /// The messages; all have the first one's key.
     pub messages: Vec<Message>,
-    /// Of each.
+    /// The expected results, one per message.
     pub judged: Vec<Judged>,
-    /// Answers overwrite the messages.
+    /// Whether answers overwrite the messages.
     pub in_place: bool,
-    /// Draws places.
+    /// Seed for the placement.
     pub rng: u64,
 }
 
 impl Many {
-    /// Random ones: of one length, or of any; some of none.
+    /// Makes random messages, all of one length or of different lengths, including empty ones.
     pub(crate) fn draw(with: Impl, rng: &mut SplitMix64) -> Result<Many, String> {
         let count = match rng.below(3) {
             0 => 1 + rng.below(8),

@@ -1,4 +1,4 @@
-//! Everything under each mask of tiers, then in every context under each policy, as rows.
+//! Runs all suites under each mask of tiers, then in every context under each policy; the results are rows.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,30 +17,31 @@ use super::suite::Suite;
 use super::tally::{Failure, Tally};
 use super::{caller, case, contexts};
 
-/// What to check, and how long.
+/// What to test, and how much of it.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// These implementations.
+    /// Implementations to test.
     pub impls: Vec<Impl>,
-    /// These suites.
+    /// Suites to run.
     pub suites: Vec<Suite>,
-    /// Of the random cases.
+    /// Seed of the random cases.
     pub seed: u64,
-    /// Random cases of each algorithm under each mask.
+    /// Random cases per algorithm under each mask.
     pub cases: u64,
     /// Requests to each algorithm's drivers under each mask.
     pub requests: u64,
-    /// Queues of messages for each algorithm under each mask that has somebody for them.
+    /// Queues of messages per algorithm under each mask under which an implementation processes several messages at
+    /// once.
     pub many: u64,
-    /// Cases of each algorithm under each policy.
+    /// Cases per algorithm under each policy.
     pub in_contexts: u64,
-    /// The same with interrupts before random instructions.
+    /// Cases with interrupts before random instructions, per algorithm under each policy.
     pub interrupted: u64,
-    /// Messages of each algorithm that are forged under each mask.
+    /// Messages per algorithm that are forged under each mask.
     pub forgeries: u64,
-    /// Long messages under every mask, too, and not under the last alone.
+    /// Whether long messages are tested under every mask, not only the last one.
     pub longest: bool,
-    /// Threads that share them.
+    /// Number of threads.
     pub threads: usize,
 }
 
@@ -101,40 +102,40 @@ impl Row {
     }
 }
 
-/// What `run` tells as it goes.
+/// Reports of `run` on its progress.
 pub enum Event<'a> {
     /// A group of rows begins: an algorithm under a mask or a policy.
     Group {
         /// Algorithm and tiers, or policy.
         name: &'a str,
-        /// How many rows will follow.
+        /// Number of rows that will follow.
         rows: usize,
     },
-    /// A row is done.
+    /// A row is complete.
     Row(&'a Row),
-    /// The group's rows are done.
+    /// All rows of the group were reported.
     End,
 }
 
-/// Who hears of it.
+/// The receiver of these events.
 pub type Tell<'a> = dyn FnMut(Event<'_>) + 'a;
 
-/// The mask is one for the whole process: two runs at once would see each other's.
+/// The mask applies to the whole process, so two runs at once would change each other's.
 static MASK: Mutex<()> = Mutex::new(());
 
-/// How many groups `run` will tell of.
+/// Number of groups that `run` will report.
 pub fn groups(plan: &Plan) -> usize {
     let masks = Tier::masks();
     let of_masks: usize = match plan.of_masks().is_empty() {
         true => 0,
         false => masks.iter().map(|m| families_under(plan, m)).sum(),
     };
-    // And one each for whom the interrupts serve.
+    // For each policy there is one more group, for the messages processed in interrupts.
     let of_policy = masks.last().map_or(0, |m| families_under(plan, m)) + 1;
     of_masks + of_policy * plan.policies().len()
 }
 
-/// How many groups `replay` will tell of; none if no suite of the plan has such a case.
+/// Number of groups that `replay` will report; 0 if no suite of the plan has such a case.
 pub fn replayed_groups(plan: &Plan, number: u64) -> usize {
     let mask = Tier::masks().pop().unwrap_or_default();
     let phase = Phase::alone(plan, &mask);
@@ -145,7 +146,7 @@ pub fn replayed_groups(plan: &Plan, number: u64) -> usize {
     plan.suites.iter().map(of).sum()
 }
 
-/// Algorithms of the plan that have somebody to test under `mask`.
+/// Number of algorithms of the plan with an implementation to test under `mask`.
 fn families_under(plan: &Plan, mask: &[Tier]) -> usize {
     let some = |family: &Vec<Impl>| family.iter().any(|i| mask.contains(&i.tier()));
     Family::split(&plan.impls)
@@ -165,7 +166,7 @@ impl Plan {
         self.suites.iter().copied().filter(of).collect()
     }
 
-    /// The cases of a suite that draws without end.
+    /// Number of cases of a suite with unlimited random cases.
     fn drawn(&self, suite: Suite) -> Option<u64> {
         match suite {
             Suite::Random => Some(self.cases),
@@ -179,8 +180,8 @@ impl Plan {
     }
 }
 
-/// Run `plan` until done or `stop`. `progress` is called with the cases just done, from any thread, and with how many
-/// there will be in all; `tell` in order, from this one.
+/// Runs `plan` until it is done or `stop` is set. `progress` is called, from any thread, with the number of cases just
+/// done; `tell` is called in order, from this thread.
 pub fn run(
     plan: &Plan,
     stop: &AtomicBool,
@@ -197,7 +198,7 @@ pub fn run(
                 return Ok(rows);
             }
             Tier::mask(mask);
-            // The last mask has every tier: it gets the cases from 0 on.
+            // The last mask allows every tier; it gets the cases from 0 on.
             let turn = (masks.len() - 1 - i) as u64;
             let phase = Phase {
                 plan,
@@ -226,7 +227,7 @@ pub fn run(
     Ok(rows)
 }
 
-/// Run case `number` of each suite of the plan alone, on each implementation of the plan that is usable.
+/// Runs case `number` of each suite of the plan alone, on each usable implementation of the plan.
 pub fn replay(plan: &Plan, number: u64, tell: &mut Tell<'_>) -> io::Result<Vec<Row>> {
     let _alone = MASK.lock().unwrap_or_else(PoisonError::into_inner);
     let mask = Tier::masks().pop().unwrap_or_default();
@@ -243,7 +244,7 @@ pub fn replay(plan: &Plan, number: u64, tell: &mut Tell<'_>) -> io::Result<Vec<R
     Ok(rows)
 }
 
-/// The cases of a whole run of `plan`: what `progress` adds up to.
+/// The number of cases in a whole run of `plan`, which is the sum of the numbers passed to `progress`.
 pub fn total(plan: &Plan) -> u64 {
     let masks = Tier::masks();
     let mut sum = 0;
@@ -273,14 +274,14 @@ impl Drop for Restore {
 struct Phase<'a> {
     plan: &'a Plan,
     mask: &'a [Tier],
-    /// Whether it is the one with every tier.
+    /// Whether this is the mask with every tier.
     last: bool,
-    /// Which stretch of the drawn cases.
+    /// Which part of the random cases to run.
     turn: u64,
 }
 
 impl<'a> Phase<'a> {
-    /// With every tier.
+    /// The phase for the mask with every tier.
     fn alone(plan: &'a Plan, mask: &'a [Tier]) -> Phase<'a> {
         Phase {
             plan,
@@ -290,7 +291,7 @@ impl<'a> Phase<'a> {
         }
     }
 
-    /// Of those that have this case.
+    /// The jobs that have this case.
     fn replayed(&self, suite: Suite, number: u64) -> Vec<Job> {
         let mut jobs = self.jobs(&[suite], Some(number..number.saturating_add(1)));
         jobs.retain(|job| job.size() > 0);
@@ -311,7 +312,7 @@ impl<'a> Phase<'a> {
                     if *suite == Suite::Lengths && !self.plan.longest && !self.last {
                         return Some(0..case::short_lengths(family.judge));
                     }
-                    // The crypto API has its algorithms for good.
+                    // The drivers of the crypto API are registered only once, for all tiers.
                     if matches!(suite, Suite::Wiped | Suite::Refusals) && !self.last {
                         return Some(0..0);
                     }
@@ -332,7 +333,7 @@ impl<'a> Phase<'a> {
     }
 
     fn sizes(&self, suites: &[Suite]) -> u64 {
-        // What may be used under the mask does not matter here but for the number of turns in splits.
+        // The choice of usable implementations does not matter here, except for the number of splits.
         self.jobs(suites, None).iter().map(Job::size).sum()
     }
 
@@ -386,7 +387,7 @@ impl<'a> Phase<'a> {
         self.jobs_as_rows(suite, &jobs, self.plan.threads, stop, progress, rows, tell)
     }
 
-    /// A group each.
+    /// Runs the jobs and reports a group for each.
     #[allow(clippy::too_many_arguments)]
     fn jobs_as_rows(
         &self,
@@ -415,7 +416,8 @@ impl<'a> Phase<'a> {
         Ok(())
     }
 
-    /// Those to run under this mask, and those to report as skipped: once, under the last one.
+    /// The implementations to run under this mask, and those to report as skipped, which happens once, under the last
+    /// mask.
     fn split(&self, impls: &[Impl]) -> (Vec<Impl>, Vec<Impl>) {
         let (usable, not): (Vec<Impl>, Vec<Impl>) =
             impls.iter().partition(|i| self.mask.contains(&i.tier()));
@@ -427,7 +429,7 @@ impl<'a> Phase<'a> {
         names.join(",")
     }
 
-    /// What a command needs before it to run under this mask.
+    /// The prefix with which a command runs under this mask.
     fn tiers_before(&self) -> String {
         let all = Tier::ALL.into_iter().filter(|t| t.present()).count();
         match self.mask.len() == all {
@@ -437,7 +439,7 @@ impl<'a> Phase<'a> {
     }
 }
 
-/// Rows, as they are told.
+/// The rows, which are reported as they are added.
 struct Groups<'a, 'b> {
     phase: &'a Phase<'a>,
     rows: &'a mut Vec<Row>,
@@ -500,7 +502,7 @@ impl<'a, 'b> Groups<'a, 'b> {
         }
     }
 
-    /// Who was served by the interrupts.
+    /// Reports the messages that were processed in interrupts.
     fn guests(&mut self, suite: Suite, seed: u64, seen: Counts) {
         let name = format!("interrupts {suite}");
         (self.tell)(Event::Group {

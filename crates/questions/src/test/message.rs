@@ -1,4 +1,4 @@
-//! One message and its answer, and where it lies in memory.
+//! A message, its answer, and their placement in memory.
 
 use std::fmt;
 
@@ -8,73 +8,73 @@ use kiln_measure::SplitMix64;
 
 use super::guard::{Place, PAGE};
 
-/// The longest text drawn.
+/// Maximum length of a random text.
 const LONGEST: usize = 66_000;
 
-/// What a function is given.
+/// The inputs of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// The key; empty where there is none.
+    /// The key; empty if there is none.
     pub key: Vec<u8>,
     /// The IV.
     pub iv: Vec<u8>,
     /// Associated data.
     pub aad: Vec<u8>,
-    /// What is en- or decrypted, or digested.
+    /// The text to encrypt, decrypt or digest.
     pub text: Vec<u8>,
-    /// Bytes of the tag; nothing to others than AEADs.
+    /// Size of the tag in bytes, for AEADs only.
     pub tag_size: usize,
 }
 
-/// What comes of it.
+/// The outputs of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// En- or decrypted; empty for a hash.
+    /// The encrypted or decrypted text; empty for a hash.
     pub text: Vec<u8>,
     /// The tag or digest.
     pub tag: Vec<u8>,
-    /// What is left in the place of the IV, where that may change.
+    /// The IV buffer's content after the call, if the function may change it.
     pub iv: Vec<u8>,
 }
 
-/// How a message is cut, and who does the pieces.
+/// How a message is cut, and who processes the pieces.
 #[derive(Clone, Debug, Default)]
 pub struct Cut {
     /// Lengths of the pieces of the associated data.
     pub aad: Vec<usize>,
     /// Lengths of the pieces of the text.
     pub text: Vec<usize>,
-    /// Takes turns with the implementation that is asked.
+    /// An implementation that alternates with the tested one.
     pub other: Option<Impl>,
-    /// The state is carried to other memory after each step whose bit is set.
+    /// Bit n is set if the state is moved to other memory after step n.
     pub moves: u64,
 }
 
-/// Where everything lies, and where the call is made from.
+/// Placement of everything in memory, and the context of the call.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Source and destination are one.
+    /// Whether source and destination are the same.
     pub in_place: bool,
-    /// Of the source.
+    /// Placement of the source.
     pub src: Place,
-    /// Of the destination; in place, of both.
+    /// Placement of the destination; in place, of both.
     pub dst: Place,
-    /// Of the IV.
+    /// Placement of the IV.
     pub iv: Place,
-    /// Of the associated data.
+    /// Placement of the associated data.
     pub aad: Place,
-    /// Of the tag or digest.
+    /// Placement of the tag or digest.
     pub tag: Place,
-    /// Of the key.
+    /// Placement of the key.
     pub key: Place,
     /// The context of every call.
     pub context: Context,
-    /// In pieces, or whole.
+    /// The cut, if the message is processed in pieces.
     pub cut: Option<Cut>,
 }
 
 impl Layout {
-    /// Whole, everything at `place`, from a task.
+    /// A whole message with everything at `place`, called from a task.
     pub fn at(place: Place, in_place: bool) -> Layout {
         Layout {
             in_place,
@@ -89,7 +89,7 @@ impl Layout {
         }
     }
 
-    /// Drawn; whole, from a task.
+    /// A random layout of a whole message, called from a task.
     pub(crate) fn draw(rng: &mut SplitMix64) -> Layout {
         Layout {
             in_place: rng.one_in(2),
@@ -106,7 +106,7 @@ impl Layout {
 }
 
 impl Message {
-    /// One that `imp` takes, with a text of `len` bytes if given.
+    /// A random message that `imp` accepts, with a text of `len` bytes if given.
     pub(crate) fn draw(imp: Impl, rng: &mut SplitMix64, len: Option<usize>) -> Message {
         let len = whole(imp, len.unwrap_or_else(|| length(rng)));
         let key = match imp.key_sizes() {
@@ -134,13 +134,13 @@ impl Message {
         message
     }
 
-    /// Counters that carry now and then; and an IV that the algorithm takes.
+    /// Makes the IV one that the algorithm accepts, with a counter that sometimes overflows.
     fn settle_iv(&mut self, imp: Impl, rng: &mut SplitMix64) {
         let iv = &mut self.iv;
         if rng.one_in(4) {
             let from = rng.below(iv.len() + 1);
             iv[from..].fill(0xff);
-            // At once, or within a few hundred blocks.
+            // The counter overflows at once, or within a few hundred blocks.
             if let Some(last) = iv.last_mut().filter(|_| rng.one_in(2)) {
                 *last = rng.below(256) as u8;
             }
@@ -149,7 +149,7 @@ impl Message {
         if imp.alg() == "chacha20" && rng.one_in(4) {
             iv[1..4].fill(0xff);
         }
-        // RFC 3610: the first byte says how long the length is.
+        // RFC 3610: the first byte gives the size of the length field.
         if imp.alg().contains("ccm(") && imp.iv_size() == 16 {
             let least =
                 1 + usize::from(self.text.len() > 255) + usize::from(self.text.len() > 65_535);
@@ -159,7 +159,8 @@ impl Message {
 }
 
 impl Cut {
-    /// An algorithm with a shortest message takes no shorter piece at the end: it goes with the one before.
+    /// An algorithm with a minimum length accepts no shorter piece at the end, so that piece is joined to the previous
+    /// one.
     pub(crate) fn settle(&mut self, imp: Impl) {
         while let [.., before, last] = self.text[..] {
             if last >= imp.shortest() {
@@ -172,7 +173,7 @@ impl Cut {
         }
     }
 
-    /// `message` in pieces.
+    /// A random cut of `message`.
     pub(crate) fn draw(imp: Impl, message: &Message, usable: &[Impl], rng: &mut SplitMix64) -> Cut {
         let mut cut = Cut {
             aad: pieces(message.aad.len(), 1, rng),
@@ -185,7 +186,7 @@ impl Cut {
     }
 }
 
-/// What pieces of a text have a multiple of, but for the last.
+/// The length of every piece but the last must be a multiple of this.
 pub(crate) fn unit(imp: Impl) -> usize {
     match imp.kind() {
         Kind::Hash => 1,
@@ -194,7 +195,7 @@ pub(crate) fn unit(imp: Impl) -> usize {
     }
 }
 
-/// A length that `imp` takes, not shorter than `len`.
+/// The smallest length that `imp` accepts and that is at least `len`.
 pub(crate) fn whole(imp: Impl, len: usize) -> usize {
     let len = len.max(imp.shortest());
     match imp.kind() {
@@ -209,7 +210,7 @@ pub(crate) fn bytes(rng: &mut SplitMix64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Dense where paths branch, thin where they repeat: short ones mostly.
+/// A random length, mostly short: lengths are dense where code branches and sparse where it repeats.
 fn length(rng: &mut SplitMix64) -> usize {
     if rng.one_in(4096) {
         return 4200 + rng.below(LONGEST - 4200 + 1);
@@ -232,7 +233,7 @@ fn pieces(len: usize, unit: usize, rng: &mut SplitMix64) -> Vec<usize> {
     while left > 0 {
         let most = [40, 300, 2000][rng.below(3)];
         let n = (rng.below(most) / unit * unit).min(left);
-        // A piece of nothing is a piece.
+        // An empty piece counts as a piece.
         pieces.push(n);
         left -= n;
         if left < unit || rng.one_in(8) {
@@ -243,9 +244,9 @@ fn pieces(len: usize, unit: usize, rng: &mut SplitMix64) -> Vec<usize> {
     pieces
 }
 
-/// As the kernel's testmgr draws offsets: the last bytes of a page in a quarter, below 32 in three eighths,
-/// anywhere in the rest; and half of all at the guard pages, of these one in four at the lower one, which its
-/// two-page buffers have not.
+/// A random place, distributed like the offsets in the kernel's testmgr: in the last bytes of a page in a quarter,
+/// below 32 in three eighths, anywhere in the rest. Half of all are at the guard pages, one in four of these at the
+/// lower one, which testmgr's two-page buffers do not have.
 fn place(rng: &mut SplitMix64) -> Place {
     if rng.one_in(2) {
         return match rng.below(4) {

@@ -1,9 +1,10 @@
-//! Calls through a look at the registers: what a function must leave as it found it, and what it must leave clean.
+//! Calls with a check of the registers: those that a function must preserve, and those that it must leave in a defined
+//! state.
 //!
-//! System V ABI, 3.2: callee-saved registers, the direction flag, the control bits of MXCSR and the x87 control
-//! word are the caller's; the x87 stack is empty on return. Vector and mask registers (k0-k7) are nobody's after a
-//! call, but for one rule of good manners that compilers follow: the upper halves of ymm0-15 and zmm0-15 are zero,
-//! or every later SSE instruction of the caller pays for them. zmm16-31 have no SSE form and may keep what they have.
+//! System V ABI, 3.2: the caller owns the callee-saved registers, the direction flag, the control bits of MXCSR and the
+//! x87 control word; the x87 stack is empty on return. Vector and mask registers (k0-k7) have no defined content after
+//! a call, except by a convention that compilers follow: the upper halves of ymm0-15 and zmm0-15 are zero, because
+//! otherwise every later SSE instruction of the caller is slower. zmm16-31 have no SSE form and may keep their content.
 
 use std::arch::{global_asm, is_x86_feature_detected};
 use std::ffi::c_void;
@@ -11,16 +12,16 @@ use std::fmt::Write;
 
 use kiln_kernel::call::Through;
 
-/// The flags' bit of the direction.
+/// The direction flag's bit.
 const DIRECTION: u64 = 1 << 10;
-/// Rounding, masks, flush-to-zero of MXCSR; the sticky flags below are anybody's.
+/// Rounding, masks and flush-to-zero of MXCSR; a function may change the sticky flags below.
 const CONTROL: u32 = 0xffc0;
-/// Words of the caller's stack that are watched.
+/// Number of words of the caller's stack that are checked.
 const CANARIES: u64 = 13;
 
 const SAVED: [&str; 6] = ["rbx", "rbp", "r12", "r13", "r14", "r15"];
 
-/// What a call found and left. The assembly below knows the offsets.
+/// State before and after a call. The assembly below uses the offsets.
 #[repr(C, align(64))]
 pub(super) struct Registers {
     saved: [u64; 6],
@@ -31,13 +32,13 @@ pub(super) struct Registers {
     rsp_after: u64,
     canary: u64,
     broken: u64,
-    /// 0: nothing is looked at; 1: ymm; 2: zmm.
+    /// 0: no vector register is checked; 1: ymm; 2: zmm.
     width: u32,
     mxcsr: u32,
     mxcsr_after: u32,
     fcw: u16,
     fcw_after: u16,
-    /// As FNSTENV writes it.
+    /// In the form that FNSTENV writes.
     environment: [u16; 14],
     _pad: [u8; 20],
     vectors: [[u8; 64]; 16],
@@ -48,7 +49,7 @@ extern "C" {
 }
 
 impl Registers {
-    /// For calls of one thread.
+    /// For the calls of one thread.
     pub(super) fn new() -> Box<Registers> {
         Box::new(Registers {
             saved: [
@@ -77,8 +78,8 @@ impl Registers {
         })
     }
 
-    /// What a call is to be made through; `simd` if it is made in a section, whose vector registers are the
-    /// function's.
+    /// The function through which to make a call; `simd` if the call is in a section, in which the tested function may
+    /// use the vector registers.
     pub(super) fn through(&mut self, simd: bool) -> (Through, *mut c_void) {
         self.width = match simd {
             true if is_x86_feature_detected!("avx512f") => 2,
@@ -88,8 +89,8 @@ impl Registers {
         (kiln_checked_call, std::ptr::from_mut(self).cast())
     }
 
-    /// What the last call did that it may not. Without `fpu` nothing is said of MXCSR and x87: outside of a section
-    /// they are whoever's interrupted it last.
+    /// What the last call did that it must not do. Without `fpu`, MXCSR and x87 are not checked: outside of a section
+    /// they belong to whatever code was interrupted.
     pub(super) fn verdict(&self, fpu: bool) -> Result<(), String> {
         let mut faults = String::new();
         let mut add = |fault: &str| {
@@ -116,7 +117,7 @@ impl Registers {
         if fpu && self.fcw != self.fcw_after {
             add("changed the x87 control word");
         }
-        // The tag word: every register empty.
+        // The tag word must mark every register as empty.
         if fpu && self.environment[4] != 0xffff {
             add("left MMX or x87 registers in use");
         }
@@ -283,7 +284,8 @@ mod tests {
 
     use super::*;
 
-    // One fault each. The good one uses all it may, all nine arguments too.
+    // Functions with one fault each, and a correct one that uses everything that is allowed, including all nine
+    // arguments.
     global_asm!(
         "kiln_offender_none: lea rax, [rdi + rsi]",
         "add rax, rdx",
@@ -358,7 +360,7 @@ mod tests {
     fn call(offender: unsafe extern "C" fn(), simd: bool) -> Result<u64, String> {
         let mut registers = Registers::new();
         let call = Call {
-            // SAFETY: what an offender breaks the checker puts back, or the end of the section does.
+            // SAFETY: the checker, or the end of the section, restores whatever a faulty function breaks.
             function: unsafe { Function::new(offender as *const c_void, simd) },
             scalar: None,
             args: [1, 2, 3, 4, 5, 6, 7, 8, 9],
@@ -366,10 +368,10 @@ mod tests {
             through: Some(registers.through(simd)),
             step: false,
         };
-        // SAFETY: numbers.
+        // SAFETY: the arguments are numbers.
         let returned = unsafe { call.make() }.expect("a task may call anything");
         let fcw = registers.fcw;
-        // SAFETY: puts back what the offender may have changed, outside of a section: MXCSR and x87 as they were.
+        // SAFETY: restores what the faulty function may have changed outside of a section: MXCSR and x87.
         unsafe {
             std::arch::asm!("emms", "fldcw [{}]", "ldmxcsr [{}]",
                 in(reg) &fcw, in(reg) &registers.mxcsr);

@@ -1,4 +1,4 @@
-//! Requests to the crypto API over divided memory: what must come of them, and whether it does.
+//! Requests to the crypto API over divided memory, and the check of their results.
 
 use std::fmt;
 use std::io;
@@ -14,52 +14,52 @@ use super::many::Many;
 use super::message::Message;
 use super::scatter::{divide, Piece, Scattered};
 
-/// What a destination holds before.
+/// Content of a destination before the request.
 const UNWRITTEN: u8 = 0x5c;
-/// Answers that are right.
+/// The return value of success.
 const DONE: Errno = Errno(0);
 
-/// How a request differs from what is right.
+/// How a request deviates from a correct one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twist {
     /// Not at all.
     None,
-    /// A bit of the tag is another's: of the byte of this number.
+    /// One bit of the tag is flipped, in the byte of this number.
     Forged(usize),
     /// No key is set.
     NoKey,
-    /// A key is set, and then one of so many bytes, which is none.
+    /// A valid key is set, and then one of this length, which is invalid.
     BadKey(usize),
-    /// A tag of so many bytes is asked for, which is none.
+    /// A tag size that is invalid is set.
     BadTag(usize),
-    /// So many bytes of associated data are, with the IV at their end, what IPsec does not have.
+    /// Associated data, including the IV at its end, has this length, which IPsec does not use.
     BadAssociated(usize),
-    /// Ciphertext and tag are together so many bytes, fewer than the tag has.
+    /// Ciphertext and tag together have this length, which is less than the tag's.
     ShorterThanTag(usize),
-    /// What is wrong is in the message: its length, or its IV.
+    /// The message itself is wrong: its length or its IV.
     Message,
-    /// The source is a byte too short.
+    /// The source is one byte too short.
     ShortSource,
-    /// The destination is.
+    /// The destination is one byte too short.
     ShortDestination,
-    /// Nobody may ask there.
+    /// The request is made in a hardirq, which is not allowed.
     Hardirq,
 }
 
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Which way.
+    /// The direction.
     pub op: Op,
-    /// What goes in.
+    /// The input.
     pub message: Message,
-    /// What comes out; of what is refused, nothing.
+    /// The expected output; `None` if the request must be refused.
     pub judged: Option<Judged>,
-    /// What is wrong with it.
+    /// The deviation.
     pub twist: Twist,
-    /// Where it is made.
+    /// The context in which it is made.
     pub context: Context,
-    /// Draws pieces, places and who is asked.
+    /// Seed for pieces, places and the driver.
     pub rng: u64,
 }
 
@@ -84,7 +84,7 @@ impl Desk {
         ]
     }
 
-    /// Room for messages side by side, anywhere and in any order: sources and destinations.
+    /// Prepares memory for messages in parallel, at any place and in any order: sources and destinations.
     pub(crate) fn side_by_side(&mut self, many: &Many) -> (Vec<Piece>, Vec<Piece>) {
         let mut rng = SplitMix64::stream(many.rng, 0);
         let lens: Vec<usize> = many.messages.iter().map(|m| m.text.len()).collect();
@@ -98,7 +98,7 @@ impl Desk {
         (self.src.list(), self.dst.list())
     }
 
-    /// Whether they became what they should.
+    /// Checks that the results are as expected.
     pub(crate) fn compare(&self, many: &Many) -> Result<(), String> {
         let right = many.judged.iter().flat_map(|j| j.answer.text.clone());
         let right: Vec<u8> = right.collect();
@@ -119,7 +119,7 @@ impl Desk {
         self.dst.clear();
     }
 
-    /// Ask `imp`'s driver. Says what was wrong first.
+    /// Makes the request to `imp`'s driver. Returns the first error found.
     pub(crate) fn check(
         &mut self,
         api: &'static Api,
@@ -155,12 +155,12 @@ impl Desk {
         let mut tfm = tfm.shash();
         same_driver(tfm.driver(), imp)?;
         let text = &request.message.text;
-        // Updates are one after the other in memory.
+        // A hash's updates are consecutive in memory.
         self.src.lay(&[text.len()], text, rng);
         let pieces: Vec<u32> = divide(text.len(), rng).iter().map(|n| *n as u32).collect();
         let pieces = if rng.one_in(4) { &[][..] } else { &pieces };
         let (at, len) = self.src.list()[0];
-        // SAFETY: the piece, which nobody writes to.
+        // SAFETY: the piece is valid, and nothing writes to it.
         let data = unsafe { std::slice::from_raw_parts(at, len) };
         let answer = tfm.digest(data, pieces, rng.one_in(2), request.context);
         let wanted = wanted(request.twist);
@@ -234,7 +234,7 @@ impl Desk {
         }
         let src = self.src.list();
         let dst = match in_place {
-            // The same bytes, sometimes in another list.
+            // The same memory, sometimes divided into another list.
             true if rng.one_in(2) => self.src.finer(rng),
             true => src.clone(),
             false => self.dst.list(),
@@ -294,7 +294,8 @@ impl Desk {
         if imp.kind() == Kind::Skcipher {
             let mut tfm = tfm.skcipher();
             same_driver(tfm.driver(), imp)?;
-            // SAFETY: the pieces are the desk's; the lists are over the same bytes in the same order, or apart.
+            // SAFETY: the pieces belong to the desk; the lists describe the same bytes in the same order, or disjoint
+            // ones.
             return Ok(unsafe { tfm.request(op, iv, len, src, dst, context) });
         }
         let mut tfm = tfm.aead();
@@ -310,7 +311,7 @@ impl Desk {
     }
 }
 
-/// What a request calls associated data: before IPsec's text is its IV.
+/// A request's associated data; for IPsec, it ends with the IV.
 fn associated(imp: Impl, message: &Message) -> Vec<u8> {
     match imp.alg().starts_with("rfc4106(") {
         true => [&message.aad[..], &message.iv].concat(),
@@ -320,7 +321,7 @@ fn associated(imp: Impl, message: &Message) -> Vec<u8> {
 
 fn wanted(twist: Twist) -> Errno {
     match twist {
-        // A tag size that is refused leaves the one before.
+        // After a tag size was refused, the previous one remains set.
         Twist::None | Twist::BadTag(_) => DONE,
         Twist::Forged(_) => Errno::BAD_MESSAGE,
         Twist::NoKey | Twist::BadKey(_) => Errno::NO_KEY,

@@ -1,4 +1,4 @@
-//! The suites' cases on many threads, with the same result for any number of threads.
+//! Runs the suites' cases on many threads, with the same result for any number of threads.
 
 use std::io;
 use std::ops::Range;
@@ -15,17 +15,17 @@ use super::family::Family;
 use super::suite::Suite;
 use super::tally::{Found, Tally};
 
-/// Cases a thread takes at a time.
+/// Number of cases that a thread takes at a time.
 const CHUNK: u64 = 16;
 
-/// Cases of a suite on a family.
+/// The cases of a suite for a family.
 pub struct Job {
     family: Family,
     suite: Suite,
     known: Known,
     seed: u64,
     cases: Range<u64>,
-    /// The commands that repeat a case of each subject, but for ` --case N`.
+    /// The commands that repeat a case of each subject, without ` --case N`.
     replays: Vec<String>,
     next: AtomicU64,
 }
@@ -33,17 +33,17 @@ pub struct Job {
 /// A job's result for one subject in one context.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Which of the family's subjects.
+    /// Index of the subject in the family.
     pub subject: usize,
-    /// Where the calls were made from.
+    /// The context of the calls.
     pub context: Context,
-    /// What was found.
+    /// The results.
     pub tally: Tally,
 }
 
 impl Job {
-    /// The cases `cases` of `suite`; those of a suite that lists its cases are all of them. `tiers` goes before the
-    /// commands.
+    /// Makes a job of the cases `cases` of `suite`; `None` means all cases of a suite with a fixed list. `tiers`
+    /// precedes the commands.
     pub fn new(
         family: Family,
         suite: Suite,
@@ -54,7 +54,7 @@ impl Job {
         let known = Known::of(&family, suite);
         let listed = super::case::listed(suite, &family, &known);
         let cases = cases.unwrap_or(0..listed.unwrap_or(0));
-        // A number beyond the list is nobody's case.
+        // A number beyond the list is no case.
         let cases = match listed {
             Some(n) => cases.start.min(n)..cases.end.min(n),
             None => cases,
@@ -82,17 +82,17 @@ impl Job {
         self.suite
     }
 
-    /// Whose.
+    /// The family.
     pub fn family(&self) -> &Family {
         &self.family
     }
 
-    /// Checks that it will report, about: what a bar goes by.
+    /// The approximate number of checks that it will report, for the progress bar.
     pub fn size(&self) -> u64 {
         (self.cases.end - self.cases.start) * self.family.subjects.len() as u64
     }
 
-    /// Where its calls are made from, in turn.
+    /// The contexts of its calls, in turn.
     fn contexts(&self) -> &'static [Context] {
         match self.suite.policy() {
             Some(_) => &CONTEXTS,
@@ -100,7 +100,7 @@ impl Job {
         }
     }
 
-    /// Rows it gives.
+    /// The number of rows that it results in.
     pub fn rows(&self) -> usize {
         match self.size() {
             0 => 0,
@@ -111,7 +111,7 @@ impl Job {
         }
     }
 
-    /// Case `number`, for whoever replays it.
+    /// Describes case `number`, for a replay.
     pub fn describe(&self, number: u64) -> String {
         match Case::draw(self.suite, &self.family, &self.known, self.seed, number) {
             Ok(case) => format!("case {number}: {case}"),
@@ -119,7 +119,7 @@ impl Job {
         }
     }
 
-    /// Do some of it, until there is nothing left or `stop`; `between` the cases.
+    /// Runs cases until none are left or `stop` is set; calls `between` after each.
     pub(crate) fn work(
         &self,
         bench: &mut Bench,
@@ -177,7 +177,7 @@ impl Job {
     }
 }
 
-/// A share of all jobs: with a bench of its own, each in order.
+/// A thread's share of all jobs.
 pub(crate) struct Share<'a> {
     pub jobs: &'a [Job],
     done: Sender<(usize, Vec<Found>)>,
@@ -186,16 +186,16 @@ pub(crate) struct Share<'a> {
 }
 
 impl Share<'_> {
-    /// Do job `i`.
+    /// Runs job `i`.
     pub(crate) fn job(&self, i: usize, bench: &mut Bench, between: &mut dyn FnMut()) {
         let found = self.jobs[i].work(bench, self.stop, self.progress, between);
-        // Nobody listens once the run has ended with an error.
+        // After the run has ended with an error, nothing receives the results.
         let _ = self.done.send((i, found));
     }
 }
 
-/// Run `jobs` on `threads` threads, each thread by `worker`, which must do every job of its share once and in order.
-/// `tell` has each job's parts in order, from this thread.
+/// Runs `jobs` on `threads` threads, each of which runs `worker`, which must do every job of its share once and in
+/// order. `tell` gets each job's parts in order, on this thread.
 pub(crate) fn run(
     jobs: &[Job],
     threads: usize,
@@ -242,14 +242,14 @@ pub(crate) fn run(
     })
 }
 
-/// A worker that does nothing but the jobs.
+/// A worker that only runs the jobs.
 pub(crate) fn plain(_: usize, share: &Share<'_>) -> io::Result<()> {
     let mut bench = Bench::new()?;
     (0..share.jobs.len()).for_each(|i| share.job(i, &mut bench, &mut || ()));
     Ok(())
 }
 
-/// One job alone: a part for each of its subjects and contexts.
+/// Runs one job; returns a part for each of its subjects and contexts.
 pub fn one(job: Job, threads: usize, stop: &AtomicBool) -> io::Result<Vec<Part>> {
     let mut all = Vec::new();
     run(&[job], threads, stop, &|_| (), &plain, &mut |_, parts| {

@@ -1,4 +1,4 @@
-//! A request's memory: pieces anywhere between two guard pages, in any order, with poison between them.
+//! The memory of a request: pieces at any place between two guard pages, in any order, with poison between them.
 
 use kiln_measure::SplitMix64;
 
@@ -8,24 +8,24 @@ use std::ops::Range;
 use super::arena::LONGEST;
 use super::guard::{Guarded, Place, Span, PAGE, POISON};
 
-/// Pieces of one list.
+/// Maximum number of pieces in a list.
 const MOST: usize = 8;
-/// Poison that is looked at on both sides of all pieces.
+/// Number of bytes of poison that are checked before and after the pieces.
 const AROUND: usize = 256;
 
-/// An address, and bytes from there on.
+/// An address, and a length in bytes.
 pub(crate) type Piece = (*mut u8, usize);
 
-/// One list's memory.
+/// The memory of one list.
 pub(crate) struct Scattered {
     buffer: Guarded,
-    /// In the message's order.
+    /// The pieces in the message's order.
     pieces: Vec<Range<usize>>,
-    /// From the lowest piece to the highest.
+    /// The range from the lowest to the highest piece.
     used: Range<usize>,
 }
 
-/// `len` bytes in one to eight pieces, none of them empty unless all is.
+/// Divides `len` bytes into one to eight pieces, none of which is empty unless `len` is 0.
 pub(crate) fn divide(len: usize, rng: &mut SplitMix64) -> Vec<usize> {
     let mut pieces = Vec::new();
     let mut left = len;
@@ -56,20 +56,20 @@ impl Scattered {
         &self.buffer
     }
 
-    /// Room for pieces of these lengths, wherever the numbers say; and `data` in them.
+    /// Places pieces of these lengths at random, and copies `data` into them.
     pub(super) fn lay(&mut self, lens: &[usize], data: &[u8], rng: &mut SplitMix64) {
         self.clear();
         let mut order: Vec<usize> = (0..lens.len()).collect();
         for i in (1..order.len()).rev() {
             order.swap(i, rng.below(i + 1));
         }
-        // Some touch their neighbours.
+        // Some pieces touch their neighbours.
         let gap = |rng: &mut SplitMix64| match rng.below(3) {
             0 => 0,
             _ => 1 + rng.below(70),
         };
         let gaps: Vec<usize> = order.iter().map(|_| gap(rng)).collect();
-        // The first of them is not between pieces.
+        // The first gap is not between two pieces.
         let all = lens.iter().sum::<usize>() + gaps[1..].iter().sum::<usize>();
         let (low, high) = self.buffer.range();
         let room = high - low - all;
@@ -103,19 +103,19 @@ impl Scattered {
         debug_assert!(data.is_empty());
     }
 
-    /// What is in all pieces.
+    /// The content of all pieces.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let of = |piece| self.buffer.bytes(self.span(piece));
         self.pieces.iter().flat_map(of).copied().collect()
     }
 
-    /// As a list.
+    /// The pieces as a list.
     pub(super) fn list(&self) -> Vec<Piece> {
         let piece = |p: &Range<usize>| (self.buffer.ptr(self.span(p)), p.len());
         self.pieces.iter().map(piece).collect()
     }
 
-    /// The same bytes as a list that is divided further.
+    /// The same memory as a list with more pieces.
     pub(super) fn finer(&self, rng: &mut SplitMix64) -> Vec<Piece> {
         let mut list = Vec::new();
         for (at, len) in self.list() {
@@ -128,13 +128,13 @@ impl Scattered {
         list
     }
 
-    /// Whether all is poison that is no piece.
+    /// Checks the poison outside of the pieces.
     pub(super) fn check(&self) -> Result<(), String> {
         let (low, high) = self.buffer.range();
         let from = self.used.start.saturating_sub(AROUND);
         let to = (self.used.end + AROUND).min(high - low);
         let mut pieces = self.pieces.clone();
-        // Of two that begin together the first is empty.
+        // If two pieces begin at the same place, the first is empty.
         pieces.sort_by_key(|p| (p.start, p.end));
         let mut at = from;
         for next in pieces.iter().map(Some).chain([None]) {
@@ -151,7 +151,7 @@ impl Scattered {
         Ok(())
     }
 
-    /// All poison again.
+    /// Poisons all memory again.
     pub(super) fn clear(&mut self) {
         let (low, high) = self.buffer.range();
         let from = self.used.start.saturating_sub(AROUND);

@@ -7,14 +7,14 @@ use kiln_kernel::Tier;
 use super::expectation::{blocks, RANKINGS};
 use super::tally::{Failure, Tally};
 
-/// What must be chosen of an algorithm when `mask` is what is allowed: the end of a driver's name; none if no file says
-/// so.
+/// The implementation that must be chosen for an algorithm if `mask` is allowed: the end of its driver's name; `None`
+/// if no file says so.
 pub fn expected(alg: &str, mask: &[Tier]) -> Option<String> {
     let found = |(folder, text): &(&str, &str)| expected_by(folder, text, alg, mask);
     RANKINGS.iter().find_map(found)
 }
 
-/// The same by one file. A block has lines `alg = NAME` for algorithms that have the same ranking, then lines
+/// The same according to one file. A block has lines `alg = NAME` for algorithms that have the same ranking, then lines
 /// `TIER = END`. The last line whose tier is allowed counts: the driver whose name ends in `-END` must be chosen.
 ///
 /// # Panics
@@ -33,7 +33,8 @@ pub fn expected_by(file: &str, text: &str, alg: &str, mask: &[Tier]) -> Option<S
     Some(format!("-{end}"))
 }
 
-/// The one chosen is the one expected, and its tier and those of all that could have been are allowed.
+/// Checks that the chosen implementation is the expected one, and that its tier and those of all other candidates are
+/// allowed.
 pub fn check(alg: &str, mask: &[Tier], tiers: &str) -> Tally {
     let mut tally = Tally::default();
     let mut check = |ok: bool, what: String| {

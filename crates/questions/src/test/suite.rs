@@ -1,4 +1,4 @@
-//! The suites: what is tested of an implementation.
+//! The test suites.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,39 +7,39 @@ use kiln_kernel::cipher::Impl;
 use kiln_kernel::fpu::Policy;
 use kiln_question::Error;
 
-/// One of them.
+/// A test suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
     /// Known answers of the standards.
     Vectors,
-    /// Project Wycheproof's.
+    /// Tests of Project Wycheproof.
     Wycheproof,
-    /// Keys of every length, good and bad.
+    /// Keys of every length, valid and invalid.
     Keys,
     /// Messages of every length.
     Lengths,
-    /// A message cut in two anywhere, the state carried to other memory and on by every other tier.
+    /// A message cut in two at any position, whose state is moved to other memory and continued by every other tier.
     Splits,
-    /// Every bit of a tag flipped, and some of everything else.
+    /// Messages in which a bit of the tag or of another part is flipped.
     Forgeries,
-    /// Requests to the crypto API over divided memory, compared with the judge.
+    /// Requests to the crypto API over divided memory, compared with the judge's answers.
     Requests,
-    /// Requests with every tag size, nonce, length and amount of associated data, good and bad.
+    /// Requests with every tag size, nonce, length and amount of associated data, valid and invalid.
     Refusals,
-    /// Messages encrypted side by side, each compared with the judge's.
+    /// Messages encrypted in parallel, each compared with the judge's answer.
     Many,
-    /// Keys of transforms of the crypto API, looked for in its memory after they are freed.
+    /// Keys of the crypto API's transforms, which must not be in its memory after they are freed.
     Wiped,
-    /// Random messages, compared with the judge.
+    /// Random messages, compared with the judge's answers.
     Random,
-    /// The same in every context under an FPU policy, on all CPUs at once, while interrupts come by the clock.
+    /// Random messages in every context under an FPU policy, on all CPUs at once, with interrupts by the clock.
     Contexts(Policy),
-    /// The same on one CPU, while interrupts come before random instructions of the sections.
+    /// The same on one CPU, with interrupts before random instructions of the sections.
     Interrupted(Policy),
 }
 
 impl Suite {
-    /// Those that are run under each mask of tiers.
+    /// The suites that are run under each mask of tiers.
     pub const OF_MASKS: [Suite; 11] = [
         Suite::Vectors,
         Suite::Wycheproof,
@@ -54,7 +54,7 @@ impl Suite {
         Suite::Random,
     ];
 
-    /// Two for each policy that is not broken on purpose.
+    /// The suites for policies: two for each policy that is not deliberately broken.
     pub fn of_policies() -> Vec<Suite> {
         let policies = Policy::all().into_iter().filter(|p| !p.is_broken());
         policies.flat_map(Suite::of_policy).collect()
@@ -64,12 +64,12 @@ impl Suite {
         [Suite::Contexts(policy), Suite::Interrupted(policy)]
     }
 
-    /// Whether an implementation has what it tests; an algorithm's others may.
+    /// Whether an implementation supports what the suite tests; others of its algorithm may.
     pub fn fits(self, imp: Impl) -> bool {
         self != Suite::Many || imp.lanes().is_some()
     }
 
-    /// The policy of those that are run under one.
+    /// The policy of a suite that runs under one.
     pub fn policy(self) -> Option<Policy> {
         match self {
             Suite::Contexts(policy) | Suite::Interrupted(policy) => Some(policy),
@@ -77,7 +77,7 @@ impl Suite {
         }
     }
 
-    /// Name, as `--suite` and rows have it.
+    /// The name in rows and for `--suite`.
     pub fn name(self) -> String {
         match self {
             Suite::Vectors => "vectors".into(),
@@ -96,7 +96,7 @@ impl Suite {
         }
     }
 
-    /// Keeps the suites' draws apart.
+    /// A number that makes each suite's random numbers different.
     pub(crate) fn salt(self) -> u64 {
         match self {
             Suite::Random => 0,

@@ -1,31 +1,32 @@
-//! What was found: cases, and the first failures with the commands that repeat them.
+//! The results of cases: counts, and the first failures with the commands that repeat them.
 
 use std::collections::BTreeMap;
 
-/// Failures told of for each row; the rest are only counted.
+/// Number of failures reported per row; more are only counted.
 const TOLD: usize = 5;
 
 /// A case that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What was wrong, and with which case.
+    /// What was wrong, and in which case.
     pub what: String,
     /// The command that repeats it.
     pub replay: String,
 }
 
-/// How an implementation did.
+/// The results of an implementation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Cases done.
+    /// Number of cases done.
     pub cases: u64,
-    /// Of these, wrong.
+    /// Number of failed cases.
     pub failed: u64,
-    /// The first few of them, by number.
+    /// The first failures, by case number.
     pub failures: Vec<Failure>,
 }
 
-/// What a thread found: by case number, so that the merge does not depend on who did what.
+/// The failures that a thread found, by case number, so that the merged result does not depend on which thread did
+/// what.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub cases: u64,
@@ -39,7 +40,7 @@ impl Found {
         self.keep(number, what);
     }
 
-    /// Whether a failure of this number would be told of.
+    /// Whether a failure of this case number would be reported.
     pub(crate) fn tells(&self, number: u64) -> bool {
         self.first.len() < TOLD
             || self
@@ -63,7 +64,7 @@ impl Found {
         }
     }
 
-    /// With the commands: `replay` and ` --case N`.
+    /// Adds the commands: `replay` and ` --case N`.
     pub(crate) fn tally(self, replay: &str) -> Tally {
         let failures = self.first.into_iter().map(|(number, what)| Failure {
             what,

@@ -1,4 +1,4 @@
-//! `kiln test --tree`: the tree's own self-tests, as KTAP.
+//! `kiln test --tree`: runs the tree's own self-tests and prints KTAP.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -22,25 +22,25 @@ use crate::speed::check_library;
 /// The arguments of `kiln test --tree`.
 pub(super) struct Asked<'a> {
     pub build: &'a TreeBuildArgs,
-    /// Names of algorithms; none: all.
+    /// Names of algorithms; if empty, all.
     pub algs: &'a [String],
-    /// `testmgr`, `contexts`, `library`, and patterns of KUnit suites; none: all.
+    /// `testmgr`, `contexts`, `library`, and patterns of KUnit suites; if empty, all.
     pub suites: &'a [String],
-    /// How often random tests are repeated; `None`: as often as the tree does.
+    /// How often random tests are repeated; `None` for the tree's default.
     pub fuzz: Option<u32>,
-    /// The benchmarks of KUnit suites, too.
+    /// Whether to run the benchmarks of KUnit suites too.
     pub bench: bool,
-    /// These oracles; none is named: the quick ones, or all with `thorough`, unless suites are named.
+    /// Oracles to run. `None`: the quick ones, or all with `thorough`, unless suites are named.
     pub oracles: Option<Vec<Oracle>>,
-    /// More cases under each oracle.
+    /// Whether to run more cases under each oracle.
     pub thorough: bool,
-    /// Lists of findings that are known.
+    /// Files with known findings.
     pub known: &'a [PathBuf],
-    /// Only what the tree's changes since this git revision touch.
+    /// Test only what the tree's changes since this git revision touch.
     pub since: Option<&'a OsStr>,
 }
 
-/// The oracles of these names; `all` and `none` are names, too.
+/// Parses names of oracles, including `all` and `none`.
 pub(super) fn parse_oracles(names: &[String]) -> Result<Option<Vec<Oracle>>, Error> {
     let known = oracle::ALL.map(|o| o.name);
     let parse = |name: &String| oracle::find(name).ok_or_else(|| unknown("oracle", name, &known));
@@ -52,7 +52,7 @@ pub(super) fn parse_oracles(names: &[String]) -> Result<Option<Vec<Oracle>>, Err
     }
 }
 
-/// The findings that are known of this version: those that are compiled in, and those of files.
+/// The known findings of this version, compiled in and from files.
 fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> {
     let mut known = Known::built_in(version);
     for file in files {
@@ -72,7 +72,8 @@ fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> 
     }
 }
 
-/// Builds the tree in this directory, tests it and prints KTAP. A child runs the one order that it was given instead.
+/// Builds the tree in this directory, tests it and prints KTAP. In a child, runs the single order that it was given
+/// instead.
 pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> Result<Exit, Error> {
     if let Some(order) = &session.child {
         match (&order.kunit, &order.oracle) {
@@ -99,7 +100,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         progress: &|done, what| progress.report(done, what),
     };
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    // Before the build, so that a wrong revision is an error at once.
+    // Checked before the build, so that a wrong revision is reported at once.
     let change = args.since.map(|since| Change::find(&plan.source, since));
     let change = change.transpose()?;
     let built = kiln_tree::build(&plan)?;
@@ -132,7 +133,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         config: outcome.config.clone(),
         ..Label::default()
     };
-    // The suites that a change touches test the functions of the library.
+    // The suites that a change touches also test the library's functions.
     let asked_for = args.suites.iter().any(|s| s == "library");
     let checked = match kinds.library && (touched.is_none() || asked_for) {
         true => library::run(
@@ -269,7 +270,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     Ok(outcome.exit())
 }
 
-/// Which kinds of tests are wanted.
+/// The kinds of tests that were requested.
 struct Kinds {
     testmgr: bool,
     contexts: bool,
@@ -285,7 +286,7 @@ impl Kinds {
             .suites
             .iter()
             .partition(|s| ["testmgr", "contexts", "library"].contains(&s.as_str()));
-        // Oracles that are named are all that runs, unless suites are named, too.
+        // If oracles are named, only they run, unless suites are named too.
         let only_oracles = args.oracles.as_ref().is_some_and(|o| !o.is_empty());
         let all = args.suites.is_empty() && !only_oracles;
         let usual = || match all {
@@ -295,7 +296,7 @@ impl Kinds {
             false => Vec::new(),
         };
         let is = |kind: &str| all || named.iter().any(|n| *n == kind);
-        // Names of algorithms are also names of KUnit suites.
+        // Names of algorithms are also patterns of KUnit suites.
         let patterns = suites
             .into_iter()
             .chain(args.algs)
@@ -311,7 +312,7 @@ impl Kinds {
     }
 }
 
-/// What the oracles did, and what they did not reach.
+/// Notes on what the oracles did, and on what they did not reach.
 fn oracle_notes(found: &Found) -> Vec<String> {
     let mut notes = Vec::new();
     if found.subjects == 0 {

@@ -1,7 +1,7 @@
-//! Known answers: of RFCs, FIPS, NIST's SP 800-38 series, IEEE 1619, and of what else the files say.
+//! Known answers: of RFCs, FIPS, NIST's SP 800-38 series, IEEE 1619, and of the other sources that the files name.
 //!
-//! The blocks of `kernel/ciphers/*/vectors.txt` ([`super::expectation`]) are one case each. Names: `alg` (the
-//! kernel's), `key`, `iv`, `aad`, `pt`, `ct`, `tag` for what encrypts, `msg` and `md` for hashes. Values are hex;
+//! The blocks of `kernel/ciphers/*/vectors.txt` ([`super::expectation`]) are one case each. The names are `alg` (the
+//! kernel's name), `key`, `iv`, `aad`, `pt`, `ct`, `tag` for what encrypts, `msg` and `md` for hashes. Values are hex;
 //! `N * hex` repeats the bytes N times, `"..."` is text.
 
 use kiln_kernel::cipher::{Impl, Op};
@@ -13,21 +13,21 @@ use super::message::{Answer, Message};
 /// A known answer.
 #[derive(Clone, Debug)]
 pub struct Vector {
-    /// The kernel's name of the algorithm.
+    /// The algorithm's name in the kernel.
     pub alg: String,
-    /// Where it is from.
+    /// Its source.
     pub name: String,
-    /// What is encrypted, or digested.
+    /// The message to encrypt or digest.
     pub message: Message,
-    /// What comes of it; empty for a hash.
+    /// The ciphertext; empty for a hash.
     pub cipher: Vec<u8>,
-    /// Tag or digest.
+    /// The tag or digest.
     pub tag: Vec<u8>,
 }
 
 impl Vector {
-    /// What is to be done in one direction, and its answer. What the standards do not say (an IV afterwards, what
-    /// `setkey` makes of the key) is `with`'s.
+    /// The message for one direction, and its answer. What the standards do not specify (the IV after the call, the
+    /// context that `setkey` makes) comes from `with`.
     pub fn task(&self, with: Impl, op: Op) -> Result<(Message, Judged), String> {
         let (message, text) = self.in_direction(op);
         let mut judged = judge(with, op, &message, &self.tag)?;
@@ -39,7 +39,7 @@ impl Vector {
         Ok((message, judged))
     }
 
-    /// Whether `imp` gives the answer, in plain memory: for what does not fit the guarded buffers.
+    /// Checks `imp`'s answer in ordinary memory, for messages that do not fit the guarded buffers.
     pub fn check_plainly(&self, imp: Impl, op: Op) -> Result<(), String> {
         let (message, text) = self.in_direction(op);
         let answer = judge(imp, op, &message, &self.tag)?.answer;
@@ -57,7 +57,7 @@ impl Vector {
     }
 }
 
-/// All of an algorithm.
+/// All vectors of an algorithm.
 pub fn of(alg: &str) -> Vec<Vector> {
     let all = VECTORS.iter().flat_map(|(folder, text)| read(folder, text));
     all.filter(|v| v.alg == alg).collect()

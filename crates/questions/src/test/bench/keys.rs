@@ -1,4 +1,4 @@
-//! Keys that are taken, and keys that are refused.
+//! Keys that are accepted, and keys that are refused.
 
 use kiln_kernel::call::Entry;
 use kiln_kernel::cipher::Impl;
@@ -8,11 +8,11 @@ use crate::test::arena::Role;
 use crate::test::judge::same;
 use crate::test::message::Layout;
 
-/// Linux's number for a key of a wrong length.
+/// Linux's error number for a key of a wrong length.
 const EINVAL: i32 = -22;
 
 impl Bench {
-    /// Refuse or accept a key; the context is then in place.
+    /// Sets a key, which is refused or accepted; the context is then in its buffer.
     pub(super) fn set_key(
         &mut self,
         imp: Impl,
@@ -38,7 +38,7 @@ impl Bench {
         }
     }
 
-    /// Whether a key is taken and becomes `context`.
+    /// Checks that a key is accepted and that it becomes `context`.
     pub fn takes_key(
         &mut self,
         imp: Impl,
@@ -54,7 +54,7 @@ impl Bench {
         result
     }
 
-    /// Whether a key of a length it does not take is refused and nothing is written.
+    /// Checks that a key of an invalid length is refused and that nothing is written.
     pub(crate) fn refuses_key(
         &mut self,
         imp: Impl,

@@ -1,4 +1,4 @@
-//! Messages on the memory of one thread, every call with every check.
+//! Calls with messages in the memory of one thread, each with all checks.
 
 mod keys;
 mod pieces;
@@ -19,10 +19,10 @@ use super::message::{Answer, Layout, Message};
 use super::registers::Registers;
 use super::request::{Desk, Request};
 
-/// Linux's number for a message that is not authentic.
+/// Linux's error number for a message that is not authentic.
 const EBADMSG: i32 = -74;
 
-/// `struct kiln_message`.
+/// The layout of C's `struct kiln_message`.
 #[repr(C)]
 struct RawMessage {
     dst: *mut u8,
@@ -31,35 +31,35 @@ struct RawMessage {
     iv: *mut u8,
 }
 
-/// The command that repeats a case, and its number.
+/// The command that repeats a case, and the case's number.
 #[derive(Clone, Copy, Debug)]
 pub struct Replay<'a>(pub &'a str, pub u64);
 
-/// Guarded buffers, a look at the registers, and a watch over both.
+/// Guarded buffers, a check of the registers, and a handler for crashes.
 pub struct Bench {
     arena: Arena,
     desk: Desk,
     registers: Box<Registers>,
     watch: Watch,
-    /// What is called where no section may be opened, and whether that must be so.
+    /// The implementation to call where no section may be opened, and the contexts in which none may be.
     scalar: Option<Impl>,
     refused_in: Vec<Context>,
-    /// Interrupts come, which use the FPU.
+    /// Whether interrupts occur whose handlers use the FPU.
     interrupted: bool,
     step: bool,
 }
 
-/// What an `open` did.
+/// The result of an `open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It took the tag.
+    /// It accepted the tag.
     Accepted,
-    /// It did not, and wiped the destination.
+    /// It refused the tag and wiped the destination.
     Refused,
 }
 
 impl Bench {
-    /// On the thread that calls it.
+    /// Makes a bench for the calling thread.
     pub fn new() -> io::Result<Bench> {
         let arena = Arena::new()?;
         let desk = Desk::new()?;
@@ -78,19 +78,19 @@ impl Bench {
         })
     }
 
-    /// From now on interrupts come, and `scalar` must be called in the contexts of `refused_in`, where no section may
-    /// be opened, and nowhere else.
+    /// Declares that interrupts occur from now on, and that `scalar` must be called in the contexts of `refused_in`,
+    /// where no section may be opened, and only there.
     pub fn interrupted(&mut self, scalar: Impl, refused_in: Vec<Context>) {
         (self.scalar, self.refused_in) = (Some(scalar), refused_in);
         self.interrupted = true;
     }
 
-    /// Single-step every section from now on.
+    /// Sets whether every section is single-stepped from now on.
     pub(crate) fn set_step(&mut self, step: bool) {
         self.step = step;
     }
 
-    /// Have `imp` do `message` as `judged` did. Says what was wrong first.
+    /// Lets `imp` process `message` and compares the result with `judged`. Returns the first error found.
     pub fn check(
         &mut self,
         imp: Impl,
@@ -105,7 +105,7 @@ impl Bench {
         result
     }
 
-    /// Ask `imp`'s driver of this API. Says what was wrong first.
+    /// Makes a request to `imp`'s driver of this API. Returns the first error found.
     pub fn request(
         &mut self,
         api: &'static Api,
@@ -117,7 +117,7 @@ impl Bench {
         self.desk.check(api, imp, request)
     }
 
-    /// Have `imp` encrypt messages side by side. Says what was wrong first.
+    /// Lets `imp` encrypt several messages in parallel. Returns the first error found.
     pub fn many(&mut self, imp: Impl, many: &Many, replay: Replay<'_>) -> Result<(), String> {
         let result = self.side_by_side(imp, many, replay);
         self.desk.clear();
@@ -190,7 +190,7 @@ impl Bench {
             .map_err(|e| format!("changed the {e}"))
     }
 
-    /// Open what may not be authentic, with a context of the key of `message`.
+    /// Decrypts a message that may not be authentic, with a context of the key of `message`.
     pub fn open(
         &mut self,
         imp: Impl,
@@ -277,7 +277,7 @@ impl Bench {
         }
     }
 
-    /// A whole message.
+    /// The call for a whole message.
     fn call_entry(
         &mut self,
         imp: Impl,
@@ -326,7 +326,7 @@ impl Bench {
         self.call(function, scalar, args, context, replay)
     }
 
-    /// The one place where anything is called.
+    /// All calls of tested code are made here.
     fn call(
         &mut self,
         function: Function,
@@ -351,8 +351,8 @@ impl Bench {
             step: self.step,
         };
         let armed = self.watch.arm(replay.0, Some(replay.1));
-        // SAFETY: pointers to buffers with the lengths that go with them; whether the function keeps to them is
-        // what is tested, and a fault is a failing case.
+        // SAFETY: the pointers are to buffers with the lengths that are passed. Whether the function stays within them
+        // is what is tested; a fault becomes a failed case.
         let returned = unsafe { call.make() };
         drop(armed);
         self.registers.verdict(in_section || !self.interrupted)?;
@@ -369,7 +369,7 @@ impl Bench {
         }
     }
 
-    /// What a call may only read.
+    /// Checks that a call did not modify what it may only read.
     fn unchanged(&self, message: &Message, layout: &Layout) -> Result<(), String> {
         let changed = |e| format!("changed the {e}");
         same("associated data", self.arena.bytes(Role::Aad), &message.aad).map_err(changed)?;

@@ -1,4 +1,4 @@
-//! A message in pieces: the calls that a user makes who has not all of it at once.
+//! A message in pieces: the calls of a user who does not have the whole message at once.
 
 use kiln_kernel::call::Entry;
 use kiln_kernel::cipher::{Impl, Kind, Op};
@@ -8,7 +8,7 @@ use crate::test::arena::Role;
 use crate::test::message::{Layout, Message};
 
 impl Bench {
-    /// Step by step, each in a section of its own, on a state that is carried about.
+    /// Makes the calls step by step, each in a section of its own, with a state that is moved between two buffers.
     pub(super) fn pieces(
         &mut self,
         imp: Impl,
@@ -81,7 +81,7 @@ impl Bench {
                     }
                 }
             };
-            // Only an algorithm whose pieces cannot be told by an IV has a first.
+            // Only algorithms that need more than an IV to continue a message have the function `first`.
             if who.function(entry).is_some() {
                 self.call_of(who, entry, &args, layout.context, replay)?;
             }

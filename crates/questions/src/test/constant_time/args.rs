@@ -5,11 +5,11 @@ use kiln_question::{Error, Exit, Question, Session};
 use super::run::{run, Plan};
 use super::view;
 
-/// Measurements of each implementation, each way.
+/// Number of measurements of each implementation in each direction.
 const FULL: usize = 400_000;
 const QUICK: usize = 60_000;
 
-/// Asks for these algorithms and implementations.
+/// Runs the test for these algorithms and implementations.
 pub(crate) fn ask<Q: Question>(
     algs: &[String],
     impls: &[String],

@@ -1,7 +1,7 @@
-//! Does the time of an implementation depend on its key or text? Short measurements of two classes of inputs,
-//! one always the same and one random, compared by [`kiln_measure::classes`].
+//! Does the time of an implementation depend on its key or text? Short measurements of two classes of inputs, one
+//! always the same and one random, compared by [`kiln_measure::classes`].
 //!
-//! | file | its noun |
+//! | file | contents |
 //! |---|---|
 //! | `args.rs` | the flag |
 //! | `trial.rs` | one implementation, or a control, to be measured with inputs of either class |

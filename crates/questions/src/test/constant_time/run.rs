@@ -1,4 +1,4 @@
-//! All trials, and what they say.
+//! All trials, and their conclusions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,16 +11,16 @@ use serde::Serialize;
 
 use super::trial::{key_bytes, measure, Subject, LEN};
 
-/// What is to be tried, and how long.
+/// What to measure, and how often.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// Names of algorithms; none for all that take a key.
     pub algs: Vec<String>,
     /// Driver names; none for all.
     pub impls: Vec<String>,
-    /// Measurements of each, both classes together; as many again to confirm a difference.
+    /// Number of measurements of each, both classes together; as many again confirm a difference.
     pub samples: usize,
-    /// From which every input follows.
+    /// Seed for every input.
     pub seed: u64,
 }
 
@@ -79,10 +79,10 @@ pub(crate) struct Row {
     pub crop_pct: Option<f64>,
 }
 
-/// Measure. `progress` is told the share that is done and what is being done.
+/// Runs the measurements. `progress` is called with the share that is done and with what is being measured.
 ///
 /// # Errors
-/// An algorithm or implementation that there is none of, or that takes no key.
+/// An unknown algorithm or implementation, or one that takes no key.
 pub(super) fn run(
     plan: &Plan,
     stop: &AtomicBool,
@@ -195,7 +195,7 @@ fn try_one(subject: Subject, plan: &Plan, ticks_per_cycle: f64, row: &mut Row) {
     row.failed = row.constant_time && finding == Finding::Differs;
 }
 
-/// A machine on which the controls come out wrong says nothing of anything else.
+/// On a machine on which the controls have wrong findings, other findings mean nothing.
 fn judge(out: &mut Outcome<Row>) {
     for row in &mut out.rows {
         let differs = row.finding == "differs";
@@ -251,7 +251,7 @@ mod tests {
         assert!(failed(row("encrypt", true, "differs")));
         assert!(!failed(row("encrypt", true, "unconfirmed")));
         assert!(!failed(row("encrypt", false, "differs")));
-        // A leak that is not seen, one that is not there.
+        // A leak that is not found, and a leak that does not exist but is reported.
         assert!(failed(row("control", false, "nothing found")));
         assert!(failed(row("control", false, "unconfirmed")));
         assert!(failed(row("control", true, "differs")));

@@ -8,23 +8,23 @@ use kiln_kernel::messages::Messages;
 use kiln_measure::clock::{tsc_start, tsc_stop};
 use kiln_measure::SplitMix64;
 
-/// Bytes of a message: some blocks and a part of one.
+/// Size of a message in bytes: some whole blocks and a partial one.
 pub(super) const LEN: usize = 100;
 const AAD: usize = 20;
-/// Inputs that are made before any of them is measured.
+/// Number of inputs that are prepared before they are measured.
 const BATCH: usize = 256;
 
 /// What is measured.
 #[derive(Clone, Copy)]
 pub(super) enum Subject {
-    /// An implementation, one way.
+    /// An implementation, in one direction.
     Cipher(Impl, Op),
-    /// What must be found, or must not.
+    /// A control: its name, its function, and whether it leaks.
     Control(&'static str, fn(&[u8; 32]), bool),
 }
 
 impl Subject {
-    /// Those whose answer is known.
+    /// The controls, whose findings are known in advance.
     pub(super) const CONTROLS: [Subject; 3] = [
         Subject::Control("early exit", early_exit, true),
         Subject::Control("a jump for each bit", jump_for_each_bit, true),
@@ -41,7 +41,7 @@ fn early_exit(secret: &[u8; 32]) {
     }
 }
 
-/// Square and multiply, as in the first attacks.
+/// Square and multiply, the target of the first timing attacks.
 fn jump_for_each_bit(secret: &[u8; 32]) {
     let mut x = black_box(3u64);
     for i in 0..64 {
@@ -53,13 +53,13 @@ fn jump_for_each_bit(secret: &[u8; 32]) {
     black_box(x);
 }
 
-/// The comparison as it should be.
+/// A comparison in constant time.
 fn gather(secret: &[u8; 32]) {
     let differ = secret.iter().fold(0, |d, &byte| d | black_box(byte));
     black_box(differ);
 }
 
-/// Ticks of both classes: inputs that are always those of `fixed`, and random ones.
+/// Measures ticks of both classes: inputs that always equal `fixed`, and random inputs.
 pub(super) fn measure(
     subject: Subject,
     samples: usize,
@@ -82,7 +82,7 @@ fn timed(work: impl FnOnce()) -> u32 {
 }
 
 fn control(run: fn(&[u8; 32]), samples: usize, rng: &mut SplitMix64, ticks: &mut [Vec<u32>; 2]) {
-    // The same work before every measurement, whatever the class: the input is copied to one place.
+    // The same work precedes every measurement of either class: the input is copied to one place.
     let mut working = [0; 32];
     for _ in 0..samples.div_ceil(BATCH) {
         let inputs: Vec<(usize, [u8; 32])> = (0..BATCH)
@@ -113,7 +113,7 @@ struct Input {
     tag: Vec<u8>,
 }
 
-/// Lengths of what an implementation takes.
+/// Sizes of an implementation's inputs.
 #[derive(Clone, Copy)]
 struct Sizes {
     key: usize,
@@ -141,7 +141,7 @@ impl Sizes {
     }
 }
 
-/// Bytes of the key that is measured.
+/// Size in bytes of the key that is measured.
 pub(super) fn key_bytes(imp: Impl) -> usize {
     Sizes::of(imp).key
 }
@@ -162,7 +162,7 @@ fn cipher(
     );
     let mut working = input(imp, op, sizes, 0, &fixed, rng);
     let mut dst = vec![0; sizes.text];
-    // Of the code and of all that is reached from it: what is first is slow, whatever its class.
+    // Warm up the code and everything that it uses: the first runs are slow for either class.
     for _ in 0..8 {
         call(imp, op, &mut working, &mut dst);
     }
@@ -199,8 +199,8 @@ fn random(rng: &mut SplitMix64, n: usize) -> Vec<u8> {
     bytes
 }
 
-/// IV and associated data are public, and random in both classes. What is decrypted is what the text of the
-/// class was encrypted to, with its tag.
+/// Makes an input. IV and associated data are public, and random in both classes. Decryption gets the class's text in
+/// encrypted form, with its tag.
 fn input(
     imp: Impl,
     op: Op,
@@ -211,7 +211,7 @@ fn input(
 ) -> Input {
     let mut iv = random(rng, imp.iv_size());
     if imp.alg().contains("ccm") {
-        // RFC 3610: bytes of the length, less one.
+        // RFC 3610: number of bytes of the length, minus 1.
         iv[0] = 3;
     }
     let mut input = Input {

@@ -4,7 +4,7 @@ use kiln_question::table::{align, plain, text};
 
 use super::run::Row;
 
-/// A line for each implementation and way.
+/// One line per implementation and direction.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut table = plain();
     table.add_row(["impl", "op", "t", "crop %", "cycles", "sees", "finding"]);

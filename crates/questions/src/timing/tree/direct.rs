@@ -82,7 +82,7 @@ impl Tree {
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, row.symbol)),
             }
         }
-        // Other versions of the tree have them.
+        // Other versions of the tree have these functions.
         if !absent.is_empty() {
             notes.push(format!("{} has no {}", self.provider, absent.join(", ")));
         }
