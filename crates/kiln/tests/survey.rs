@@ -162,6 +162,7 @@ fn what_is_missing_is_left_out_with_what_would_add_it() {
         ("KILN_LIBGCRYPT", nowhere),
         ("KILN_NETTLE", nowhere),
         ("KILN_IPSEC_MB", nowhere),
+        ("KILN_AWS_LC", nowhere),
     ];
     let args = [
         "survey",

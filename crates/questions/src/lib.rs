@@ -74,6 +74,7 @@ macro_rules! questions {
 questions! {
     here: Here(HereArgs);
     pub list: List(ListArgs);
+    libraries: Libraries(LibrariesArgs);
     pub speed: Speed(SpeedArgs) + SURVEY;
     fpu: Fpu(FpuArgs) + SURVEY;
     ipsec: Ipsec(IpsecArgs) + SURVEY;

@@ -71,6 +71,11 @@ fn lack(command: &str, need: &str) -> Option<String> {
                 .is_none_or(|v| v.is_empty())
                 .then(|| "QEMU and kernel for it (KILN_TEST_QEMU=1)".to_string())
         }
+        "registries" => {
+            return env::var_os("KILN_TEST_REGISTRIES")
+                .is_none_or(|v| v.is_empty())
+                .then(|| "package registries and minutes for them (KILN_TEST_REGISTRIES=1)".to_string())
+        }
         "linux-source" => fs::read_dir("/usr/src").is_ok_and(|dir| {
             dir.flatten()
                 .any(|e| e.file_name().to_string_lossy().starts_with("linux-source-"))
@@ -122,6 +127,9 @@ fn said(text: &str) -> Vec<String> {
         || words.clone().any(|w| w.starts_with("HEAD") || w == "v7.2")
     {
         need("checkout");
+    }
+    if text.contains("kiln libraries install") {
+        need("registries");
     }
     if text.contains("kiln linux") {
         let qemu = ["fidelity", "nested", "linux record", "--qemu", "--debian"];
@@ -193,6 +201,8 @@ mod tests {
         assert!(said("kiln compilers --cc clnag-19").is_empty());
         assert_eq!(said("kiln speed --baseline ipsec-mb"), ["peer ipsec-mb"]);
         assert!(lack("kiln", "peer good.json").is_none() && !peers().is_empty());
+        assert_eq!(said("kiln libraries install openssl"), ["registries"]);
+        assert!(said("kiln libraries").is_empty());
         assert_eq!(said("kiln linux fidelity"), ["qemu"]);
         assert_eq!(said("kiln linux record a-machine"), ["qemu"]);
         assert_eq!(

@@ -1,283 +1,386 @@
-//! AWS-LC, compiled in by the cargo feature `peers` and called as its headers recommend.
+//! AWS-LC, called as its headers recommend.
 //!
 //! AEADs use `EVP_AEAD` (aead.h): a context is initialised with the key once, and whole messages are sealed and
 //! opened, with the tag after the text. Ciphers use `EVP_CIPHER` (cipher.h): the key is set once, and each message
 //! begins with an `EVP_CipherInit_ex` with an IV but no key. Hashes take one call (sha.h). HMAC (hmac.h) and CMAC
 //! (cmac.h) restart a context that keeps its key. ChaCha20 (chacha.h) needs no context.
 
-use std::ffi::{c_int, c_uint};
-use std::ptr::{null, null_mut};
-
-use aws_lc_sys as lc;
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::path::Path;
+use std::ptr::{null, null_mut, NonNull};
+use std::sync::Arc;
 
 use super::each::call_each;
 use super::interface::Peer;
+use super::library::{Find, Opened};
 use crate::timing::{Candidate, Messages, Op, Run, Work};
 
-/// Its name as a library.
-pub(super) const NAME: &str = "aws-lc";
+const FIND: Find = Find {
+    peer: "aws-lc",
+    variable: "KILN_AWS_LC",
+    names: &["libcrypto-awslc.so"],
+    cached: Some("libcrypto.so"),
+    remedy: "kiln libraries install aws-lc",
+};
 
-pub(super) struct AwsLc {
+type Ctx = *mut c_void;
+type Kind = *const c_void;
+type Constant = unsafe extern "C" fn() -> Kind;
+type New = unsafe extern "C" fn() -> Ctx;
+type Free = unsafe extern "C" fn(Ctx);
+type Update = unsafe extern "C" fn(Ctx, *const u8, usize) -> c_int;
+type Hash = unsafe extern "C" fn(*const u8, usize, *mut u8) -> *mut u8;
+type Crypt = unsafe extern "C" fn(
+    Ctx,
+    *mut u8,
+    *mut usize,
+    usize,
+    *const u8,
+    usize,
+    *const u8,
+    usize,
+    *const u8,
+    usize,
+) -> c_int;
+
+struct Functions {
     version: String,
+    aead_new: unsafe extern "C" fn(Kind, *const u8, usize, usize) -> Ctx,
+    aead_free: Free,
+    seal: Crypt,
+    open: Crypt,
+    cipher_new: New,
+    cipher_free: Free,
+    cipher_init: unsafe extern "C" fn(Ctx, Kind, *mut c_void, *const u8, *const u8, c_int) -> c_int,
+    cipher_padding: unsafe extern "C" fn(Ctx, c_int) -> c_int,
+    cipher_update: unsafe extern "C" fn(Ctx, *mut u8, *mut c_int, *const u8, c_int) -> c_int,
+    chacha: unsafe extern "C" fn(*mut u8, *const u8, usize, *const u8, *const u8, u32),
+    hmac_new: New,
+    hmac_free: Free,
+    hmac_init: unsafe extern "C" fn(Ctx, *const u8, usize, Kind, *mut c_void) -> c_int,
+    hmac_update: Update,
+    hmac_final: unsafe extern "C" fn(Ctx, *mut u8, *mut c_uint) -> c_int,
+    cmac_new: New,
+    cmac_free: Free,
+    cmac_init: unsafe extern "C" fn(Ctx, *const u8, usize, Kind, *mut c_void) -> c_int,
+    cmac_reset: unsafe extern "C" fn(Ctx) -> c_int,
+    cmac_update: Update,
+    cmac_final: unsafe extern "C" fn(Ctx, *mut u8, *mut usize) -> c_int,
+    /// The last field, so that the library is closed last.
+    opened: Opened,
 }
+
+/// The library with its resolved functions.
+#[derive(Clone)]
+pub(super) struct AwsLc(Arc<Functions>);
 
 impl AwsLc {
-    /// Always succeeds, because the library is part of the program.
-    pub(super) fn new() -> AwsLc {
-        let version = lc::AWSLC_VERSION_NUMBER_STRING;
-        AwsLc {
-            version: String::from_utf8_lossy(&version[..version.len() - 1]).into_owned(),
+    /// Loads the library, from this file only if one is given.
+    ///
+    /// # Errors
+    /// One line with the reason and a remedy.
+    pub(super) fn load(file: Option<&Path>) -> Result<AwsLc, String> {
+        FIND.load(file, Functions::load, |f| &f.version)
+            .map(|f| AwsLc(Arc::new(f)))
+    }
+
+    /// A description of a cipher, digest or AEAD, such as `EVP_aes_256_xts`.
+    fn get_constant(&self, name: &str) -> Result<Kind, String> {
+        // SAFETY: functions of this name take nothing and return the address of a constant.
+        unsafe { Ok(self.0.opened.get::<Constant>(name)?()) }
+    }
+
+    fn own(&self, at: Ctx, free: Free, what: &str) -> Result<Owned, String> {
+        match NonNull::new(at) {
+            None => Err(format!("{}: {what} gives no context", self.provider())),
+            Some(at) => Ok(Owned {
+                library: self.clone(),
+                at,
+                free,
+            }),
+        }
+    }
+
+    fn done(&self, status: c_int, what: &str) -> Result<(), String> {
+        match status {
+            1 => Ok(()),
+            _ => Err(format!("{}: {what} fails", self.provider())),
         }
     }
 }
 
-/// A context of the library, freed on drop.
-struct Owned<T> {
-    at: *mut T,
-    free: unsafe extern "C" fn(*mut T),
-}
-
-impl<T> Owned<T> {
-    fn new(at: *mut T, free: unsafe extern "C" fn(*mut T), what: &str) -> Result<Self, String> {
-        match at.is_null() {
-            true => Err(format!("{NAME}: {what} gives no context")),
-            false => Ok(Owned { at, free }),
+impl Functions {
+    fn load(o: &Opened) -> Result<Functions, String> {
+        // SAFETY: the types are those of aead.h, cipher.h, chacha.h, hmac.h and cmac.h; the library stays open in
+        // `opened`.
+        unsafe {
+            let text: unsafe extern "C" fn() -> *const c_char = o.get("awslc_version_string")?;
+            Ok(Functions {
+                version: version(CStr::from_ptr(text())),
+                aead_new: o.get("EVP_AEAD_CTX_new")?,
+                aead_free: o.get("EVP_AEAD_CTX_free")?,
+                seal: o.get("EVP_AEAD_CTX_seal")?,
+                open: o.get("EVP_AEAD_CTX_open")?,
+                cipher_new: o.get("EVP_CIPHER_CTX_new")?,
+                cipher_free: o.get("EVP_CIPHER_CTX_free")?,
+                cipher_init: o.get("EVP_CipherInit_ex")?,
+                cipher_padding: o.get("EVP_CIPHER_CTX_set_padding")?,
+                cipher_update: o.get("EVP_CipherUpdate")?,
+                chacha: o.get("CRYPTO_chacha_20")?,
+                hmac_new: o.get("HMAC_CTX_new")?,
+                hmac_free: o.get("HMAC_CTX_free")?,
+                hmac_init: o.get("HMAC_Init_ex")?,
+                hmac_update: o.get("HMAC_Update")?,
+                hmac_final: o.get("HMAC_Final")?,
+                cmac_new: o.get("CMAC_CTX_new")?,
+                cmac_free: o.get("CMAC_CTX_free")?,
+                cmac_init: o.get("CMAC_Init")?,
+                cmac_reset: o.get("CMAC_Reset")?,
+                cmac_update: o.get("CMAC_Update")?,
+                cmac_final: o.get("CMAC_Final")?,
+                opened: o.clone(),
+            })
         }
     }
 }
 
-impl<T> Drop for Owned<T> {
+/// Extracts `5.12.0` from `AWS-LC 5.12.0` or `AWS-LC FIPS 5.12.0`.
+fn version(text: &CStr) -> String {
+    let text = text.to_string_lossy();
+    text.split_whitespace().last().unwrap_or("?").to_string()
+}
+
+/// A context of the library, freed on drop; the library wipes its key.
+struct Owned {
+    library: AwsLc,
+    at: NonNull<c_void>,
+    free: Free,
+}
+
+impl Drop for Owned {
     fn drop(&mut self) {
         // SAFETY: made by the library and no longer in use.
-        unsafe { (self.free)(self.at) }
-    }
-}
-
-fn done(status: c_int, what: &str) -> Result<(), String> {
-    match status {
-        1 => Ok(()),
-        _ => Err(format!("{NAME}: {what} fails")),
+        unsafe { (self.free)(self.at.as_ptr()) }
     }
 }
 
 impl Peer for AwsLc {
     fn name(&self) -> &'static str {
-        NAME
+        FIND.peer
     }
 
     fn version(&self) -> &str {
-        &self.version
+        &self.0.version
     }
 
     fn file(&self) -> &str {
-        "this program (--features peers)"
+        &self.0.opened.file
+    }
+
+    fn place(&self) -> &'static str {
+        self.0.opened.place
     }
 
     fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String> {
         let bits = work.key_bits;
         let alg: &str = &work.spec.name;
         let (name, run) = match alg {
-            "gcm(aes)" => (format!("EVP_aead_aes_{bits}_gcm"), aead(work)?),
-            "rfc7539(chacha20,poly1305)" => ("EVP_aead_chacha20_poly1305".to_string(), aead(work)?),
+            "gcm(aes)" => {
+                let name = format!("EVP_aead_aes_{bits}_gcm");
+                let run = self.aead(&name, work)?;
+                (name, run)
+            }
+            "rfc7539(chacha20,poly1305)" => {
+                let name = "EVP_aead_chacha20_poly1305".to_string();
+                let run = self.aead(&name, work)?;
+                (name, run)
+            }
             "xts(aes)" if bits != 256 => {
                 return Err(format!("{} has no {alg} with AES-{bits}", self.provider()))
             }
             "ecb(aes)" | "cbc(aes)" | "ctr(aes)" | "xts(aes)" => {
-                (format!("EVP_aes_{bits}_{}", &alg[..3]), cipher(work)?)
+                let name = format!("EVP_aes_{bits}_{}", &alg[..3]);
+                let run = self.cipher(&name, work)?;
+                (name, run)
             }
-            "chacha20" => ("CRYPTO_chacha_20".to_string(), chacha(work)),
-            "sha1" => ("SHA1".to_string(), hash(lc::SHA1)),
-            "sha256" => ("SHA256".to_string(), hash(lc::SHA256)),
-            "sha512" => ("SHA512".to_string(), hash(lc::SHA512)),
+            "chacha20" => ("CRYPTO_chacha_20".to_string(), self.chacha(work)),
+            "sha1" | "sha256" | "sha512" => {
+                let name = alg.to_uppercase();
+                let run = self.hash(&name)?;
+                (name, run)
+            }
             "hmac(sha1)" | "hmac(sha256)" | "hmac(sha512)" => {
-                (format!("HMAC_{}", &alg[5..alg.len() - 1]), hmac(work)?)
+                let hash = &alg[5..alg.len() - 1];
+                (format!("HMAC_{hash}"), self.hmac(hash, work)?)
             }
-            "cmac(aes)" => (format!("CMAC_aes_{bits}"), cmac(work)?),
+            "cmac(aes)" => (format!("CMAC_aes_{bits}"), self.cmac(work)?),
             _ => return Ok(Vec::new()),
         };
         Ok(vec![Candidate::primitive(name, self.provider(), None, run)])
     }
 }
 
-fn aead(work: &Work) -> Result<Run<'static>, String> {
-    // SAFETY: descriptions are constants; the key has the length it is told to have.
-    let ctx = unsafe {
-        let kind = match (&*work.spec.name, work.key_bits) {
-            ("gcm(aes)", 128) => lc::EVP_aead_aes_128_gcm(),
-            ("gcm(aes)", 192) => lc::EVP_aead_aes_192_gcm(),
-            ("gcm(aes)", _) => lc::EVP_aead_aes_256_gcm(),
-            _ => lc::EVP_aead_chacha20_poly1305(),
-        };
-        let ctx = lc::EVP_AEAD_CTX_new(kind, work.key.as_ptr(), work.key.len(), 16);
-        Owned::new(ctx, lc::EVP_AEAD_CTX_free, "EVP_AEAD_CTX_new")?
-    };
-    let crypt = match work.op {
-        Op::Decrypt => lc::EVP_AEAD_CTX_open,
-        _ => lc::EVP_AEAD_CTX_seal,
-    };
-    let decrypt = work.op == Op::Decrypt;
-    Ok(Box::new(move |m: &mut Messages, calls| {
-        let (ctx, shape) = (&ctx, m.shape);
-        let (from, to) = match decrypt {
-            true => (shape.len + shape.tag, shape.len),
-            false => (shape.len, shape.len + shape.tag),
-        };
-        call_each(m, calls, |c| {
-            let mut made = 0;
-            // SAFETY: the context has its key; what is read and written is what the shape has.
-            let status = unsafe {
-                crypt(
-                    ctx.at,
-                    c.dst,
-                    &mut made,
-                    to,
-                    c.iv,
-                    shape.iv,
-                    c.src,
-                    from,
-                    c.aad,
-                    shape.prefix,
-                )
+impl AwsLc {
+    fn aead(&self, name: &str, work: &Work) -> Result<Run<'static>, String> {
+        let f = &*self.0;
+        let kind = self.get_constant(name)?;
+        // SAFETY: the key has the length it is told to have; 16 is the length of tags.
+        let ctx = unsafe { (f.aead_new)(kind, work.key.as_ptr(), work.key.len(), 16) };
+        let ctx = self.own(ctx, f.aead_free, "EVP_AEAD_CTX_new")?;
+        let decrypt = work.op == Op::Decrypt;
+        let crypt = if decrypt { f.open } else { f.seal };
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (ctx, shape) = (&ctx, m.shape);
+            let (from, to) = match decrypt {
+                true => (shape.len + shape.tag, shape.len),
+                false => (shape.len, shape.len + shape.tag),
             };
-            status == 1 && made == to
-        })
-    }))
-}
+            call_each(m, calls, |c| {
+                let mut made = 0;
+                // SAFETY: the context has its key; what is read and written is what the shape has.
+                let status = unsafe {
+                    crypt(
+                        ctx.at.as_ptr(),
+                        c.dst,
+                        &mut made,
+                        to,
+                        c.iv,
+                        shape.iv,
+                        c.src,
+                        from,
+                        c.aad,
+                        shape.prefix,
+                    )
+                };
+                status == 1 && made == to
+            })
+        }))
+    }
 
-fn cipher(work: &Work) -> Result<Run<'static>, String> {
-    // SAFETY: descriptions are constants; keys have the length of theirs.
-    let ctx = unsafe {
-        let kind = match (&work.spec.name[..3], work.key_bits) {
-            ("ecb", 128) => lc::EVP_aes_128_ecb(),
-            ("ecb", 192) => lc::EVP_aes_192_ecb(),
-            ("ecb", _) => lc::EVP_aes_256_ecb(),
-            ("cbc", 128) => lc::EVP_aes_128_cbc(),
-            ("cbc", 192) => lc::EVP_aes_192_cbc(),
-            ("cbc", _) => lc::EVP_aes_256_cbc(),
-            ("ctr", 128) => lc::EVP_aes_128_ctr(),
-            ("ctr", 192) => lc::EVP_aes_192_ctr(),
-            ("ctr", _) => lc::EVP_aes_256_ctr(),
-            _ => lc::EVP_aes_256_xts(),
-        };
-        let ctx = Owned::new(
-            lc::EVP_CIPHER_CTX_new(),
-            lc::EVP_CIPHER_CTX_free,
+    fn cipher(&self, name: &str, work: &Work) -> Result<Run<'static>, String> {
+        let f = &*self.0;
+        let kind = self.get_constant(name)?;
+        // SAFETY: takes nothing.
+        let ctx = self.own(
+            unsafe { (f.cipher_new)() },
+            f.cipher_free,
             "EVP_CIPHER_CTX_new",
         )?;
         let encrypt = c_int::from(work.op != Op::Decrypt);
-        let key = work.key.as_ptr();
-        done(
-            lc::EVP_CipherInit_ex(ctx.at, kind, null_mut(), key, null(), encrypt),
-            "EVP_CipherInit_ex",
-        )?;
-        done(
-            lc::EVP_CIPHER_CTX_set_padding(ctx.at, 0),
-            "EVP_CIPHER_CTX_set_padding",
-        )?;
-        ctx
-    };
-    let has_iv = work.spec.name != "ecb(aes)";
-    Ok(Box::new(move |m: &mut Messages, calls| {
-        let (ctx, len) = (&ctx, c_int::try_from(m.shape.len).unwrap_or(0));
-        call_each(m, calls, |c| {
-            let mut made = 0;
-            // SAFETY: the context has its key and direction; lengths are those the mode takes.
-            unsafe {
-                let started = !has_iv
-                    || lc::EVP_CipherInit_ex(ctx.at, null(), null_mut(), null(), c.iv, -1) == 1;
-                started
-                    && lc::EVP_CipherUpdate(ctx.at, c.dst, &mut made, c.src, len) == 1
-                    && made == len
-            }
+        let (at, key) = (ctx.at.as_ptr(), work.key.as_ptr());
+        // SAFETY: a new context; the key has the length of the cipher's.
+        unsafe {
+            self.done(
+                (f.cipher_init)(at, kind, null_mut(), key, null(), encrypt),
+                "EVP_CipherInit_ex",
+            )?;
+            self.done((f.cipher_padding)(at, 0), "EVP_CIPHER_CTX_set_padding")?;
+        }
+        let has_iv = work.spec.name != "ecb(aes)";
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (f, at) = (&*ctx.library.0, ctx.at.as_ptr());
+            let len = c_int::try_from(m.shape.len).unwrap_or(0);
+            call_each(m, calls, |c| {
+                let mut made = 0;
+                // SAFETY: the context has its key and direction; lengths are those the mode takes.
+                unsafe {
+                    let started =
+                        !has_iv || (f.cipher_init)(at, null(), null_mut(), null(), c.iv, -1) == 1;
+                    started
+                        && (f.cipher_update)(at, c.dst, &mut made, c.src, len) == 1
+                        && made == len
+                }
+            })
+        }))
+    }
+
+    fn chacha(&self, work: &Work) -> Run<'static> {
+        let (library, key) = (self.clone(), work.key.clone());
+        Box::new(move |m: &mut Messages, calls| {
+            let (f, key, len) = (&*library.0, &key, m.shape.len);
+            call_each(m, calls, |c| {
+                // SAFETY: the key has 32 bytes; the IV is the block's number, then the nonce.
+                unsafe {
+                    let counter = c.iv.cast::<u32>().read_unaligned();
+                    (f.chacha)(c.dst, c.src, len, key.as_ptr(), c.iv.add(4), counter);
+                }
+                true
+            })
         })
-    }))
+    }
+
+    fn hash(&self, name: &str) -> Result<Run<'static>, String> {
+        let library = self.clone();
+        // SAFETY: the type of these functions in sha.h.
+        let digest: Hash = unsafe { library.0.opened.get(name)? };
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (_, len) = (&library, m.shape.len);
+            // SAFETY: results have room for a digest.
+            call_each(m, calls, |c| unsafe {
+                !digest(c.src, len, c.dst).is_null()
+            })
+        }))
+    }
+
+    fn hmac(&self, hash: &str, work: &Work) -> Result<Run<'static>, String> {
+        let f = &*self.0;
+        let kind = self.get_constant(&format!("EVP_{hash}"))?;
+        // SAFETY: takes nothing.
+        let ctx = self.own(unsafe { (f.hmac_new)() }, f.hmac_free, "HMAC_CTX_new")?;
+        let (at, key) = (ctx.at.as_ptr(), work.key.as_ptr());
+        // SAFETY: a new context, a key of any length.
+        let status = unsafe { (f.hmac_init)(at, key, work.key.len(), kind, null_mut()) };
+        self.done(status, "HMAC_Init_ex")?;
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (f, at) = (&*ctx.library.0, ctx.at.as_ptr());
+            let (len, size) = (m.shape.len, m.shape.digest);
+            call_each(m, calls, |c| {
+                let mut made: c_uint = 0;
+                // SAFETY: the context has its key; results have room for a digest.
+                unsafe {
+                    (f.hmac_init)(at, null(), 0, null(), null_mut()) == 1
+                        && (f.hmac_update)(at, c.src, len) == 1
+                        && (f.hmac_final)(at, c.dst, &mut made) == 1
+                        && made as usize == size
+                }
+            })
+        }))
+    }
+
+    fn cmac(&self, work: &Work) -> Result<Run<'static>, String> {
+        let f = &*self.0;
+        let kind = self.get_constant(&format!("EVP_aes_{}_cbc", work.key_bits))?;
+        // SAFETY: takes nothing.
+        let ctx = self.own(unsafe { (f.cmac_new)() }, f.cmac_free, "CMAC_CTX_new")?;
+        let (at, key) = (ctx.at.as_ptr(), work.key.as_ptr());
+        // SAFETY: a new context; the key has the length of the cipher's.
+        let status = unsafe { (f.cmac_init)(at, key, work.key.len(), kind, null_mut()) };
+        self.done(status, "CMAC_Init")?;
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (f, at) = (&*ctx.library.0, ctx.at.as_ptr());
+            let (len, size) = (m.shape.len, m.shape.digest);
+            call_each(m, calls, |c| {
+                let mut made = 0;
+                // SAFETY: the context has its key; results have room for a block.
+                unsafe {
+                    (f.cmac_reset)(at) == 1
+                        && (f.cmac_update)(at, c.src, len) == 1
+                        && (f.cmac_final)(at, c.dst, &mut made) == 1
+                        && made == size
+                }
+            })
+        }))
+    }
 }
 
-fn chacha(work: &Work) -> Run<'static> {
-    let key = work.key.clone();
-    Box::new(move |m: &mut Messages, calls| {
-        let (key, len) = (&key, m.shape.len);
-        call_each(m, calls, |c| {
-            // SAFETY: the key has 32 bytes; the IV is the block's number, then the nonce.
-            unsafe {
-                let counter = c.iv.cast::<u32>().read_unaligned();
-                lc::CRYPTO_chacha_20(c.dst, c.src, len, key.as_ptr(), c.iv.add(4), counter);
-            }
-            true
-        })
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-type Hash = unsafe extern "C" fn(*const u8, usize, *mut u8) -> *mut u8;
-
-fn hash(digest: Hash) -> Run<'static> {
-    Box::new(move |m: &mut Messages, calls| {
-        let len = m.shape.len;
-        // SAFETY: results have room for a digest.
-        call_each(m, calls, |c| unsafe {
-            !digest(c.src, len, c.dst).is_null()
-        })
-    })
-}
-
-fn hmac(work: &Work) -> Result<Run<'static>, String> {
-    // SAFETY: descriptions are constants; a key of any length.
-    let ctx = unsafe {
-        let kind = match &*work.spec.name {
-            "hmac(sha1)" => lc::EVP_sha1(),
-            "hmac(sha256)" => lc::EVP_sha256(),
-            _ => lc::EVP_sha512(),
-        };
-        let ctx = Owned::new(lc::HMAC_CTX_new(), lc::HMAC_CTX_free, "HMAC_CTX_new")?;
-        let key = work.key.as_ptr().cast();
-        done(
-            lc::HMAC_Init_ex(ctx.at, key, work.key.len(), kind, null_mut()),
-            "HMAC_Init_ex",
-        )?;
-        ctx
-    };
-    Ok(Box::new(move |m: &mut Messages, calls| {
-        let (ctx, len, size) = (&ctx, m.shape.len, m.shape.digest);
-        call_each(m, calls, |c| {
-            let mut made: c_uint = 0;
-            // SAFETY: the context has its key; results have room for a digest.
-            unsafe {
-                lc::HMAC_Init_ex(ctx.at, null(), 0, null(), null_mut()) == 1
-                    && lc::HMAC_Update(ctx.at, c.src, len) == 1
-                    && lc::HMAC_Final(ctx.at, c.dst, &mut made) == 1
-                    && made as usize == size
-            }
-        })
-    }))
-}
-
-fn cmac(work: &Work) -> Result<Run<'static>, String> {
-    // SAFETY: descriptions are constants; keys have the length of theirs.
-    let ctx = unsafe {
-        let kind = match work.key_bits {
-            128 => lc::EVP_aes_128_cbc(),
-            192 => lc::EVP_aes_192_cbc(),
-            _ => lc::EVP_aes_256_cbc(),
-        };
-        let ctx = Owned::new(lc::CMAC_CTX_new(), lc::CMAC_CTX_free, "CMAC_CTX_new")?;
-        let key = work.key.as_ptr().cast();
-        done(
-            lc::CMAC_Init(ctx.at, key, work.key.len(), kind, null_mut()),
-            "CMAC_Init",
-        )?;
-        ctx
-    };
-    Ok(Box::new(move |m: &mut Messages, calls| {
-        let (ctx, len, size) = (&ctx, m.shape.len, m.shape.digest);
-        call_each(m, calls, |c| {
-            let mut made = 0;
-            // SAFETY: the context has its key; results have room for a block.
-            unsafe {
-                lc::CMAC_Reset(ctx.at) == 1
-                    && lc::CMAC_Update(ctx.at, c.src, len) == 1
-                    && lc::CMAC_Final(ctx.at, c.dst, &mut made) == 1
-                    && made == size
-            }
-        })
-    }))
+    #[test]
+    fn versions() {
+        assert_eq!(version(c"AWS-LC 5.12.0"), "5.12.0");
+        assert_eq!(version(c"AWS-LC FIPS 2.0.0"), "2.0.0");
+        assert_eq!(version(c""), "?");
+    }
 }

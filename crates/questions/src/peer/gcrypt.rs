@@ -7,6 +7,7 @@
 //! the manual calls the fastest. MACs: a handle with the key, and `gcry_mac_reset` before each message.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::path::Path;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ const FIND: Find = Find {
     peer: "libgcrypt",
     variable: "KILN_LIBGCRYPT",
     names: &["libgcrypt.so.20"],
-    package: "libgcrypt20",
+    cached: Some("libgcrypt.so"),
+    remedy: "kiln libraries install libgcrypt, or apt-get install libgcrypt20",
 };
 
 /// The oldest version that has all required functions: ChaCha20-Poly1305, GCM, CCM, XTS and MACs.
@@ -77,12 +79,13 @@ struct Functions {
 pub(super) struct Gcrypt(Arc<Functions>);
 
 impl Gcrypt {
-    /// Loads and initialises the library.
+    /// Loads and initialises the library, from this file only if one is given.
     ///
     /// # Errors
     /// One line with the reason and a remedy.
-    pub(super) fn load() -> Result<Gcrypt, String> {
-        FIND.load(Functions::load).map(|f| Gcrypt(Arc::new(f)))
+    pub(super) fn load(file: Option<&Path>) -> Result<Gcrypt, String> {
+        FIND.load(file, Functions::load, |f| &f.version)
+            .map(|f| Gcrypt(Arc::new(f)))
     }
 }
 
@@ -144,6 +147,10 @@ impl Peer for Gcrypt {
 
     fn file(&self) -> &str {
         &self.0.opened.file
+    }
+
+    fn place(&self) -> &'static str {
+        self.0.opened.place
     }
 
     fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String> {

@@ -10,7 +10,7 @@ use graviola::aead::{AesGcm, ChaCha20Poly1305};
 use graviola::hashing::hmac::Hmac;
 use graviola::hashing::{Hash, Sha256, Sha512};
 
-use super::each::{each, Call};
+use super::each::{call_each, Call};
 use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Shape, Work};
 
@@ -53,6 +53,10 @@ impl Peer for Graviola {
 
     fn file(&self) -> &str {
         "this program (--features peers)"
+    }
+
+    fn place(&self) -> &'static str {
+        "program"
     }
 
     fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String> {

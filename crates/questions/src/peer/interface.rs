@@ -13,6 +13,9 @@ pub(crate) trait Peer {
     /// The library's file name, as it was requested.
     fn file(&self) -> &str;
 
+    /// Where it was found: `cache`, `system`, `named` or `program`.
+    fn place(&self) -> &'static str;
+
     /// The name in rows: `openssl-3.0.17`.
     fn provider(&self) -> String {
         format!("{}-{}", self.name(), self.version())

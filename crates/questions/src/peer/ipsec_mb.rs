@@ -14,6 +14,7 @@ mod jobs;
 mod layout;
 
 use std::ffi::{c_char, c_int, c_uint, CStr};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::each::{call_each, same_tag, Memory};
@@ -25,15 +26,18 @@ use layout::*;
 const FIND: Find = Find {
     peer: "ipsec-mb",
     variable: "KILN_IPSEC_MB",
-    names: &["libIPSec_MB.so.1"],
-    package: "libipsec-mb1",
+    names: &["libIPSec_MB.so.2", "libIPSec_MB.so.1"],
+    cached: Some("libIPSec_MB.so"),
+    remedy: "kiln libraries install ipsec-mb, or apt-get install libipsec-mb1",
 };
 
-/// `IMB_VERSION` of the header whose structures are known; all its patch versions are accepted.
-const KNOWN: c_uint = 0x1_0300;
+/// `IMB_VERSION` of the headers whose structures are known; all their patch versions are accepted.
+const KNOWN: [c_uint; 2] = [0x1_0300, 0x2_0000];
 
 struct Functions {
     version: String,
+    /// Since 2.0.
+    set_session: Option<SetSession>,
     alloc: unsafe extern "C" fn(u64) -> Mgr,
     free: unsafe extern "C" fn(Mgr),
     init: unsafe extern "C" fn(Mgr, *mut c_uint),
@@ -51,15 +55,23 @@ struct Manager {
 }
 
 impl IpsecMb {
-    /// Loads the library.
+    /// Loads the library, from this file only if one is given.
     ///
     /// # Errors
     /// One line with the reason and a remedy.
-    pub(super) fn load() -> Result<IpsecMb, String> {
-        let found = FIND.load(Functions::load).map(|f| IpsecMb(Arc::new(f)))?;
-        // Checks that a manager has the expected layout.
-        found.manager()?;
-        Ok(found)
+    pub(super) fn load(file: Option<&Path>) -> Result<IpsecMb, String> {
+        let load = |o: &Opened| {
+            let library = IpsecMb(Arc::new(Functions::load(o)?));
+            // Checks that a manager has the expected layout.
+            library.manager()?;
+            Ok(library)
+        };
+        FIND.load(file, load, |library: &IpsecMb| &library.0.version)
+    }
+
+    /// Whether this version has bursts of jobs, in the places that are known.
+    fn has_bursts(&self) -> bool {
+        self.0.set_session.is_some()
     }
 
     fn manager(&self) -> Result<Manager, String> {
@@ -74,7 +86,7 @@ impl IpsecMb {
             library: self.clone(),
             at,
         };
-        // SAFETY: a new manager; its errno is where version 1.3 has it.
+        // SAFETY: a new manager; its errno is where 1.3 and 2.0 have it.
         let error: c_int = unsafe {
             (f.init)(at, &mut arch);
             at.cast::<u8>().add(ERRNO).cast::<c_int>().read()
@@ -97,14 +109,19 @@ impl Functions {
             let number: unsafe extern "C" fn() -> c_uint = o.get("imb_get_version")?;
             let text: unsafe extern "C" fn() -> *const c_char = o.get("imb_get_version_str")?;
             let text = CStr::from_ptr(text()).to_string_lossy().into_owned();
-            if number() & !0xff != KNOWN {
+            let series = number() & !0xff;
+            if !KNOWN.contains(&series) {
                 return Err(format!(
-                    "{} is {text}: the structures known are those of 1.3",
+                    "{} is {text}: the structures known are those of 1.3 and 2.0",
                     o.file
                 ));
             }
             Ok(Functions {
                 version: text,
+                set_session: match series {
+                    0x2_0000 => Some(o.get("imb_set_session")?),
+                    _ => None,
+                },
                 alloc: o.get("alloc_mb_mgr")?,
                 free: o.get("free_mb_mgr")?,
                 init: o.get("init_mb_mgr_auto")?,
@@ -130,21 +147,61 @@ impl Manager {
         }
     }
 
+    /// The job with the number of its algorithms, which bursts need.
+    fn set_session(&self, job: Job) -> Result<Job2, String> {
+        let mut whole = Job2 {
+            job,
+            suite_id: [0; 2],
+            session_id: 0,
+        };
+        let fault = || Err(format!("{} has no bursts", self.library.provider()));
+        let Some(set) = self.library.0.set_session else {
+            return fault();
+        };
+        // SAFETY: an initialised manager, and a job of this version.
+        match unsafe { set(self.at, &mut whole) } {
+            0 => fault(),
+            _ => Ok(whole),
+        }
+    }
+
     /// Compares functions that also have symbols with the table: if they are not at their offsets, the manager has
     /// another layout.
     fn check(&self) -> Result<(), String> {
-        let known = [
-            (SHA256, "sha256_", ["sse", "avx", "avx2", "avx512"]),
-            (SHA512, "sha512_", ["sse", "avx", "avx2", "avx512"]),
+        let known: [(usize, &str, &[&str]); 4] = [
+            (
+                SHA256,
+                "sha256_",
+                &["sse", "avx", "avx2", "avx512", "sse_shani"],
+            ),
+            (
+                SHA512,
+                "sha512_",
+                &["sse", "avx", "avx2", "avx512", "ni_avx2"],
+            ),
             (
                 GHASH,
                 "ghash_",
-                ["sse", "avx_gen2", "avx512", "vaes_avx512"],
+                &[
+                    "sse",
+                    "avx_gen2",
+                    "avx_gen4",
+                    "avx512",
+                    "vaes_avx2",
+                    "vaes_avx512",
+                ],
             ),
             (
                 GHASH_PRE,
                 "ghash_pre_",
-                ["sse", "avx_gen2", "avx_gen2", "vaes_avx512"],
+                &[
+                    "sse",
+                    "avx_gen2",
+                    "avx_gen4",
+                    "avx512",
+                    "vaes_avx2",
+                    "vaes_avx512",
+                ],
             ),
         ];
         for (offset, name, ends) in known {
@@ -157,7 +214,7 @@ impl Manager {
             });
             if !one_of {
                 return Err(format!(
-                    "{}: its manager is not laid out as version 1.3's",
+                    "{}: its manager is not laid out as versions 1.3 and 2.0 have it",
                     self.library.provider()
                 ));
             }
@@ -186,6 +243,10 @@ impl Peer for IpsecMb {
         &self.0.opened.file
     }
 
+    fn place(&self) -> &'static str {
+        self.0.opened.place
+    }
+
     fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String> {
         let bits = work.key_bits;
         let alg: &str = &work.spec.name;
@@ -197,36 +258,49 @@ impl Peer for IpsecMb {
             ..one(name, run)
         };
         let lacks = || Err(format!("{} has no {alg} with AES-{bits}", self.provider()));
+        // Of a stream of messages: jobs and, in 2.0, both kinds of bursts.
+        let stream = |name: &str| -> Result<Vec<Candidate<'static>>, String> {
+            let mut all = vec![many(name.to_string(), self.jobs(work)?)];
+            if self.has_bursts() {
+                all.push(many(format!("{name}_BURST"), self.bursts(work)?));
+                all.push(many(format!("{name}_ARRAY"), self.arrays(work, 32)?));
+            }
+            Ok(all)
+        };
+        // Of a single message: a job or, in 2.0, an array of one.
+        let single = |name: &str| -> Result<Vec<Candidate<'static>>, String> {
+            let mut all = vec![one(name.to_string(), self.jobs(work)?)];
+            if self.has_bursts() {
+                all.push(one(format!("{name}_ARRAY1"), self.arrays(work, 1)?));
+                all.push(many(format!("{name}_ARRAY"), self.arrays(work, 32)?));
+                all.push(many(format!("{name}_BURST"), self.bursts(work)?));
+            }
+            Ok(all)
+        };
+        let both =
+            |name: &str, offset: usize, job: &str| -> Result<Vec<Candidate<'static>>, String> {
+                let mut all = vec![one(name.to_string(), self.hash(offset)?)];
+                all.extend(stream(job)?);
+                Ok(all)
+            };
         Ok(match alg {
             "gcm(aes)" => vec![one(format!("IMB_AES{bits}_GCM"), self.gcm(work)?)],
             "ghash" => vec![one("IMB_GHASH".into(), self.ghash(work)?)],
-            "ecb(aes)" => vec![one(format!("IMB_CIPHER_ECB_{bits}"), self.jobs(work)?)],
-            "ctr(aes)" => vec![one(format!("IMB_CIPHER_CNTR_{bits}"), self.jobs(work)?)],
-            "cbc(aes)" if work.op == Op::Encrypt => {
-                vec![many(format!("IMB_CIPHER_CBC_{bits}"), self.jobs(work)?)]
-            }
-            "cbc(aes)" => vec![one(format!("IMB_CIPHER_CBC_{bits}"), self.jobs(work)?)],
-            "rfc7539(chacha20,poly1305)" => {
-                vec![one("IMB_CIPHER_CHACHA20_POLY1305".into(), self.jobs(work)?)]
-            }
+            "ecb(aes)" => single(&format!("IMB_CIPHER_ECB_{bits}"))?,
+            "ctr(aes)" => single(&format!("IMB_CIPHER_CNTR_{bits}"))?,
+            "cbc(aes)" if work.op == Op::Encrypt => stream(&format!("IMB_CIPHER_CBC_{bits}"))?,
+            "cbc(aes)" => single(&format!("IMB_CIPHER_CBC_{bits}"))?,
+            "rfc7539(chacha20,poly1305)" => single("IMB_CIPHER_CHACHA20_POLY1305")?,
             "ccm(aes)" | "cmac(aes)" if bits == 192 => return lacks(),
-            "ccm(aes)" => vec![many(format!("IMB_CIPHER_CCM_{bits}"), self.jobs(work)?)],
-            "cmac(aes)" => vec![many(format!("IMB_AUTH_AES_CMAC_{bits}"), self.jobs(work)?)],
-            "hmac(sha1)" => vec![many("IMB_AUTH_HMAC_SHA_1".into(), self.jobs(work)?)],
-            "hmac(sha256)" => vec![many("IMB_AUTH_HMAC_SHA_256".into(), self.jobs(work)?)],
-            "hmac(sha512)" => vec![many("IMB_AUTH_HMAC_SHA_512".into(), self.jobs(work)?)],
-            "sha1" => vec![
-                one("IMB_SHA1".into(), self.hash(SHA1)?),
-                many("IMB_AUTH_SHA_1".into(), self.jobs(work)?),
-            ],
-            "sha256" => vec![
-                one("IMB_SHA256".into(), self.hash(SHA256)?),
-                many("IMB_AUTH_SHA_256".into(), self.jobs(work)?),
-            ],
-            "sha512" => vec![
-                one("IMB_SHA512".into(), self.hash(SHA512)?),
-                many("IMB_AUTH_SHA_512".into(), self.jobs(work)?),
-            ],
+            "ccm(aes)" => stream(&format!("IMB_CIPHER_CCM_{bits}"))?,
+            "cmac(aes)" => stream(&format!("IMB_AUTH_AES_CMAC_{bits}"))?,
+            "hmac(sha1)" => stream("IMB_AUTH_HMAC_SHA_1")?,
+            "hmac(sha256)" => stream("IMB_AUTH_HMAC_SHA_256")?,
+            "hmac(sha512)" => stream("IMB_AUTH_HMAC_SHA_512")?,
+            "sha1" => both("IMB_SHA1", SHA1, "IMB_AUTH_SHA_1")?,
+            "sha256" => both("IMB_SHA256", SHA256, "IMB_AUTH_SHA_256")?,
+            "sha512" => both("IMB_SHA512", SHA512, "IMB_AUTH_SHA_512")?,
+            "sm3" if self.has_bursts() => stream("IMB_AUTH_SM3")?,
             _ => Vec::new(),
         })
     }

@@ -1,19 +1,24 @@
-//! Shared libraries, opened at run time.
+//! Shared libraries, opened at run time: those in Kiln's cache, then those of the system.
 
 use std::env;
+use std::path::Path;
 use std::sync::Arc;
 
 use libloading::Library;
+
+use super::installed::{compare_versions, directory, find_installed};
 
 /// How to find a library.
 pub(super) struct Find {
     pub peer: &'static str,
     /// Environment variable that overrides the names below, for a custom build.
     pub variable: &'static str,
-    /// File names, tried in this order.
+    /// File names in the system's library directories, newest first.
     pub names: &'static [&'static str],
-    /// The package that provides the library.
-    pub package: &'static str,
+    /// Its file name in Kiln's cache, if `kiln libraries install` has it.
+    pub cached: Option<&'static str>,
+    /// The command that provides the library.
+    pub remedy: &'static str,
 }
 
 #[derive(Clone)]
@@ -21,47 +26,87 @@ pub(super) struct Opened {
     library: Arc<Library>,
     /// Its file name, as it was requested.
     pub file: String,
+    /// Where it was found: `cache`, `system` or `named`.
+    pub place: &'static str,
 }
 
 impl Find {
-    /// Opens the library and calls `load` to resolve functions, for one name after the other until it succeeds.
+    /// Opens the library and calls `load` to resolve functions. Of the newest in the cache and the newest of the system
+    /// that can be loaded, the one whose `version` is greater is used; with `only`, that file or none.
     ///
     /// # Errors
     /// One line with the reason and a remedy.
-    pub(super) fn load<T>(&self, load: impl Fn(&Opened) -> Result<T, String>) -> Result<T, String> {
+    pub(super) fn load<T>(
+        &self,
+        only: Option<&Path>,
+        load: impl Fn(&Opened) -> Result<T, String>,
+        version: impl Fn(&T) -> &str,
+    ) -> Result<T, String> {
         let named = env::var(self.variable).ok().filter(|name| !name.is_empty());
-        let names = match &named {
-            Some(name) => vec![name.as_str()],
-            None => self.names.to_vec(),
+        let named = match only {
+            Some(file) => Some(file.to_string_lossy().into_owned()),
+            None => named,
         };
         let mut faults = Vec::new();
-        for name in names {
-            match Opened::open(name).and_then(|o| load(&o)) {
-                Ok(loaded) => return Ok(loaded),
-                Err(why) => faults.push(why),
-            }
-        }
-        let help = match named {
-            Some(_) => format!("check {}", self.variable),
-            None => format!("apt-get install {}", self.package),
+        let mut first = |names: &[String], place| {
+            names.iter().find_map(|name| {
+                let loaded = Opened::open(name, place).and_then(|o| load(&o));
+                loaded.map_err(|why| faults.push(why)).ok()
+            })
         };
-        Err(format!(
-            "peer {} is not here: {}: {help}",
-            self.peer,
-            faults.join("; ")
-        ))
+        let found = match &named {
+            Some(name) => first(std::slice::from_ref(name), "named"),
+            None => {
+                let cached = first(&self.list_cached(), "cache");
+                let names: Vec<String> = self.names.iter().map(|n| n.to_string()).collect();
+                match (cached, first(&names, "system")) {
+                    (Some(a), Some(b)) if compare_versions(version(&a), version(&b)).is_lt() => {
+                        Some(b)
+                    }
+                    (Some(a), _) => Some(a),
+                    (None, b) => b,
+                }
+            }
+        };
+        let help = match (only, named) {
+            (Some(_), _) => "report it, with the output of kiln --version".to_string(),
+            (None, Some(_)) => format!("check {}", self.variable),
+            (None, None) => self.remedy.to_string(),
+        };
+        found.ok_or_else(|| {
+            if faults.is_empty() {
+                faults.push("not installed".to_string());
+            }
+            format!(
+                "peer {} is not here: {}: {help}",
+                self.peer,
+                faults.join("; ")
+            )
+        })
+    }
+
+    /// The files in Kiln's cache, newest first.
+    fn list_cached(&self) -> Vec<String> {
+        let (Some(file), Some(all)) = (self.cached, directory()) else {
+            return Vec::new();
+        };
+        find_installed(&all, self.peer, file)
+            .into_iter()
+            .map(|i| i.file.to_string_lossy().into_owned())
+            .collect()
     }
 }
 
 impl Opened {
     /// Opens the library of this name.
-    pub(super) fn open(name: &str) -> Result<Opened, String> {
+    pub(super) fn open(name: &str, place: &'static str) -> Result<Opened, String> {
         // SAFETY: the constructors of these libraries set up their own memory only; a user who names another file is
         // responsible for it.
         let library = unsafe { Library::new(name) }.map_err(|e| one_line(&e))?;
         Ok(Opened {
             library: Arc::new(library),
             file: name.to_string(),
+            place,
         })
     }
 
@@ -94,7 +139,8 @@ mod tests {
         peer: "nobody",
         variable: "KILN_TEST_NOBODY",
         names: &["/no/such/file.so", "libc.so.6"],
-        package: "nothing",
+        cached: None,
+        remedy: "apt-get install nothing",
     };
 
     #[test]
@@ -103,7 +149,7 @@ mod tests {
             // SAFETY: never called.
             unsafe { o.get::<unsafe extern "C" fn()>("no_such_symbol") }
         };
-        let why = FIND.load(get).err().unwrap();
+        let why = FIND.load(None, get, |_| "1").err().unwrap();
         for part in ["/no/such/file.so", "too old", "no_such_symbol", "apt-get"] {
             assert!(why.contains(part), "{why}");
         }
@@ -116,6 +162,6 @@ mod tests {
             // SAFETY: never called.
             unsafe { o.get::<unsafe extern "C" fn()>("malloc") }.map(|_| o.file.clone())
         };
-        assert_eq!(FIND.load(get).unwrap(), "libc.so.6");
+        assert_eq!(FIND.load(None, get, |_| "1").unwrap(), "libc.so.6");
     }
 }

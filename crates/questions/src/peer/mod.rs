@@ -1,18 +1,20 @@
-//! Other libraries for comparison with Kiln, loaded at run time if they are installed. Two are compiled in with the
+//! Other libraries for comparison with Kiln, loaded at run time if they are installed. One is compiled in with the
 //! cargo feature `peers`.
 
-#[cfg(feature = "peers")]
 mod aws_lc;
 mod each;
 mod gcrypt;
 #[cfg(feature = "peers")]
 mod graviola;
+pub(crate) mod installed;
 mod interface;
 mod ipsec_mb;
 mod library;
 mod nettle;
 mod openssl;
 pub(crate) mod release;
+
+use std::path::Path;
 
 use kiln_question::{unknown, Error};
 
@@ -21,7 +23,7 @@ use interface::Peer;
 
 /// Names that `--peers` accepts, besides `auto` and `none`.
 #[cfg(not(feature = "peers"))]
-pub(crate) const NAMES: [&str; 4] = ["openssl", "libgcrypt", "nettle", "ipsec-mb"];
+pub(crate) const NAMES: [&str; 5] = ["openssl", "libgcrypt", "nettle", "ipsec-mb", "aws-lc"];
 /// Names that `--peers` accepts, besides `auto` and `none`.
 #[cfg(feature = "peers")]
 pub(crate) const NAMES: [&str; 6] = [
@@ -29,7 +31,7 @@ pub(crate) const NAMES: [&str; 6] = [
     "libgcrypt",
     "nettle",
     "ipsec-mb",
-    aws_lc::NAME,
+    "aws-lc",
     graviola::NAME,
 ];
 
@@ -38,13 +40,20 @@ pub(crate) const NAMES: [&str; 6] = [
 /// # Errors
 /// One line with the reason and a remedy.
 pub(crate) fn load(name: &str) -> Result<Box<dyn Peer>, String> {
+    load_from(name, None)
+}
+
+/// Loads a library from this file only, or from where it is found.
+///
+/// # Errors
+/// One line with the reason and a remedy.
+pub(crate) fn load_from(name: &str, file: Option<&Path>) -> Result<Box<dyn Peer>, String> {
     match name {
-        "openssl" => openssl::OpenSsl::load().map(|p| Box::new(p) as Box<dyn Peer>),
-        "libgcrypt" => gcrypt::Gcrypt::load().map(|p| Box::new(p) as Box<dyn Peer>),
-        "nettle" => nettle::Nettle::load().map(|p| Box::new(p) as Box<dyn Peer>),
-        "ipsec-mb" => ipsec_mb::IpsecMb::load().map(|p| Box::new(p) as Box<dyn Peer>),
-        #[cfg(feature = "peers")]
-        aws_lc::NAME => Ok(Box::new(aws_lc::AwsLc::new())),
+        "openssl" => openssl::OpenSsl::load(file).map(|p| Box::new(p) as Box<dyn Peer>),
+        "libgcrypt" => gcrypt::Gcrypt::load(file).map(|p| Box::new(p) as Box<dyn Peer>),
+        "nettle" => nettle::Nettle::load(file).map(|p| Box::new(p) as Box<dyn Peer>),
+        "ipsec-mb" => ipsec_mb::IpsecMb::load(file).map(|p| Box::new(p) as Box<dyn Peer>),
+        "aws-lc" => aws_lc::AwsLc::load(file).map(|p| Box::new(p) as Box<dyn Peer>),
         #[cfg(feature = "peers")]
         graviola::NAME => graviola::Graviola::load().map(|p| Box::new(p) as Box<dyn Peer>),
         other => Err(format!("library {other} is not known")),

@@ -11,6 +11,7 @@
 //! get more memory than any of nettle's headers requires.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::each::{call_each, ccm_nonce, same_tag, Memory};
@@ -22,7 +23,8 @@ const FIND: Find = Find {
     peer: "nettle",
     variable: "KILN_NETTLE",
     names: &["libnettle.so.8"],
-    package: "libnettle8",
+    cached: None,
+    remedy: "apt-get install libnettle8",
 };
 
 /// Bytes for contexts of unknown size; the largest, GCM's, has about 4.4 KiB.
@@ -71,12 +73,12 @@ pub(super) struct Nettle {
 }
 
 impl Nettle {
-    /// Loads the library.
+    /// Loads the library, from this file only if one is given.
     ///
     /// # Errors
     /// One line with the reason and a remedy.
-    pub(super) fn load() -> Result<Nettle, String> {
-        FIND.load(|o| {
+    pub(super) fn load(file: Option<&Path>) -> Result<Nettle, String> {
+        let load = |o: &Opened| {
             // SAFETY: the types are those of version.h.
             let (major, minor) = unsafe {
                 let major: unsafe extern "C" fn() -> c_int = o.get("nettle_version_major")?;
@@ -95,7 +97,8 @@ impl Nettle {
                 opened: Arc::new(o.clone()),
                 version,
             })
-        })
+        };
+        FIND.load(file, load, |n| &n.version)
     }
 
     /// # Safety
@@ -127,6 +130,10 @@ impl Peer for Nettle {
 
     fn file(&self) -> &str {
         &self.opened.file
+    }
+
+    fn place(&self) -> &'static str {
+        self.opened.place
     }
 
     fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String> {

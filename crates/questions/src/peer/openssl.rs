@@ -14,6 +14,7 @@
 mod functions;
 
 use std::ffi::{c_int, c_void, CString};
+use std::path::Path;
 use std::ptr::{null, null_mut, NonNull};
 use std::sync::Arc;
 
@@ -32,13 +33,13 @@ const SET_TAG: c_int = 0x11;
 pub(super) struct OpenSsl(Arc<Functions>);
 
 impl OpenSsl {
-    /// Loads the library.
+    /// Loads the library, from this file only if one is given.
     ///
     /// # Errors
     /// One line with the reason and a remedy.
-    pub(super) fn load() -> Result<OpenSsl, String> {
+    pub(super) fn load(file: Option<&Path>) -> Result<OpenSsl, String> {
         functions::FIND
-            .load(Functions::load)
+            .load(file, Functions::load, |f| &f.version)
             .map(|f| OpenSsl(Arc::new(f)))
     }
 
@@ -170,6 +171,10 @@ impl Peer for OpenSsl {
 
     fn file(&self) -> &str {
         &self.0.opened.file
+    }
+
+    fn place(&self) -> &'static str {
+        self.0.opened.place
     }
 
     fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String> {

@@ -4,7 +4,7 @@ use kiln_record::family;
 
 /// The year of the first release of each series, by library and version prefix. A patch release of the series may be
 /// newer, but its ciphers seldom are. Series that are not listed have no year.
-const SERIES: [(&str, &str, u16); 27] = [
+const SERIES: [(&str, &str, u16); 30] = [
     ("openssl", "1.1.1", 2018),
     ("openssl", "3.0", 2021),
     ("openssl", "3.1", 2023),
@@ -14,10 +14,13 @@ const SERIES: [(&str, &str, u16); 27] = [
     ("openssl", "3.5", 2025),
     ("openssl", "3.6", 2025),
     ("openssl", "4.0", 2026),
+    ("openssl", "4.1", 2026),
+    ("aws-lc", "5.12", 2026),
     ("libgcrypt", "1.8", 2017),
     ("libgcrypt", "1.9", 2021),
     ("libgcrypt", "1.10", 2022),
     ("libgcrypt", "1.11", 2024),
+    ("libgcrypt", "1.12", 2026),
     ("nettle", "3.4", 2017),
     ("nettle", "3.5", 2019),
     ("nettle", "3.6", 2020),

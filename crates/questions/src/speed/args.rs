@@ -50,7 +50,7 @@ Exit status:
 Environment:
   KILN_TIERS=generic,aesni   use only these tiers
   KILN_OPENSSL=FILE          the libcrypto to use; likewise KILN_LIBGCRYPT,
-                             KILN_NETTLE and KILN_IPSEC_MB
+                             KILN_NETTLE, KILN_IPSEC_MB and KILN_AWS_LC
 
 Examples:
   kiln speed --quick
@@ -81,7 +81,7 @@ pub struct SpeedArgs {
     /// Implementations, by driver names [default: all that run here]
     #[arg(long = "impl", value_delimiter = ',', value_name = "NAME,…")]
     impls: Vec<String>,
-    /// Other libraries: auto, none, or names (openssl, libgcrypt, nettle, ipsec-mb)
+    /// Other libraries: auto, none, or names (openssl, libgcrypt, nettle, ipsec-mb, aws-lc)
     #[arg(
         long,
         value_delimiter = ',',

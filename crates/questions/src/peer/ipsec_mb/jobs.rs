@@ -9,6 +9,9 @@ use crate::peer::each::{call_each, ccm_nonce, same_tag, Call, Memory};
 use crate::peer::interface::Peer;
 use crate::timing::{Messages, Op, Run, Shape, Work};
 
+/// Jobs in one burst or array: twice the 16 lanes of the widest algorithm.
+const BATCH: usize = 32;
+
 impl IpsecMb {
     /// Submits a job for each message, then flushes.
     pub(super) fn jobs(&self, work: &Work) -> Result<Run<'static>, String> {
@@ -22,6 +25,10 @@ impl IpsecMb {
             (next, submit, flush)
         };
         let template = template(work, &keys)?;
+        let whole = match self.has_bursts() {
+            true => Some(manager.set_session(template)?),
+            false => None,
+        };
         let aead = work.spec.tag > 0;
         let open = aead && work.op == Op::Decrypt;
         Ok(Box::new(move |m: &mut Messages, calls| {
@@ -31,30 +38,24 @@ impl IpsecMb {
             let mut made = [[0u8; 16]; 256];
             let mut turn = 0;
             let mut right = true;
-            // A job that comes back is complete; for an AEAD, the submitter compares the tag.
             let mut done = |job: *mut Job| {
-                if job.is_null() {
-                    return;
-                }
-                // SAFETY: a job of the manager's that has come back.
-                unsafe {
-                    right &= (*job).status == STATUS_COMPLETED;
-                    if open {
-                        let tag = (*job).user_data.cast_const().cast();
-                        right &= same_tag((*job).tag, tag, shape.tag.min(16));
-                    }
+                if !job.is_null() {
+                    // SAFETY: a job of the manager's that has come back.
+                    right &= unsafe { is_right(&*job, open, &shape) };
                 }
             };
             let told = call_each(m, calls, |c| {
                 // SAFETY: a job of the manager's to be filled in; its pointers are good until it comes back. No more
-                // jobs are in flight than the manager has, which is as many as there are tags.
+                // jobs are in flight than the manager has, which is as many as there are tags. 2.0 has longer jobs.
                 unsafe {
                     let job = next(at);
-                    *job = template;
+                    match &whole {
+                        Some(whole) => *job.cast::<Job2>() = *whole,
+                        None => *job = template,
+                    }
                     place(&mut *job, &c, &shape);
                     if open {
-                        (*job).tag = made[turn % made.len()].as_mut_ptr();
-                        (*job).user_data = c.tag_to_open(shape.len).cast_mut().cast();
+                        keep_tag(&mut *job, &c, &shape, &mut made[turn % 256]);
                         turn += 1;
                     }
                     done(submit(at));
@@ -70,12 +71,180 @@ impl IpsecMb {
                 done(job);
             }
             told?;
-            match right {
-                true => Ok(()),
-                false => Err("a job fails, or refuses a right tag".to_string()),
-            }
+            judge(right)
         }))
     }
+
+    /// Submits bursts of jobs without checks, then flushes. Jobs keep what does not change between messages.
+    pub(super) fn bursts(&self, work: &Work) -> Result<Run<'static>, String> {
+        let manager = self.manager()?;
+        let keys = Keys::new(&manager, work)?;
+        // SAFETY: the types at these offsets; 2.0 has these functions.
+        let (next, submit, flush) = unsafe {
+            let next: Burst = manager.function(GET_NEXT_BURST)?;
+            let submit: Burst = manager.function(SUBMIT_BURST_NOCHECK)?;
+            let flush: Burst = manager.function(FLUSH_BURST)?;
+            (next, submit, flush)
+        };
+        let template = manager.set_session(template(work, &keys)?)?;
+        let open = work.spec.tag > 0 && work.op == Op::Decrypt;
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (_, manager, shape) = (&keys, &manager, m.shape);
+            let at = manager.at;
+            let mut made = [[0u8; 16]; 256];
+            let mut turn = 0;
+            let mut right = true;
+            let mut ring = [null_mut::<Job2>(); BATCH];
+            let (mut have, mut filled) = (0, 0);
+            let mut back = |ring: &[*mut Job2; BATCH], n: usize| {
+                // SAFETY: jobs of the manager's that have come back.
+                right &= ring[..n]
+                    .iter()
+                    .all(|&job| unsafe { is_right(&(*job).job, open, &shape) });
+            };
+            let told = call_each(m, calls, |c| {
+                // SAFETY: jobs of the manager's to be filled in; their pointers are good until they come back. The
+                // manager has 256 jobs, as many as there are tags, and gives none that is in flight.
+                unsafe {
+                    if filled == have {
+                        filled = 0;
+                        have = next(at, BATCH as u32, ring.as_mut_ptr()) as usize;
+                        while have == 0 {
+                            let n = flush(at, BATCH as u32, ring.as_mut_ptr()) as usize;
+                            back(&ring, n);
+                            have = next(at, BATCH as u32, ring.as_mut_ptr()) as usize;
+                        }
+                    }
+                    let job = &mut *ring[filled];
+                    if job.session_id != template.session_id {
+                        *job = template;
+                    }
+                    place(&mut job.job, &c, &shape);
+                    if open {
+                        keep_tag(&mut job.job, &c, &shape, &mut made[turn % 256]);
+                        turn += 1;
+                    }
+                    filled += 1;
+                    if filled == have {
+                        let n = submit(at, have as u32, ring.as_mut_ptr()) as usize;
+                        back(&ring, n);
+                    }
+                }
+                true
+            });
+            // SAFETY: the jobs that were filled in and not submitted; then those in flight.
+            unsafe {
+                if filled < have && filled > 0 {
+                    let n = submit(at, filled as u32, ring.as_mut_ptr()) as usize;
+                    back(&ring, n);
+                }
+                loop {
+                    let n = flush(at, BATCH as u32, ring.as_mut_ptr()) as usize;
+                    if n == 0 {
+                        break;
+                    }
+                    back(&ring, n);
+                }
+            }
+            told?;
+            judge(right)
+        }))
+    }
+
+    /// Submits arrays of `batch` jobs, at most [`BATCH`], without checks. They are complete when the call returns.
+    pub(super) fn arrays(&self, work: &Work, batch: usize) -> Result<Run<'static>, String> {
+        let manager = self.manager()?;
+        let keys = Keys::new(&manager, work)?;
+        let template = manager.set_session(template(work, &keys)?)?;
+        let job = template.job;
+        let (mode, direction, hash, key) = (
+            job.cipher_mode,
+            job.direction,
+            job.hash_alg,
+            work.key.len() as u32,
+        );
+        // SAFETY: the types at these offsets; 2.0 has these functions.
+        let (cipher_burst, hash_burst) = unsafe {
+            let offset = match hash {
+                AUTH_NULL => SUBMIT_CIPHER_BURST_NOCHECK,
+                _ => SUBMIT_AEAD_BURST_NOCHECK,
+            };
+            let cipher: CipherBurst = manager.function(offset)?;
+            let hash: HashBurst = manager.function(SUBMIT_HASH_BURST_NOCHECK)?;
+            (cipher, hash)
+        };
+        let open = work.spec.tag > 0 && work.op == Op::Decrypt;
+        Ok(Box::new(move |m: &mut Messages, calls| {
+            let (_, manager, shape) = (&keys, &manager, m.shape);
+            let at = manager.at;
+            let mut made = [[0u8; 16]; BATCH];
+            let mut array = [template; BATCH];
+            let mut filled = 0;
+            let submit = |array: &mut [Job2]| {
+                let (jobs, n) = (array.as_mut_ptr(), array.len() as u32);
+                // SAFETY: jobs with pointers that are good for the messages' lengths.
+                let done = unsafe {
+                    match mode {
+                        CIPHER_NULL => hash_burst(at, jobs, n, hash),
+                        _ => cipher_burst(at, jobs, n, mode, direction, key),
+                    }
+                };
+                // SAFETY: the tags were kept when the jobs were filled in.
+                done == n
+                    && array
+                        .iter()
+                        .all(|j| unsafe { is_right(&j.job, open, &shape) })
+            };
+            call_each(m, calls, |c| {
+                let job = &mut array[filled].job;
+                // SAFETY: the call has this shape.
+                unsafe {
+                    place(job, &c, &shape);
+                    if open {
+                        keep_tag(job, &c, &shape, &mut made[filled]);
+                    }
+                }
+                filled += 1;
+                filled < batch || {
+                    filled = 0;
+                    submit(&mut array[..batch])
+                }
+            })?;
+            judge(filled == 0 || submit(&mut array[..filled]))
+        }))
+    }
+}
+
+fn judge(right: bool) -> Result<(), String> {
+    match right {
+        true => Ok(()),
+        false => Err("a job fails, or refuses a right tag".to_string()),
+    }
+}
+
+/// Whether a job that has come back is complete and, when opening, has the right tag, which the submitter compares.
+///
+/// # Safety
+/// When opening, the job's tags were set by [`keep_tag`].
+#[inline(always)]
+unsafe fn is_right(job: &Job, open: bool, shape: &Shape) -> bool {
+    job.status == STATUS_COMPLETED
+        && (!open || {
+            let tag = job.user_data.cast_const().cast();
+            // SAFETY: the caller's promise.
+            unsafe { same_tag(job.tag, tag, shape.tag.min(16)) }
+        })
+}
+
+/// Has a job write its tag to `made`, and keeps where the message's tag is.
+///
+/// # Safety
+/// The message is followed by its tag.
+#[inline(always)]
+unsafe fn keep_tag(job: &mut Job, call: &Call, shape: &Shape, made: &mut [u8; 16]) {
+    job.tag = made.as_mut_ptr();
+    // SAFETY: the caller's promise.
+    job.user_data = unsafe { call.tag_to_open(shape.len) }.cast_mut().cast();
 }
 
 /// Fills in the pointers to a job's message.
@@ -242,6 +411,7 @@ fn template(work: &Work, keys: &Keys) -> Result<Job, String> {
             let more = [keys.more[0].at::<c_void>(), keys.more[1].at()];
             job.u = [keys.enc.at::<c_void>().cast_const(), more[0], more[1]];
         }
+        "sm3" => job.hash_alg = AUTH_SM3,
         "sha1" => job.hash_alg = AUTH_SHA_1,
         "sha256" => job.hash_alg = AUTH_SHA_256,
         "sha512" => job.hash_alg = AUTH_SHA_512,

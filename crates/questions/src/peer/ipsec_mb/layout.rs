@@ -1,5 +1,6 @@
-//! Layout of ipsec-mb's manager and of its jobs, as declared in intel-ipsec-mb.h of version 1.3. A test compares it
-//! with the header if that is installed, and every manager is checked before it is used.
+//! Layout of ipsec-mb's manager and of its jobs, as declared in intel-ipsec-mb.h of versions 1.3 and 2.0. What is used
+//! of 1.3 is in the same place in 2.0, which appends functions to the manager and fields to the job. Tests compare the
+//! layout with both headers where they are installed, and every manager is checked before it is used.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -23,6 +24,15 @@ pub(super) type Gcm = unsafe extern "C" fn(
     u64,
 );
 pub(super) type GetJob = unsafe extern "C" fn(Mgr) -> *mut Job;
+/// Of 2.0: gets, submits or flushes up to this many jobs, and returns how many.
+pub(super) type Burst = unsafe extern "C" fn(Mgr, c_uint, *mut *mut Job2) -> c_uint;
+/// Of 2.0: processes an array of jobs with the same mode, direction and key size; returns how many.
+pub(super) type CipherBurst =
+    unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint, c_uint, c_uint) -> c_uint;
+/// Of 2.0: processes an array of jobs with the same hash; returns how many.
+pub(super) type HashBurst = unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint) -> c_uint;
+/// Of 2.0: prepares a job for bursts; returns 0 on error.
+pub(super) type SetSession = unsafe extern "C" fn(Mgr, *mut Job2) -> c_uint;
 
 /// Offsets into `IMB_MGR`.
 pub(super) const ERRNO: usize = 60;
@@ -44,8 +54,15 @@ pub(super) const GCM_PRE: usize = 448;
 pub(super) const GHASH: usize = 680;
 pub(super) const CMAC_SUBKEY_GEN_256: usize = 808;
 pub(super) const GHASH_PRE: usize = 816;
+/// Of 2.0 only.
+pub(super) const GET_NEXT_BURST: usize = 952;
+pub(super) const SUBMIT_BURST_NOCHECK: usize = 968;
+pub(super) const FLUSH_BURST: usize = 976;
+pub(super) const SUBMIT_CIPHER_BURST_NOCHECK: usize = 992;
+pub(super) const SUBMIT_HASH_BURST_NOCHECK: usize = 1008;
+pub(super) const SUBMIT_AEAD_BURST_NOCHECK: usize = 1096;
 
-/// Room for `struct gcm_key_data` (1008 bytes) and `struct gcm_context_data` (88).
+/// Room for `struct gcm_key_data` (1264 bytes in 2.0) and `struct gcm_context_data` (88).
 pub(super) const GCM_KEY: usize = 2048;
 pub(super) const GCM_CTX: usize = 256;
 /// An expanded AES key has at most 15 round keys.
@@ -69,6 +86,8 @@ pub(super) const AUTH_SHA_256: c_uint = 15;
 pub(super) const AUTH_SHA_512: c_uint = 17;
 pub(super) const AUTH_AES_CMAC_256: c_uint = 27;
 pub(super) const AUTH_CHACHA20_POLY1305: c_uint = 29;
+/// Of 2.0 only.
+pub(super) const AUTH_SM3: c_uint = 47;
 pub(super) const DIR_ENCRYPT: c_uint = 1;
 pub(super) const DIR_DECRYPT: c_uint = 2;
 pub(super) const ORDER_CIPHER_HASH: c_uint = 1;
@@ -107,16 +126,63 @@ pub(super) struct Job {
     pub cipher_fields: *mut c_void,
 }
 
+/// `IMB_JOB` of 2.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Job2 {
+    pub job: Job,
+    /// Set by `imb_set_session`, as the next field.
+    pub suite_id: [c_uint; 2],
+    pub session_id: c_uint,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peer::installed::{directory, find_installed};
     use std::fs;
     use std::mem::offset_of;
+    use std::ops::Range;
+    use std::path::Path;
     use std::process::Command;
 
-    /// Checks the layout against the header, by a C compiler.
+    /// The header of 1.3 that is installed on the system.
     #[test]
-    fn as_the_header_has_it() {
+    fn as_the_header_of_1_3_has_it() {
+        let own = format!("SAME(sizeof(IMB_JOB), {});\n", size_of::<Job>());
+        check_header(None, "1.3", 0x1_0300..0x1_0400, &own);
+    }
+
+    /// The header of 2.0 that `kiln libraries install ipsec-mb` unpacks.
+    #[test]
+    fn as_the_header_of_2_0_has_it() {
+        let manager = [
+            ("get_next_burst", GET_NEXT_BURST),
+            ("submit_burst_nocheck", SUBMIT_BURST_NOCHECK),
+            ("flush_burst", FLUSH_BURST),
+            ("submit_cipher_burst_nocheck", SUBMIT_CIPHER_BURST_NOCHECK),
+            ("submit_hash_burst_nocheck", SUBMIT_HASH_BURST_NOCHECK),
+            ("submit_aead_burst_nocheck", SUBMIT_AEAD_BURST_NOCHECK),
+        ];
+        let mut own = format!(
+            "SAME(sizeof(IMB_JOB), {});\nSAME(offsetof(IMB_JOB, suite_id), {});\n\
+             SAME(offsetof(IMB_JOB, session_id), {});\nSAME(IMB_AUTH_SM3, {AUTH_SM3});\n",
+            size_of::<Job2>(),
+            offset_of!(Job2, suite_id),
+            offset_of!(Job2, session_id)
+        );
+        for (name, at) in manager {
+            own += &format!("SAME(offsetof(IMB_MGR, {name}), {at});\n");
+        }
+        let all = directory().map(|all| find_installed(&all, "ipsec-mb", "intel-ipsec-mb.h"));
+        let newest = all.and_then(|all| all.into_iter().find(|i| i.version.starts_with("2.0.")));
+        let dir = newest.map(|i| i.dir);
+        check_header(dir.as_deref(), "2.0", 0x2_0000..0x2_0100, &own);
+    }
+
+    /// Checks the layout against the header in `dir`, or the system's, by a C compiler. `own` are assertions for this
+    /// version only.
+    fn check_header(header: Option<&Path>, version: &str, numbers: Range<u32>, own: &str) {
         let dir = tempfile::tempdir().unwrap();
         let (source, program) = (dir.path().join("a.c"), dir.path().join("a"));
         let manager = [
@@ -183,10 +249,12 @@ mod tests {
             ("IMB_ORDER_HASH_CIPHER", ORDER_HASH_CIPHER),
             ("IMB_STATUS_COMPLETED", STATUS_COMPLETED),
         ];
-        let mut text = "#include <stddef.h>\n#include <intel-ipsec-mb.h>\n\
-                        #if IMB_VERSION_NUM < 0x10300 || IMB_VERSION_NUM >= 0x10400\n#error other version\n#endif\n\
-                        #define SAME(a, b) _Static_assert((a) == (b), #a)\nint main(void) { return 0; }\n"
-            .to_string();
+        let mut text = format!(
+            "#include <stddef.h>\n#include <intel-ipsec-mb.h>\n\
+             #if IMB_VERSION_NUM < {} || IMB_VERSION_NUM >= {}\n#error other version\n#endif\n\
+             #define SAME(a, b) _Static_assert((a) == (b), #a)\nint main(void) {{ return 0; }}\n{own}",
+            numbers.start, numbers.end
+        );
         for (name, at) in manager {
             text += &format!("SAME(offsetof(IMB_MGR, {name}), {at});\n");
         }
@@ -196,13 +264,14 @@ mod tests {
         for (name, value) in enums {
             text += &format!("SAME({name}, {value});\n");
         }
-        text += &format!("SAME(sizeof(IMB_JOB), {});\n", size_of::<Job>());
         for (name, room) in [("gcm_key_data", GCM_KEY), ("gcm_context_data", GCM_CTX)] {
             text += &format!("SAME(sizeof(struct {name}) <= {room}, 1);\n");
         }
         let build = |text: &str| {
             fs::write(&source, text).unwrap();
+            let include = header.map(|dir| format!("-I{}", dir.display()));
             let cc = Command::new("cc")
+                .args(include)
                 .arg(&source)
                 .arg("-o")
                 .arg(&program)
@@ -223,7 +292,7 @@ mod tests {
             Ok((false, why))
                 if why.contains("intel-ipsec-mb.h:") || why.contains("other version") =>
             {
-                println!("SKIPPED: no header of version 1.3 here");
+                println!("SKIPPED: no header of ipsec-mb {version} here");
             }
             Ok((false, why)) => panic!("{why}"),
             Err(_) => println!("SKIPPED: no C compiler here"),

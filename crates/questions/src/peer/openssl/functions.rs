@@ -1,4 +1,4 @@
-//! libcrypto's functions, with the types of its headers evp.h, core.h and crypto.h, the same in 1.1.1 and 3.x.
+//! libcrypto's functions, with the types of its headers evp.h, core.h and crypto.h, the same from 1.1.1 to 4.0.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void, CStr};
 use std::ptr::{null, null_mut};
@@ -8,8 +8,9 @@ use crate::peer::library::{Find, Opened};
 pub(super) const FIND: Find = Find {
     peer: "openssl",
     variable: "KILN_OPENSSL",
-    names: &["libcrypto.so.3", "libcrypto.so.1.1"],
-    package: "libssl3",
+    names: &["libcrypto.so.4", "libcrypto.so.3", "libcrypto.so.1.1"],
+    cached: Some("libcrypto.so"),
+    remedy: "kiln libraries install openssl, or apt-get install libssl3",
 };
 
 /// The oldest version that has the functions needed: 1.1.1.
@@ -32,7 +33,7 @@ pub(super) struct Functions {
     pub ctrl: unsafe extern "C" fn(Ctx, c_int, c_int, *mut c_void) -> c_int,
     pub set_padding: unsafe extern "C" fn(Ctx, c_int) -> c_int,
     pub md_by_name: ByName,
-    /// Only in 3.x.
+    /// Since 3.0.
     pub md_fetch:
         Option<unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *const c_void>,
     pub md_ctx_new: unsafe extern "C" fn() -> Ctx,
@@ -40,7 +41,7 @@ pub(super) struct Functions {
     pub md_init: unsafe extern "C" fn(Ctx, *const c_void, *mut c_void) -> c_int,
     pub md_update: unsafe extern "C" fn(Ctx, *const c_void, usize) -> c_int,
     pub md_final: unsafe extern "C" fn(Ctx, *mut u8, *mut c_uint) -> c_int,
-    /// Only in 3.x.
+    /// Since 3.0.
     pub mac: Option<Mac>,
     /// The last field, so that the library is closed last.
     pub opened: Opened,
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_library_without_the_functions_is_refused() {
-        let opened = Opened::open("libc.so.6").unwrap();
+        let opened = Opened::open("libc.so.6", "system").unwrap();
         let why = Functions::load(&opened).err().unwrap();
         assert!(why.contains("too old"), "{why}");
     }

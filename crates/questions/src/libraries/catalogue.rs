@@ -1,0 +1,64 @@
+//! The libraries that can be installed.
+
+use std::path::Path;
+
+use super::build;
+use super::install::{Fault, Job};
+
+/// A library that Kiln can build or unpack.
+pub(super) struct Library {
+    /// One of the names that `--peers` accepts.
+    pub name: &'static str,
+    /// The name of the shared object in its directory.
+    pub file: &'static str,
+    /// Where it comes from, and what is done with it.
+    pub source: &'static str,
+    /// Programs that it needs, each with Debian's package.
+    pub tools: &'static [(&'static str, &'static str)],
+    /// Makes it in the job's empty directory.
+    pub build: fn(&Job) -> Result<Built, Fault>,
+}
+
+/// A library that was built.
+pub(super) struct Built {
+    pub version: String,
+    /// The shared object and further files for the library's directory: where each is, and its name there.
+    pub files: Vec<(Box<Path>, &'static str)>,
+}
+
+const CARGO: (&str, &str) = ("cargo", "cargo");
+const CC: (&str, &str) = ("cc", "gcc");
+const MAKE: (&str, &str) = ("make", "make");
+const APT: (&str, &str) = ("apt-get", "apt");
+
+/// All, in the order in which they are installed.
+pub(super) const ALL: [Library; 4] = [
+    Library {
+        name: "openssl",
+        file: "libcrypto.so",
+        source: "crate openssl-src, built here",
+        tools: &[CARGO, ("perl", "perl"), MAKE, CC],
+        build: build::build_openssl,
+    },
+    Library {
+        name: "ipsec-mb",
+        file: "libIPSec_MB.so",
+        source: "Debian sid's packages, unpacked",
+        tools: &[APT, ("dpkg-deb", "dpkg")],
+        build: build::unpack_ipsec_mb,
+    },
+    Library {
+        name: "libgcrypt",
+        file: "libgcrypt.so",
+        source: "Debian sid's sources of libgpg-error and libgcrypt, built here",
+        tools: &[APT, ("tar", "tar"), ("bzip2", "bzip2"), MAKE, CC],
+        build: build::build_libgcrypt,
+    },
+    Library {
+        name: "aws-lc",
+        file: "libcrypto.so",
+        source: "crate aws-lc-sys, built here",
+        tools: &[CARGO, ("cmake", "cmake"), MAKE, CC],
+        build: build::build_aws_lc,
+    },
+];

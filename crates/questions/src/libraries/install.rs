@@ -1,0 +1,150 @@
+//! An installation: the library is made in a new directory, checked there, and gets its final name last.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kiln_kbuild::which;
+use kiln_question::Error;
+use kiln_tree::make_scratch;
+
+use super::catalogue::{Built, Library};
+use crate::peer;
+
+/// Why an installation ended early.
+pub(super) enum Fault {
+    /// Ctrl-C.
+    Stopped,
+    Error(Error),
+}
+
+impl From<Error> for Fault {
+    fn from(e: Error) -> Fault {
+        Fault::Error(e)
+    }
+}
+
+/// An installation under way.
+pub(super) struct Job<'a> {
+    pub name: &'static str,
+    /// An empty directory for the job alone.
+    pub dir: PathBuf,
+    pub stop: &'a AtomicBool,
+    pub report: &'a dyn Fn(f64, &str),
+}
+
+impl Job<'_> {
+    /// An error with what would help.
+    pub(super) fn fault(&self, why: &str, help: &str) -> Fault {
+        Fault::Error(Error::lacks(format!(
+            "cannot install {}: {why}: {help}",
+            self.name
+        )))
+    }
+
+    /// An error of a file in the cache.
+    pub(super) fn file_fault(&self, path: &Path, e: io::Error) -> Fault {
+        self.fault(
+            &format!("{}: {e}", path.display()),
+            "name another place in XDG_CACHE_HOME, with 1 GB of free space",
+        )
+    }
+
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Installs a library into a directory below `all`. Returns a sentence about it.
+pub(super) fn install(
+    library: &Library,
+    all: &Path,
+    stop: &AtomicBool,
+    report: &dyn Fn(f64, &str),
+) -> Result<String, Fault> {
+    let mut job = Job {
+        name: library.name,
+        dir: all.to_owned(),
+        stop,
+        report,
+    };
+    check_tools(&job, library)?;
+    fs::create_dir_all(all).map_err(|e| job.file_fault(all, e))?;
+    remove_remains(all, library.name);
+    let scratch = make_scratch(all, &scratch_prefix(library.name));
+    let scratch = scratch.map_err(|e| job.file_fault(all, e))?;
+    job.dir = scratch.path().join("build");
+    fs::create_dir(&job.dir).map_err(|e| job.file_fault(&job.dir, e))?;
+    let built = (library.build)(&job)?;
+    place(&job, library, &built, all, scratch.path())
+}
+
+/// Checks a library that was built, and moves it to its final place.
+fn place(
+    job: &Job,
+    library: &Library,
+    built: &Built,
+    all: &Path,
+    scratch: &Path,
+) -> Result<String, Fault> {
+    let ready = scratch.join("ready");
+    fs::create_dir(&ready).map_err(|e| job.file_fault(&ready, e))?;
+    for (from, name) in &built.files {
+        let to = ready.join(name);
+        fs::copy(from, &to).map_err(|e| job.file_fault(&to, e))?;
+    }
+    // What cannot be loaded must not replace a library that can.
+    let loaded = peer::load_from(library.name, Some(&ready.join(library.file)))
+        .map_err(|why| Error::lacks(format!("cannot install {}: {why}", library.name)))?;
+    if loaded.version() != built.version {
+        let why = format!("{} calls itself {}", built.version, loaded.version());
+        return Err(job.fault(&why, "report it, with the output of kiln --version"));
+    }
+    drop(loaded);
+    let (name, version) = (library.name, &built.version);
+    let to = all.join(format!("{name}-{version}"));
+    if to.is_dir() {
+        // Built before, or by another process meanwhile. Whoever has it open keeps it.
+        let old = scratch.join("old");
+        fs::rename(&to, &old).map_err(|e| job.file_fault(&to, e))?;
+    }
+    fs::rename(&ready, &to).map_err(|e| job.file_fault(&to, e))?;
+    Ok(format!("installed {name} {version} in {}", to.display()))
+}
+
+/// All missing programs at once.
+fn check_tools(job: &Job, library: &Library) -> Result<(), Fault> {
+    let missing: Vec<_> = library
+        .tools
+        .iter()
+        .filter(|(program, _)| which(program).is_none())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let programs: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
+    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    packages.dedup();
+    Err(job.fault(
+        &format!("{} not found", programs.join(", ")),
+        &format!("apt-get install {}", packages.join(" ")),
+    ))
+}
+
+fn scratch_prefix(name: &str) -> String {
+    format!(".new-{name}-")
+}
+
+/// Removes directories of installations that were killed. One that is under way is younger than six
+/// hours.
+fn remove_remains(all: &Path, name: &str) {
+    let prefix = scratch_prefix(name);
+    for entry in fs::read_dir(all).into_iter().flatten().flatten() {
+        let old = entry.metadata().and_then(|m| m.modified());
+        let old = old.is_ok_and(|t| t.elapsed().is_ok_and(|age| age.as_secs() > 6 * 3600));
+        if old && entry.file_name().to_string_lossy().starts_with(&prefix) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `kiln libraries install`.
+
+use clap::Args;
+use kiln_question::{print_error, unknown, Error, Exit, Outcome, Progress, Question, Session};
+
+use super::catalogue::{Library, ALL};
+use super::install::{install, Fault};
+use super::row::list_libraries;
+use super::view;
+use crate::peer::installed::directory;
+
+/// Build or unpack current libraries into Kiln's cache
+///
+/// Downloads come from the crate registry through cargo and from Debian's mirror through apt, which verify them. Each
+/// library is built in a directory of its own, loaded once as a check, and only then put where 'kiln speed' finds it.
+#[derive(Args)]
+#[command(after_long_help = "\
+NAME is openssl, ipsec-mb, libgcrypt or aws-lc; without NAME all four are
+installed, one after the other, which takes some minutes and downloads up to
+60 MB. A version that is there already is not built again.
+
+  openssl    crate openssl-src       cargo, perl, make, cc
+  ipsec-mb   Debian sid's packages   apt-get, dpkg-deb
+  libgcrypt  Debian sid's sources    apt-get, tar, bzip2, make, cc
+  aws-lc     crate aws-lc-sys        cargo, cmake, make, cc
+
+To remove one, delete its directory in ~/.cache/kiln/libraries.
+
+Exit status:
+  3 if one cannot be installed; the others are
+
+Examples:
+  kiln libraries install
+  kiln libraries install openssl ipsec-mb
+
+See also:
+  docs/INSTALL.md")]
+pub(super) struct InstallArgs {
+    /// The libraries to install [default: all]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+impl Question for InstallArgs {
+    const NAME: &'static str = "libraries";
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let wanted = select(&self.names)?;
+        let all = directory()
+            .ok_or_else(|| Error::lacks("no place for a cache: set XDG_CACHE_HOME or HOME"))?;
+        let progress = Progress::start();
+        let (mut notes, mut faults, mut interrupted) = (Vec::new(), Vec::new(), false);
+        for (i, library) in wanted.iter().enumerate() {
+            let report = |done: f64, what: &str| {
+                let done = (i as f64 + done) / wanted.len() as f64;
+                progress.report(done, &format!("{}: {what}", library.name));
+            };
+            match install(library, &all, &session.stop, &report) {
+                Ok(note) => notes.push(note),
+                Err(Fault::Stopped) => {
+                    interrupted = true;
+                    break;
+                }
+                Err(Fault::Error(e)) => faults.push(e),
+            }
+        }
+        drop(progress);
+        if faults.len() == wanted.len() && faults.len() == 1 {
+            return Err(faults.remove(0));
+        }
+        let outcome = Outcome {
+            rows: list_libraries(),
+            notes,
+            interrupted,
+            ..Outcome::default()
+        };
+        session.show::<Self, _>(&kiln_question::read_facts(), &outcome, view::format_table)?;
+        for fault in &faults {
+            print_error(fault);
+        }
+        Ok(match (faults.first(), interrupted) {
+            (Some(fault), false) => Exit::Refused(fault.exit_code()),
+            _ => Exit::from_run(false, interrupted),
+        })
+    }
+}
+
+/// The libraries of these names, each once; all without a name.
+fn select(names: &[String]) -> Result<Vec<&'static Library>, Error> {
+    let known: Vec<&str> = ALL.iter().map(|l| l.name).collect();
+    if let Some(name) = names.iter().find(|n| !known.contains(&n.as_str())) {
+        return Err(unknown("library", name, &known));
+    }
+    let wanted = |l: &&'static Library| names.is_empty() || names.iter().any(|n| n == l.name);
+    Ok(ALL.iter().filter(wanted).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_select_and_an_unknown_one_is_refused() {
+        let names = |all: &[&str]| -> Result<Vec<&str>, Error> {
+            let all: Vec<String> = all.iter().map(|n| n.to_string()).collect();
+            Ok(select(&all)?.iter().map(|l| l.name).collect())
+        };
+        assert_eq!(names(&[]).unwrap().len(), ALL.len());
+        assert_eq!(
+            names(&["ipsec-mb", "openssl", "openssl"]).unwrap(),
+            ["openssl", "ipsec-mb"]
+        );
+        let fault = names(&["opensll"]).unwrap_err();
+        assert!(fault.to_string().contains("did you mean 'openssl'"));
+        assert_eq!(fault.exit_code(), 2);
+    }
+}

@@ -1,0 +1,81 @@
+//! Rows about the libraries that can be measured.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::catalogue::ALL;
+use crate::peer::{self, release};
+
+/// A library that Kiln can be compared with.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "libraries",
+    title = "Other libraries",
+    extend(
+        "x-question" = "Which other libraries are there to compare with, and how old are they?",
+        "x-commands" = ["libraries"]
+    )
+)]
+pub(super) struct Row {
+    /// Name of the library, as `--peers` accepts it.
+    #[schemars(extend("x-role" = "key"))]
+    pub name: String,
+    /// Whether it can be measured on this machine.
+    #[schemars(extend("x-role" = "main"))]
+    pub available: bool,
+    /// Its version. Of several, the one that is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("x-role" = "figure"))]
+    pub version: Option<String>,
+    /// Year of the first release of the version's series, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u16", extend("x-role" = "figure"))]
+    pub year: Option<u16>,
+    /// `cache` (installed by `kiln libraries install`), `system`, `named` (by an environment variable) or `program`
+    /// (compiled in).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("x-role" = "figure"))]
+    pub place: Option<&'static str>,
+    /// Its file; a name without a directory is in one of the system's library directories.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub file: Option<String>,
+    /// How to get the current version; without a command, where the library comes from.
+    pub get: String,
+    /// If it is not available: why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub reason: Option<String>,
+}
+
+/// Every library, in the order of `--peers`. Loads them, and reads nothing else.
+pub(super) fn list_libraries() -> Vec<Row> {
+    peer::NAMES.into_iter().map(describe_library).collect()
+}
+
+fn describe_library(name: &'static str) -> Row {
+    let get = match ALL.iter().find(|l| l.name == name) {
+        Some(library) => format!("kiln libraries install {name} ({})", library.source),
+        None if name == "nettle" => "apt-get install libnettle8".to_string(),
+        None => "cargo build --release --features peers".to_string(),
+    };
+    let row = Row {
+        name: name.to_string(),
+        get,
+        ..Row::default()
+    };
+    match peer::load(name) {
+        Ok(peer) => Row {
+            available: true,
+            version: Some(peer.version().to_string()),
+            year: release::year(&peer.provider()),
+            place: Some(peer.place()),
+            file: Some(peer.file().to_string()),
+            ..row
+        },
+        Err(why) => Row {
+            reason: Some(why),
+            ..row
+        },
+    }
+}

@@ -1,0 +1,66 @@
+//! The table of `libraries`.
+
+use kiln_question::table::{align, paragraph, plain, text};
+
+use super::row::Row;
+
+/// A line for each library, then how to get the current ones, then why the others are missing.
+pub(super) fn format_table(rows: &[Row]) -> String {
+    let mut table = plain();
+    table.set_header(["library", "version", "series of", "place"]);
+    for row in rows {
+        table.add_row([
+            row.name.clone(),
+            row.version.clone().unwrap_or_else(|| "-".to_string()),
+            row.year.map_or_else(|| "-".to_string(), |y| y.to_string()),
+            match (row.place, &row.file) {
+                (Some(place), Some(file)) if place != "program" => format!("{place}: {file}"),
+                (Some(place), _) => place.to_string(),
+                _ => "not here".to_string(),
+            },
+        ]);
+    }
+    align(&mut table, [2]);
+    let mut out = format!("{}\nHow to get the current version:\n", text(&table));
+    for row in rows {
+        out.push_str(&(paragraph(&format!("  {}: {}", row.name, row.get)) + "\n"));
+    }
+    for why in rows.iter().filter_map(|r| r.reason.as_ref()) {
+        out.push_str(&(paragraph(why) + "\n"));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_missing_has_its_reason_and_remedy() {
+        let here = Row {
+            name: "openssl".into(),
+            available: true,
+            version: Some("4.0.3".into()),
+            year: Some(2026),
+            place: Some("cache"),
+            file: Some("/c/openssl-4.0.3/libcrypto.so".into()),
+            get: "kiln libraries install openssl".into(),
+            reason: None,
+        };
+        let missing = Row {
+            name: "aws-lc".into(),
+            get: "kiln libraries install aws-lc".into(),
+            reason: Some("peer aws-lc is not here: no file".into()),
+            ..Row::default()
+        };
+        let text = format_table(&[here, missing]);
+        for line in [
+            "openssl  4.0.3         2026  cache: /c/openssl-4.0.3/libcrypto.so",
+            "aws-lc   -                -  not here",
+            "  aws-lc: kiln libraries install aws-lc",
+            "peer aws-lc is not here: no file",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+    }
+}
