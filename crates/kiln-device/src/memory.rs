@@ -159,7 +159,6 @@ impl Memory {
         self.install(regions)
     }
 
-    /// Removes a region.
     pub(crate) fn remove(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
         let at = self
             .regions

@@ -325,7 +325,6 @@ pub(crate) struct Client {
     sent: usize,
 }
 
-/// All clients.
 #[derive(Default)]
 pub(crate) struct Clients(pub Vec<Client>);
 

@@ -43,7 +43,6 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a process.
     pub(crate) fn start() -> io::Result<Process> {
         let (channel, theirs) = UnixStream::pair()?;
         let theirs = OwnedFd::from(theirs);

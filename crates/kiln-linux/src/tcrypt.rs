@@ -26,7 +26,7 @@ struct Mode {
     alg: &'static str,
     mode: u32,
     templates: &'static [&'static str],
-    /// Those of these templates that Kiln's driver needs as well.
+    /// Which of these templates Kiln's driver needs as well.
     around: &'static [&'static str],
 }
 

@@ -12,7 +12,6 @@ use crate::record;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Column {
-    /// Heading.
     pub head: String,
     /// Whether the cells contain numbers.
     pub numeric: bool,

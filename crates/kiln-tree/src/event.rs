@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One event.
+/// An event that the child reports.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Event {

@@ -64,7 +64,6 @@ pub(crate) enum Mode {
 /// Callback that takes a blob's index and its content.
 pub(crate) type Each<'a> = dyn FnMut(usize, &[u8]) -> Result<(), Error> + 'a;
 
-/// Files by path.
 pub(crate) type Files = BTreeMap<PathBuf, File>;
 
 /// Creates a git command for this directory. It removes variables that would select another repository, index or

@@ -9,7 +9,6 @@ use crate::services::Services;
 use crate::symbols::{border, read_tables, Table, CPU_WORDS, LINKER, WRAPPED};
 use crate::Error;
 
-/// The selection.
 pub(crate) struct Selection {
     /// Objects to link, in link order.
     pub linked: Vec<String>,

@@ -159,7 +159,6 @@ impl Ring {
 pub(crate) struct Shared(Arc<MmapRegion>);
 
 impl Shared {
-    /// Writes bytes at an offset.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         let slice = self.0.as_volatile_slice();
         slice.write_slice(bytes, offset).expect("inside the memory");
@@ -313,7 +312,6 @@ impl Link {
             .map_err(|e| e.to_string())
     }
 
-    /// Writes bytes at an offset.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         self.memory.write(offset, bytes);
     }

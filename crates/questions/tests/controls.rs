@@ -146,7 +146,7 @@ fn a_flipped_bit_at_a_rare_length_is_caught_and_replayed() {
     }
 }
 
-/// The suite of lengths finds it deterministically.
+/// The suite of lengths tests every short length, so it always finds the flipped bit.
 #[test]
 fn a_flipped_bit_at_one_length_is_caught_by_the_lengths() {
     let tally = check(offender(c"flip", flip_at_77), Suite::Lengths, 0..u64::MAX);

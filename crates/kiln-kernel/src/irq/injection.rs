@@ -59,7 +59,6 @@ impl Arrivals {
     }
 }
 
-/// State of the timer.
 #[derive(Default)]
 pub(super) struct TimerState {
     timer: Option<libc::timer_t>,

@@ -22,7 +22,6 @@ pub(crate) struct Function {
     pub instructions: Vec<String>,
 }
 
-/// The functions of an object.
 pub(crate) fn functions(object: &Path) -> Vec<Function> {
     let text = run(Command::new("objdump")
         .args(["-d", "--no-show-raw-insn", "-M", "att"])

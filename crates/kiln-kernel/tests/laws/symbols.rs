@@ -18,7 +18,6 @@ pub(crate) struct Symbol {
     pub defined: bool,
 }
 
-/// The symbols of an object.
 pub(crate) fn symbols(object: &Path) -> Vec<Symbol> {
     let text = run(Command::new("readelf").arg("--syms").arg("-W").arg(object));
     // Columns: Num: Value Size Type Bind Vis Ndx Name

@@ -18,7 +18,6 @@ pub(crate) struct Place {
     pub instruction: Instruction,
 }
 
-/// All instructions of an object.
 pub(crate) fn instructions(object: &Object) -> Vec<Place> {
     let bytes = fs::read(&object.path).unwrap_or_else(|e| panic!("{}: {e}", object.path.display()));
     let file = object::File::parse(&*bytes).expect("an ELF object");

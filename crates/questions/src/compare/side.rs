@@ -196,7 +196,6 @@ fn arguments(record: &Value) -> Option<String> {
     Some(kept.join(" "))
 }
 
-/// A row and its type.
 type TypedRow<'a> = (&'static RowType, &'a Row);
 
 /// The rows of records, each with its record's type.

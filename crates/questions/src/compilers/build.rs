@@ -28,7 +28,6 @@ const FACTS: &str = "facts.json";
 /// A build's executable and the known facts about it.
 #[derive(Clone, Debug)]
 pub(super) struct Built {
-    /// Path of the executable.
     pub executable: PathBuf,
     /// The objects under test.
     pub objects: Vec<PathBuf>,

@@ -30,8 +30,8 @@ const ROUNDS: f64 = 6.0;
 const DEVICES_S: f64 = 0.1;
 const CONNECT_S: f64 = 0.01;
 
-/// Sessions and workers as published, with both devices, in enough rounds for an interval. With more time also a
-/// single worker and `async`.
+/// Uses the session type and the number of workers of the published results, with both devices, in enough rounds for
+/// an interval; with more time, also a single worker and `async`.
 fn ctrlq_args(slot: &Slot) -> Vec<String> {
     let (modes, workers, rows) = match slot.seconds {
         s if s < 9.0 => ("wait,poll", "8", 4.0),

@@ -121,7 +121,6 @@ pub(crate) fn messages(
     .map_err(|e| Error::input(e.to_string()))
 }
 
-/// The softirqs' messages.
 pub(crate) fn softirq_messages(seed: u64, packet: usize) -> Result<Arc<Messages>, Error> {
     messages(seed, 2, Op::Encrypt, packet, 16)
 }

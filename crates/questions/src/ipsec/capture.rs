@@ -9,7 +9,6 @@ use pcap_parser::pcap::{parse_pcap_frame, parse_pcap_frame_be, parse_pcap_header
 use pcap_parser::pcapng::{parse_block_be, parse_block_le, Block};
 use pcap_parser::{Linktype, PcapHeader};
 
-/// A packet of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
     /// Nanoseconds since the first packet.

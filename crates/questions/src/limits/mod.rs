@@ -11,7 +11,6 @@ use serde::Serialize;
 
 pub(crate) use aes::{serial_cycles, xts_cycles};
 
-/// One measured limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Limit {
     /// One of the names below.

@@ -70,7 +70,6 @@ pub enum Case {
     },
     /// A key that must be accepted or refused; if accepted, it must become this context.
     Key {
-        /// The key.
         key: Vec<u8>,
         /// The expected context, if the key is accepted.
         becomes: Option<Vec<u8>>,
@@ -90,7 +89,6 @@ pub enum Case {
     },
     /// A key that must not be in memory after its transform has been freed.
     Wipe {
-        /// The key.
         key: Vec<u8>,
         /// The context that it becomes.
         context: Vec<u8>,
@@ -99,7 +97,6 @@ pub enum Case {
     Request {
         /// The crypto API with the driver.
         api: Option<&'static Api>,
-        /// The request.
         request: Box<Request>,
     },
     /// Several messages that are encrypted in parallel.

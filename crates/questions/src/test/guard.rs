@@ -122,7 +122,6 @@ impl Guarded {
         self.first.wrapping_add(span.offset)
     }
 
-    /// Writes data to a span.
     pub fn write(&mut self, span: Span, data: &[u8]) {
         assert_eq!(data.len(), span.len);
         // SAFETY: `place` checked that the span is inside the accessible pages; `data` is another slice and not in
@@ -135,7 +134,6 @@ impl Guarded {
         self.fill(span, POISON);
     }
 
-    /// Fills a span with a byte.
     pub fn fill(&mut self, span: Span, byte: u8) {
         // SAFETY: as in `write`.
         unsafe { ptr::write_bytes(self.ptr(span), byte, span.len) };

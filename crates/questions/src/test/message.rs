@@ -16,7 +16,6 @@ const LONGEST: usize = 66_000;
 pub struct Message {
     /// The key; empty if there is none.
     pub key: Vec<u8>,
-    /// The IV.
     pub iv: Vec<u8>,
     /// Associated data.
     pub aad: Vec<u8>,
@@ -59,13 +58,11 @@ pub struct Layout {
     pub src: Place,
     /// Placement of the destination; in place, of both.
     pub dst: Place,
-    /// Placement of the IV.
     pub iv: Place,
     /// Placement of the associated data.
     pub aad: Place,
     /// Placement of the tag or digest.
     pub tag: Place,
-    /// Placement of the key.
     pub key: Place,
     /// The context of every call.
     pub context: Context,

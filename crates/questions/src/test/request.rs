@@ -46,7 +46,6 @@ pub enum Twist {
     Hardirq,
 }
 
-/// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The direction.

@@ -77,12 +77,10 @@ impl Job {
         }
     }
 
-    /// The suite.
     pub fn suite(&self) -> Suite {
         self.suite
     }
 
-    /// The family.
     pub fn family(&self) -> &Family {
         &self.family
     }

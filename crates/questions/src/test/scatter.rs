@@ -109,7 +109,6 @@ impl Scattered {
         self.pieces.iter().flat_map(of).copied().collect()
     }
 
-    /// The pieces as a list.
     pub(super) fn list(&self) -> Vec<Piece> {
         let piece = |p: &Range<usize>| (self.buffer.ptr(self.span(p)), p.len());
         self.pieces.iter().map(piece).collect()

@@ -463,7 +463,7 @@ impl DerefMut for Pages {
     }
 }
 
-/// One message.
+/// Describes a single message.
 fn messages<'m>(
     f: &Function,
     op: Op,
