@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-use super::catalogue::Built;
-use super::install::{Fault, Job};
+use super::job::{Built, Fault, Job};
 use super::registry::{fetch_crate, Apt};
 use super::step::{run, Span};
 

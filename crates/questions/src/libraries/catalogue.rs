@@ -1,9 +1,7 @@
 //! The libraries that can be installed.
 
-use std::path::Path;
-
 use super::build;
-use super::install::{Fault, Job};
+use super::job::{Built, Fault, Job};
 
 /// A library that Kiln can build or unpack.
 pub(super) struct Library {
@@ -17,13 +15,6 @@ pub(super) struct Library {
     pub tools: &'static [(&'static str, &'static str)],
     /// Makes it in the job's empty directory.
     pub build: fn(&Job) -> Result<Built, Fault>,
-}
-
-/// A library that was built.
-pub(super) struct Built {
-    pub version: String,
-    /// The shared object and further files for the library's directory: where each is, and its name there.
-    pub files: Vec<(Box<Path>, &'static str)>,
 }
 
 const CARGO: (&str, &str) = ("cargo", "cargo");

@@ -1,60 +1,16 @@
 //! An installation: the library is made in a new directory, checked there, and gets its final name last.
 
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use kiln_kbuild::which;
 use kiln_question::Error;
 use kiln_tree::make_scratch;
 
-use super::catalogue::{Built, Library};
+use super::catalogue::Library;
+use super::job::{Built, Fault, Job};
 use crate::peer;
-
-/// Why an installation ended early.
-pub(super) enum Fault {
-    /// Ctrl-C.
-    Stopped,
-    Error(Error),
-}
-
-impl From<Error> for Fault {
-    fn from(e: Error) -> Fault {
-        Fault::Error(e)
-    }
-}
-
-/// An installation under way.
-pub(super) struct Job<'a> {
-    pub name: &'static str,
-    /// An empty directory for the job alone.
-    pub dir: PathBuf,
-    pub stop: &'a AtomicBool,
-    pub report: &'a dyn Fn(f64, &str),
-}
-
-impl Job<'_> {
-    /// An error with what would help.
-    pub(super) fn fault(&self, why: &str, help: &str) -> Fault {
-        Fault::Error(Error::lacks(format!(
-            "cannot install {}: {why}: {help}",
-            self.name
-        )))
-    }
-
-    /// An error of a file in the cache.
-    pub(super) fn file_fault(&self, path: &Path, e: io::Error) -> Fault {
-        self.fault(
-            &format!("{}: {e}", path.display()),
-            "name another place in XDG_CACHE_HOME, with 1 GB of free space",
-        )
-    }
-
-    pub(super) fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-}
 
 /// Installs a library into a directory below `all`. Returns a sentence about it.
 pub(super) fn install(

@@ -4,7 +4,8 @@ use clap::Args;
 use kiln_question::{print_error, unknown, Error, Exit, Outcome, Progress, Question, Session};
 
 use super::catalogue::{Library, ALL};
-use super::install::{install, Fault};
+use super::install::install;
+use super::job::Fault;
 use super::row::list_libraries;
 use super::view;
 use crate::peer::installed::directory;

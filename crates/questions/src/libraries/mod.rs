@@ -6,6 +6,7 @@
 //! | `row.rs`, `view.rs` | the rows, and the table for people |
 //! | `catalogue.rs` | the libraries that can be installed, and what that needs |
 //! | `install.rs` | an installation, from an empty directory to its final name |
+//! | `job.rs` | an installation under way, and how it can end early |
 //! | `registry.rs` | downloads through cargo and apt, which verify them |
 //! | `build.rs` | how each library is built or unpacked |
 //! | `step.rs` | running a program with a log, progress and Ctrl-C |
@@ -15,6 +16,7 @@ mod build;
 mod catalogue;
 mod install;
 mod install_args;
+mod job;
 mod registry;
 mod row;
 mod step;

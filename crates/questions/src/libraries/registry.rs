@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::install::{Fault, Job};
+use super::job::{Fault, Job};
 use super::step::{run, Span};
 
 const NETWORK: &str = "check the network, and try again";

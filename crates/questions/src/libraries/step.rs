@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kiln_kbuild::reason;
 
-use super::install::{Fault, Job};
+use super::job::{Fault, Job};
 
 /// How far a step brings the job: it begins at `from` and ends at `to`, with about `lines` lines of output.
 pub(super) struct Span {
@@ -168,9 +168,18 @@ mod tests {
             });
             assert!(matches!(ended, Err(Fault::Stopped)));
             let child: i32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
-            let state = fs::read_to_string(format!("/proc/{child}/stat"));
-            // Gone, or a zombie that nobody has waited for yet.
-            assert!(state.map_or(true, |s| s.contains(") Z")), "still there");
+            // Gone, or a zombie that nobody has waited for yet. The kernel may take a while to deliver the signal.
+            let ended = || {
+                let state = fs::read_to_string(format!("/proc/{child}/stat"));
+                state.map_or(true, |s| s.contains(") Z"))
+            };
+            assert!(
+                (0..6000).any(|_| ended() || {
+                    thread::sleep(Duration::from_millis(10));
+                    false
+                }),
+                "still there"
+            );
         });
     }
 }

@@ -2,13 +2,20 @@
 //!
 //! A manager is allocated and initialised for the best instructions this CPU has (`alloc_mb_mgr`, `init_mb_mgr_auto`).
 //! AES-GCM, GHASH and hashes of one buffer have functions in the manager that complete immediately
-//! (`IMB_AES256_GCM_ENC`, `IMB_SHA256`): a key's precomputed data is made once. Everything else goes through jobs:
-//! `IMB_GET_NEXT_JOB`, its fields, `IMB_SUBMIT_JOB`, for each message, then `IMB_FLUSH_JOB` until no job is left.
+//! (`IMB_AES256_GCM_ENC`, `IMB_SHA256`): a key's precomputed data is made once. Everything else goes through jobs.
 //! Where one message cannot occupy the CPU (CBC encryption, CMAC, CCM, hashes, HMAC), the library processes several at
 //! a time. Such rows are marked, because they show the throughput of a stream of messages and not that of a single
 //! one.
 //!
-//! Hashes have a row for each of the two interfaces.
+//! In 1.3, jobs are submitted one by one: `IMB_GET_NEXT_JOB`, its fields, `IMB_SUBMIT_JOB`, for each message, then
+//! `IMB_FLUSH_JOB` until no job is left. In 2.0, they are submitted without checks, which is faster: as bursts
+//! (`IMB_GET_NEXT_BURST`, `IMB_SUBMIT_BURST_NOCHECK`, `IMB_FLUSH_BURST`; rows `…_BURST`), and as arrays of jobs with one
+//! cipher or hash, which the library takes for some algorithms (`IMB_SUBMIT_CIPHER_BURST_NOCHECK`,
+//! `IMB_SUBMIT_HASH_BURST_NOCHECK`; rows `…_CIPHER_BURST`, `…_HASH_BURST`). Rows that end in `_1` submit one job at a time.
+//! `imb_set_session` prepares jobs for bursts. Of these, the array is the fastest interface for short messages, and which
+//! one is for long messages depends on the algorithm, so both have a row.
+//!
+//! Hashes have a row for each of the two kinds, one buffer and jobs.
 
 mod jobs;
 mod layout;
@@ -21,6 +28,7 @@ use super::each::{call_each, same_tag, Memory};
 use super::interface::Peer;
 use super::library::{Find, Opened};
 use crate::timing::{Candidate, Messages, Op, Run, Work};
+use jobs::BATCH;
 use layout::*;
 
 const FIND: Find = Find {
@@ -33,6 +41,8 @@ const FIND: Find = Find {
 
 /// `IMB_VERSION` of the headers whose structures are known; all their patch versions are accepted.
 const KNOWN: [c_uint; 2] = [0x1_0300, 0x2_0000];
+
+type Candidates = Result<Vec<Candidate<'static>>, String>;
 
 struct Functions {
     version: String,
@@ -258,49 +268,62 @@ impl Peer for IpsecMb {
             ..one(name, run)
         };
         let lacks = || Err(format!("{} has no {alg} with AES-{bits}", self.provider()));
-        // Of a stream of messages: jobs and, in 2.0, both kinds of bursts.
-        let stream = |name: &str| -> Result<Vec<Candidate<'static>>, String> {
-            let mut all = vec![many(name.to_string(), self.jobs(work)?)];
-            if self.has_bursts() {
-                all.push(many(format!("{name}_BURST"), self.bursts(work)?));
-                all.push(many(format!("{name}_ARRAY"), self.arrays(work, 32)?));
+        let bursts = self.has_bursts();
+        // A stream of messages: jobs or, in 2.0, bursts of jobs, and arrays of jobs where the library takes them.
+        let stream = |name: &str, array: Option<&str>| -> Candidates {
+            if !bursts {
+                return Ok(vec![many(name.to_string(), self.jobs(work)?)]);
+            }
+            let mut all = vec![many(format!("{name}_BURST"), self.bursts(work, BATCH)?)];
+            if let Some(kind) = array {
+                all.push(many(
+                    format!("{name}_{kind}_BURST"),
+                    self.arrays(work, BATCH)?,
+                ));
             }
             Ok(all)
         };
-        // Of a single message: a job or, in 2.0, an array of one.
-        let single = |name: &str| -> Result<Vec<Candidate<'static>>, String> {
-            let mut all = vec![one(name.to_string(), self.jobs(work)?)];
-            if self.has_bursts() {
-                all.push(one(format!("{name}_ARRAY1"), self.arrays(work, 1)?));
-                all.push(many(format!("{name}_ARRAY"), self.arrays(work, 32)?));
-                all.push(many(format!("{name}_BURST"), self.bursts(work)?));
-            }
+        // A single message: a job or, in 2.0, a burst or an array of one, and the same of many.
+        let single = |name: &str, array: Option<&str>| -> Candidates {
+            Ok(match array {
+                _ if !bursts => vec![one(name.to_string(), self.jobs(work)?)],
+                None => vec![
+                    one(format!("{name}_BURST_1"), self.bursts(work, 1)?),
+                    many(format!("{name}_BURST"), self.bursts(work, BATCH)?),
+                ],
+                Some(kind) => vec![
+                    one(format!("{name}_{kind}_BURST_1"), self.arrays(work, 1)?),
+                    many(format!("{name}_{kind}_BURST"), self.arrays(work, BATCH)?),
+                ],
+            })
+        };
+        let cipher = Some("CIPHER");
+        let hash = Some("HASH");
+        let both = |name: &str, offset: usize, job: &str| -> Candidates {
+            let mut all = vec![one(name.to_string(), self.hash(offset)?)];
+            all.extend(stream(job, hash)?);
             Ok(all)
         };
-        let both =
-            |name: &str, offset: usize, job: &str| -> Result<Vec<Candidate<'static>>, String> {
-                let mut all = vec![one(name.to_string(), self.hash(offset)?)];
-                all.extend(stream(job)?);
-                Ok(all)
-            };
         Ok(match alg {
             "gcm(aes)" => vec![one(format!("IMB_AES{bits}_GCM"), self.gcm(work)?)],
             "ghash" => vec![one("IMB_GHASH".into(), self.ghash(work)?)],
-            "ecb(aes)" => single(&format!("IMB_CIPHER_ECB_{bits}"))?,
-            "ctr(aes)" => single(&format!("IMB_CIPHER_CNTR_{bits}"))?,
-            "cbc(aes)" if work.op == Op::Encrypt => stream(&format!("IMB_CIPHER_CBC_{bits}"))?,
-            "cbc(aes)" => single(&format!("IMB_CIPHER_CBC_{bits}"))?,
-            "rfc7539(chacha20,poly1305)" => single("IMB_CIPHER_CHACHA20_POLY1305")?,
+            "ecb(aes)" => single(&format!("IMB_CIPHER_ECB_{bits}"), cipher)?,
+            "ctr(aes)" => single(&format!("IMB_CIPHER_CNTR_{bits}"), cipher)?,
+            "cbc(aes)" if work.op == Op::Encrypt => {
+                stream(&format!("IMB_CIPHER_CBC_{bits}"), cipher)?
+            }
+            "cbc(aes)" => single(&format!("IMB_CIPHER_CBC_{bits}"), cipher)?,
+            "rfc7539(chacha20,poly1305)" => single("IMB_CIPHER_CHACHA20_POLY1305", None)?,
             "ccm(aes)" | "cmac(aes)" if bits == 192 => return lacks(),
-            "ccm(aes)" => stream(&format!("IMB_CIPHER_CCM_{bits}"))?,
-            "cmac(aes)" => stream(&format!("IMB_AUTH_AES_CMAC_{bits}"))?,
-            "hmac(sha1)" => stream("IMB_AUTH_HMAC_SHA_1")?,
-            "hmac(sha256)" => stream("IMB_AUTH_HMAC_SHA_256")?,
-            "hmac(sha512)" => stream("IMB_AUTH_HMAC_SHA_512")?,
+            "ccm(aes)" => stream(&format!("IMB_CIPHER_CCM_{bits}"), None)?,
+            "cmac(aes)" => stream(&format!("IMB_AUTH_AES_CMAC_{bits}"), hash)?,
+            "hmac(sha1)" => stream("IMB_AUTH_HMAC_SHA_1", hash)?,
+            "hmac(sha256)" => stream("IMB_AUTH_HMAC_SHA_256", hash)?,
+            "hmac(sha512)" => stream("IMB_AUTH_HMAC_SHA_512", hash)?,
             "sha1" => both("IMB_SHA1", SHA1, "IMB_AUTH_SHA_1")?,
             "sha256" => both("IMB_SHA256", SHA256, "IMB_AUTH_SHA_256")?,
             "sha512" => both("IMB_SHA512", SHA512, "IMB_AUTH_SHA_512")?,
-            "sm3" if self.has_bursts() => stream("IMB_AUTH_SM3")?,
+            "sm3" if bursts => single("IMB_AUTH_SM3", None)?,
             _ => Vec::new(),
         })
     }

@@ -10,10 +10,10 @@ use crate::peer::interface::Peer;
 use crate::timing::{Messages, Op, Run, Shape, Work};
 
 /// Jobs in one burst or array: twice the 16 lanes of the widest algorithm.
-const BATCH: usize = 32;
+pub(super) const BATCH: usize = 32;
 
 impl IpsecMb {
-    /// Submits a job for each message, then flushes.
+    /// Submits a job for each message, then flushes. For 1.3, whose jobs are as long as [`Job`].
     pub(super) fn jobs(&self, work: &Work) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
@@ -25,10 +25,6 @@ impl IpsecMb {
             (next, submit, flush)
         };
         let template = template(work, &keys)?;
-        let whole = match self.has_bursts() {
-            true => Some(manager.set_session(template)?),
-            false => None,
-        };
         let aead = work.spec.tag > 0;
         let open = aead && work.op == Op::Decrypt;
         Ok(Box::new(move |m: &mut Messages, calls| {
@@ -46,13 +42,10 @@ impl IpsecMb {
             };
             let told = call_each(m, calls, |c| {
                 // SAFETY: a job of the manager's to be filled in; its pointers are good until it comes back. No more
-                // jobs are in flight than the manager has, which is as many as there are tags. 2.0 has longer jobs.
+                // jobs are in flight than the manager has, which is as many as there are tags.
                 unsafe {
                     let job = next(at);
-                    match &whole {
-                        Some(whole) => *job.cast::<Job2>() = *whole,
-                        None => *job = template,
-                    }
+                    *job = template;
                     place(&mut *job, &c, &shape);
                     if open {
                         keep_tag(&mut *job, &c, &shape, &mut made[turn % 256]);
@@ -75,8 +68,9 @@ impl IpsecMb {
         }))
     }
 
-    /// Submits bursts of jobs without checks, then flushes. Jobs keep what does not change between messages.
-    pub(super) fn bursts(&self, work: &Work) -> Result<Run<'static>, String> {
+    /// Submits bursts of `batch` jobs, at most [`BATCH`], without checks, then flushes. Jobs keep what does not change
+    /// between messages.
+    pub(super) fn bursts(&self, work: &Work, batch: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
         // SAFETY: the types at these offsets; 2.0 has these functions.
@@ -108,11 +102,11 @@ impl IpsecMb {
                 unsafe {
                     if filled == have {
                         filled = 0;
-                        have = next(at, BATCH as u32, ring.as_mut_ptr()) as usize;
+                        have = next(at, batch as u32, ring.as_mut_ptr()) as usize;
                         while have == 0 {
                             let n = flush(at, BATCH as u32, ring.as_mut_ptr()) as usize;
                             back(&ring, n);
-                            have = next(at, BATCH as u32, ring.as_mut_ptr()) as usize;
+                            have = next(at, batch as u32, ring.as_mut_ptr()) as usize;
                         }
                     }
                     let job = &mut *ring[filled];
@@ -151,7 +145,8 @@ impl IpsecMb {
         }))
     }
 
-    /// Submits arrays of `batch` jobs, at most [`BATCH`], without checks. They are complete when the call returns.
+    /// Submits arrays of `batch` jobs, at most [`BATCH`], without checks; each has a cipher or a hash, not both. They are
+    /// complete when the call returns.
     pub(super) fn arrays(&self, work: &Work, batch: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
@@ -165,19 +160,13 @@ impl IpsecMb {
         );
         // SAFETY: the types at these offsets; 2.0 has these functions.
         let (cipher_burst, hash_burst) = unsafe {
-            let offset = match hash {
-                AUTH_NULL => SUBMIT_CIPHER_BURST_NOCHECK,
-                _ => SUBMIT_AEAD_BURST_NOCHECK,
-            };
-            let cipher: CipherBurst = manager.function(offset)?;
+            let cipher: CipherBurst = manager.function(SUBMIT_CIPHER_BURST_NOCHECK)?;
             let hash: HashBurst = manager.function(SUBMIT_HASH_BURST_NOCHECK)?;
             (cipher, hash)
         };
-        let open = work.spec.tag > 0 && work.op == Op::Decrypt;
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, manager, shape) = (&keys, &manager, m.shape);
             let at = manager.at;
-            let mut made = [[0u8; 16]; BATCH];
             let mut array = [template; BATCH];
             let mut filled = 0;
             let submit = |array: &mut [Job2]| {
@@ -189,21 +178,11 @@ impl IpsecMb {
                         _ => cipher_burst(at, jobs, n, mode, direction, key),
                     }
                 };
-                // SAFETY: the tags were kept when the jobs were filled in.
-                done == n
-                    && array
-                        .iter()
-                        .all(|j| unsafe { is_right(&j.job, open, &shape) })
+                done == n && array.iter().all(|j| j.job.status == STATUS_COMPLETED)
             };
             call_each(m, calls, |c| {
-                let job = &mut array[filled].job;
                 // SAFETY: the call has this shape.
-                unsafe {
-                    place(job, &c, &shape);
-                    if open {
-                        keep_tag(job, &c, &shape, &mut made[filled]);
-                    }
-                }
+                unsafe { place(&mut array[filled].job, &c, &shape) };
                 filled += 1;
                 filled < batch || {
                     filled = 0;
