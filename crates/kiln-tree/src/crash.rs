@@ -171,6 +171,7 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
     // SAFETY: returns a string of the services, and reads only their memory.
     line.quoted(unsafe { CStr::from_ptr((watched.test)()) }.to_bytes());
     let _ = line.write_str(r#"","case":""#);
+    // SAFETY: as for the test.
     line.quoted(unsafe { CStr::from_ptr((watched.case)()) }.to_bytes());
     let _ = line.write_str(r#"","trace":["#);
     let mut trace = [0; DEEPEST];

@@ -20,7 +20,7 @@ use super::cell::Status;
 const TRIAL_MS: u64 = 2;
 /// SIGALRM: the harness ran out of time.
 const ALARM: i32 = 14;
-/// A round's result is the sample with one in this many below it.
+/// The result of a round is a low quantile: one in this many samples is below it.
 const LOWER: usize = 10;
 /// Builds between two runs of the reference.
 const REFERENCE_EVERY: usize = 12;

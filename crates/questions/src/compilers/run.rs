@@ -24,8 +24,8 @@ use super::variant::Variant;
 const DEFAULT: &str = "default";
 /// Number of rounds if nothing is judged.
 const ROUNDS: usize = 12;
-/// Time of a cell over all rounds: with few cells, with many; with --quick, of all cells together, and the maximum for
-/// one.
+/// Milliseconds per cell over all rounds: if there are few cells, and if there are many. With --quick: for all cells
+/// together, and the maximum for one.
 const FEW_MS: u64 = 1_500;
 const MANY_MS: u64 = 800;
 const MANY: usize = 48;
