@@ -82,7 +82,11 @@ fn missing_programs_are_named_at_once() {
         ("PATH", "/no/such/directory"),
     ];
     let run = kiln_with(&["libraries", "install", "openssl"], &env);
-    fault(&run, 3, "cargo, perl, make, cc not found: apt-get install cargo perl make gcc");
+    fault(
+        &run,
+        3,
+        "cargo, perl, make, cc not found: apt-get install cargo perl make gcc",
+    );
     assert!(names(cache.path()).is_empty());
 }
 

@@ -74,7 +74,9 @@ fn lack(command: &str, need: &str) -> Option<String> {
         "registries" => {
             return env::var_os("KILN_TEST_REGISTRIES")
                 .is_none_or(|v| v.is_empty())
-                .then(|| "package registries and minutes for them (KILN_TEST_REGISTRIES=1)".to_string())
+                .then(|| {
+                    "package registries and minutes for them (KILN_TEST_REGISTRIES=1)".to_string()
+                })
         }
         "linux-source" => fs::read_dir("/usr/src").is_ok_and(|dir| {
             dir.flatten()

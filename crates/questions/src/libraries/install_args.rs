@@ -18,7 +18,7 @@ use crate::peer::installed::directory;
 #[command(after_long_help = "\
 NAME is openssl, ipsec-mb, libgcrypt or aws-lc; without NAME all four are
 installed, one after the other, which takes some minutes and downloads up to
-60 MB. A version that is there already is not built again.
+60 MB. A version that is there already is built again and replaced.
 
   openssl    crate openssl-src       cargo, perl, make, cc
   ipsec-mb   Debian sid's packages   apt-get, dpkg-deb

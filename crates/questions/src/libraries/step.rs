@@ -20,7 +20,7 @@ pub(super) struct Span {
 }
 
 /// Variables by which cargo, make and compilers would take other instructions.
-const IGNORED_ENV: [&str; 9] = [
+const IGNORED_ENV: [&str; 8] = [
     "MAKEFLAGS",
     "MFLAGS",
     "MAKELEVEL",
@@ -28,7 +28,6 @@ const IGNORED_ENV: [&str; 9] = [
     "CPPFLAGS",
     "LDFLAGS",
     "CARGO_TARGET_DIR",
-    "CARGO_NET_OFFLINE",
     "CROSS_COMPILE",
 ];
 

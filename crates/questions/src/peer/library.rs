@@ -4,7 +4,7 @@ use std::env;
 use std::path::Path;
 use std::sync::Arc;
 
-use libloading::Library;
+use libloading::os::unix::Library;
 
 use super::installed::{compare_versions, directory, find_installed};
 
@@ -100,9 +100,11 @@ impl Find {
 impl Opened {
     /// Opens the library of this name.
     pub(super) fn open(name: &str, place: &'static str) -> Result<Opened, String> {
+        // Not unloaded again: AWS-LC has a function called whenever a thread ends, which would be gone by then.
+        let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
         // SAFETY: the constructors of these libraries set up their own memory only; a user who names another file is
         // responsible for it.
-        let library = unsafe { Library::new(name) }.map_err(|e| one_line(&e))?;
+        let library = unsafe { Library::open(Some(name), flags) }.map_err(|e| one_line(&e))?;
         Ok(Opened {
             library: Arc::new(library),
             file: name.to_string(),
