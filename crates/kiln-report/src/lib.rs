@@ -4,6 +4,7 @@
 //! | file | its noun |
 //! |---|---|
 //! | `side.rs` | one column of a report: what one machine or one commit has said; files and pages it is read from |
+//! | `shards.rs` | the shards of a run as one record, and those that are missing |
 //! | `group.rs` | the rows of all sides, by type |
 //! | `table.rs` | tables, before anyone decides how they look |
 //! | `number.rs` | figures as people read them |
@@ -22,12 +23,14 @@ pub mod ktap;
 mod number;
 mod page;
 pub mod picture;
+mod shards;
 mod side;
 mod table;
 mod verdict;
 
 pub use error::Error;
 pub use page::{html, Options};
+pub use shards::missing_shards;
 pub use side::{gather, Side};
 
 use kiln_record::read as record;
