@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `side.rs` | one column of a report: what one machine or one commit has said; files and pages it is read from |
 //! | `shards.rs` | the shards of a run as one record, and those that are missing |
+//! | `change.rs` | what differs between machines, and what changed over commits |
 //! | `group.rs` | the rows of all sides, by type |
 //! | `table.rs` | tables, before anyone decides how they look |
 //! | `number.rs` | figures as people read them |
@@ -16,6 +17,7 @@
 //! | `error.rs` | what is wrong with a record, in one line |
 #![forbid(unsafe_code)]
 
+mod change;
 mod error;
 pub mod export;
 mod group;
