@@ -23,6 +23,9 @@ Formats, on stdout:
   markdown          the page's tables, for a mail or a commit message
   google-benchmark  rows that are a time, as --benchmark_out writes them
   ktap              rows that are a check
+  kcidb             all rows, for KernelCI's database (schema 5.3)
+  bencher           measurements with their intervals (Bencher Metric Format)
+  lnt               rows that are a time, of one machine, for LLVM's LNT
 
 Exit status:
   1 if a shard of a divided run (--shard I/N) is missing; stderr has the command
@@ -43,7 +46,7 @@ pub struct ReportArgs {
     /// Over the page
     #[arg(long, value_name = "TEXT", conflicts_with = "format")]
     title: Option<String>,
-    /// csv, markdown, google-benchmark or ktap on stdout, and no page
+    /// csv, markdown, google-benchmark, ktap, kcidb, bencher or lnt on stdout, and no page
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
 }
