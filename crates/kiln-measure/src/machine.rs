@@ -14,7 +14,7 @@ use crate::clock::{tsc_hz, Clock};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// Marketing name of the processor.
-    #[schemars(extend("x-role" = "condition", "x-heading" = "processor"))]
+    #[schemars(extend("x-role" = "condition", "x-heading" = "processor", "x-side" = "machine"))]
     pub model: String,
     /// CPUID family, including the extended family.
     pub family: u32,
@@ -23,10 +23,10 @@ pub struct Machine {
     /// CPUID stepping.
     pub stepping: u32,
     /// Microcode revision from `/proc/cpuinfo`, which a hypervisor may fake; null if it is not listed there.
-    #[schemars(extend("x-role" = "condition", "x-heading" = "microcode"))]
+    #[schemars(extend("x-role" = "condition", "x-heading" = "microcode", "x-side" = "machine"))]
     pub microcode: Option<String>,
     /// Number of logical processors online.
-    #[schemars(extend("x-role" = "condition", "x-heading" = "logical processors"))]
+    #[schemars(extend("x-role" = "condition", "x-heading" = "logical processors", "x-side" = "machine"))]
     pub cores: u32,
     /// Whether SMT is active, so that two logical processors share a core. A hypervisor may hide it; null if the
     /// kernel does not report it.
@@ -39,7 +39,7 @@ pub struct Machine {
     #[schemars(extend("x-role" = "condition", "x-heading" = "hypervisor"))]
     pub hypervisor_vendor: Option<String>,
     /// Kernel release, as `uname -r` prints it.
-    #[schemars(extend("x-role" = "condition", "x-heading" = "Linux"))]
+    #[schemars(extend("x-role" = "condition", "x-heading" = "Linux", "x-side" = "machine"))]
     pub kernel: String,
     /// The kernel's command line; null if it cannot be read.
     #[schemars(extend("x-since" = 2, "x-role" = "condition", "x-heading" = "kernel command line"))]

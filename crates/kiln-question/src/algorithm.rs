@@ -1,8 +1,11 @@
 //! Algorithms and implementations by name.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::Tier;
 use serde::{Serialize, Serializer};
@@ -91,11 +94,98 @@ impl FromStr for Algorithm {
     type Err = Error;
 
     fn from_str(s: &str) -> Result<Algorithm, Error> {
-        Algorithm::named(s).ok_or_else(|| {
+        Algorithm::named(&resolve(s)).ok_or_else(|| {
             let all = Algorithm::all();
             let names: Vec<_> = all.iter().map(|a| a.name()).collect();
             unknown("algorithm", s, &names)
         })
+    }
+}
+
+/// The name that people use who do not write kernel code: the mode of AES alone, and dashes instead of parentheses.
+fn alias(name: &str) -> String {
+    match name {
+        "rfc7539(chacha20,poly1305)" => return "chacha20-poly1305".to_string(),
+        "rfc4106(gcm(aes))" => return "rfc4106".to_string(),
+        _ => {}
+    }
+    match name.strip_suffix("(aes)") {
+        Some(mode) => mode.to_string(),
+        None => name.trim_end_matches(')').replace('(', "-"),
+    }
+}
+
+/// The kernel's name of an algorithm that is named by an alias: `xts`, `aes-xts`, `xts-aes`, `aes-256-xts`,
+/// `hmac-sha256`, `sha-256`. Other names, such as those of kernel trees, stay as they are. The length in `aes-256-xts` is
+/// that of commands without `--key-bits`; other lengths have no alias.
+pub fn resolve(name: &str) -> String {
+    let all = Algorithm::all();
+    if all.iter().any(|a| a.name() == name) {
+        return name.to_string();
+    }
+    let lower = name.to_lowercase();
+    let is_alias = |a: &&Algorithm| {
+        let alias = alias(a.name());
+        let plain = alias == lower || a.name() == lower.replace("sha-", "sha");
+        let aes = a.name().ends_with("(aes)");
+        let forms = [
+            format!("aes-{alias}"),
+            format!("{alias}-aes"),
+            format!("aes-256-{alias}"),
+        ];
+        plain || aes && forms.contains(&lower)
+    };
+    let found = all.iter().find(is_alias);
+    found.map_or_else(|| name.to_string(), |a| a.name().to_string())
+}
+
+/// Parses names of algorithms, including aliases, and completes aliases, which a shell need not quote. A name that Kiln
+/// does not have is left to the command, because a kernel tree may have it.
+#[derive(Clone)]
+pub struct Names;
+
+impl TypedValueParser for Names {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        let text = StringValueParser::new().parse_ref(command, arg, value)?;
+        Ok(resolve(&text))
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        static ALIASES: OnceLock<Vec<String>> = OnceLock::new();
+        let all = || Algorithm::all().iter().map(|a| alias(a.name())).collect();
+        let aliases = ALIASES.get_or_init(all);
+        Some(Box::new(
+            aliases.iter().map(|a| PossibleValue::new(a.as_str())),
+        ))
+    }
+}
+
+/// Parses names of implementations, and completes Kiln's.
+#[derive(Clone)]
+pub struct Drivers;
+
+impl TypedValueParser for Drivers {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let all = Impl::all().into_iter();
+        Some(Box::new(all.map(|i| PossibleValue::new(i.driver()))))
     }
 }
 
@@ -146,6 +236,30 @@ fn runs_here(driver: &str, tier: Tier) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_algorithm_has_an_alias_of_its_own() {
+        let all = Algorithm::all();
+        for alg in &all {
+            let alias = alias(alg.name());
+            assert_eq!(resolve(&alias), alg.name());
+            assert_eq!(resolve(alg.name()), alg.name());
+            assert!(!alias.contains(['(', ')', ',']), "{alias}");
+        }
+        for (alias, name) in [
+            ("xts", "xts(aes)"),
+            ("AES-256-GCM", "gcm(aes)"),
+            ("ctr-aes", "ctr(aes)"),
+            ("chacha20-poly1305", "rfc7539(chacha20,poly1305)"),
+            ("hmac-sha256", "hmac(sha256)"),
+            ("sha-256", "sha256"),
+            // Their key size would not be the one that is measured.
+            ("aes-128-gcm", "aes-128-gcm"),
+            ("adiantum(xchacha12,aes)", "adiantum(xchacha12,aes)"),
+        ] {
+            assert_eq!(resolve(alias), name);
+        }
+    }
 
     #[test]
     fn the_nearest_is_named_and_the_far_is_not() {

@@ -16,9 +16,17 @@ pub struct Global {
     #[arg(long, global = true, value_name = "N")]
     pub seed: Option<u64>,
     /// Also write the record DIR/COMMAND.json
-    #[arg(long, global = true, value_name = "DIR")]
+    ///
+    /// With --shard I/N the file is DIR/COMMAND-HOST-IofN.json.
+    #[arg(short, long, global = true, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Cores of this machine to use, such as 0 or 0,2-3; measurements run on the first one listed
     #[arg(long, global = true, value_name = "LIST")]
     pub cpu: Option<String>,
+    /// Print no tables and no progress; errors, the exit status and --out remain
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Change to this directory first
+    #[arg(short = 'C', global = true, value_name = "DIR", hide_short_help = true)]
+    pub directory: Option<PathBuf>,
 }

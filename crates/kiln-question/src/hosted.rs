@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use kiln_kbuild::Compiler;
+use kiln_record::Part;
 use kiln_tree::child::{self, Label, Order, Watch};
 use kiln_tree::{Built, Config, Plan, Source};
 use serde::de::DeserializeOwned;
@@ -39,6 +40,7 @@ pub struct Measured<R> {
 struct Document<R> {
     rows: Vec<R>,
     notes: Vec<String>,
+    shard: Option<Part>,
 }
 
 /// Builds and links a tree, with a progress bar.
@@ -154,6 +156,7 @@ impl Hosted {
                     ))),
                 };
             };
+            session.share.adopt(document.shard);
             let exit = match status {
                 0 if crashes.is_empty() && self.failures.is_empty() => Exit::Done,
                 0 | 1 => Exit::Failed,

@@ -7,6 +7,7 @@
 //! | `session.rs` | one run of the program: flags, seed, Ctrl-C |
 //! | `outcome.rs` | the result of a run, with its exit status |
 //! | `results.rs` | output of results: records, and text for people |
+//! | `shard.rs` | `--shard`: the part of a plan that a run does |
 //! | `global.rs` | the flags of every command |
 //! | `error.rs` | errors and their exit statuses |
 //! | `unknown.rs` | the error for a name that does not exist, with the nearest one that does |
@@ -39,6 +40,7 @@ mod question;
 pub mod replace;
 mod results;
 mod session;
+mod shard;
 pub mod survey;
 pub mod table;
 pub mod tiers;
@@ -56,5 +58,6 @@ pub use output::{check, print, print_bytes, print_error, print_fault};
 pub use progress::{Progress, Report};
 pub use question::{Question, RowType};
 pub use session::{prepare, Program, Session};
+pub use shard::{Shard, ShardArgs, Share};
 pub use tree_args::TreeBuildArgs;
 pub use unknown::unknown;

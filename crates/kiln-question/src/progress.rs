@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::io::{stderr, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
@@ -13,13 +14,16 @@ const SETTLED: f32 = 0.05;
 /// Called with the completed fraction of a run, from 0 to 1, and with what is being measured.
 pub type Report<'a> = &'a mut dyn FnMut(f64, &str);
 
+/// Whether `--quiet` was given: there are bars in many places, and none of them is drawn then.
+static SILENT: AtomicBool = AtomicBool::new(false);
+
 /// The bar, which is erased when this is dropped.
 pub struct Progress(Option<ProgressBar>);
 
 impl Progress {
     /// Starts a bar, which is not drawn before the first report.
     pub fn start() -> Progress {
-        if !stderr().is_terminal() {
+        if !stderr().is_terminal() || SILENT.load(Ordering::Relaxed) {
             return Progress(None);
         }
         // Draw rarely: each draw is a system call during the measurement.
@@ -37,6 +41,11 @@ impl Progress {
             });
         bar.set_style(style);
         Progress(Some(bar))
+    }
+
+    /// Draws no bar from now on.
+    pub(crate) fn silence() {
+        SILENT.store(true, Ordering::Relaxed);
     }
 
     /// A bar that draws nothing, for use while something else writes to the terminal.

@@ -4,7 +4,7 @@ use clap::Args;
 use kiln_record::{describe, Description};
 use schemars::JsonSchema;
 
-use crate::{Error, Exit, Session};
+use crate::{Error, Exit, Session, Shard};
 
 /// A command. Its structure has the arguments; the doc comment and `after_long_help` of that structure are its help.
 pub trait Question: Args {
@@ -20,6 +20,12 @@ pub trait Question: Args {
     /// The types of rows that the command and its subcommands write.
     fn row_types() -> Vec<RowType> {
         Vec::new()
+    }
+
+    /// The shard that was asked for, of a command that can be divided. Its plan's list of items goes through
+    /// [`Session::share`].
+    fn shard(&self) -> Option<Shard> {
+        None
     }
 
     /// Runs the command: validates the request, measures, and outputs the results.

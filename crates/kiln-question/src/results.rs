@@ -42,6 +42,7 @@ impl Session {
             row_type: R::schema_name().into_owned(),
             args: &self.args,
             seed: self.seed,
+            shard: self.share.part(!self.stopped()),
             machine: facts,
             rows,
             notes,
@@ -130,11 +131,13 @@ impl Session {
         let notes = &[notes, &warnings].concat();
         let record = self.record::<Q, R>(facts, rows, notes);
         if let Some(dir) = &self.global.out {
-            let path = dir.join(format!("{}.json", Q::NAME));
+            let path = dir.join(self.share.file_name(&format!("{}.json", Q::NAME)));
             replace::write(&path, record.to_json().as_bytes())?;
         }
         if self.global.json {
             print(&record.to_json())
+        } else if self.global.quiet {
+            Ok(())
         } else {
             let lines = warnings.iter().map(|w| paragraph(w) + "\n");
             print(&human(&lines.collect::<String>()))

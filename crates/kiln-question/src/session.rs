@@ -16,7 +16,7 @@ use kiln_tree::child::Order;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::{replace, tiers, Error, Global};
+use crate::{replace, shard, tiers, Error, Global, Progress, Shard, Share};
 
 /// The identity of the running program, as printed by `--version` and in records.
 #[derive(Clone, Debug)]
@@ -44,6 +44,10 @@ pub struct Session {
     pub args: Vec<String>,
     /// Whether stdout is a terminal.
     pub tty: bool,
+    /// Whether text may be bold: stdout is a terminal, and NO_COLOR is not set (<https://no-color.org>).
+    pub bold: bool,
+    /// The part of the work that this run does.
+    pub share: Share,
     /// Set if this process is a child that hosts a kernel tree and prints JSON for its parent.
     pub child: Option<Order>,
     /// Observes the other activity of the machine.
@@ -53,8 +57,22 @@ pub struct Session {
 impl Session {
     /// Reads flags and environment, handles Ctrl-C, and creates the directory of `--out` unless `file` says that it
     /// may be a file.
-    pub fn start(program: Program, global: &Global, file: bool) -> Result<Session, Error> {
+    pub fn start(
+        program: Program,
+        global: &Global,
+        file: bool,
+        shard: Option<Shard>,
+    ) -> Result<Session, Error> {
         let child = Order::from_env().map_err(|e| Error::input(e.to_string()))?;
+        // A child has its parent's arguments and its directory.
+        if let Some(dir) = global.directory.as_ref().filter(|_| child.is_none()) {
+            env::set_current_dir(dir).map_err(|e| {
+                Error::input(format!("-C {}: {e}: name a directory", dir.display()))
+            })?;
+        }
+        if global.quiet {
+            Progress::silence();
+        }
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // The second Ctrl-C ends the program at once.
@@ -85,13 +103,18 @@ impl Session {
         }
         Ok(Session {
             program,
-            seed: global.seed.unwrap_or_else(random_seed),
+            seed: global.seed.unwrap_or_else(|| match shard {
+                Some(_) => shard::SEED,
+                None => random_seed(),
+            }),
+            share: Share::new(shard),
             global,
             date: utc_now(),
             stop,
             child,
             args: without_secrets(env::args_os().skip(1).map(|a| a.to_string_lossy().into())),
             tty: stdout().is_terminal(),
+            bold: stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
             watch: Watch::start(),
         })
     }
@@ -126,7 +149,7 @@ impl Session {
         let Some(dir) = dir else {
             return Ok(None);
         };
-        let path = dir.join(file);
+        let path = dir.join(self.share.file_name(file));
         replace::write(&path, sheet(pictures, note).as_bytes())?;
         Ok(Some(path))
     }

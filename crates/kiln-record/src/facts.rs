@@ -9,7 +9,7 @@ pub struct Facts {
     #[serde(flatten)]
     pub machine: Machine,
     /// The compiler that built Kiln's kernel code (`kernel/`), with its version.
-    #[schemars(extend("x-role" = "condition", "x-heading" = "compiler of the ciphers"))]
+    #[schemars(extend("x-role" = "condition", "x-heading" = "compiler of the ciphers", "x-side" = "compiler"))]
     pub kernel_cc: String,
     /// The ISA tiers that this run could use: those that the CPU supports and `KILN_TIERS` does not exclude.
     #[schemars(extend("x-role" = "condition"))]

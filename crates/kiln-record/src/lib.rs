@@ -23,6 +23,7 @@
 //! | `"x-time"` | the field that holds the same result as time instead of cycles |
 //! | `"x-benchmark"` | what google-benchmark calls it: `real_time`, `threads`, `iterations` or `bytes_per_second`; and `real_time_per_byte` |
 //! | `"x-since"` | the schema version from which on the field is always there; older records may lack it |
+//! | `"x-side"` | for a fact about the machine: `machine` or `compiler`; records that differ in it are different sides of a report |
 //! | `"x-only"` | for a structure that describes two types: the type in which the field has its role |
 //!
 //! From these come `docs/schema.json` ([`schema`]) and `docs/RECORDS.md` ([`reference`]); the crate
@@ -31,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod facts;
+mod part;
 pub mod read;
 mod record;
 mod reference;
@@ -39,9 +41,11 @@ mod schema;
 pub mod view;
 
 pub use facts::Facts;
+pub use part::Part;
 pub use record::{utc_now, Record, Row, SCHEMA};
 pub use reference::reference;
 pub use row_type::{
-    base_command, family, machine_facts, row_type, row_types, type_of, Better, Field, Role, RowType,
+    base_command, family, machine_facts, row_type, row_types, type_of, Aspect, Better, Field, Role,
+    RowType,
 };
 pub use schema::{describe, schema, Description};

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use crate::Row;
-use crate::SCHEMA;
+use crate::{machine_facts, Aspect, Part, SCHEMA};
 
 /// Checks that this is a record of a known schema. The error is one line that refers to the record as `name`.
 pub fn check(name: &str, document: &Value) -> Result<(), String> {
@@ -107,6 +107,35 @@ pub fn host(record: &Value) -> Host {
     serde_json::from_value(machine).unwrap_or_default()
 }
 
+/// What distinguishes the sides of a report: where and with what a record was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    /// The facts that identify a kind of machine, separated by commas.
+    pub machine: String,
+    /// Kiln's version and commit.
+    pub commit: String,
+    /// The compiler that built the kernel code.
+    pub compiler: String,
+}
+
+/// Where and with what the record was made. Facts that the record lacks are left out.
+pub fn origin(record: &Value) -> Origin {
+    let facts = |side: Aspect| -> String {
+        let own = machine_facts().iter().filter(|f| f.side == Some(side));
+        let known = own.filter_map(|f| Some((f, fact(record, &f.name)?)));
+        let shown = known.map(|(f, value)| match value.as_str() {
+            Some(text) => text.to_string(),
+            None => format!("{} {value}", f.heading),
+        });
+        shown.collect::<Vec<_>>().join(", ")
+    };
+    Origin {
+        machine: facts(Aspect::Machine),
+        commit: build(record),
+        compiler: facts(Aspect::Compiler),
+    }
+}
+
 /// The command that wrote the record.
 pub fn command(record: &Value) -> &str {
     text(record, "command").unwrap_or_default()
@@ -144,17 +173,33 @@ pub fn word<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
     row.get(name).and_then(Value::as_str)
 }
 
+/// Which part of a divided run the record has.
+pub fn part(record: &Value) -> Option<Part> {
+    serde_json::from_value(record.get("shard")?.clone()).ok()
+}
+
 /// The command line that repeats the run: the original arguments without output options, and with the seed.
 pub fn repeat_command(record: &Value) -> String {
+    command_line(record, &["--out", "-o"])
+}
+
+/// The command line of the whole run of which the record is a shard.
+pub fn whole_command(record: &Value) -> String {
+    command_line(record, &["--out", "-o", "--shard"])
+}
+
+/// The original command line without these options and their values, without `--json`, and with the seed.
+fn command_line(record: &Value, without: &[&str]) -> String {
     let args = record.get("args").and_then(Value::as_array);
     let mut line = String::from("kiln");
     let (mut skip, mut seeded, mut any) = (false, false, false);
     for arg in args.into_iter().flatten().filter_map(Value::as_str) {
-        if std::mem::take(&mut skip) || arg == "--json" || arg.starts_with("--out=") {
+        let name = arg.split('=').next().unwrap_or(arg);
+        if std::mem::take(&mut skip) || arg == "--json" {
             continue;
         }
-        if arg == "--out" {
-            skip = true;
+        if without.contains(&name) {
+            skip = name == arg;
             continue;
         }
         seeded |= arg == "--seed" || arg.starts_with("--seed=");
@@ -196,6 +241,13 @@ mod tests {
         );
         let seeded = json!({"command": "survey", "seed": 7, "args": ["--seed=7", "--out=x"]});
         assert_eq!(repeat_command(&seeded), "kiln --seed=7");
+        let shard =
+            json!({"command": "test", "seed": 1, "args": ["test", "--shard", "2/4", "--quick"]});
+        assert_eq!(
+            repeat_command(&shard),
+            "kiln test --shard 2/4 --quick --seed 1"
+        );
+        assert_eq!(whole_command(&shard), "kiln test --quick --seed 1");
         assert_eq!(
             repeat_command(&json!({"command": "list", "seed": 1})),
             "kiln list --seed 1"

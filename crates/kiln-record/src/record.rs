@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::Facts;
+use crate::{Facts, Part};
 
 /// Version of the record format. It increases when a field is removed or changes its meaning, not when one is added.
 pub const SCHEMA: u32 = 2;
@@ -45,6 +45,9 @@ pub struct Record<'a, R> {
     pub args: &'a [String],
     /// The seed from which all random choices of the run follow.
     pub seed: u64,
+    /// Which part of the run the record has, if the run was divided by `--shard`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Part>,
     /// The machine on which the record was made.
     pub machine: &'a Facts,
     /// The results: flat objects, whose fields are described below for each type.
@@ -130,6 +133,7 @@ mod tests {
             row_type: "speed".to_string(),
             args: &["speed".to_string()],
             seed: u64::MAX,
+            shard: None,
             machine: &facts,
             rows: &[Row {
                 len: 16,

@@ -10,7 +10,7 @@ use crate::schema::{command_lines, command_name, COMMANDS, OLD_COMMANDS};
 pub fn reference(schema: &Value) -> String {
     let mut out = String::from(
         "# Records\n\n\
-         What `--json` prints and `--out DIR` writes as `DIR/COMMAND.json`. Their JSON Schema (draft 2020-12) is\n\
+         What `--json` prints and `--out DIR` writes as `DIR/COMMAND.json` (`DIR/COMMAND-HOST-IofN.json` with `--shard`). Their JSON Schema (draft 2020-12) is\n\
          [schema.json](schema.json). Both files are generated from the row structures in `crates/`. Fields keep their names and\n\
          units; new ones may be added without a new schema number, so readers should ignore fields they do not know. A\n\
          result that could not be measured is null, and a note gives the reason. Rows are flat; raw rounds are lists of\n\
@@ -21,13 +21,15 @@ pub fn reference(schema: &Value) -> String {
         "\n`kiln report` and `kiln compare` read records, bundles (a record of `survey`, whose `records` are those that its\n\
          answers come from), directories of records, and reports (HTML), which contain the records they were made of. A\n\
          record from before schema 2 has no `type`; it is inferred from the command and the fields. Exports of all rows:\n\
-         `kiln report A --format csv|markdown|google-benchmark|ktap`.\n\n\
+         `kiln report A --format csv|markdown|google-benchmark|ktap|kcidb|bencher|lnt`.\n\n\
          The last column says what a field is for. A *key* identifies a row: `kiln compare` and reports of several sides\n\
          match rows by their keys. A *condition* is shown with the keys, but may differ between matching rows. A *main*\n\
          result is compared side by side in reports; other *results* are only shown.\n\n## Machine\n\n",
     );
     let defs = &schema["$defs"];
     write_table(&mut out, &defs["machine"]);
+    out.push_str("\n## Shard\n\n");
+    write_table(&mut out, &defs["shard"]);
     let types = schema["properties"]["type"]["enum"].as_array();
     let types: Vec<&str> = types
         .into_iter()
@@ -99,7 +101,7 @@ fn write_table(out: &mut String, def: &Value) {
 }
 
 fn write_field(out: &mut String, field: &str, of: &Value, always: bool) {
-    let kind = match (&of["type"], of.get("$ref")) {
+    let kind = match (&of["type"], of.get("$ref").or(of.get("anyOf"))) {
         (_, Some(_)) => "object".to_string(),
         (Value::Array(all), _) => all.iter().map(text).collect::<Vec<_>>().join(" or "),
         (one, _) => text(one),

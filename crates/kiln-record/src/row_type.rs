@@ -33,6 +33,16 @@ pub enum Better {
     More,
 }
 
+/// What a fact identifies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Aspect {
+    /// A kind of machine.
+    Machine,
+    /// The compiler of the kernel code.
+    Compiler,
+}
+
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Field {
     /// Its name in records.
@@ -60,6 +70,9 @@ pub struct Field {
     /// `real_time_per_byte`.
     #[serde(rename = "x-benchmark")]
     pub benchmark: Option<String>,
+    /// Set for a fact about the machine that distinguishes the sides of a report.
+    #[serde(rename = "x-side")]
+    pub side: Option<Aspect>,
     /// Whether every row has it.
     #[serde(skip)]
     pub always: bool,

@@ -4,6 +4,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `side.rs` | one column of a report: the records of one machine or one commit, read from files and pages |
+//! | `shards.rs` | the shards of a run as one record, and those that are missing |
+//! | `change.rs` | what differs between machines, and what changed over commits |
 //! | `group.rs` | the rows of all sides, by type |
 //! | `table.rs` | tables, independent of the output format |
 //! | `number.rs` | numbers formatted for people |
@@ -15,6 +17,7 @@
 //! | `error.rs` | errors about records, in one line |
 #![forbid(unsafe_code)]
 
+mod change;
 mod error;
 pub mod export;
 mod group;
@@ -22,12 +25,14 @@ pub mod ktap;
 mod number;
 mod page;
 pub mod picture;
+mod shards;
 mod side;
 mod table;
 mod verdict;
 
 pub use error::Error;
 pub use page::{html, Options};
+pub use shards::missing_shards;
 pub use side::{gather, Side};
 
 use kiln_record::read as record;

@@ -1,5 +1,6 @@
 //! A side: one column of a report, with the records of one machine or one commit.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,8 @@ use kiln_record::{base_command, type_of};
 use serde_json::{json, Value};
 
 use crate::error::Error;
-use crate::record;
+use crate::record::{self, Origin};
+use crate::shards;
 
 /// Larger files are refused, so that a device or a disk image does not fill memory. Kiln's own files are far smaller.
 const MOST_BYTES: u64 = 64 << 20;
@@ -27,7 +29,7 @@ impl Side {
     /// Reads a record, a bundle, a report (which contains its records), or a directory of records.
     pub fn read(path: &Path) -> Result<Vec<Side>, Error> {
         if path.is_dir() {
-            return read_directory(path).map(|side| vec![side]);
+            return read_directory(path);
         }
         let text = read_text(path)?;
         let name = path.display().to_string();
@@ -76,18 +78,16 @@ impl Side {
         json!({"name": self.name, "records": self.records})
     }
 
-    /// The machine's identity: model, kernel and Kiln's version, which two machines do not share by accident.
-    fn machine(&self) -> Option<(String, String, String)> {
-        let record = self.records.first()?;
-        let host = record::host(record);
-        let version = record::version(record).to_string();
-        Some((host.model?, host.kernel?, version))
+    /// Where and with what its records were made.
+    pub(crate) fn origin(&self) -> Origin {
+        self.records.first().map(record::origin).unwrap_or_default()
     }
 }
 
-/// Merges sides with one record each from the same machine, unless two records answer the same question. Then removes
+/// Unites the shards of each run. Then merges sides with one record each from the same machine, commit and compiler, unless two records answer the same question. Then removes
 /// the common parts of names.
-pub fn gather(found: Vec<Side>) -> Vec<Side> {
+pub fn gather(mut found: Vec<Side>) -> Vec<Side> {
+    shards::unite(&mut found);
     let mut sides: Vec<Side> = Vec::new();
     for side in found {
         let alone = |s: &Side| s.records.len() == 1;
@@ -98,7 +98,7 @@ pub fn gather(found: Vec<Side>) -> Vec<Side> {
         };
         let home = sides
             .iter_mut()
-            .find(|s| alone(&side) && s.machine() == side.machine() && apart(s));
+            .find(|s| alone(&side) && s.origin() == side.origin() && apart(s));
         match home {
             Some(home) => {
                 home.records.extend(side.records);
@@ -185,8 +185,9 @@ fn read_text(path: &Path) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| fault("it is not text".to_string()))
 }
 
-/// All records in a directory, each once, since a bundle and its parts may both be there.
-fn read_directory(dir: &Path) -> Result<Side, Error> {
+/// All records in a directory, each once, since a bundle and its parts may both be there: a side for each machine, commit
+/// and compiler.
+fn read_directory(dir: &Path) -> Result<Vec<Side>, Error> {
     let shown = dir.display();
     let listed = fs::read_dir(dir).map_err(|e| {
         Error::new(format!(
@@ -198,24 +199,50 @@ fn read_directory(dir: &Path) -> Result<Side, Error> {
         .filter(|p| p.extension().is_some_and(|e| e == "json") && p.is_file())
         .collect();
     files.sort();
-    let mut records: Vec<Value> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
+    let mut sides: Vec<(Origin, Side)> = Vec::new();
     for file in &files {
         let text = read_text(file)?;
         for record in Side::parse(&file.display().to_string(), &text)?.records {
-            if !records.contains(&record) {
-                records.push(record);
+            if !seen.insert(record.to_string()) {
+                continue;
+            }
+            let origin = record::origin(&record);
+            match sides.iter_mut().find(|(other, _)| *other == origin) {
+                Some((_, side)) => side.records.push(record),
+                None => {
+                    let side = Side {
+                        name: shown.to_string(),
+                        records: vec![record],
+                    };
+                    sides.push((origin, side));
+                }
             }
         }
     }
-    if records.is_empty() {
+    if sides.is_empty() {
         return Err(Error::new(format!(
             "no record in '{shown}': name a directory that --out wrote"
         )));
     }
-    Ok(Side {
-        name: shown.to_string(),
-        records,
-    })
+    let origins: Vec<Origin> = sides.iter().map(|(origin, _)| origin.clone()).collect();
+    let mut sides: Vec<Side> = sides.into_iter().map(|(_, side)| side).collect();
+    if let [_, _, ..] = &origins[..] {
+        for (side, origin) in sides.iter_mut().zip(&origins) {
+            let differing = differing(origin, &origins).join(", ");
+            side.name = format!("{shown}/{}", differing.replace('/', "_"));
+        }
+    }
+    Ok(sides)
+}
+
+/// The parts of an origin in which the origins of a report differ.
+pub(crate) fn differing<'a>(origin: &'a Origin, all: &[Origin]) -> Vec<&'a str> {
+    let parts: [fn(&Origin) -> &str; 3] = [|o| &o.machine, |o| &o.commit, |o| &o.compiler];
+    let differ = |part: &&fn(&Origin) -> &str| all.iter().any(|o| part(o) != part(&all[0]));
+    let own = parts.iter().filter(differ).map(|part| part(origin));
+    own.map(|text| if text.is_empty() { "unknown" } else { text })
+        .collect()
 }
 
 /// The sides that a report was made from.
@@ -257,11 +284,13 @@ fn read_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
 /// The records in the form that a page stores, escaped so that the text cannot end the script element.
 pub(crate) fn embedded(sides: &[Side]) -> String {
     let all: Vec<Value> = sides.iter().map(Side::to_value).collect();
-    let text = json!({ "sides": all }).to_string();
-    format!(
-        "{EMBEDDED}{}</script>",
-        text.replace('<', "\\u003c").replace('>', "\\u003e")
-    )
+    format!("{EMBEDDED}{}</script>", escaped(&json!({ "sides": all })))
+}
+
+/// JSON without angle brackets.
+pub(crate) fn escaped(document: &Value) -> String {
+    let text = document.to_string();
+    text.replace('<', "\\u003c").replace('>', "\\u003e")
 }
 
 #[cfg(test)]

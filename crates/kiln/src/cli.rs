@@ -3,7 +3,7 @@
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use kiln_question::{Error, Exit, Global, Question, Session};
+use kiln_question::{Error, Exit, Global, Question, Session, Shard};
 
 use crate::completions::{self, CompletionsArgs};
 use crate::fields::add_fields;
@@ -100,6 +100,14 @@ pub enum Command {
 }
 
 impl Command {
+    /// The shard that was asked for.
+    pub fn shard(&self) -> Option<Shard> {
+        match self {
+            Command::Question(question) => question.shard(),
+            _ => None,
+        }
+    }
+
     /// Whether `--out` may name a file.
     pub fn writes_a_file(&self) -> bool {
         matches!(self, Command::Question(question) if question.writes_a_file())

@@ -21,7 +21,8 @@ fn main() -> ExitCode {
         Err(e) => return fault::report_arguments(&e),
     };
     let file = cli.command.as_ref().is_some_and(|c| c.writes_a_file());
-    let started = Session::start(version::program(), &cli.global, file);
+    let shard = cli.command.as_ref().and_then(|c| c.shard());
+    let started = Session::start(version::program(), &cli.global, file, shard);
     let done = started.and_then(|session| {
         let done = cli::run(cli.command, &session);
         // A terminal's Ctrl-C also reaches child processes. A compiler or guest that it ended is not an error, and git

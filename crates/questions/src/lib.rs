@@ -21,7 +21,7 @@ mod testing;
 mod timing;
 
 use kiln_question::survey::{self, Answer, Contribution, Topic};
-use kiln_question::{Error, Exit, Question, RowType, Session};
+use kiln_question::{Error, Exit, Question, RowType, Session, Shard};
 use kiln_record::Description;
 
 /// Expands the list of questions to their modules, the commands, the row types, and the survey.
@@ -45,6 +45,13 @@ macro_rules! questions {
             pub fn run(&self, session: &Session) -> Result<Exit, Error> {
                 match self {
                     $(Command::$command(args) => args.run(session),)*
+                }
+            }
+
+            /// The shard that was asked for.
+            pub fn shard(&self) -> Option<Shard> {
+                match self {
+                    $(Command::$command(args) => args.shard(),)*
                 }
             }
 

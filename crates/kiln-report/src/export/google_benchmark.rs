@@ -3,34 +3,33 @@
 //!
 //! The fields are those in its user guide ("Output Formats") and those that its `tools/compare.py` needs.
 
-use kiln_record::{type_of, Field, RowType};
+use kiln_record::RowType;
 use serde_json::{json, Value};
 
 use crate::error::Error;
 use crate::record::{self, number, Row};
 use crate::side::Side;
 
+use super::result::{called, results};
+
 /// Exports all rows whose result is a time, in nanoseconds. With several sides, each name begins with its side's.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut benchmarks: Vec<Value> = Vec::new();
-    for side in sides {
-        for record in &side.records {
-            let hz = record::host(record).core_hz.filter(|hz| *hz > 0.0);
-            let kind = type_of(record);
-            for row in record::rows(record) {
-                let Some(ns) = time(kind, row, hz) else {
-                    continue;
-                };
-                let mut words = vec![kind.name.clone()];
-                if sides.len() > 1 {
-                    words.insert(0, side.name.clone());
-                }
-                words.extend(kind.key(row, false));
-                // A slash separates what google-benchmark calls arguments.
-                let words: Vec<String> = words.iter().map(|w| w.replace('/', ":")).collect();
-                benchmarks.push(benchmark(&words.join("/"), benchmarks.len(), ns, kind, row));
-            }
-        }
+    for one in results(sides) {
+        let Some(time) = one.time() else {
+            continue;
+        };
+        // A slash separates what google-benchmark calls arguments.
+        let words = one.words(sides.len(), false);
+        let words: Vec<String> = words.iter().map(|w| w.replace('/', ":")).collect();
+        let name = words.join("/");
+        benchmarks.push(benchmark(
+            &name,
+            benchmarks.len(),
+            time.value,
+            one.kind,
+            one.row,
+        ));
     }
     if benchmarks.is_empty() {
         return Err(Error::new(
@@ -92,35 +91,6 @@ fn benchmark(name: &str, index: usize, ns: f64, kind: &RowType, row: &Row) -> Va
         of[rate] = json!(mb * 1e6);
     }
     of
-}
-
-/// The field that represents `what` of google-benchmark.
-fn called<'a>(kind: &'a RowType, what: &str) -> Option<&'a Field> {
-    let is = |f: &&Field| f.benchmark.as_deref() == Some(what);
-    kind.fields.iter().find(is)
-}
-
-/// Nanoseconds per operation: as measured, or converted from cycles at the core's clock.
-fn time(kind: &RowType, row: &Row, hz: Option<f64>) -> Option<f64> {
-    let bytes = || kind.keys().find(|f| f.unit.as_deref() == Some("bytes"));
-    let (field, times) = match called(kind, "real_time") {
-        Some(field) => (field, 1.0),
-        None => {
-            let field = called(kind, "real_time_per_byte")?;
-            (field, number(row, &bytes()?.name)?)
-        }
-    };
-    let ns = |field: &Field| {
-        let scale = match field.unit.as_deref()? {
-            "ns" => 1.0,
-            "µs" => 1e3,
-            "cycles" => 1e9 / hz?,
-            _ => return None,
-        };
-        Some(number(row, &field.name)? * scale * times)
-    };
-    let measured = field.time.as_ref().and_then(|time| kind.field(time));
-    measured.and_then(ns).or_else(|| ns(field))
 }
 
 #[cfg(test)]

@@ -47,8 +47,8 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(String::from_utf8(out).expect("lines are texts"))
 }
 
-/// The verdict, and what failed.
-fn judge(kind: &RowType, check: &Check, row: &Row) -> (Verdict, String) {
+/// The verdict on a row that is a check, and what failed.
+pub(super) fn judge(kind: &RowType, check: &Check, row: &Row) -> (Verdict, String) {
     let holding = |terms: &[Term]| -> Vec<String> {
         let holding = terms.iter().filter(|term| term.holds(row));
         holding.map(|term| say(kind, &term.field, row)).collect()

@@ -1,11 +1,17 @@
 //! Export formats for other tools.
 
+mod bencher;
 mod csv;
 mod google_benchmark;
+mod kcidb;
 mod ktap;
+mod lnt;
 mod markdown;
+mod result;
 
 use std::str::FromStr;
+
+use serde_json::Value;
 
 use crate::error::Error;
 use crate::side::Side;
@@ -21,15 +27,24 @@ pub enum Format {
     GoogleBenchmark,
     /// The Kernel Test Anything Protocol.
     Ktap,
+    /// Reports to KernelCI's database, version 5.3 of their schema.
+    Kcidb,
+    /// Bencher Metric Format.
+    Bencher,
+    /// Reports to LLVM's LNT, version 2 of their format.
+    Lnt,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 4] = [
+    pub const ALL: [Format; 7] = [
         Format::Csv,
         Format::Markdown,
         Format::GoogleBenchmark,
         Format::Ktap,
+        Format::Kcidb,
+        Format::Bencher,
+        Format::Lnt,
     ];
 
     /// The name in flags.
@@ -39,6 +54,9 @@ impl Format {
             Format::Markdown => "markdown",
             Format::GoogleBenchmark => "google-benchmark",
             Format::Ktap => "ktap",
+            Format::Kcidb => "kcidb",
+            Format::Bencher => "bencher",
+            Format::Lnt => "lnt",
         }
     }
 
@@ -49,8 +67,17 @@ impl Format {
             Format::Markdown => markdown::text(sides),
             Format::GoogleBenchmark => google_benchmark::text(sides),
             Format::Ktap => ktap::text(sides),
+            Format::Kcidb => kcidb::text(sides),
+            Format::Bencher => bencher::text(sides),
+            Format::Lnt => lnt::text(sides),
         }
     }
+}
+
+/// A JSON document with a newline at its end.
+fn to_text(document: &Value) -> String {
+    let text = serde_json::to_string_pretty(document);
+    text.expect("a document has string keys only") + "\n"
 }
 
 impl FromStr for Format {

@@ -44,6 +44,30 @@ pub(super) fn machines(sides: &[Side]) -> Markup {
     }
 }
 
+/// A row about each side, for pages with too many for columns.
+pub(super) fn sides(sides: &[Side]) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Sides" {
+            table.sortable {
+                thead { tr {
+                    @for head in ["date (UTC)", "machine", "Kiln", "compiler of the ciphers"] { th scope="col" { (head) } }
+                    th.n scope="col" { "records" }
+                } }
+                tbody {
+                    @for side in sides {
+                        @let origin = side.origin();
+                        tr {
+                            td.k { (side.records.iter().filter_map(record::date).max().unwrap_or("-")) }
+                            td { (origin.machine) } td { (origin.commit) } td { (origin.compiler) }
+                            td.n { (side.records.len()) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A fact, formatted for people.
 fn show(fact: &Field, record: &Value) -> String {
     match (record::fact(record, &fact.name), fact.unit.as_deref()) {
@@ -65,6 +89,9 @@ fn show(fact: &Field, record: &Value) -> String {
         (Some(v), None) => value(v),
     }
 }
+
+/// Maximum number of warnings above the results.
+const MOST_WARNINGS: usize = 30;
 
 /// Prefix of notes that say why results are less reliable.
 const WARNING: &str = "warning: ";
@@ -92,7 +119,12 @@ pub(super) fn warnings(sides: &[Side]) -> Markup {
         @if !all.is_empty() {
             div.warnings role="note" {
                 b { "Interpret these results with care" }
-                ul { @for line in &all { li { (line) } } }
+                ul {
+                    @for line in all.iter().take(MOST_WARNINGS) { li { (line) } }
+                    @if all.len() > MOST_WARNINGS {
+                        li { (all.len() - MOST_WARNINGS) " more are among the notes of the records" }
+                    }
+                }
             }
         }
     }

@@ -1,7 +1,10 @@
 //! The page: one self-contained file for screens of any width and for print, which also works without its script.
 
+mod change;
 mod facts;
 mod section;
+
+use std::collections::HashSet;
 
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
@@ -10,10 +13,13 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 use crate::group::groups;
-use crate::side::{embedded, Side};
+use crate::side::{embedded, escaped, Side};
 
 /// Maximum size of a page, in bytes.
 pub(crate) const MOST_BYTES: usize = 2 << 20;
+
+/// With more sides, a page has no columns for each of them: only what differs and what changed.
+const MOST_SIDES: usize = 12;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -31,26 +37,28 @@ pub fn html(sides: &[Side], options: &Options) -> Result<String, Error> {
             "no record to report: name files that --json or --out wrote",
         ));
     }
-    let mut kept: Vec<Side> = sides.to_vec();
-    let mut left: Vec<(usize, usize)> = Vec::new();
-    loop {
-        let page = page(sides, &kept, &left, options).into_string();
-        if page.len() <= MOST_BYTES {
-            return Ok(page);
-        }
-        // Indexed by position in `sides`: records removed from `kept` are null there.
-        let all = kept.iter().enumerate().flat_map(|(s, side)| {
-            let sized = side.records.iter().enumerate();
-            sized.map(move |(r, record)| (record.to_string().len(), s, r))
-        });
-        match all.filter(|(size, ..)| *size > 4).max() {
-            Some((_, s, r)) => {
-                kept[s].records[r] = serde_json::Value::Null;
-                left.push((s, r));
-            }
-            None => return Ok(page),
-        }
+    let page = page(sides, sides, &[], options).into_string();
+    if page.len() <= MOST_BYTES {
+        return Ok(page);
     }
+    let mut sizes: Vec<(usize, usize, usize)> = Vec::new();
+    for (s, side) in sides.iter().enumerate() {
+        let sized = side.records.iter().enumerate();
+        sizes.extend(sized.map(|(r, record)| (escaped(record).len(), s, r)));
+    }
+    sizes.sort_unstable();
+    // Indexed by position in `sides`: records removed from `kept` are null there.
+    let mut kept: Vec<Side> = sides.to_vec();
+    let mut left: HashSet<(usize, usize)> = HashSet::new();
+    let mut excess = page.len().saturating_sub(MOST_BYTES);
+    while let Some((size, s, r)) = sizes.pop().filter(|_| excess > 0) {
+        kept[s].records[r] = serde_json::Value::Null;
+        left.insert((s, r));
+        // In place of the record, the page names the side.
+        excess = excess.saturating_sub(size.saturating_sub(4 + sides[s].name.len()));
+    }
+    let left: Vec<(usize, usize)> = left.into_iter().collect();
+    Ok(self::page(sides, &kept, &left, options).into_string())
 }
 
 /// A source for the content security policy that permits this exact text.
@@ -62,6 +70,9 @@ fn page(sides: &[Side], kept: &[Side], left: &[(usize, usize)], options: &Option
     let names: Vec<String> = sides.iter().map(|s| s.name.clone()).collect();
     let title = options.title.clone().unwrap_or_else(|| match &names[..] {
         [_] => "Kiln: kernel crypto in user land".to_string(),
+        all if all.len() > MOST_SIDES => {
+            format!("Kiln: {} machines, commits and compilers", all.len())
+        }
         all => format!("Kiln: {}", all.join(", ")),
     });
     let policy = format!(
@@ -70,9 +81,10 @@ fn page(sides: &[Side], kept: &[Side], left: &[(usize, usize)], options: &Option
         only(STYLE)
     );
     let groups = groups(sides);
+    let few = sides.len() <= MOST_SIDES;
     let shown: Vec<_> = groups
         .iter()
-        .filter(|g| g.kind.view.cards.is_none())
+        .filter(|g| few && g.kind.view.cards.is_none())
         .collect();
     html! {
         (DOCTYPE)
@@ -92,17 +104,18 @@ fn page(sides: &[Side], kept: &[Side], left: &[(usize, usize)], options: &Option
                         h1 { (title) }
                         button #theme type="button" hidden { "light or dark" }
                     }
-                    (facts::machines(sides))
+                    @if few { (facts::machines(sides)) } @else { (facts::sides(sides)) }
                     (facts::warnings(sides))
                 }
                 main {
-                    (facts::headlines(&groups, &names))
+                    @if few { (facts::headlines(&groups, &names)) }
                     nav aria-label="Contents" {
                         ul {
                             @for group in &shown { li { a href={ "#" (group.kind.name) } { (group.kind.title) } } }
                             li { a href="#records" { "Records" } }
                         }
                     }
+                    (change::sections(&groups, sides))
                     @for group in &shown { (section::draw_section(group, sides, &names)) }
                     (facts::records(sides, left))
                 }

@@ -170,12 +170,12 @@ impl<'a> Survey<'a> {
         if rows.is_empty() {
             return Ok(());
         }
-        self.say(&(view::block(topic, &rows, self.session.tty) + "\n"))
+        self.say(&(view::block(topic, &rows, self.session.bold) + "\n"))
     }
 
     /// Prints text for people; with `--json`, nothing.
     fn say(&self, text: &str) -> Result<(), Error> {
-        match self.session.global.json {
+        match self.session.global.json || self.session.global.quiet {
             true => Ok(()),
             false => print(text),
         }
@@ -262,7 +262,7 @@ impl<'a> Survey<'a> {
         }
         if self.session.global.json {
             print(&text)?;
-        } else {
+        } else if !self.session.global.quiet {
             let told: String = self
                 .notes
                 .iter()

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kiln_kernel::budget as kernel;
 use kiln_kernel::cipher::{Kind, Op};
+use kiln_question::algorithm::Names;
 use kiln_question::{replace, unknown, Error, Exit, Question, RowType, Session, TreeBuildArgs};
 use kiln_report::picture::{draw_rows, Band, Bands, Picture};
 
@@ -53,7 +54,7 @@ See also:
   docs/BUDGETS.md")]
 pub struct BudgetArgs {
     /// Algorithms, by the kernel's names; with --tree functions, too [default: all]
-    #[arg(value_name = "ALG")]
+    #[arg(value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     algs: Vec<String>,
     /// How long a section may last [default: 30]
     #[arg(

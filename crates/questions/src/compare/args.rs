@@ -223,7 +223,7 @@ fn is_tree(path: &Path) -> bool {
 fn record(path: &Path) -> Result<Side, Error> {
     let name = path.display().to_string();
     let found = kiln_report::Side::read(path).map_err(|e| Error::input(e.to_string()))?;
-    match &found[..] {
+    match &kiln_report::gather(found)[..] {
         [one] => Side::from_records(&name, &one.records),
         several => Err(Error::input(format!(
             "'{name}' contains {} sides, but compare takes one: name their records",

@@ -7,7 +7,7 @@ use clap::Args;
 use kiln_question::hosted::Hosted;
 use kiln_question::{
     parse_seconds, print, print_error, read_facts, replace, table, Error, Exit, Outcome, Progress,
-    Question, RowType, Session, TreeBuildArgs,
+    Question, RowType, Session, Shard, ShardArgs, TreeBuildArgs,
 };
 use kiln_report::export::Format;
 use kiln_report::picture::draw_rows;
@@ -56,6 +56,7 @@ Examples:
   kiln compilers --subject my.c:crc:checksum32 --opt O2,O3
   kiln compilers --explain gcc-12/O3/aes-generic/ubsan
   kiln compilers --reproduce gcc-12/O3/aes-generic/ubsan --out DIR
+  kiln compilers --shard 2/4 --out DIR    a quarter of it (docs/FLEET.md)
   git bisect run kiln compilers --cc ./cc --baseline good.json --opt O2 \\
       --variant default --max-regression 5 --bisect
 
@@ -141,11 +142,17 @@ pub struct CompilersArgs {
     /// The names of all subjects, and nothing else
     #[arg(long)]
     list: bool,
+    #[command(flatten)]
+    shard: ShardArgs,
 }
 
 impl Question for CompilersArgs {
     const NAME: &'static str = "compilers";
     const TIMED: bool = true;
+
+    fn shard(&self) -> Option<Shard> {
+        self.shard.shard
+    }
 
     fn row_types() -> Vec<RowType> {
         vec![RowType::at::<Row>(50)]
@@ -156,6 +163,13 @@ impl Question for CompilersArgs {
         if self.bisect && self.max_regression.is_none() {
             return Err(Error::input(
                 "--bisect: nothing decides between good and bad: add --baseline CC or RECORD.json, and --max-regression PCT",
+            ));
+        }
+        if self.shard.shard.is_some()
+            && (self.bisect || self.explain.is_some() || self.reproduce.is_some())
+        {
+            return Err(Error::input(
+                "--shard divides cells by subject and level: leave it out with --bisect, --explain and --reproduce",
             ));
         }
         if self.list {
@@ -250,7 +264,8 @@ fn emit(session: &Session, outcome: &Outcome<Row>) -> Result<(), Error> {
         let side = Side::new("compilers", record.to_value());
         let csv = side.and_then(|side| Format::Csv.text(&[side]));
         let csv = csv.map_err(|e| Error::input(e.to_string()))?;
-        replace::write(&dir.join("compilers.csv"), csv.as_bytes())?;
+        let file = session.share.file_name("compilers.csv");
+        replace::write(&dir.join(file), csv.as_bytes())?;
     }
     session.emit::<CompilersArgs, _>(&facts, &outcome.rows, &outcome.notes, || {
         format!(
@@ -324,6 +339,7 @@ fn plan<'a>(
         anew: args.no_cache,
         baseline,
         max_regression: args.max_regression,
+        share: session.share.clone(),
         stop: &session.stop,
         settle,
         progress,

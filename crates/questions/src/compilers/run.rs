@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_measure::{rounds_for, Verdict};
-use kiln_question::{Error, Outcome};
+use kiln_question::{Error, Outcome, Share};
 
 use super::answer::expected;
 use super::baseline::{self, Baseline, Ratios, Regressions};
@@ -55,6 +55,8 @@ pub(super) struct Plan<'a> {
     pub baseline: Option<Baseline>,
     /// Maximum slowdown in per cent.
     pub max_regression: Option<f64>,
+    /// Which of the cells are built.
+    pub share: Share,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Called when all cells are built, before any is timed.
@@ -103,6 +105,23 @@ impl Plan<'_> {
             }
         }
         cells
+    }
+
+    /// The cells of this run's share. Cells of one subject at one level are compared with each other, by compiler and by
+    /// variant, and stay together.
+    fn select(&self, cells: Vec<Cell>) -> Vec<Cell> {
+        let unit = |cell: &Cell| format!("{}/{:?}/{:?}", cell.subject.name, cell.opt, cell.abi);
+        let mut units: Vec<String> = Vec::new();
+        for name in cells.iter().map(unit) {
+            if !units.contains(&name) {
+                units.push(name);
+            }
+        }
+        let own = self.share.select(units, String::clone);
+        cells
+            .into_iter()
+            .filter(|cell| own.contains(&unit(cell)))
+            .collect()
     }
 
     /// For each cell, the index of the cell in the same run against which it is judged.
@@ -183,7 +202,7 @@ pub(super) fn run(plan: &Plan) -> Result<(Outcome<Row>, bool), Error> {
     let mut builder = Builder::new(&store, &plan.ccs)?;
     builder.anew = plan.anew;
     let kernel = Kernel::open(&store)?;
-    let cells = plan.cells();
+    let cells = plan.select(plan.cells());
     let total = cells.len().max(1) as f64;
     let built = builder.build_all(&cells, plan.stop, &|n, what| {
         (plan.progress)(0.3 * n as f64 / total, what);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kiln_kernel::cipher::{Kind, Op};
 use kiln_question::algorithm::op_name;
+use kiln_question::algorithm::{Drivers, Names};
 use kiln_question::{
     print_bytes, replace, Algorithm, Error, Exit, Outcome, Question, RowType, Session,
 };
@@ -43,10 +44,10 @@ Examples:
   kiln crypt --alg sha256 --in plain | xxd -p -c 32")]
 pub struct CryptArgs {
     /// Algorithm, by the kernel's name
-    #[arg(long, value_name = "ALG")]
+    #[arg(long, value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     alg: String,
     /// Implementation, by driver name [default: the one a caller gets]
-    #[arg(long = "impl", value_name = "NAME")]
+    #[arg(long = "impl", value_name = "NAME", value_parser = Drivers, hide_possible_values = true)]
     imp: Option<String>,
     /// Key in hex, or @FILE with hex or raw bytes
     #[arg(long, value_name = "HEX|@FILE")]

@@ -1,7 +1,7 @@
 //! `kiln fpu`: the policy table. The other questions about FPU policies are subcommands.
 
 use clap::{Args, Subcommand};
-use kiln_question::{parse_seconds, Error, Exit, Question, RowType, Session};
+use kiln_question::{parse_seconds, Error, Exit, Question, RowType, Session, Shard};
 
 use super::ask::Ask;
 use super::cpu_args::CpuArgs;
@@ -95,6 +95,13 @@ impl Question for FpuArgs {
     const NAME: &'static str = "fpu";
     const TIMED: bool = true;
     const OF_TIERS: bool = true;
+
+    fn shard(&self) -> Option<Shard> {
+        match &self.command {
+            Some(FpuCommand::Prove(args)) => args.shard(),
+            _ => None,
+        }
+    }
 
     fn row_types() -> Vec<RowType> {
         let mut all = vec![RowType::at::<Row>(31)];

@@ -9,7 +9,7 @@ use kiln_kernel::cipher::{Impl, Op};
 use kiln_kernel::cpu::{Config, Scheduler};
 use kiln_kernel::fpu::Policy;
 use kiln_question::algorithm::usable_impl;
-use kiln_question::{unknown, Algorithm, Error};
+use kiln_question::{unknown, Algorithm, Error, Share};
 
 use super::inject::{Inject, Steps};
 use super::workload::Workload;
@@ -121,6 +121,8 @@ pub(crate) struct Plan {
     pub interrupts: Option<u64>,
     /// Whether the control, which saves nothing, was not requested but added for the verdict.
     pub added_control: bool,
+    /// Proof runs: which of the probes are run.
+    pub share: Share,
 }
 
 impl Plan {
@@ -148,6 +150,7 @@ impl Plan {
             budget: Duration::from_secs(if quick { 12 } else { 48 }),
             interrupts: None,
             added_control: false,
+            share: Share::default(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use kiln_question::algorithm::parse_op;
 use kiln_question::lens::Lens;
-use kiln_question::{Algorithm, Error, Exit, Question, RowType, Session};
+use kiln_question::{Algorithm, Error, Exit, Question, RowType, Session, Shard, ShardArgs};
 
 use super::ask::Ask;
 use super::breakpoint_args::BreakpointArgs;
@@ -43,6 +43,7 @@ Examples:
   kiln fpu prove --policy nested,bh-off
   kiln fpu prove --policy tree:DIR --quick    a kernel tree's own sections
   kiln fpu prove --policy none --impl pattern --at 44    repeats one interrupt
+  kiln fpu prove --shard 2/8 --out DIR    an eighth of all (docs/FLEET.md)
   kiln fpu prove --tree DIR    all library functions of a kernel tree
   kiln fpu prove --tree DIR --suite sha256,'crc.crc32c*' --context softirq
   kiln fpu prove --tree DIR --suite 'library.aes_gcm_*'    one mode
@@ -88,6 +89,8 @@ pub(super) struct ProveArgs {
     #[arg(long, requires = "at")]
     hardirq_fpu: bool,
     #[command(flatten)]
+    shard: ShardArgs,
+    #[command(flatten)]
     cpu: CpuArgs,
 }
 
@@ -114,6 +117,7 @@ impl ProveArgs {
             lens: lens.map_or(Vec::new(), |l| l.0),
             ops: ops.collect::<Result<_, _>>()?,
             hardirq_fpu: self.hardirq_fpu,
+            share: session.share.clone(),
             ..self.cpu.plan(session)?
         })
     }
@@ -124,6 +128,10 @@ impl Question for ProveArgs {
     const TIMED: bool = true;
     const OF_TIERS: bool = true;
 
+    fn shard(&self) -> Option<Shard> {
+        self.shard.shard
+    }
+
     fn row_types() -> Vec<RowType> {
         vec![RowType::at::<StepRow>(33), RowType::at::<FunctionRow>(35)]
     }
@@ -131,6 +139,11 @@ impl Question for ProveArgs {
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         if let Some(ProveCommand::Breakpoint(args)) = &self.command {
             return args.run(session);
+        }
+        if self.shard.shard.is_some() && (self.tree.is_some() || self.at.is_some()) {
+            return Err(Error::input(
+                "--shard divides the proof of policies by implementation, length and operation: leave it out with --tree and --at",
+            ));
         }
         if let Some(dir) = &self.tree {
             let at: Option<Steps> = self.at.as_deref().map(str::parse).transpose()?;

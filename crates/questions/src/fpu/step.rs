@@ -147,6 +147,18 @@ fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe
     Ok(probes)
 }
 
+/// The probes of this run's share, and the control, by which each shard shows that it would have seen a loss.
+fn select(plan: &Plan, probes: Vec<Probe>) -> Vec<Probe> {
+    let is_control = |p: &Probe| plan.added_control && p.policy.is_broken();
+    let (control, judged): (Vec<Probe>, Vec<Probe>) = probes.into_iter().partition(is_control);
+    let mut own = plan.share.select(judged, Probe::to_string);
+    // A shard without items has nothing for a control to be compared with.
+    if !own.is_empty() {
+        own.extend(control);
+    }
+    own
+}
+
 fn prove_all(
     plan: &Plan,
     bench: &mut Bench,
@@ -155,7 +167,7 @@ fn prove_all(
 ) -> Result<Proof, Error> {
     let start = Instant::now();
     let stopped = || stop.load(Ordering::Relaxed);
-    let probes = probes(plan, bench, false)?;
+    let probes = select(plan, probes(plan, bench, false)?);
     let cpu = bench.cpu();
     let total = probes.len() as f64;
     let mut done: Vec<(Probe, Examined)> = Vec::new();

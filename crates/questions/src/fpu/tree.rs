@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use kiln_kernel::fpu::Policy;
 use kiln_question::hosted::Hosted;
 use kiln_question::{Error, Exit, Outcome, Session, TreeBuildArgs};
+use kiln_record::Part;
 use kiln_tree::child::{self, Label, Order, Watch};
 use kiln_tree::{Extent, Host, Source};
 use serde::de::DeserializeOwned;
@@ -20,6 +21,7 @@ use super::plan::{Plan, TreeName};
 struct Document<R> {
     rows: Vec<R>,
     notes: Vec<String>,
+    shard: Option<Part>,
 }
 
 /// Runs in the child: boots the tree and adds its policy to the others.
@@ -81,6 +83,7 @@ pub(super) fn run<R: DeserializeOwned>(
             return Ok((None, Exit::Refused(code)));
         }
         let document = read::<R>(&ended.output);
+        session.share.adopt(document.shard);
         // Every child measures Kiln's own policies; one set of their rows is enough.
         let wanted = |row: &R| i == 0 || policy(row) == name;
         sum.rows.extend(document.rows.into_iter().filter(wanted));
@@ -104,6 +107,7 @@ fn read<R: DeserializeOwned>(output: &[u8]) -> Document<R> {
     serde_json::from_slice(output).unwrap_or(Document {
         rows: Vec::new(),
         notes: Vec::new(),
+        shard: None,
     })
 }
 

@@ -5,15 +5,15 @@ pub mod page;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_question::{prepare, print, replace, Error, Exit, Question, Session};
+use kiln_question::{prepare, print, print_fault, replace, Error, Exit, Question, Session};
 use kiln_report::export::Format;
-use kiln_report::{gather, Options, Side};
+use kiln_report::{gather, missing_shards, Options, Side};
 
 /// Turn records into an HTML page, CSV, Markdown or KTAP
 ///
 /// For a mail, a patch or a bug report. A record is what --json printed or --out wrote. Records of several commands on one
 /// machine make one column; the same command twice, or another machine, makes a column each, and figures of one thing
-/// stand in one row. The page is one file that loads nothing: pictures, tables with intervals, the commands that repeat
+/// stand in one row. In a directory, each machine, commit and compiler has a column. The page is one file that loads nothing: pictures, tables with intervals, the commands that repeat
 /// it, and the records, which report, compare and --format read back out of it. Without --out it is ./kiln-report.html;
 /// --out takes a directory or FILE.html. What is there is written over if it is a report, and nothing else is.
 #[derive(Args)]
@@ -23,6 +23,13 @@ Formats, on stdout:
   markdown          the page's tables, for a mail or a commit message
   google-benchmark  rows that are a time, as --benchmark_out writes them
   ktap              rows that are a check
+  kcidb             all rows, for KernelCI's database (schema 5.3)
+  bencher           measurements with their intervals (Bencher Metric Format)
+  lnt               rows that are a time, of one machine, for LLVM's LNT
+
+Exit status:
+  1 if a shard of a divided run (--shard I/N) is missing; stderr has the command
+  that makes it
 
 Examples:
   kiln report speed.json
@@ -31,7 +38,7 @@ Examples:
   kiln report speed.json --format markdown >> commit-message
 
 See also:
-  docs/RECORDS.md")]
+  docs/RECORDS.md, docs/FLEET.md")]
 pub struct ReportArgs {
     /// Records, bundles, reports (HTML), directories of records
     #[arg(required = true, value_name = "A")]
@@ -39,7 +46,7 @@ pub struct ReportArgs {
     /// Over the page
     #[arg(long, value_name = "TEXT", conflicts_with = "format")]
     title: Option<String>,
-    /// csv, markdown, google-benchmark or ktap on stdout, and no page
+    /// csv, markdown, google-benchmark, ktap, kcidb, bencher or lnt on stdout, and no page
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
 }
@@ -71,9 +78,12 @@ impl Question for ReportArgs {
             found.extend(Side::read(file).map_err(input)?);
         }
         let sides = gather(found);
+        let missing = missing_shards(&sides);
+        missing.iter().for_each(|line| print_fault(line));
+        let exit = Exit::from_run(!missing.is_empty(), false);
         if let Some(format) = format {
             print(&format.text(&sides).map_err(input)?)?;
-            return Ok(Exit::Done);
+            return Ok(exit);
         }
         let options = Options {
             title: self.title.clone(),
@@ -87,7 +97,7 @@ impl Question for ReportArgs {
             path.display(),
             page.len().div_ceil(1000)
         ))?;
-        Ok(Exit::Done)
+        Ok(exit)
     }
 }
 

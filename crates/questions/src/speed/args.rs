@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use kiln_question::algorithm::{Drivers, Names};
 use kiln_question::hosted::Hosted;
 use kiln_question::lens::Lens;
 use kiln_question::{
-    parse_seconds, read_facts, table, Error, Exit, Outcome, Question, RowType, Session,
-    TreeBuildArgs,
+    parse_seconds, read_facts, table, Error, Exit, Outcome, Question, RowType, Session, Shard,
+    ShardArgs, TreeBuildArgs,
 };
 use kiln_tree::child::Order;
 use kiln_tree::tcrypt::Request;
@@ -62,12 +63,13 @@ Examples:
   kiln speed 'xts(aes)' --level api --layout tcrypt    as tcrypt asks for it
   kiln speed 'xts(aes)' --via virtio --len 4096 --depth 64
   kiln speed 'xts(aes)' --len 16 --latency    each call needs the last
+  kiln speed --shard 2/8 --out DIR    an eighth of all (docs/FLEET.md)
 
 See also:
   docs/METHODOLOGY.md, docs/TREES.md")]
 pub struct SpeedArgs {
     /// Algorithms, by the kernel's names [default: all]
-    #[arg(value_name = "ALG")]
+    #[arg(value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     algs: Vec<String>,
     /// Operations: encrypt, decrypt, digest, derive [default: encrypt (digest for hashes); all if no ALG is named]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
@@ -79,7 +81,13 @@ pub struct SpeedArgs {
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     key_bits: Vec<u32>,
     /// Implementations, by driver names [default: all that run here]
-    #[arg(long = "impl", value_delimiter = ',', value_name = "NAME,…")]
+    #[arg(
+        long = "impl",
+        value_delimiter = ',',
+        value_name = "NAME,…",
+        value_parser = Drivers,
+        hide_possible_values = true
+    )]
     impls: Vec<String>,
     /// Other libraries: auto, none, or names (openssl, libgcrypt, nettle, ipsec-mb, aws-lc)
     #[arg(
@@ -128,6 +136,8 @@ pub struct SpeedArgs {
     rows: bool,
     #[command(flatten)]
     via: ViaArgs,
+    #[command(flatten)]
+    shard: ShardArgs,
 }
 
 impl SpeedArgs {
@@ -193,6 +203,7 @@ impl SpeedArgs {
             turn: self.turn_ms.map(Duration::from_millis),
             quick: session.global.quick,
             within: parse_seconds(self.seconds, 0.1)?,
+            share: session.share.clone(),
             ..Plan::new(session.seed)
         };
         match self.tree {
@@ -208,6 +219,10 @@ impl Question for SpeedArgs {
     const TIMED: bool = true;
     const OF_TIERS: bool = true;
 
+    fn shard(&self) -> Option<Shard> {
+        self.shard.shard
+    }
+
     fn row_types() -> Vec<RowType> {
         vec![
             RowType::at::<Row>(20),
@@ -217,6 +232,11 @@ impl Question for SpeedArgs {
     }
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
+        if self.shard.shard.is_some() && (self.tcrypt.is_some() || self.via.given()) {
+            return Err(Error::input(
+                "--shard divides tables of lengths: leave it out with --tcrypt and --via",
+            ));
+        }
         if let (Some(mode), Some(dir)) = (self.tcrypt, &self.tree) {
             let seconds = self.sec;
             return tcrypt::ask::<Self>(Request { mode, seconds }, dir, &self.build, session);
@@ -244,7 +264,7 @@ impl Question for SpeedArgs {
         }
         session.settle().answer::<Self, _>(
             |_, progress| run(plan, &session.stop, progress),
-            |rows| self.tables(rows, session.tty),
+            |rows| self.tables(rows, session.bold),
         )
     }
 }
@@ -279,7 +299,7 @@ fn ask_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Err
     }
     let facts = read_facts();
     session.emit::<SpeedArgs, _>(&facts, &sum.rows, &sum.notes, || {
-        let tables = args.tables(&sum.rows, session.tty);
+        let tables = args.tables(&sum.rows, session.bold);
         let notes = table::notes(&sum.notes, session.seed);
         let title = table::paragraph(&title);
         format!("{}\n{title}\n\n{tables}\n{notes}", table::machine(&facts))

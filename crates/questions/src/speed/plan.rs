@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kiln_question::lens::{Lens, LONGEST};
-use kiln_question::{unknown, Algorithm, Error};
+use kiln_question::{unknown, Algorithm, Error, Share};
 use kiln_record::family;
 
 use crate::peer::{self, Wanted};
@@ -41,6 +41,8 @@ pub struct Plan {
     pub turn: Option<Duration>,
     /// Whether Kiln's own implementations are candidates.
     pub own: bool,
+    /// Which of the lengths of all tables are measured.
+    pub share: Share,
 }
 
 impl Plan {
@@ -62,6 +64,7 @@ impl Plan {
             within: None,
             turn: None,
             own: true,
+            share: Share::default(),
         }
     }
 

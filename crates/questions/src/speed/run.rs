@@ -54,12 +54,13 @@ pub(crate) fn run_with(
         None => Limits::measure(plan.seed, stop),
         Some(_) => Limits::default(),
     };
-    let tables: Vec<Work> = specs.iter().flat_map(|spec| works(&plan, spec)).collect();
+    let works = specs.iter().flat_map(|spec| works(&plan, spec)).collect();
+    let tables = select(&plan, works);
     let lens = plan.lens.0.len();
-    let groups: usize = tables.iter().map(|w| plan.lens_of(&w.spec).len()).sum();
+    let groups: usize = tables.iter().map(|(_, lens)| lens.len()).sum();
     let figures = tables
         .iter()
-        .map(|w| (candidates(&plan, &sources, w) + peers.count()) * plan.lens_of(&w.spec).len())
+        .map(|(w, lens)| (candidates(&plan, &sources, w) + peers.count()) * lens.len())
         .sum();
     let mut run = Run {
         effort: match (plan.turn, plan.within) {
@@ -76,8 +77,8 @@ pub(crate) fn run_with(
         done: 0,
         groups,
     };
-    for work in tables {
-        run.table(work, &sources)?;
+    for (work, lens) in tables {
+        run.table(work, &lens, &sources)?;
     }
     Ok(run.finish())
 }
@@ -99,6 +100,27 @@ pub(super) fn works(plan: &Plan, spec: &Spec) -> Vec<Work> {
         }
     }
     works
+}
+
+/// The tables of this run's share with their lengths. All candidates of a length are compared with each other, so a
+/// length of a table is not divided.
+fn select(plan: &Plan, works: Vec<Work>) -> Vec<(Work, Vec<usize>)> {
+    let all = works.iter().enumerate();
+    let all = all.flat_map(|(w, work)| plan.lens_of(&work.spec).into_iter().map(move |n| (w, n)));
+    let what = |&(w, len): &(usize, usize)| works[w].what(len);
+    let own = plan.share.select(all.collect(), what);
+    let lens = |w| {
+        own.iter()
+            .filter(move |(of, _)| *of == w)
+            .map(|(_, len)| *len)
+    };
+    let lens: Vec<Vec<usize>> = (0..works.len()).map(|w| lens(w).collect()).collect();
+    let tables = works.into_iter().zip(lens);
+    // Without shards, tables without lengths stay, because a note says why they have none.
+    let divided = plan.share.shard().is_some();
+    tables
+        .filter(|(_, lens)| !(divided && lens.is_empty()))
+        .collect()
 }
 
 /// Estimated number of candidates in a table.
@@ -133,15 +155,15 @@ impl Run<'_> {
             .is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Measures all lengths of one table.
-    fn table(&mut self, work: Work, sources: &[&dyn Source]) -> Result<(), Error> {
-        let lens = self.plan.lens_of(&work.spec);
+    /// Measures these lengths of one table.
+    fn table(&mut self, work: Work, lens: &[usize], sources: &[&dyn Source]) -> Result<(), Error> {
         if self.stopped() || self.late() {
             self.left_out += lens.len();
             self.done += lens.len();
             return Ok(());
         }
-        if lens != self.plan.lens.0 {
+        let all = self.plan.lens_of(&work.spec);
+        if all != self.plan.lens.0 {
             let Spec { takes, more, .. } = &work.spec;
             let why = match more.is_empty() {
                 true => format!(
@@ -153,7 +175,7 @@ impl Run<'_> {
             self.outcome.notes.push(format!(
                 "{}: {why}: lengths are {}",
                 work.spec.name,
-                self.lens_told(&lens)
+                self.lens_told(&all)
             ));
         }
         let table = Table::new(self.plan, work, sources, &mut self.outcome.notes)?;
@@ -174,7 +196,7 @@ impl Run<'_> {
             }
         }
         let first = self.outcome.rows.len();
-        for &len in &lens {
+        for &len in lens {
             if self.stopped() || self.late() {
                 self.left_out += 1;
             } else if self.plan.latency && !table.work.shape(len).chains() {

@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::Args;
 use kiln_kernel::cipher::Impl;
 use kiln_measure::CoreList;
-use kiln_question::algorithm::usable_impl;
+use kiln_question::algorithm::{usable_impl, Drivers, Names};
 use kiln_question::{
-    unknown, Algorithm, Error, Exit, Outcome, Progress, Question, RowType, Session, TreeBuildArgs,
+    unknown, Algorithm, Error, Exit, Outcome, Progress, Question, RowType, Session, Shard,
+    ShardArgs, Share, TreeBuildArgs,
 };
 use kiln_report::ktap::{Ktap, Verdict};
 use kiln_tree::TestRow;
 
-use super::masks::{self, Event, Plan, Row};
+use super::masks::{self, Event, Plan, Row, INTERRUPTS};
 use super::{constant_time, fault, tree, Suite};
 
 /// Default numbers of tests: random cases and requests of all implementations under all masks; cases in contexts under
@@ -102,6 +103,7 @@ Examples:
   kiln test sha256 --suite contexts:nested
   kiln test 'ccm(aes)' --seed 7 --suite random --case 4711    one case again
   kiln test --constant-time --quick
+  kiln test --shard 2/8 --out DIR    an eighth of all (docs/FLEET.md)
   kiln test --tree ~/linux --fuzz 1000    a kernel tree's own tests
   kiln test --tree ~/linux --oracle memory    accesses outside of buffers
   kiln test --tree ~/linux --suite 'sha256.*irq*'    some KUnit cases
@@ -112,10 +114,16 @@ See also:
   docs/TESTING.md, docs/CONSTANT-TIME.md")]
 pub struct TestArgs {
     /// Algorithms, such as 'xts(aes)' [default: all]
-    #[arg(value_name = "ALG")]
+    #[arg(value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     algs: Vec<String>,
     /// Implementations, by driver name [default: all]
-    #[arg(long = "impl", value_name = "LIST", value_delimiter = ',')]
+    #[arg(
+        long = "impl",
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = Drivers,
+        hide_possible_values = true
+    )]
     impls: Vec<String>,
     /// Suites [default: all; with --case: random]; with --tree: testmgr, contexts, library, or KUnit suites and cases, such as sha256
     /// or 'sha*.test_hash_*'
@@ -160,11 +168,17 @@ pub struct TestArgs {
     #[arg(long, conflicts_with_all = ["case", "cases", "tree", "suites"])]
     constant_time: bool,
     #[command(flatten)]
+    shard: ShardArgs,
+    #[command(flatten)]
     build: TreeBuildArgs,
 }
 
 impl Question for TestArgs {
     const NAME: &'static str = "test";
+
+    fn shard(&self) -> Option<Shard> {
+        self.shard.shard
+    }
 
     fn row_types() -> Vec<RowType> {
         vec![
@@ -175,6 +189,12 @@ impl Question for TestArgs {
     }
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let whole = self.constant_time || self.tree.is_some() || self.case.is_some();
+        if self.shard.shard.is_some() && whole {
+            return Err(Error::input(
+                "--shard divides the tests of Kiln's own ciphers by algorithm: leave it out with --tree, --case and --constant-time",
+            ));
+        }
         if self.constant_time {
             if self.build.given() {
                 return Err(Error::input(
@@ -220,9 +240,12 @@ impl TestArgs {
     /// # Errors
     /// An unknown algorithm or implementation, or one that cannot run here; standard output cannot be written.
     fn check_all(&self, session: &Session) -> Result<Outcome<Row>, Error> {
-        let json = session.global.json;
+        // Neither has KTAP on standard output.
+        let json = session.global.json || session.global.quiet;
         let plan = self.plan(session)?;
+        // A shard may have no algorithm with a suite that was named; the whole has one.
         self.check_suites(&plan)?;
+        let plan = select(plan, &session.share);
         let absent = |n: &u64| masks::replayed_groups(&plan, *n) == 0;
         if let Some(number) = self.case.filter(absent) {
             return Err(Error::input(format!(
@@ -252,6 +275,14 @@ impl TestArgs {
             rows
         };
         drop(progress);
+        let mut rows = rows;
+        if let Some(shard) = self.shard.shard {
+            // Every shard has interrupts of its own, which must not count as the same test.
+            let own = rows
+                .iter_mut()
+                .filter(|row| row.implementation == INTERRUPTS);
+            own.for_each(|row| row.implementation = format!("{INTERRUPTS} {shard}"));
+        }
         let mut outcome = Outcome {
             failed: rows.iter().any(|row| row.failed > 0),
             interrupted: session.stopped(),
@@ -394,6 +425,15 @@ impl TestArgs {
         impls.sort_by_key(place);
         Ok(impls)
     }
+}
+
+/// The algorithms of this run's share. The numbers of cases remain those of the whole plan.
+fn select(mut plan: Plan, share: &Share) -> Plan {
+    let mut algs: Vec<&'static str> = plan.impls.iter().map(|i| i.alg()).collect();
+    algs.dedup();
+    let own = share.select(algs, |alg| alg.to_string());
+    plan.impls.retain(|i| own.contains(&i.alg()));
+    plan
 }
 
 fn notes(rows: &[Row]) -> Vec<String> {

@@ -17,6 +17,9 @@ use super::suite::Suite;
 use super::tally::{Failure, Tally};
 use super::{caller, case, contexts};
 
+/// The implementation in rows of messages that were processed in interrupts.
+pub(super) const INTERRUPTS: &str = "interrupts";
+
 /// What to test, and how much of it.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -61,7 +64,8 @@ pub struct Row {
     /// interrupts.
     #[schemars(extend("x-role" = "key"))]
     pub alg: String,
-    /// Driver name of the implementation; `interrupts` for messages processed in interrupts.
+    /// Driver name of the implementation; `interrupts` for messages processed in interrupts, with
+    /// the shard if the run was divided by `--shard`.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub implementation: String,
@@ -518,7 +522,7 @@ impl<'a, 'b> Groups<'a, 'b> {
         };
         self.done(Row {
             alg: "all".into(),
-            implementation: "interrupts".into(),
+            implementation: INTERRUPTS.into(),
             suite: suite.name(),
             context: "softirq, hardirq".into(),
             tiers: self.phase.tiers(),

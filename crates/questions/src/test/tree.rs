@@ -257,7 +257,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         ..Outcome::default()
     };
     session.save::<Q, _>(&outcome)?;
-    if !session.global.json {
+    if !session.global.json && !session.global.quiet {
         let out = io::stdout().lock();
         kiln_question::check(ktap(
             &title,

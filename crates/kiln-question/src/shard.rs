@@ -1,0 +1,248 @@
+//! Shards: a run that is divided among processes or machines (`--shard I/N`). Every shard makes the same list of items
+//! and does those of its number, so that shards need not know of each other.
+
+use std::fmt;
+use std::fs;
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+
+use clap::Args;
+use kiln_record::Part;
+use sha2::{Digest, Sha256};
+
+use crate::Error;
+
+/// Maximum number of shards; more are a typing error.
+const MOST: u32 = 100_000;
+/// The seed of shards unless one is given: all shards of a run must have the same.
+pub(crate) const SEED: u64 = 1;
+/// The environment variable that replaces the host's name in file names and records.
+const HOST: &str = "KILN_HOST";
+
+/// One of several shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// From 1 to `count`.
+    index: u32,
+    count: u32,
+}
+
+impl Shard {
+    /// Shard `index` of `count`, counted from 1; `None` if there is no such shard.
+    pub fn new(index: u32, count: u32) -> Option<Shard> {
+        let exists = (1..=count).contains(&index) && count <= MOST;
+        exists.then_some(Shard { index, count })
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Shard, Error> {
+        let numbers = text
+            .split_once('/')
+            .and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+        let shard = numbers.and_then(|(index, count)| Shard::new(index, count));
+        shard.ok_or_else(|| {
+            Error::input(format!(
+                "--shard {text}: name one shard of several as I/N, with I from 1 to N and N at most {MOST}: --shard 2/8"
+            ))
+        })
+    }
+}
+
+/// The flag that divides a run.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ShardArgs {
+    /// Do only part I of N of the work; the parts of one seed are the whole, and --out writes COMMAND-HOST-IofN.json
+    #[arg(long, value_name = "I/N", hide_short_help = true)]
+    pub shard: Option<Shard>,
+}
+
+/// The part of a plan that this run does: everything, or the items of one shard. Clones share the description of the
+/// part, which becomes known when the plan has its list of items.
+#[derive(Clone, Debug, Default)]
+pub struct Share {
+    shard: Option<Shard>,
+    part: Arc<OnceLock<Part>>,
+}
+
+impl Share {
+    /// The items of this shard, or everything without one.
+    pub fn new(shard: Option<Shard>) -> Share {
+        Share {
+            shard,
+            part: Arc::default(),
+        }
+    }
+
+    /// The shard that was asked for.
+    pub fn shard(&self) -> Option<Shard> {
+        self.shard
+    }
+
+    /// Keeps the items of this shard. The shards of the same list are disjoint and complete, and their sizes differ by at
+    /// most one item. `name` must distinguish the items: records carry a digest of all names, so that shards of different
+    /// lists are not taken for parts of one run. A run has one list.
+    pub fn select<T>(&self, items: Vec<T>, name: impl Fn(&T) -> String) -> Vec<T> {
+        let Some(shard) = self.shard else {
+            return items;
+        };
+        let total = items.len();
+        let mut digest = Sha256::new();
+        for item in &items {
+            digest.update(name(item).as_bytes());
+            digest.update([0]);
+        }
+        let own = |place: &usize| place % shard.count as usize == shard.index as usize - 1;
+        let placed = items.into_iter().enumerate().filter(|(i, _)| own(i));
+        let kept: Vec<T> = placed.map(|(_, item)| item).collect();
+        let hex: String = digest.finalize()[..8]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        self.adopt(Some(Part {
+            index: shard.index,
+            count: shard.count,
+            items: kept.len(),
+            total,
+            plan: hex,
+            complete: true,
+            host: host_name(),
+        }));
+        kept
+    }
+
+    /// Takes over the part that a child process has done for this one.
+    pub fn adopt(&self, part: Option<Part>) {
+        if let Some(part) = part {
+            // Children that measure several trees have the same list.
+            let _ = self.part.set(part);
+        }
+    }
+
+    /// The part that was done; `None` if the run is not divided, or failed before its plan was made.
+    pub(crate) fn part(&self, complete: bool) -> Option<Part> {
+        let part = self.part.get()?.clone();
+        Some(Part { complete, ..part })
+    }
+
+    /// The name of an output file: `COMMAND.json` of a whole run, `COMMAND-HOST-IofN.json` of a shard.
+    pub fn file_name(&self, name: &str) -> String {
+        let Some(Shard { index, count }) = self.shard else {
+            return name.to_string();
+        };
+        let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+        // Leading zeros sort the files of a directory by number.
+        let width = count.to_string().len();
+        let host = host_name();
+        format!("{stem}-{host}-{index:0width$}of{count}.{extension}")
+    }
+}
+
+/// The name of this machine, reduced to characters that are safe in file names.
+fn host_name() -> String {
+    let named = std::env::var(HOST).ok().filter(|name| !name.is_empty());
+    let name = named.or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok());
+    let safe = |c: char| match c.is_ascii_alphanumeric() || "._-".contains(c) {
+        true => c,
+        false => '_',
+    };
+    let name: String = name.unwrap_or_default().trim().chars().map(safe).collect();
+    match name.is_empty() {
+        true => "unknown".to_string(),
+        false => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_measure::SplitMix64;
+
+    fn select(items: &[u32], index: u32, count: u32) -> (Vec<u32>, Part) {
+        let share = Share::new(Shard::new(index, count));
+        let kept = share.select(items.to_vec(), u32::to_string);
+        (kept, share.part(true).unwrap())
+    }
+
+    /// The claim that makes a fleet's report complete. `cut` stands for `select`, so that the test can be tested.
+    fn check_random_plans(cut: fn(&[u32], u32, u32) -> Vec<u32>) -> Result<(), String> {
+        let mut rng = SplitMix64(26);
+        for n in 0..10_000 {
+            let items: Vec<u32> = (0..rng.below(200) as u32).collect();
+            let count = 1 + rng.below(40) as u32;
+            let mut seen = vec![0; items.len()];
+            for index in 1..=count {
+                let kept = cut(&items, index, count);
+                let fair = items.len() / count as usize;
+                if kept.len() != fair && kept.len() != fair + 1 {
+                    return Err(format!("plan {n}: {} items in one shard", kept.len()));
+                }
+                kept.iter().for_each(|item| seen[*item as usize] += 1);
+            }
+            if let Some(item) = seen.iter().position(|times| *times != 1) {
+                return Err(format!("plan {n}: item {item}: {} times", seen[item]));
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn shards_of_random_plans_are_disjoint_and_complete() {
+        check_random_plans(|items, index, count| select(items, index, count).0).unwrap();
+        // Controls: blocks of a rounded size lose the last items, overlapping ones count items twice.
+        let lost = |items: &[u32], index: u32, count: u32| {
+            let size = items.len() / count as usize;
+            items[size * (index as usize - 1)..size * index as usize].to_vec()
+        };
+        assert!(check_random_plans(lost).is_err());
+        let twice = |items: &[u32], index: u32, count: u32| {
+            let (mut kept, _) = select(items, index, count);
+            if kept.len() > 1 && kept.len() == items.len() / count as usize {
+                kept.push(items[0]);
+            }
+            kept
+        };
+        assert!(check_random_plans(twice).is_err());
+    }
+
+    #[test]
+    fn a_part_identifies_its_list() {
+        let plan = |items: &[u32], index| select(items, index, 2).1.plan;
+        assert_eq!(plan(&[1, 2, 3], 1), plan(&[1, 2, 3], 2));
+        assert_ne!(plan(&[1, 2, 3], 1), plan(&[1, 2], 1));
+        assert_ne!(plan(&[12, 3], 1), plan(&[1, 23], 1));
+        let (kept, part) = select(&[7, 8, 9], 2, 2);
+        assert_eq!(kept, [8]);
+        assert_eq!((part.index, part.count), (2, 2));
+        assert_eq!((part.items, part.total), (1, 3));
+        let whole = Share::default();
+        assert_eq!(whole.select(vec![1, 2], |_| String::new()), [1, 2]);
+        assert_eq!(whole.part(true), None);
+        assert_eq!(whole.file_name("speed.json"), "speed.json");
+    }
+
+    #[test]
+    fn names_of_shards() {
+        for good in ["1/1", "2/8", "100000/100000"] {
+            assert_eq!(good.parse::<Shard>().unwrap().to_string(), good);
+        }
+        for bad in [
+            "", "1", "0/4", "5/4", "1/0", "-1/4", "a/b", "1/100001", "1/2/3",
+        ] {
+            assert_eq!(bad.parse::<Shard>().unwrap_err().exit_code(), 2, "{bad}");
+        }
+        let name = Share::new(Shard::new(3, 12)).file_name("speed.json");
+        assert!(
+            name.starts_with("speed-") && name.ends_with("-03of12.json"),
+            "{name}"
+        );
+    }
+}

@@ -1,0 +1,24 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The part of a run that a record has if the run was divided by `--shard I/N`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "shard", title = "shard")]
+pub struct Part {
+    /// Number of this shard, from 1 to `count`.
+    pub index: u32,
+    /// Number of shards that the run was divided into.
+    pub count: u32,
+    /// Number of items of work in this shard: algorithms of `test`, lengths of the tables of `speed`,
+    /// subjects of `compilers` at a level, policies of `fpu prove` with a message.
+    pub items: usize,
+    /// Number of items in all shards together.
+    pub total: usize,
+    /// Identifies the list of all items: the first 16 hexadecimal digits of the SHA-256 of their names. Shards belong
+    /// together only if they have the same list.
+    pub plan: String,
+    /// False if the run was interrupted, so that some of the items are missing.
+    pub complete: bool,
+    /// Name of the machine: `KILN_HOST`, or else the host's name.
+    pub host: String,
+}

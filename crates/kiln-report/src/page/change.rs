@@ -1,0 +1,106 @@
+//! The sections about differences between machines and changes over commits.
+
+use maud::{html, Markup};
+
+use crate::change::{between_machines, over_commits, Difference, Differences, Value};
+use crate::group::Group;
+use crate::number::short;
+use crate::side::Side;
+
+/// Maximum number of rows per table; the rest is counted.
+const MOST_ROWS: usize = 40;
+/// Maximum number of columns with results of sides; wider tables show the first and the last.
+const MOST_COLUMNS: usize = 8;
+/// Maximum number of machines in the section about commits.
+const MOST_LINES: usize = 20;
+
+/// Both sections; nothing if there is one machine with one commit.
+pub(super) fn sections(groups: &[Group], sides: &[Side]) -> Markup {
+    let machines = between_machines(groups, sides);
+    let commits = over_commits(groups, sides);
+    html! {
+        @if !machines.is_empty() {
+            section #machines {
+                h2 { "What differs between machines" }
+                p.question {
+                    "Results whose intervals do not overlap, the largest ratio first. A machine with several commits or compilers \
+                     takes part with its latest."
+                }
+                @for one in &machines { (draw(one, "largest / smallest")) }
+            }
+        }
+        @if !commits.is_empty() {
+            section #commits {
+                h2 { "What changed over commits" }
+                p.question {
+                    "On one machine with one compiler: results whose intervals do not overlap between neighbouring commits, or \
+                     between the first and the last. Commits are in the order in which they were measured."
+                }
+                @for (line, found) in commits.iter().take(MOST_LINES) {
+                    h3 { (line) }
+                    @for one in found { (draw(one, "last / first")) }
+                }
+                @if commits.len() > MOST_LINES {
+                    p.small { (commits.len() - MOST_LINES) " more machines have several commits." }
+                }
+            }
+        }
+    }
+}
+
+fn draw(found: &Differences, ratio: &str) -> Markup {
+    let all: Vec<usize> = (0..found.columns.len()).collect();
+    let shown = match all.len() > MOST_COLUMNS {
+        true => vec![0, all.len() - 1],
+        false => all,
+    };
+    let steps = found.rows.iter().any(|d| d.at.is_some());
+    let better = match found.less {
+        true => "less is better",
+        false => "more is better",
+    };
+    html! {
+        p {
+            b { (found.title) } ": " (found.figure) ", " (better) ". "
+            (found.rows.len()) " of " (found.rows.len() + found.same + found.unknown) " rows differ"
+            @if found.unknown > 0 { "; " (found.unknown) " have no interval, so nothing is claimed of them" }
+            "."
+        }
+        @if !found.rows.is_empty() {
+            div.scroll tabindex="0" role="region" aria-label=(found.title) {
+                table.sortable {
+                    thead { tr {
+                        th scope="col" { "of" }
+                        @for &n in &shown { th.n scope="col" { (found.columns[n]) } }
+                        th.n scope="col" { (ratio) }
+                        @if steps { th scope="col" { "largest step at" } }
+                    } }
+                    tbody { @for one in found.rows.iter().take(MOST_ROWS) { (line(one, found, &shown, steps)) } }
+                }
+            }
+            @if found.rows.len() > MOST_ROWS {
+                p.small { (found.rows.len() - MOST_ROWS) " more rows differ less." }
+            }
+        }
+    }
+}
+
+fn line(one: &Difference, found: &Differences, shown: &[usize], steps: bool) -> Markup {
+    html! {
+        tr {
+            td { (one.what) }
+            @for &n in shown { (cell(one.values[n].as_ref())) }
+            (cell(Some(&one.ratio)))
+            @if steps { td { @if let Some(at) = one.at { (found.columns[at]) } @else { "-" } } }
+        }
+    }
+}
+
+fn cell(value: Option<&Value>) -> Markup {
+    html! {
+        @match value {
+            Some(v) => td.n data-v=(v.best) { (short(v.best)) " " small { (short(v.low)) " to " (short(v.high)) } },
+            None => td.n { "-" },
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! `--shard I/N`: the shards of a run are the run, and one that is missing is visible.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use common::{fault, kiln, kiln_interrupted, kiln_with, Run};
+use serde_json::Value;
+
+/// Runs a command for these shards, each into the same directory.
+fn run_shards(command: &[&str], shards: &[&str], dir: &Path) {
+    for shard in shards {
+        let args = [command, &["--shard", shard, "--out", dir.to_str().unwrap()]].concat();
+        let run = kiln(&args);
+        assert_eq!(run.status, 0, "{args:?}: {run:?}");
+    }
+}
+
+/// The report of a directory, and the records that it was made of.
+fn report(dir: &Path) -> (Run, Vec<Value>) {
+    let page = dir.join("page.html");
+    let run = kiln(&[
+        "report",
+        dir.to_str().unwrap(),
+        "--out",
+        page.to_str().unwrap(),
+    ]);
+    let text = fs::read_to_string(page).unwrap();
+    let (_, rest) = text.split_once("id=\"kiln-records\">").unwrap();
+    let document: Value = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    let sides = document["sides"].as_array().unwrap();
+    let records = sides.iter().flat_map(|s| s["records"].as_array().unwrap());
+    (run, records.cloned().collect())
+}
+
+/// The rows of a record by these fields, with the values of others. No two rows may have the same key.
+fn rows(record: &Value, key: &[&str], values: &[&str]) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for row in record["rows"].as_array().unwrap() {
+        let pick = |names: &[&str]| -> String {
+            names.iter().map(|name| format!("{} ", row[name])).collect()
+        };
+        let old = all.insert(pick(key), pick(values));
+        assert_eq!(old, None, "twice: {}", pick(key));
+    }
+    all
+}
+
+/// Compares the whole run with its shards: the same rows by `key`, and in them the same `values`.
+#[track_caller]
+fn compare(command: &[&str], count: u32, key: &[&str], values: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+    run_shards(command, &["1/1"], &whole);
+    let shards: Vec<String> = (1..=count).map(|i| format!("{i}/{count}")).collect();
+    let shards: Vec<&str> = shards.iter().map(String::as_str).collect();
+    run_shards(command, &shards, &parts);
+    let (run, whole) = report(&whole);
+    assert_eq!((run.status, whole.len()), (0, 1), "{run:?}");
+    let (run, parts) = report(&parts);
+    assert_eq!((run.status, parts.len()), (0, 1), "{run:?}");
+    let mut want = rows(&whole[0], key, values);
+    let mut got = rows(&parts[0], key, values);
+    // Each shard has interrupts of its own.
+    for all in [&mut want, &mut got] {
+        all.retain(|key, _| !key.contains("interrupts "));
+    }
+    assert!(want.len() > 2, "{want:?}");
+    assert_eq!(got, want);
+}
+
+const TEST: [&str; 5] = ["test", "sha256", "ghash", "xts(aes)", "sha512"];
+const TEST_KEY: [&str; 5] = ["alg", "impl", "suite", "context", "tiers"];
+
+#[test]
+fn the_shards_of_a_test_are_the_test() {
+    let suites = [
+        "--suite",
+        "vectors,many,random,contexts:legacy",
+        "--cases",
+        "40",
+    ];
+    let command = [&TEST[..], &suites].concat();
+    compare(&command, 3, &TEST_KEY, &["cases", "failed", "skipped"]);
+}
+
+#[test]
+fn the_shards_of_a_proof_are_the_proof() {
+    let command = [
+        "fpu",
+        "prove",
+        "--quick",
+        "--policy",
+        "bh-off",
+        "--impl",
+        "xts-aes-aesni",
+        "--len",
+        "16,31",
+        "--op",
+        "encrypt",
+    ];
+    let key = ["policy", "impl", "op", "len"];
+    compare(&command, 2, &key, &["instructions", "corrupted"]);
+}
+
+#[test]
+fn the_shards_of_a_speed_table_are_the_table() {
+    let command = [
+        "speed",
+        "sha256",
+        "ghash",
+        "--len",
+        "16,64",
+        "--impl",
+        "sha256-generic,ghash-generic",
+        "--peers",
+        "none",
+    ];
+    let key = ["alg", "impl", "op", "len", "key_bits", "level"];
+    compare(&command, 3, &key, &["provider"]);
+}
+
+#[test]
+fn the_shards_of_a_compiler_matrix_are_the_matrix() {
+    let command = [
+        "compilers",
+        "--cc",
+        "cc",
+        "--opt",
+        "O1,O2,O3",
+        "--variant",
+        "default,patched",
+        "--seconds",
+        "0.3",
+    ];
+    compare(
+        &command,
+        2,
+        &["cc", "opt", "variant", "abi", "subject"],
+        &["status"],
+    );
+}
+
+#[test]
+fn a_shard_that_died_is_named_and_can_be_made_up_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let command = [&TEST[..], &["--suite", "vectors"]].concat();
+    run_shards(&command, &["1/4", "2/4", "4/4"], dir.path());
+    let (run, records) = report(dir.path());
+    assert_eq!(run.status, 1);
+    let line = "shard 3/4 of 'kiln test sha256 ghash 'xts(aes)' sha512 --suite vectors --seed 1' is missing: run kiln test";
+    assert!(
+        run.stderr.starts_with(&format!("kiln: {line}")),
+        "{}",
+        run.stderr
+    );
+    let before = rows(&records[0], &TEST_KEY, &[]).len();
+    // The command that the line names, on another machine.
+    let (_, again) = run.stderr.trim().split_once(": run kiln ").unwrap();
+    assert!(again.ends_with("--shard 3/4 --out DIR"), "{again}");
+    let args = [
+        &command[..],
+        &[
+            "--shard",
+            "3/4",
+            "--seed",
+            "1",
+            "--out",
+            dir.path().to_str().unwrap(),
+        ],
+    ]
+    .concat();
+    assert_eq!(kiln_with(&args, &[("KILN_HOST", "node/7")]).status, 0);
+    assert!(dir.path().join("test-node_7-3of4.json").exists());
+    let (run, records) = report(dir.path());
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    assert!(rows(&records[0], &TEST_KEY, &[]).len() > before);
+}
+
+/// A shard that wrote what it had when it was stopped is not complete.
+#[test]
+fn a_shard_that_was_interrupted_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().to_str().unwrap();
+    let run = kiln_interrupted(&["test", "--shard", "1/1", "--seed", "1", "--out", out]);
+    assert_eq!(run.status, 130);
+    let (run, _) = report(dir.path());
+    assert!(
+        run.status == 1 && run.stderr.contains("was interrupted on"),
+        "{run:?}"
+    );
+}
+
+#[test]
+fn a_shard_of_what_cannot_be_divided_is_refused() {
+    for args in [
+        &["test", "--constant-time", "--shard", "1/2"][..],
+        &["test", "--case", "1", "--shard", "1/2"],
+        &["speed", "--via", "virtio", "--shard", "1/2"],
+        &["compilers", "--explain", "x", "--shard", "1/2"],
+        &["fpu", "prove", "--at", "1", "--shard", "1/2"],
+    ] {
+        fault(&kiln(args), 2, "--shard");
+    }
+    assert_eq!(kiln(&["test", "--shard", "3/2"]).status, 2);
+    assert_eq!(kiln(&["list", "--shard", "1/2"]).status, 2);
+}
