@@ -650,6 +650,7 @@ mod tests {
             anew: false,
             baseline: Some(baseline),
             max_regression: Some(5.0),
+            share: Share::default(),
             stop,
             settle: &|| (),
             progress: &|_, _| (),
