@@ -118,7 +118,7 @@ impl Apt {
             to,
             lines: 8,
         };
-        apt.get(job, &["--error-on=any", "update"], &span)?;
+        apt.get(job, &["--error-on=any", "update"], &span, NETWORK)?;
         Ok(apt)
     }
 
@@ -136,13 +136,15 @@ impl Apt {
             to,
             lines: 12,
         };
-        self.get(job, arguments, &span)
+        // The index was read, so the network is there.
+        let help = "try again, or report it: Debian may have renamed the package";
+        self.get(job, arguments, &span, help)
     }
 
-    fn get(&self, job: &Job, arguments: &[&str], span: &Span) -> Result<(), Fault> {
+    fn get(&self, job: &Job, arguments: &[&str], span: &Span, help: &str) -> Result<(), Fault> {
         let options = self.options.iter().map(String::as_str);
         let all: Vec<&str> = options.chain(arguments.iter().copied()).collect();
-        run(job, &self.dir, "apt-get", &all, span, NETWORK)?;
+        run(job, &self.dir, "apt-get", &all, span, help)?;
         Ok(())
     }
 
