@@ -34,7 +34,6 @@
 /* Steps of a request, each of which waits for all others. */
 #define ROUNDS 32
 
-void kiln_settle(void);		/* services/workqueue.c */
 /* From 6.4 on, and not in all later trees. */
 struct crypto_ahash *crypto_clone_ahash(struct crypto_ahash *hash) __attribute__((weak));
 
@@ -333,18 +332,6 @@ static void kiln_fly(struct kiln_subject *s, struct kiln_message *messages,
 	kiln_case.varied = NULL;
 	if (w->answered == w->accepted)
 		kfree(w);
-}
-
-static int kiln_hash_step(struct kiln_subject *s, const u8 *from, unsigned int len, u8 *result,
-			  int (*step)(struct ahash_request *request))
-{
-	struct scatterlist sg;
-
-	sg_init_one(&sg, from, len);
-	ahash_request_set_crypt(s->request, &sg, result, len);
-	reinit_completion(&s->done);
-	s->completions = 0;
-	return kiln_await(s, step(s->request));
 }
 
 /* Takes up @state with @s, whose request is new, and compares the digest. */
