@@ -285,8 +285,8 @@ const MORE_EXPECTED: [(&str, &str, &str, &str); 14] = [
 const CONTROL: &str = "cbc-aes-aesni";
 
 /// Those that run unless others are named.
-const QUICK: [&str; 7] = [
-    "memory", "context", "values", "leaks", "failures", "fill", "queues",
+const QUICK: [&str; 8] = [
+    "memory", "context", "values", "sequence", "leaks", "failures", "fill", "queues",
 ];
 
 /// A copy of the tree with faults.
