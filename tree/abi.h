@@ -290,6 +290,7 @@ enum kiln_oracle {
 	KILN_ORACLE_REGISTERS,
 	KILN_ORACLE_FEATURES,
 	KILN_ORACLE_BOUNDS,
+	KILN_ORACLE_SEQUENCE,
 };
 
 #define KILN_QUEUE_LENGTH 6	/* length of cryptd's per-CPU queue under the oracle "queues" */

@@ -142,17 +142,7 @@ static struct kiln_request_note kiln_note_ahash_request(const char *function,
 #define KILN_CHECKED(fn, type)                                                                    \
 	int __real_##fn(struct type *request) __attribute__((weak));                              \
 	int kiln_checked_##fn(struct type *request);                                              \
-	extern u8 __wrap_##fn[];                                                                  \
-	__asm__(".pushsection .text\n"                                                            \
-		".globl __wrap_" #fn "\n"                                                         \
-		".weak __real_" #fn "\n"                                                          \
-		".type __wrap_" #fn ", @function\n"                                               \
-		"__wrap_" #fn ":\n"                                                               \
-		"	.byte 0xe9\n"                                                             \
-		"	.long __real_" #fn " - . - 4\n"                                           \
-		"	ret\n	int3\n"                                                           \
-		".size __wrap_" #fn ", . - __wrap_" #fn "\n"                                      \
-		".popsection\n");                                                                 \
+	KILN_JUMP(fn)                                                                             \
 	int kiln_checked_##fn(struct type *request)                                               \
 	{                                                                                         \
 		const unsigned int why = kiln_glue_atomic();                                      \
@@ -181,7 +171,7 @@ KILN_CHECKED(crypto_ahash_update, ahash_request)
 KILN_CHECKED(crypto_ahash_final, ahash_request)
 KILN_CHECKED(crypto_ahash_finup, ahash_request)
 
-static void kiln_turn(u8 *jump, const void *past, const void *check, bool wanted)
+void kiln_turn(u8 *jump, const void *past, const void *check, bool wanted)
 {
 	const s32 offset = (wanted ? check : past) - (void *)(jump + 5);
 

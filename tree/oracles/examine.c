@@ -4,11 +4,14 @@
  * driver with a key and the requests to it. Compiled by the tree's own build, like glue.c.
  */
 #include <linux/err.h>
+#include <linux/irqflags.h>
 #include <linux/kernel.h>
+#include <linux/preempt.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/version.h>
+#include <asm/fpu/api.h>
 #include <crypto/aead.h>
 #include <crypto/authenc.h>
 #include <crypto/hash.h>
@@ -33,6 +36,7 @@ static void (*const kiln_oracles[])(struct kiln_examine *order) = {
 	[KILN_ORACLE_REGISTERS] = kiln_examine_registers,
 	[KILN_ORACLE_FEATURES] = kiln_examine_features,
 	[KILN_ORACLE_BOUNDS] = kiln_examine_bounds,
+	[KILN_ORACLE_SEQUENCE] = kiln_examine_sequence,
 };
 
 u64 kiln_glue_examine(struct kiln_examine *order)
@@ -315,12 +319,8 @@ int kiln_subject_open(struct kiln_subject *s, const struct kiln_examine *order)
 	return error;
 }
 
-int kiln_submit(struct kiln_subject *s, const struct kiln_call *c)
+static int kiln_call_driver(struct kiln_subject *s, const struct kiln_call *c)
 {
-	reinit_completion(&s->done);
-	s->completions = 0;
-	s->answer = -EINPROGRESS;
-	kiln_subject_listen(s);
 	if (s->type == KILN_TYPE_SKCIPHER) {
 		skcipher_request_set_crypt(s->request, c->src, c->dst, c->len, c->iv);
 		return c->decrypt ? crypto_skcipher_decrypt(s->request) :
@@ -334,6 +334,31 @@ int kiln_submit(struct kiln_subject *s, const struct kiln_call *c)
 	}
 	ahash_request_set_crypt(s->request, c->src, c->result, c->len);
 	return crypto_ahash_digest(s->request);
+}
+
+int kiln_submit(struct kiln_subject *s, const struct kiln_call *c)
+{
+	const int count = preempt_count();
+	const bool usable = irq_fpu_usable(), irqs_off = irqs_disabled();
+	int result;
+
+	reinit_completion(&s->done);
+	s->completions = 0;
+	s->answer = -EINPROGRESS;
+	kiln_subject_listen(s);
+	result = kiln_call_driver(s, c);
+	if (usable && !irq_fpu_usable()) {
+		kiln_violates("unbalanced", "returns %d with an FPU section open", result);
+		kernel_fpu_end();
+	}
+	if (irqs_disabled() != irqs_off)
+		kiln_violates("unbalanced", "returns %d with interrupts %s", result, irqs_off ? "on" : "off");
+	if (preempt_count() != count) {
+		kiln_violates("unbalanced", "returns %d with a preempt count of %#x, which was %#x", result,
+			      preempt_count(), count);
+		preempt_count_set(count);
+	}
+	return result;
 }
 
 int kiln_await(struct kiln_subject *s, int result)
@@ -351,6 +376,18 @@ int kiln_await(struct kiln_subject *s, int result)
 int kiln_ask(struct kiln_subject *s, const struct kiln_call *c)
 {
 	return kiln_await(s, kiln_submit(s, c));
+}
+
+int kiln_hash_step(struct kiln_subject *s, const u8 *from, unsigned int len, u8 *result,
+		   int (*step)(struct ahash_request *request))
+{
+	struct scatterlist sg;
+
+	sg_init_one(&sg, from, len);
+	ahash_request_set_crypt(s->request, &sg, result, len);
+	reinit_completion(&s->done);
+	s->completions = 0;
+	return kiln_await(s, step(s->request));
 }
 
 int kiln_message_alloc(struct kiln_message *m)

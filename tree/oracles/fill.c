@@ -26,28 +26,14 @@ static noinline int kiln_paint(unsigned int depth, u8 byte)
 /* Imports a state into another transform's request: whatever the state lacks was never written. */
 static int kiln_hash_twice(struct kiln_subject *s, struct kiln_message *m, u8 *state, u8 *result)
 {
-	struct scatterlist sg;
 	const unsigned int first = m->len / 3;
-	int error;
+	int error = kiln_hash_step(s, m->text, 0, result, crypto_ahash_init);
 
-	reinit_completion(&s->done);
-	s->completions = 0;
-	error = kiln_await(s, crypto_ahash_init(s->request));
-	sg_init_one(&sg, m->text, first);
-	ahash_request_set_crypt(s->request, &sg, result, first);
-	reinit_completion(&s->done);
-	s->completions = 0;
-	error = error ?: kiln_await(s, crypto_ahash_update(s->request));
+	error = error ?: kiln_hash_step(s, m->text, first, result, crypto_ahash_update);
 	if (error || crypto_ahash_export(s->request, state))
 		return error;
-	error = crypto_ahash_import(s->request, state);
-	if (error)
-		return error;
-	sg_init_one(&sg, m->text + first, m->len - first);
-	ahash_request_set_crypt(s->request, &sg, result, m->len - first);
-	reinit_completion(&s->done);
-	s->completions = 0;
-	return kiln_await(s, crypto_ahash_finup(s->request));
+	return crypto_ahash_import(s->request, state) ?:
+	       kiln_hash_step(s, m->text + first, m->len - first, result, crypto_ahash_finup);
 }
 
 static u64 kiln_filled(struct kiln_examine *order, struct kiln_message *m, u8 byte)

@@ -28,7 +28,8 @@ static const char *const kiln_places[] = { "each piece ends at an unmapped page"
 struct kiln_layout {
 	const char *name[KILN_PLACES];
 	bool in_place;
-	bool longer;		/* the lists extend beyond the request */
+	bool two_lists;		/* of the same memory */
+	bool longer;		/* the lists go on behind the request */
 	u8 src[4], dst[4];	/* lengths of the first pieces; 0: the rest */
 };
 
@@ -40,6 +41,7 @@ static const struct kiln_layout kiln_layouts[] = {
 	{ NAMES("in place"), .in_place = true },
 	{ NAMES("out of place, in pieces"), .src = { 16, 1, 33 }, .dst = { 5, 48, 15 } },
 	{ NAMES("in place, in pieces"), .in_place = true, .src = { 7, 16, 31 } },
+	{ NAMES("in place, by two lists"), .in_place = true, .two_lists = true, .src = { 33, 7, 48 } },
 	{ NAMES("out of place, lists longer than the request"), .longer = true,
 	  .src = { 32 }, .dst = { 17 } },
 	{ NAMES("in place, lists longer than the request"), .in_place = true, .longer = true,
@@ -106,7 +108,17 @@ static void kiln_lay(struct kiln_list_of *l, u8 **fences, const u8 *from, unsign
 	}
 }
 
-/* Collects the bytes of a list that belong to the request. */
+static void kiln_copy_list(struct kiln_list_of *to, const struct kiln_list_of *from)
+{
+	unsigned int i;
+
+	sg_init_table(to->sg, FENCES);
+	for (i = 0; i < from->count; i++)
+		sg_set_buf(&to->sg[i], from->piece[i].at, from->piece[i].len);
+	sg_mark_end(&to->sg[i - 1]);
+}
+
+/* The bytes of a list, those of the request only. */
 static void kiln_gather_bytes(const struct kiln_list_of *l, u8 *to)
 {
 	unsigned int left = l->total, i;
@@ -176,8 +188,10 @@ static void kiln_one_layout(struct kiln_subject *s, struct kiln_message *m,
 		 layout, place);
 	if (!layout->in_place)
 		kiln_lay(&dst, kiln_fences[1], NULL, 0, out, layout->dst, layout, place);
+	if (layout->two_lists)
+		kiln_copy_list(&dst, &src);
 	call.src = src.sg;
-	call.dst = layout->in_place ? src.sg : dst.sg;
+	call.dst = layout->in_place && !layout->two_lists ? src.sg : dst.sg;
 	call.iv = iv;
 	error = kiln_ask(s, &call);
 	if (error != right)
@@ -371,6 +385,10 @@ void kiln_examine_memory(struct kiln_examine *order)
 				       111, 112, 127, 128, 129, 144, 160, 192, 224, 239, 240, 255, 256,
 				       257, 272, 288, 304, 320, 368, 384, 400, 496, 511, 512, 513, 528,
 				       768, 1024, 1040, 2047, 2048, 4080, 4095, 4096, 4097, 6144 };
+	/* Associated data that is in several pages, or ends where a batch of blocks does. */
+	static const u16 aads[] = { 64, 100, 257, 4097, 63, 65, 127, 128, 129, 255, 256, 511, 512, 513,
+				    1023, 1024, 4080, 4095, 4096 };
+	const unsigned int many = order->thorough ? ARRAY_SIZE(aads) : 4;
 	struct kiln_subject s;
 	struct kiln_message m = {};
 	u64 draw = kiln_seed_of(order);
@@ -415,6 +433,8 @@ void kiln_examine_memory(struct kiln_examine *order)
 		/* Cover all lengths of associated data. */
 		for (j = 0; s.type == KILN_TYPE_AEAD && j < (order->thorough ? 80 : 34); j++)
 			kiln_cipher_memory(order, &s, &m, 64, j, &draw);
+		for (j = 0; s.type == KILN_TYPE_AEAD && j < many; j++)
+			kiln_cipher_memory(order, &s, &m, 113, aads[j], &draw);
 		kiln_subject_close(&s);
 	}
 	kiln_guard(false);

@@ -10,6 +10,7 @@
 #include <linux/completion.h>
 #include <linux/scatterlist.h>
 #include <linux/types.h>
+#include <crypto/hash.h>
 
 #include "kiln/tree.h"
 
@@ -103,6 +104,9 @@ int kiln_submit(struct kiln_subject *s, const struct kiln_call *c);
 /* Waits for completion, given what kiln_submit() returned. */
 int kiln_await(struct kiln_subject *s, int result);
 int kiln_ask(struct kiln_subject *s, const struct kiln_call *c);
+/* A part of a hash, such as crypto_ahash_update(), and its answer. The callback is the one that was set last. */
+int kiln_hash_step(struct kiln_subject *s, const u8 *from, unsigned int len, u8 *result,
+		   int (*step)(struct ahash_request *request));
 
 u64 kiln_draw_next(u64 *state);
 void kiln_draw_bytes(u64 *state, u8 *to, unsigned long n);
@@ -130,6 +134,31 @@ void kiln_message_open(struct kiln_subject *s, struct kiln_message *m);
 /* Size in bytes of the encrypted message, including associated data, or of the digest. */
 unsigned int kiln_message_sealed(const struct kiln_subject *s, const struct kiln_message *m);
 
+/* References to all drivers, which are compared with what they were. */
+void kiln_note_references(void);
+void kiln_check_references(void);
+void kiln_settle(void);		/* services/workqueue.c: waits until no work is pending */
+
+/*
+ * A function of the tree that calls of other objects reach by a jump (link.rs has their names), which leads past
+ * Kiln's function until kiln_turn() turns it, so that nothing takes longer.
+ */
+#define KILN_JUMP(fn)                                                                             \
+	extern u8 __wrap_##fn[];                                                                  \
+	__asm__(".pushsection .text\n"                                                            \
+		".globl __wrap_" #fn "\n"                                                         \
+		".weak __real_" #fn "\n"                                                          \
+		".type __wrap_" #fn ", @function\n"                                               \
+		"__wrap_" #fn ":\n"                                                               \
+		"	.byte 0xe9\n"                                                             \
+		"	.long __real_" #fn " - . - 4\n"                                           \
+		"	ret\n	int3\n"                                                           \
+		".size __wrap_" #fn ", . - __wrap_" #fn "\n"                                      \
+		".popsection\n");
+
+/* @past: the function; @check: Kiln's, which is called instead if it is @wanted. */
+void kiln_turn(u8 *jump, const void *past, const void *check, bool wanted);
+
 void kiln_examine_memory(struct kiln_examine *order);
 void kiln_examine_context(struct kiln_examine *order);
 void kiln_examine_values(struct kiln_examine *order);
@@ -141,5 +170,6 @@ void kiln_examine_sharing(struct kiln_examine *order);
 void kiln_examine_registers(struct kiln_examine *order);
 void kiln_examine_features(struct kiln_examine *order);
 void kiln_examine_bounds(struct kiln_examine *order);
+void kiln_examine_sequence(struct kiln_examine *order);
 
 #endif

@@ -36,8 +36,7 @@
 /* Each step of a request waits for all other requests. */
 #define ROUNDS 32
 
-void kiln_settle(void);		/* services/workqueue.c */
-/* Exists since 6.4, but not in all later trees. */
+/* From 6.4 on, and not in all later trees. */
 struct crypto_ahash *crypto_clone_ahash(struct crypto_ahash *hash) __attribute__((weak));
 
 /* One request. */
@@ -339,19 +338,7 @@ static void kiln_fly(struct kiln_subject *s, struct kiln_message *messages,
 		kfree(w);
 }
 
-static int kiln_hash_step(struct kiln_subject *s, const u8 *from, unsigned int len, u8 *result,
-			  int (*step)(struct ahash_request *request))
-{
-	struct scatterlist sg;
-
-	sg_init_one(&sg, from, len);
-	ahash_request_set_crypt(s->request, &sg, result, len);
-	reinit_completion(&s->done);
-	s->completions = 0;
-	return kiln_await(s, step(s->request));
-}
-
-/* Continues from @state with @s, which has a new request, and compares the digest. */
+/* Takes up @state with @s, whose request is new, and compares the digest. */
 static void kiln_take_up(struct kiln_subject *s, const struct kiln_message *m, unsigned int from,
 			 const u8 *state, const char *who)
 {

@@ -32,7 +32,6 @@
 
 void kiln_on_interrupt(void (*handler)(void *cpu));
 void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
-void kiln_settle(void);		/* services/workqueue.c */
 void kiln_relax(void);		/* services/oracle.c */
 u64 kiln_glue_peer(struct kiln_peer *peer);
 

@@ -201,7 +201,25 @@ static void kiln_try_lists(struct kiln_subject *s, struct kiln_examine *order,
 	}
 }
 
-/* Counters just before a carry. */
+/* Nothing to process, and no list. */
+static void kiln_try_no_list(struct kiln_subject *s, struct kiln_examine *order,
+			     struct kiln_message *m, u64 *draw)
+{
+	u8 digest[128] = {};
+	const struct kiln_call call = { .iv = m->iv_out, .result = digest };
+
+	kiln_case.op = s->type == KILN_TYPE_HASH ? "digest" : "encrypt";
+	kiln_case.layout = "no list";
+	kiln_case.len = kiln_case.aad = 0;
+	order->cases++;
+	kiln_message_seal(s, m, 0, 0, draw);
+	memcpy(m->iv_out, m->iv, sizeof(m->iv));
+	if (!kiln_ask(s, &call) && s->type == KILN_TYPE_HASH && !m->error &&
+	    memcmp(digest, m->sealed, s->digest))
+		kiln_violates("answer", "the digest of nothing, without a list, is wrong");
+}
+
+/* Counters before a carry. */
 static void kiln_try_carries(struct kiln_subject *s, struct kiln_examine *order,
 			     struct kiln_message *m)
 {
@@ -270,7 +288,9 @@ void kiln_examine_values(struct kiln_examine *order)
 	memcpy(first, order->answers, order->count * sizeof(*first));
 	kiln_try_lengths(&s, order, &m, &draw);
 	kiln_try_lists(&s, order, &m, &draw);
-	if (s.type == KILN_TYPE_AEAD)
+	if (s.type != KILN_TYPE_AEAD)
+		kiln_try_no_list(&s, order, &m, &draw);
+	else
 		kiln_try_tags(&s, order, &m, &draw);
 	kiln_try_keys(&s, order);
 	kiln_subject_close(&s);

@@ -23,8 +23,8 @@ pub(crate) fn is_optional(glue: &str) -> bool {
     glue.starts_with("kiln_library")
 }
 
-/// The glue sources. The tree compiles them against its own headers, so structure layouts and signatures always match.
-pub(crate) const GLUE: [(&str, &str); 26] = [
+/// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
+pub(crate) const GLUE: [(&str, &str); 27] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
     ("kiln_contexts", include_str!("../../../tree/contexts.c")),
     ("kiln_cpu", include_str!("../../../tree/cpu.c")),
@@ -97,6 +97,10 @@ pub(crate) const GLUE: [(&str, &str); 26] = [
     (
         "kiln_oracle_queues",
         include_str!("../../../tree/oracles/queues.c"),
+    ),
+    (
+        "kiln_oracle_sequence",
+        include_str!("../../../tree/oracles/sequence.c"),
     ),
     (
         "kiln_oracle_sharing",

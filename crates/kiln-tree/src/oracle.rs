@@ -25,7 +25,10 @@ use crate::{raw, Error};
 /// A child that examines one driver for this long has hung.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Number of drivers per child. After a crash, a new child gets the remaining ones.
+/// All templates are tried in one call, which reports what they make, and nothing while they refuse.
+const REACH_SILENCE: Duration = Duration::from_secs(300);
+
+/// Drivers that a child gets: those behind a crash are a new child's.
 const CHUNK: usize = 120;
 
 /// After this many crashes in one family of drivers under one oracle, the rest of the family is skipped.
@@ -54,7 +57,17 @@ const CARRIES: [&str; 10] = [
     "little-endian, before a carry from 128 bits",
 ];
 
-/// A rule by which drivers are examined.
+/// What the oracle `sequence` compares, as `enum kiln_trait` of `tree/oracles/sequence.c` has them.
+const TRAITS: [&str; 6] = [
+    "sizes of IV, block, tag, digest and chunk",
+    "lengths of keys that are accepted",
+    "weak keys that are accepted",
+    "tag sizes that are accepted",
+    "lengths of messages and associated data that are accepted",
+    "whether the IV that a request leaves continues the message",
+];
+
+/// A rule that drivers are examined by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Oracle {
     pub name: &'static str,
@@ -65,11 +78,12 @@ pub struct Oracle {
     of_code: bool,
 }
 
-/// All oracles, in the order in which they run.
-pub const ALL: [Oracle; 11] = [
+/// All of them, in the order in which they run.
+pub const ALL: [Oracle; 12] = [
     oracle("memory", raw::KILN_ORACLE_MEMORY, false),
     oracle("context", raw::KILN_ORACLE_CONTEXT, false),
     oracle("values", raw::KILN_ORACLE_VALUES, true),
+    oracle("sequence", raw::KILN_ORACLE_SEQUENCE, true),
     oracle("leaks", raw::KILN_ORACLE_LEAKS, false),
     oracle("failures", raw::KILN_ORACLE_FAILURES, false),
     oracle("fill", raw::KILN_ORACLE_FILL, false),
@@ -84,6 +98,23 @@ impl Oracle {
     /// Whether it runs by default. The others single-step, or use long messages.
     pub fn is_quick(&self) -> bool {
         !self.of_code && self.number != raw::KILN_ORACLE_SHARING
+    }
+
+    /// The cases of one word of its answers.
+    fn group(&self, number: usize) -> String {
+        let named = |names: &[&str]| names.get(number).copied().unwrap_or_default().to_owned();
+        match self.number {
+            raw::KILN_ORACLE_SEQUENCE => named(&TRAITS),
+            _ => format!("IVs and counters: {}", named(&CARRIES)),
+        }
+    }
+
+    /// Describes a driver whose answer is not that of another of its algorithm.
+    fn differs(&self, other: &str, alg: &str) -> String {
+        match self.number {
+            raw::KILN_ORACLE_SEQUENCE => format!("differs from {other}, which is {alg}, too"),
+            _ => format!("answers otherwise than {other}, which is {alg}, too"),
+        }
     }
 }
 
@@ -548,7 +579,7 @@ fn subjects_without(
         wanted.args,
         &mut Watch {
             stop: wanted.stop,
-            silence: Some(SILENCE),
+            silence: Some(REACH_SILENCE),
             event: &mut |_| (),
         },
     )?;
@@ -731,11 +762,8 @@ fn compare(told: &mut [Told], oracle: Oracle) {
                     oracle: oracle.name.into(),
                     driver,
                     rule: "answer".into(),
-                    what: format!("answers otherwise than {other}, which is {alg}, too"),
-                    case: format!(
-                        "IVs and counters: {}",
-                        CARRIES.get(group - 1).unwrap_or(&"")
-                    ),
+                    what: oracle.differs(&other, &alg),
+                    case: oracle.group(group - 1),
                     trace: Vec::new(),
                 });
             }

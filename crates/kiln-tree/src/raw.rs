@@ -1047,6 +1047,7 @@ pub const KILN_ORACLE_SHARING: Oracle = 7;
 pub const KILN_ORACLE_REGISTERS: Oracle = 8;
 pub const KILN_ORACLE_FEATURES: Oracle = 9;
 pub const KILN_ORACLE_BOUNDS: Oracle = 10;
+pub const KILN_ORACLE_SEQUENCE: Oracle = 11;
 pub type Oracle = ::std::os::raw::c_uint;
 pub const KILN_ATOMIC_HARDIRQ: Atomic = 1;
 pub const KILN_ATOMIC_SOFTIRQ: Atomic = 2;

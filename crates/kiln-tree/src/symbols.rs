@@ -43,8 +43,8 @@ pub(crate) const LINKER: [&str; 4] = [
     "__kunit_init_suites_end",
 ];
 
-/// Functions of the tree that the glue wraps: the linker redirects calls from other objects to the wrapper.
-pub(crate) const WRAPPED: [&str; 16] = [
+/// Functions of the tree that the glue wraps: calls from other objects go through it.
+pub(crate) const WRAPPED: [&str; 20] = [
     "alg_test",
     "crypto_alloc_tfm_node",
     "crypto_alloc_base",
@@ -61,6 +61,10 @@ pub(crate) const WRAPPED: [&str; 16] = [
     "crypto_ahash_finup",
     "crypto_enqueue_request",
     "crypto_dequeue_request",
+    "skcipher_walk_virt",
+    "skcipher_walk_done",
+    "skcipher_walk_aead_encrypt",
+    "skcipher_walk_aead_decrypt",
 ];
 
 /// Names of the functions in `kernel/` that a tree may call.

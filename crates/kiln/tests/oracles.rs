@@ -282,9 +282,9 @@ const MORE_EXPECTED: [(&str, &str, &str, &str); 14] = [
 /// A driver without a fault.
 const CONTROL: &str = "cbc-aes-aesni";
 
-/// The oracles that run unless others are named.
-const QUICK: [&str; 7] = [
-    "memory", "context", "values", "leaks", "failures", "fill", "queues",
+/// Those that run unless others are named.
+const QUICK: [&str; 8] = [
+    "memory", "context", "values", "sequence", "leaks", "failures", "fill", "queues",
 ];
 
 /// A copy of the tree with faults.

@@ -64,7 +64,12 @@ fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
 fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     let name = edited(tree, edits);
     let policies = ["legacy", "bh-off", "nested", &name].join(",");
-    let (_, rows) = fpu(&["usable", "--policy", &policies]);
+    let (run, rows) = fpu(&["usable", "--policy", &policies]);
+    // 6.12's rule is that of legacy: any other answer is a finding.
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let notes = run.json()["notes"].to_string();
+    let finding = format!("{name} answers otherwise than the rule of Linux 6.");
+    assert!(notes.contains(&finding), "{notes}");
     let of = |policy: &str| -> Vec<Value> {
         let mut found: Vec<Value> = rows
             .iter()

@@ -453,6 +453,20 @@ mod tests {
     }
 
     #[test]
+    fn answers_in_another_order_beyond_the_control_are_a_finding() {
+        let outcome_of = |counted: u64, usual: u64| {
+            let mut rows = rows("tree", 100, 0);
+            (rows[0].reordered, rows[1].reordered) = (Some(counted), Some(usual));
+            outcome(vec![rows])
+        };
+        let found = outcome_of(3, 2);
+        assert!(found.failed);
+        let says = |n: &String| n.contains("3 answers came in another order than their requests");
+        assert!(found.notes.iter().any(says), "{:?}", found.notes);
+        assert!(!outcome_of(2, 2).failed);
+    }
+
+    #[test]
     fn a_control_that_loses_carries_the_verdict() {
         let good = outcome(vec![rows("nested", 1000, 0), rows("none", 500, 250)]);
         assert!(!good.failed, "{:?}", good.notes);

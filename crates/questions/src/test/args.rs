@@ -142,8 +142,8 @@ pub struct TestArgs {
     /// With --tree: run each random test N times [default: the tree's own number, 100]
     #[arg(long, value_name = "N", requires = "tree")]
     fuzz: Option<u32>,
-    /// With --tree: examine its drivers by these oracles only: all, none, or some of memory, context, values, leaks, failures, fill,
-    /// queues, sharing, registers, features, bounds
+    /// With --tree: examine its drivers by these oracles only: all, none, or some of memory, context, values, sequence, leaks, failures,
+    /// fill, queues, sharing, registers, features, bounds
     /// [default: all but the last four, in addition to the suites; with --thorough all]
     #[arg(
         long = "oracle",

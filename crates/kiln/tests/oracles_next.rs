@@ -1,0 +1,481 @@
+//! Oracles in a current tree (KILN_TEST_TREE_NEXT, Linux 7.x): at least three faults for each, planted in one copy.
+
+mod common;
+mod edited;
+mod planted;
+
+use std::path::Path;
+
+use common::tree::tree_of;
+use edited::Edited;
+use planted::{fault, find, Fault};
+
+/// No answer in ordinary memory and a task shows those of memory, context, leaks and failures.
+const FAULTS: [Fault; 42] = [
+    // A byte behind the digest; a request context that is too small; four bytes behind the tag.
+    fault(
+        "memory",
+        "xcbc(aes-lib)",
+        "crash",
+        "",
+        "crypto/xcbc.c",
+        &[(
+            "	crypto_cipher_encrypt_one(tfm, out, prev);\n",
+            "	crypto_cipher_encrypt_one(tfm, out, prev);\n	out[bs] = 0;\n",
+        )],
+    ),
+    fault(
+        "memory",
+        "rfc3686(ctr-aes-aesni)",
+        "crash",
+        "",
+        "crypto/ctr.c",
+        &[(
+            "	crypto_skcipher_set_reqsize(tfm, reqsize);",
+            "	crypto_skcipher_set_reqsize(tfm, reqsize - 64);",
+        )],
+    ),
+    fault(
+        "memory",
+        "authencesn(hmac-sha256-lib,cbc-aes-aesni)",
+        "write-outside",
+        "",
+        "crypto/authencesn.c",
+        &[(
+            "	memcpy_to_sglist(dst, assoclen + cryptlen, hash, authsize);\n",
+            "	if (dst->length >= assoclen + cryptlen + authsize + 4)\n		memcpy_to_sglist(dst, assoclen + cryptlen + authsize, tmp, 4);\n	memcpy_to_sglist(dst, assoclen + cryptlen, hash, authsize);\n",
+        )],
+    ),
+    // Sleeps; allocates with a flag that lets it sleep; does not ask whether it may open a section.
+    fault(
+        "context",
+        "xctr(aes-lib)",
+        "sleep",
+        "crypto_xctr_crypt",
+        "crypto/xctr.c",
+        &[(
+            "	err = skcipher_walk_virt(&walk, req, false);",
+            "	cond_resched();\n	err = skcipher_walk_virt(&walk, req, false);",
+        )],
+    ),
+    fault(
+        "context",
+        "hctr2_base(xctr-aes-aesni,polyval-lib)",
+        "sleep",
+        "hctr2_",
+        "crypto/hctr2.c",
+        &[(
+            "	return hctr2_crypt(req, true);",
+            "	kfree(kmalloc(8, GFP_KERNEL));\n	return hctr2_crypt(req, true);",
+        )],
+    ),
+    fault(
+        "context",
+        "sm3-lib",
+        "fpu-section",
+        "sm3_",
+        "lib/crypto/x86/sm3.h",
+        &[("irq_fpu_usable()", "true")],
+    ),
+    // A tag of which the last byte is not compared; a key that is not checked; a carry of a counter.
+    fault(
+        "values",
+        "gcm_base(ctr-aes-aesni,ghash-lib)",
+        "forgery",
+        "",
+        "crypto/gcm.c",
+        &[(
+            "crypto_memneq(iauth_tag, auth_tag, authsize)",
+            "crypto_memneq(iauth_tag, auth_tag, authsize - 1)",
+        )],
+    ),
+    fault(
+        "values",
+        "authenc(hmac-sha256-lib,cbc-aes-aesni)",
+        "crash",
+        "",
+        "crypto/authenc.c",
+        &[(
+            "	if (keylen < keys->enckeylen)\n		return -EINVAL;",
+            "",
+        )],
+    ),
+    fault(
+        "values",
+        "ctr-sm4-aesni-avx",
+        "answer",
+        "",
+        "arch/x86/crypto/sm4-aesni-avx-asm_64.S",
+        &[(
+            "	vpslldq $8, tmp, tmp;        \\\n	vpsubq tmp, x, x;",
+            "	vpslldq $8, tmp, tmp;",
+        )],
+    ),
+    // The next IV; a part of a second key; a full buffer; a length of keys; keys that were refused or never set.
+    fault(
+        "sequence",
+        "cbc-twofish-avx",
+        "chaining",
+        "",
+        "arch/x86/crypto/twofish_avx_glue.c",
+        &[(
+            "	CBC_ENC_BLOCK(twofish_enc_blk);\n",
+            "	u8 iv[TF_BLOCK_SIZE];\n\n	memcpy(iv, walk.iv, sizeof(iv));\n	CBC_ENC_BLOCK(twofish_enc_blk);\n	if (walk.nbytes == walk.total)\n		memcpy(walk.iv, iv, sizeof(iv));\n",
+        )],
+    ),
+    fault(
+        "sequence",
+        "rfc3686(ctr-aes-aesni)",
+        "rekey",
+        "",
+        "crypto/ctr.c",
+        &[(
+            "	memcpy(ctx->nonce, key + (keylen - CTR_RFC3686_NONCE_SIZE),",
+            "	if (!*(u32 *)ctx->nonce)\n		memcpy(ctx->nonce, key + (keylen - CTR_RFC3686_NONCE_SIZE),",
+        )],
+    ),
+    fault(
+        "sequence",
+        "md4-generic",
+        "incremental",
+        "",
+        "crypto/md4.c",
+        &[("	if (avail > len) {", "	if (avail >= len) {")],
+    ),
+    fault(
+        "sequence",
+        "ecb-cast6-avx",
+        "answer",
+        "",
+        "arch/x86/crypto/cast6_avx_glue.c",
+        &[("= CAST6_MIN_KEY_SIZE,", "= 4,")],
+    ),
+    fault(
+        "sequence",
+        "aegis128-aesni",
+        "refused-key",
+        "",
+        "crypto/aead.c",
+        &[(
+            "		crypto_aead_set_flags(tfm, CRYPTO_TFM_NEED_KEY);\n		return err;",
+            "		return err;",
+        )],
+    ),
+    fault(
+        "sequence",
+        "aegis128-generic",
+        "no-key",
+        "",
+        "crypto/aead.c",
+        &[("	crypto_aead_set_flags(aead, CRYPTO_TFM_NEED_KEY);\n", "")],
+    ),
+    // A table; a child; keys.
+    fault(
+        "leaks",
+        "lrw(ecb-aes-aesni)",
+        "leak",
+        "gf128mul_init_64k_bbe",
+        "crypto/lrw.c",
+        &[(
+            "	if (ctx->table)\n		gf128mul_free_64k(ctx->table);\n	crypto_free_skcipher(ctx->child);",
+            "	crypto_free_skcipher(ctx->child);",
+        )],
+    ),
+    fault(
+        "leaks",
+        "xts(ecb-aes-aesni)",
+        "leak",
+        "crypto_",
+        "crypto/xts.c",
+        &[(
+            "	crypto_free_skcipher(ctx->child);\n	crypto_free_cipher(ctx->tweak);",
+            "	crypto_free_cipher(ctx->tweak);",
+        )],
+    ),
+    fault(
+        "leaks",
+        "adiantum(xchacha12-lib,aes-lib,nhpoly1305-lib)",
+        "leak",
+        "adiantum_setkey",
+        "crypto/adiantum.c",
+        &[("	kfree_sensitive(data);\n", "")],
+    ),
+    // An allocation that is not checked; children that are kept; a step of a walk that is not checked.
+    fault(
+        "failures",
+        "lrw(ecb-aes-aesni)",
+        "crash",
+        "",
+        "crypto/lrw.c",
+        &[("	if (!ctx->table)\n		return -ENOMEM;", "")],
+    ),
+    fault(
+        "failures",
+        "essiv(cbc-aes-aesni,sha256-lib)",
+        "leak",
+        "",
+        "crypto/essiv.c",
+        &[(
+            "	if (err) {\n		crypto_free_skcipher(skcipher);",
+            "	if (err) {",
+        )],
+    ),
+    fault(
+        "failures",
+        "xctr(aes-lib)",
+        "answer",
+        "",
+        "crypto/xctr.c",
+        &[(
+            "		err = skcipher_walk_done(&walk, nbytes);",
+            "		skcipher_walk_done(&walk, nbytes);",
+        )],
+    ),
+    fault(
+        "failures",
+        "rfc4106(gcm-aes-aesni)",
+        "leak",
+        "",
+        "crypto/gcm.c",
+        &[(
+            "err_free_inst:\n		crypto_rfc4106_free(inst);",
+            "err_free_inst:\n		;",
+        )],
+    ),
+    // States that are not cleared.
+    fault(
+        "fill",
+        "xcbc(aes-lib)",
+        "uninitialised",
+        "",
+        "crypto/xcbc.c",
+        &[("	memset(prev, 0, bs);", "")],
+    ),
+    fault(
+        "fill",
+        "cmac(camellia-generic)",
+        "uninitialised",
+        "",
+        "crypto/cmac.c",
+        &[("	memset(prev, 0, bs);", "")],
+    ),
+    fault(
+        "fill",
+        "cbcmac(aes-lib)",
+        "uninitialised",
+        "",
+        "crypto/ccm.c",
+        &[("	memset(dg, 0, bs);", "")],
+    ),
+    // A child that merely leaves the backlog; a second completion; a completion with -EBUSY; silence.
+    fault(
+        "queues",
+        "lrw(cryptd(ecb-aes-aesni))",
+        "backlog-lost",
+        "lrw_crypt_done",
+        "crypto/lrw.c",
+        &[(
+            "	if (!err) {\n		struct lrw_request_ctx *rctx",
+            "	if (!err || err == -EINPROGRESS) {\n		struct lrw_request_ctx *rctx",
+        )],
+    ),
+    fault(
+        "queues",
+        "essiv(cbc-aes-aesni,sha256-lib)",
+        "completed-twice",
+        "essiv_skcipher_done",
+        "crypto/essiv.c",
+        &[(
+            "	struct skcipher_request *req = data;\n\n	skcipher_request_complete(req, err);\n",
+            "	struct skcipher_request *req = data;\n\n	skcipher_request_complete(req, err);\n	skcipher_request_complete(req, err);\n",
+        )],
+    ),
+    fault(
+        "queues",
+        "xts(cryptd(ecb-aes-aesni))",
+        "queue-answer",
+        "xts_encrypt_done",
+        "crypto/xts.c",
+        &[(
+            "			if (err == -EINPROGRESS || err == -EBUSY)",
+            "			if (err == -EINPROGRESS)",
+        )],
+    ),
+    fault(
+        "queues",
+        "cryptd(cmac(camellia-generic))",
+        "backlog-lost",
+        "cryptd_hash_complete",
+        "crypto/cryptd.c",
+        &[(
+            "	ahash_request_complete(req, err);\n",
+            "	if (err != -EINPROGRESS)\n		ahash_request_complete(req, err);\n",
+        )],
+    ),
+    // The IV of a request in the transform; blocks in static variables.
+    fault(
+        "sharing",
+        "rfc3686(ctr-aes-aesni)",
+        "shared-state",
+        "crypto_",
+        "crypto/ctr.c",
+        &[
+            (
+                "	u8 nonce[CTR_RFC3686_NONCE_SIZE];\n",
+                "	u8 nonce[CTR_RFC3686_NONCE_SIZE];\n	u8 iv[CTR_RFC3686_BLOCK_SIZE];\n",
+            ),
+            ("	u8 *iv = rctx->iv;", "	u8 *iv = ctx->iv;"),
+        ],
+    ),
+    fault(
+        "sharing",
+        "xctr(aes-lib)",
+        "shared-state",
+        "",
+        "crypto/xctr.c",
+        &[
+            (
+                "	u8 *data = walk->dst.virt.addr;\n	u8 tmp[",
+                "	u8 *data = walk->dst.virt.addr;\n	static u8 tmp[",
+            ),
+            (
+                "			nbytes = crypto_xctr_crypt_inplace(&walk, cipher,\n							   byte_ctr);",
+                "			local_bh_disable(), nbytes = crypto_xctr_crypt_inplace(&walk, cipher, byte_ctr), local_bh_enable();",
+            ),
+        ],
+    ),
+    fault(
+        "sharing",
+        "ctr(camellia-generic)",
+        "shared-state",
+        "",
+        "crypto/ctr.c",
+        &[(
+            "	u8 *ctrblk = walk->iv;\n	u8 tmp[",
+            "	u8 *ctrblk = walk->iv;\n	static u8 tmp[",
+        )],
+    ),
+    // The direction flag; MXCSR; upper halves; a stack that must be aligned; the frame pointer.
+    fault(
+        "registers",
+        "ecb-twofish-avx",
+        "direction",
+        "ecb_encrypt",
+        "arch/x86/crypto/twofish-avx-x86_64-asm_64.S",
+        &[(
+            "SYM_FUNC_START(twofish_ecb_enc_8way)\n",
+            "SYM_FUNC_START(twofish_ecb_enc_8way)\n	std;\n",
+        )],
+    ),
+    fault(
+        "registers",
+        "ecb-cast6-avx",
+        "mxcsr",
+        "ecb_encrypt",
+        "arch/x86/crypto/cast6-avx-x86_64-asm_64.S",
+        &[(
+            "SYM_FUNC_START(cast6_ecb_enc_8way)\n",
+            "SYM_FUNC_START(cast6_ecb_enc_8way)\n	pushq $0x1f80;\n	ldmxcsr (%rsp);\n	popq %rax;\n",
+        )],
+    ),
+    fault(
+        "registers",
+        "xts-aes-vaes-avx2",
+        "upper-halves",
+        "xts_",
+        "arch/x86/crypto/aes-xts-avx-x86_64.S",
+        &[(".if VL > 16\n	vzeroupper\n.endif", "")],
+    ),
+    fault(
+        "registers",
+        "ecb-cast5-avx",
+        "frame-pointer",
+        "cast5_ecb_enc_16way+0x",
+        "arch/x86/crypto/cast5-avx-x86_64-asm_64.S",
+        &[(
+            "SYM_FUNC_START(cast5_ecb_enc_16way)\n",
+            "SYM_FUNC_START(cast5_ecb_enc_16way)\n	pushq %rbp;\n	xorl %ebp, %ebp;\n	popq %rbp;\n",
+        )],
+    ),
+    // Code for GFNI and AVX2 where nothing asks for them.
+    fault(
+        "features",
+        "ecb-aria-avx",
+        "feature",
+        "__aria_aesni_avx_gfni_",
+        "arch/x86/crypto/aria_aesni_avx_glue.c",
+        &[("	if (boot_cpu_has(X86_FEATURE_GFNI)) {", "	if (1) {")],
+    ),
+    fault(
+        "features",
+        "ecb-aria-avx2",
+        "feature",
+        "__aria_aesni_avx2_gfni_",
+        "arch/x86/crypto/aria_aesni_avx2_glue.c",
+        &[("	if (boot_cpu_has(X86_FEATURE_GFNI)) {", "	if (1) {")],
+    ),
+    fault(
+        "features",
+        "ecb-serpent-avx2",
+        "feature",
+        "",
+        "arch/x86/crypto/serpent_avx2_glue.c",
+        &[(
+            "	if (!boot_cpu_has(X86_FEATURE_AVX2) || ",
+            "	if (",
+        )],
+    ),
+    // One section for all pages.
+    fault(
+        "bounds",
+        "aegis128-aesni",
+        "unbounded-section",
+        "",
+        "arch/x86/crypto/aegis128-aesni-glue.c",
+        &[(
+            "		kernel_fpu_end();\n		err = skcipher_walk_done(walk,\n					 walk->nbytes % AEGIS128_BLOCK_SIZE);\n		kernel_fpu_begin();\n",
+            "		err = skcipher_walk_done(walk,\n					 walk->nbytes % AEGIS128_BLOCK_SIZE);\n",
+        )],
+    ),
+    fault(
+        "bounds",
+        "ecb-aes-aesni",
+        "unbounded-section",
+        "ecb_encrypt",
+        "arch/x86/crypto/aesni-intel_glue.c",
+        &[(
+            "	while ((nbytes = walk.nbytes)) {\n		kernel_fpu_begin();\n		aesni_ecb_enc(ctx, walk.dst.virt.addr, walk.src.virt.addr,\n			      nbytes & AES_BLOCK_MASK);\n		kernel_fpu_end();\n		nbytes &= AES_BLOCK_SIZE - 1;\n		err = skcipher_walk_done(&walk, nbytes);\n	}\n",
+            "	kernel_fpu_begin();\n	while ((nbytes = walk.nbytes)) {\n		aesni_ecb_enc(ctx, walk.dst.virt.addr, walk.src.virt.addr,\n			      nbytes & AES_BLOCK_MASK);\n		nbytes &= AES_BLOCK_SIZE - 1;\n		err = skcipher_walk_done(&walk, nbytes);\n	}\n	kernel_fpu_end();\n",
+        )],
+    ),
+    fault(
+        "bounds",
+        "ctr-aes-aesni",
+        "unbounded-section",
+        "ctr_crypt_aesni",
+        "arch/x86/crypto/aesni-intel_glue.c",
+        &[
+            (
+                "	while ((nbytes = walk.nbytes) > 0) {\n		kernel_fpu_begin();\n		if (nbytes & AES_BLOCK_MASK)\n			aesni_ctr_enc(",
+                "	kernel_fpu_begin();\n	while ((nbytes = walk.nbytes) > 0) {\n		if (nbytes & AES_BLOCK_MASK)\n			aesni_ctr_enc(",
+            ),
+            (
+                "			crypto_inc(walk.iv, AES_BLOCK_SIZE);\n			nbytes = 0;\n		}\n		kernel_fpu_end();\n		err = skcipher_walk_done(&walk, nbytes);\n	}\n",
+                "			crypto_inc(walk.iv, AES_BLOCK_SIZE);\n			nbytes = 0;\n		}\n		err = skcipher_walk_done(&walk, nbytes);\n	}\n	kernel_fpu_end();\n",
+            ),
+        ],
+    ),
+];
+
+/// No fault is in it.
+const CONTROL: &str = "ecb-camellia-aesni";
+
+#[test]
+fn planted_faults_are_found_in_a_current_tree() {
+    let Some(tree) = tree_of("KILN_TEST_TREE_NEXT", "current kernel tree") else {
+        return;
+    };
+    let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("oracles-next/linux");
+    let faults: Vec<&Fault> = FAULTS.iter().collect();
+    find(&Edited::at(&tree, &at), &faults, CONTROL);
+}
