@@ -4,8 +4,6 @@ mod common;
 mod edited;
 mod planted;
 
-use std::path::Path;
-
 use common::tree::tree_of;
 use edited::Edited;
 use planted::{fault, find, Fault};
@@ -475,7 +473,6 @@ fn planted_faults_are_found_in_a_current_tree() {
     let Some(tree) = tree_of("KILN_TEST_TREE_NEXT", "current kernel tree") else {
         return;
     };
-    let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("oracles-next/linux");
     let faults: Vec<&Fault> = FAULTS.iter().collect();
-    find(&Edited::at(&tree, &at), &faults, CONTROL);
+    find(&Edited::new(&tree), &faults, CONTROL);
 }
