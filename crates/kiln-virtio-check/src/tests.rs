@@ -91,7 +91,9 @@ fn what_a_front_end_does_to_all_others_is_seen() {
             let Verdict::Fail(what) = &row.verdict else {
                 panic!("{row:?}");
             };
-            assert!(what.starts_with("another driver meanwhile"), "{row:?}");
+            // The driver that is connected may be served once more before the device has stopped; the next one is not.
+            let notices = ["another driver meanwhile", "the next driver"];
+            assert!(notices.iter().any(|n| what.starts_with(n)), "{row:?}");
             n += 1;
         }
         assert!(n >= 19, "{n}");
