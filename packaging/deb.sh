@@ -5,32 +5,13 @@
 #
 # DIR/kiln_VERSION_ARCHITECTURE.deb, by default in target/debian. Uses dpkg-deb instead of cargo-deb,
 # which would have to be built first and would only add the search for libraries; dpkg-shlibdeps does that.
-# With the same compilers, the same commit results in the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export LC_ALL=C TZ=UTC
-umask 022
+. packaging/package.sh
+need dpkg-shlibdeps:dpkg-dev strip:binutils
 
-for tool in dpkg-deb:dpkg dpkg-shlibdeps:dpkg-dev strip:binutils git:git; do
-	command -v "${tool%:*}" >/dev/null || {
-		echo "deb.sh: ${tool%:*} is not installed: apt-get install ${tool#*:}" >&2
-		exit 3
-	}
-done
-
-target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-to=$(realpath -m "${1:-$target/debian}")
 cargo build --release --locked >&2
-version=$(cargo pkgid -p kiln | sed 's/.*[#@]//')
 arch=$(dpkg --print-architecture)
-# The maintainer, from Debian's variables or from the last commit.
-maintainer="${DEBFULLNAME:-$(git log -1 --format=%an)} <${DEBEMAIL:-$(git log -1 --format=%ae)}>"
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
-export SOURCE_DATE_EPOCH
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-root=$work/root
 doc=$root/usr/share/doc/kiln
 kiln=$root/usr/bin/kiln
 install -D "$target/release/kiln" "$kiln"
@@ -71,23 +52,14 @@ git ls-files -z -- ':(glob)*.md' ':(glob)docs/**/*.md' ':(glob)docs/**/*.json' '
 		grep -v '^kiln' | sed 's/ (\*)$//; s/ (proc-macro)//; s/^/  /' | sort -u
 	sed -n '/^$/,$p' packaging/copyright
 } >"$doc/copyright"
-printf 'kiln (%s) unstable; urgency=medium\n\n  * %s\n\n -- %s  %s\n' "$version" \
-	"Version $version, commit $(git log -1 --format=%h)." "$maintainer" \
-	"$(date -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$doc/changelog.gz"
+write_changelog kiln
 
 mkdir "$root/DEBIAN" "$work/debian"
 printf 'Source: kiln\n\nPackage: kiln\nArchitecture: %s\n' "$arch" >"$work/debian/control"
 depends=$(cd "$work" && dpkg-shlibdeps -O "$kiln" | sed 's/^shlibs:Depends=//')
-sed -e "s|@VERSION@|$version|" -e "s|@ARCH@|$arch|" -e "s|@MAINTAINER@|$maintainer|" \
-	-e "s|@DEPENDS@|$depends|" -e "s|@SIZE@|$(du -k -s --apparent-size "$root/usr" | cut -f 1)|" \
-	packaging/control >"$root/DEBIAN/control"
+fill_in packaging/control -e "s|@ARCH@|$arch|" -e "s|@DEPENDS@|$depends|" >"$root/DEBIAN/control"
 for script in postinst prerm postrm; do
 	install -m 755 "packaging/$script" "$root/DEBIAN/$script"
 done
-(cd "$root" && find usr lib -type f -print0 | sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
 
-find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-mkdir -p "$to"
-package=$to/kiln_${version}_$arch.deb
-dpkg-deb --root-owner-group -Zxz --build "$root" "$package" >&2
-echo "$package"
+pack kiln "$arch"

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use kiln_kbuild::{cipher_list, is_source, Embedded, CIPHER_LIST};
+use kiln_kbuild::{cipher_list, is_source, known_answers, Embedded, CIPHER_LIST};
 
 /// Directories of the repository, and their names in the module.
 const PLACES: [(&str, &str); 3] = [
@@ -55,6 +55,9 @@ fn main() {
         &format!("kernel/include/{CIPHER_LIST}"),
         &out.join("ciphers.h"),
     );
+    let answers = known_answers(&root.join("kernel")).expect("the ciphers' known answers");
+    fs::write(out.join("known.h"), answers).expect("OUT_DIR can be written");
+    sources.add_file("known.h", &out.join("known.h"));
     sources
         .write(&out.join("module_sources.rs"))
         .expect("OUT_DIR can be written");

@@ -9,7 +9,7 @@
 #include "section.h"
 #include "walk.h"
 
-/* Associated data of up to this many bytes share a section with a page of text. */
+/* SHORT_AAD: associated data of up to this many bytes share a section with its whole text. */
 enum { IPSEC_IV = 8, MAX_TAG = 16, SHORT_AAD = 64 };
 
 static const struct kiln_alg *alg_of(struct crypto_aead *tfm)
@@ -79,7 +79,7 @@ static void add_aad(const struct message *m, struct kiln_steps *steps, void *sta
 	for (; behind < m->aadlen; behind += n) {
 		const u8 *aad;
 
-		n = m->aadlen - behind;
+		n = min(m->aadlen - behind, m->alg->section_bytes);
 		aad = kiln_piece_up_to(m->req->src, behind, &n);
 		kiln_step(steps, n)->aead.aad(m->ctx, state, aad, n);
 	}
@@ -89,7 +89,8 @@ static void add_text(const struct message *m, struct kiln_steps *steps, void *st
 {
 	struct kiln_walk walk;
 
-	kiln_walk_first(&walk, m->req->src, m->req->dst, m->req->assoclen, m->len, KILN_PIECE);
+	kiln_walk_first(&walk, m->req->src, m->req->dst, m->req->assoclen, m->len, KILN_PIECE,
+			m->alg->section_bytes);
 	for (; walk.nbytes; kiln_walk_next(&walk)) {
 		const struct kiln_impl *impl = kiln_step(steps, walk.nbytes);
 
@@ -179,8 +180,8 @@ static int crypt(struct aead_request *req, bool decrypt)
 		aad = kiln_piece_or_copy(req->src, 0, aadlen, room);
 	else
 		aad = kiln_piece(req->src, 0, aadlen);
-	if (src && dst && aad && m.len <= KILN_SECTION_BYTES &&
-	    (aadlen <= SHORT_AAD || m.len + aadlen <= KILN_SECTION_BYTES))
+	if (src && dst && aad && m.len <= m.alg->section_bytes &&
+	    (aadlen <= SHORT_AAD || m.len + aadlen <= m.alg->section_bytes))
 		return crypt_whole(&m, dst, src, aad);
 	return crypt_pieces(&m);
 }

@@ -19,8 +19,12 @@
 /* The alignment that ciphers/ requires of contexts and states. Linux guarantees less. */
 #define KILN_ALIGN 64
 
-/* A section processes at most one page. */
+/*
+ * A section processes at most one page. The parameter max_section_us cannot make it smaller than
+ * KILN_SECTION_LEAST, which leaves room for the last two blocks of a message.
+ */
 #define KILN_SECTION_BYTES 4096
+#define KILN_SECTION_LEAST 256
 
 /* All pieces of a message but the last are multiples of this, the largest block size. */
 #define KILN_PIECE 64
@@ -32,6 +36,7 @@ struct kiln_alg {
 	 * registers
 	 */
 	const struct kiln_impl *scalar;
+	u32 section_bytes;	/* a multiple of KILN_PIECE, at most KILN_SECTION_BYTES */
 	bool registered;
 	union {
 		struct skcipher_alg skcipher;

@@ -37,9 +37,11 @@ static int init(struct shash_desc *desc)
 
 static int update(struct shash_desc *desc, const u8 *data, unsigned int len)
 {
+	const struct kiln_alg *alg = alg_of(desc);
+
 	while (len) {
-		const u32 n = min_t(u32, len, KILN_SECTION_BYTES);
-		const struct kiln_impl *impl = kiln_simd_begin(alg_of(desc));
+		const u32 n = min_t(u32, len, alg->section_bytes);
+		const struct kiln_impl *impl = kiln_simd_begin(alg);
 
 		impl->hash.update(NULL, shash_desc_ctx(desc), data, n);
 		kiln_simd_end(impl);

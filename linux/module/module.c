@@ -1,34 +1,74 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Every implementation of ciphers/ that this CPU can run, registered with Linux's crypto API
- * under its name with "kiln-" before it: Linux has drivers of the same names.
+ * Implementations of ciphers/ that this CPU can run, registered with Linux's crypto API under their
+ * names with "kiln-" before them, because Linux has drivers of the same names. A driver is
+ * registered only after the tests of check.c, and stays registered only if it passes Linux's own.
+ *
+ * KILN_CONTROLS adds parameters for tests of the module, which an installed one must not have.
  */
+#include <linux/ctype.h>
+#include <linux/delay.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
 #include "alg.h"
+#include "check.h"
 #include "live.h"
 #include "section.h"
 
-static unsigned int tiers = ~0u;
-module_param(tiers, uint, 0444);
-MODULE_PARM_DESC(tiers, "mask of tiers to use, by the numbers of enum kiln_tier");
+static char *tiers;
+module_param(tiers, charp, 0444);
+MODULE_PARM_DESC(tiers, "instruction set tiers to use, such as aesni,avx2, or all; "
+			"default: all without 512-bit registers");
+
+static bool prefer;
+module_param(prefer, bool, 0444);
+MODULE_PARM_DESC(prefer, "priorities above those of Linux's drivers; otherwise below all of them");
+
+static unsigned int max_section_us;
+module_param(max_section_us, uint, 0444);
+MODULE_PARM_DESC(max_section_us, "FPU sections of at most so many microseconds, down to 256 bytes; "
+				 "default 0: of at most 4096 bytes");
+
+static bool all;
+module_param(all, bool, 0444);
+MODULE_PARM_DESC(all, "every cipher and tier; default: what IPsec, dm-crypt, fscrypt and TLS use");
 
 static char *only;
 module_param(only, charp, 0444);
 MODULE_PARM_DESC(only, "register this only: an algorithm such as xts(aes), or an implementation");
 
-static bool wait;
-module_param(wait, bool, 0444);
-MODULE_PARM_DESC(wait, "be loaded only when Linux has tested every driver");
+#ifdef KILN_CONTROLS
+static bool check = true;
+module_param(check, bool, 0444);
+MODULE_PARM_DESC(check, "test drivers before Linux does; 0 leaves this to Linux's own tests");
+#else
+enum { check = true };
+#endif
 
 static unsigned int live;
 module_param(live, uint, 0444);
-MODULE_PARM_DESC(live, "so many times: registers saved and restored as over a section, and told of");
+MODULE_PARM_DESC(live, "save and restore live registers so many times, and log the result");
+
+/* Above and below the priorities of Linux's own drivers: from 100 to some thousands. */
+enum { PREFERRED = 1000000, LAST = 1 };
+
+static const char *const offered[] __initconst = {
+	"cbc(aes)", "ctr(aes)", "gcm(aes)", "hmac(sha256)", "hmac(sha512)",
+	"rfc4106(gcm(aes))", "rfc7539(chacha20,poly1305)", "xts(aes)",
+};
+
+static const struct {
+	const char *name;
+	u32 bits;
+} tier_names[] __initconst = {
+#define TIER(name, bits, features) { #name, bits },
+#include "kernel/tiers.def"
+};
 
 static struct kiln_alg *algs;
-static size_t nr_algs;
+static size_t nr_algs, nr_failed;
 
 static struct crypto_alg *base_of(struct kiln_alg *alg)
 {
@@ -58,12 +98,83 @@ static void setup(struct kiln_alg *alg)
 	}
 }
 
-static int add(struct kiln_alg *alg, const struct kiln_impl *impl)
+static int register_alg(struct kiln_alg *alg)
 {
-	struct crypto_alg *base;
+	switch (alg->impl->kind) {
+	case KILN_SKCIPHER:
+		return crypto_register_skcipher(&alg->skcipher);
+	case KILN_AEAD:
+		return crypto_register_aead(&alg->aead);
+	default:
+		return crypto_register_shash(&alg->shash);
+	}
+}
+
+static void unregister_alg(struct kiln_alg *alg)
+{
+	switch (alg->impl->kind) {
+	case KILN_SKCIPHER:
+		return crypto_unregister_skcipher(&alg->skcipher);
+	case KILN_AEAD:
+		return crypto_unregister_aead(&alg->aead);
+	default:
+		crypto_unregister_shash(&alg->shash);
+	}
+}
+
+/* A look-up waits for Linux's own tests of the driver, and finds it only if it has passed. */
+static bool passes_tests_of_linux(struct kiln_alg *alg)
+{
+	return crypto_has_alg(base_of(alg)->cra_driver_name, 0, 0);
+}
+
+/*
+ * The test holds a reference for a moment longer than the look-up waits. A driver whose test has not
+ * even ended stays until the module is unloaded; Linux does not give it to anybody before that.
+ */
+static void withdraw(struct kiln_alg *alg)
+{
+	u32 ms;
+
+	for (ms = 0; refcount_read(&base_of(alg)->cra_refcnt) > 1; ms++) {
+		if (ms == 1000) {
+			alg->registered = true;
+			return;
+		}
+		msleep(1);
+	}
+	unregister_alg(alg);
+}
+
+static const char *__init find_fault(struct kiln_alg *alg)
+{
+	const char *fault = check ? kiln_check(alg) : NULL;
 	int err;
 
+	if (fault)
+		return fault;
+	if (max_section_us && alg->scalar)
+		alg->section_bytes = kiln_bytes_within(alg, max_section_us);
+	err = register_alg(alg);
+	if (err) {
+		pr_err("kiln: %s: error %d\n", base_of(alg)->cra_driver_name, err);
+		return "Linux does not register it";
+	}
+	if (passes_tests_of_linux(alg)) {
+		alg->registered = true;
+		return NULL;
+	}
+	withdraw(alg);
+	return "does not pass the self-tests of Linux";
+}
+
+static int __init add(struct kiln_alg *alg, const struct kiln_impl *impl)
+{
+	struct crypto_alg *base;
+	const char *fault;
+
 	alg->impl = impl;
+	alg->section_bytes = KILN_SECTION_BYTES;
 	if (impl->tier != KILN_TIER_GENERIC)
 		alg->scalar = kiln_best_scalar(impl->alg);
 	base = base_of(alg);
@@ -71,23 +182,15 @@ static int add(struct kiln_alg *alg, const struct kiln_impl *impl)
 	    snprintf(base->cra_driver_name, sizeof(base->cra_driver_name), "kiln-%s",
 		     impl->driver) >= sizeof(base->cra_driver_name))
 		return -ENAMETOOLONG;
-	base->cra_priority = impl->priority;
+	base->cra_priority = prefer ? PREFERRED + impl->priority : LAST + impl->priority / 100;
 	base->cra_module = THIS_MODULE;
 	setup(alg);
-	switch (impl->kind) {
-	case KILN_SKCIPHER:
-		err = crypto_register_skcipher(&alg->skcipher);
-		break;
-	case KILN_AEAD:
-		err = crypto_register_aead(&alg->aead);
-		break;
-	default:
-		err = crypto_register_shash(&alg->shash);
+	fault = find_fault(alg);
+	if (fault) {
+		pr_err("kiln: %s: not offered: it %s\n", base->cra_driver_name, fault);
+		nr_failed++;
 	}
-	alg->registered = !err;
-	if (err)
-		pr_err("kiln: %s: not registered: %d\n", base->cra_driver_name, err);
-	return err;
+	return 0;
 }
 
 static void remove_all(void)
@@ -97,32 +200,63 @@ static void remove_all(void)
 
 		if (!alg->registered)
 			continue;
-		switch (alg->impl->kind) {
-		case KILN_SKCIPHER:
-			crypto_unregister_skcipher(&alg->skcipher);
-			break;
-		case KILN_AEAD:
-			crypto_unregister_aead(&alg->aead);
-			break;
-		default:
-			crypto_unregister_shash(&alg->shash);
-		}
+		unregister_alg(alg);
 	}
 	kfree(algs);
 }
 
-/* A look-up waits for the tests of what it finds. */
-static void wait_for_tests(void)
+/* Without other wishes, drivers for what needs them, which use vector registers. */
+static bool __init is_wanted(const struct kiln_impl *impl)
 {
 	size_t i;
 
-	for (i = 0; i < nr_algs; i++)
-		crypto_has_alg(base_of(&algs[i])->cra_driver_name, 0, 0);
+	if (only)
+		return !strcmp(only, impl->alg) || !strcmp(only, impl->driver);
+	if (all)
+		return true;
+	for (i = 0; i < ARRAY_SIZE(offered); i++)
+		if (!strcmp(offered[i], impl->alg))
+			return impl->tier != KILN_TIER_GENERIC;
+	return false;
 }
 
-static bool wanted(const struct kiln_impl *impl)
+/* Whether the first @len characters of @word are the tier's name, in which users write hyphens. */
+static bool __init names_tier(const char *word, size_t len, const char *name)
 {
-	return !only || !strcmp(only, impl->alg) || !strcmp(only, impl->driver);
+	size_t i;
+
+	for (i = 0; i < len && name[i]; i++)
+		if (word[i] != (name[i] == '_' ? '-' : tolower(name[i])))
+			return false;
+	return i == len && !name[i];
+}
+
+/* Returns the tiers that the parameter names, or 0 with a message if a name is unknown. */
+static u32 __init parse_tiers(void)
+{
+	const char *word = tiers;
+	u32 mask = 0;
+	size_t i;
+
+	if (tiers && !strcmp(tiers, "all"))
+		return ~0u;
+	for (i = 0; !tiers && i < ARRAY_SIZE(tier_names); i++)
+		if (tier_names[i].bits < 512)
+			mask |= 1u << i;
+	while (word) {
+		const size_t len = strcspn(word, ",");
+
+		for (i = 0; i < ARRAY_SIZE(tier_names); i++)
+			if (names_tier(word, len, tier_names[i].name))
+				break;
+		if (i == ARRAY_SIZE(tier_names)) {
+			pr_err("kiln: tiers=%s: '%.*s' is not a tier\n", tiers, (int)len, word);
+			return 0;
+		}
+		mask |= 1u << i;
+		word = word[len] ? word + len + 1 : NULL;
+	}
+	return mask;
 }
 
 static void tell_live(void)
@@ -141,11 +275,14 @@ static void tell_live(void)
 
 static int __init kiln_init(void)
 {
+	const u32 mask = parse_tiers();
 	const struct kiln_impl *impl;
 	size_t i;
 	int err;
 
-	cpu_tiers_mask(tiers);
+	if (!mask)
+		return -EINVAL;
+	cpu_tiers_mask(mask);
 	kiln_section_init();
 	if (live)
 		tell_live();
@@ -155,7 +292,7 @@ static int __init kiln_init(void)
 		return -ENOMEM;
 	}
 	for (i = 0; (impl = kiln_impl(i)); i++) {
-		if (!cpu_has_tier(impl->tier) || !wanted(impl))
+		if (!cpu_has_tier(impl->tier) || !is_wanted(impl))
 			continue;
 		err = add(&algs[nr_algs++], impl);
 		if (err) {
@@ -164,9 +301,8 @@ static int __init kiln_init(void)
 			return err;
 		}
 	}
-	if (wait)
-		wait_for_tests();
-	pr_info("kiln: %zu drivers\n", nr_algs);
+	pr_info("kiln: %zu drivers%s, %zu not offered\n", nr_algs - nr_failed,
+		prefer ? ", preferred" : "", nr_failed);
 	return 0;
 }
 

@@ -49,7 +49,7 @@ static int update(struct shash_desc *desc, const u8 *data, unsigned int len)
 	if (missing)
 		(alg->scalar ?: alg->impl)->hash.init(ctx, s->state);
 	while (len) {
-		const u32 n = min_t(u32, len, KILN_SECTION_BYTES);
+		const u32 n = min_t(u32, len, alg->section_bytes);
 		const struct kiln_impl *impl = kiln_simd_begin(alg);
 
 		impl->hash.update(ctx, s->state, data, n);

@@ -53,9 +53,21 @@ static bool nested = true;
 module_param(nested, bool, 0644);
 MODULE_PARM_DESC(nested, "sections in softirqs over a section; else code in general registers");
 
+#ifdef KILN_CONTROLS
 static bool nested_unsaved;
 module_param(nested_unsaved, bool, 0644);
 MODULE_PARM_DESC(nested_unsaved, "a control: without saving, which corrupts what is below");
+
+static bool is_saving(void)
+{
+	return !READ_ONCE(nested_unsaved);
+}
+#else
+static bool is_saving(void)
+{
+	return true;
+}
+#endif
 
 struct nest {
 	bool open;
@@ -103,7 +115,7 @@ static bool disabled_for_test(void)
 static void begin_nested(void)
 {
 	static const u32 mxcsr = MXCSR_DEFAULT;
-	const bool save = !READ_ONCE(nested_unsaved);
+	const bool save = is_saving();
 
 	/* With PREEMPT_RT a softirq can be preempted, but does not interrupt sections. */
 	preempt_disable();

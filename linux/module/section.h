@@ -45,7 +45,7 @@ static __always_inline void kiln_simd_end(const struct kiln_impl *impl)
 		kiln_section_end();
 }
 
-/* Work in steps: each section processes at most one page, and lasts no longer than that takes. */
+/* Work in steps: each section processes at most @section_bytes of the algorithm. */
 struct kiln_steps {
 	const struct kiln_alg *alg;
 	const struct kiln_impl *impl;
@@ -58,7 +58,7 @@ static inline void kiln_steps_begin(struct kiln_steps *steps, const struct kiln_
 {
 	steps->alg = alg;
 	steps->may_sleep = request_flags & CRYPTO_TFM_REQ_MAY_SLEEP;
-	steps->left = KILN_SECTION_BYTES;
+	steps->left = alg->section_bytes;
 	steps->impl = kiln_simd_begin(alg);
 }
 
@@ -67,7 +67,7 @@ static inline void kiln_steps_end(struct kiln_steps *steps)
 	kiln_simd_end(steps->impl);
 }
 
-/* The code for the next @n bytes, a page at most. */
+/* The code for the next @n bytes, at most those of a section. */
 static inline const struct kiln_impl *kiln_step(struct kiln_steps *steps, u32 n)
 {
 	if (n > steps->left) {
@@ -75,7 +75,7 @@ static inline const struct kiln_impl *kiln_step(struct kiln_steps *steps, u32 n)
 		if (steps->may_sleep)
 			cond_resched();
 		steps->impl = kiln_simd_begin(steps->alg);
-		steps->left = KILN_SECTION_BYTES;
+		steps->left = steps->alg->section_bytes;
 	}
 	steps->left -= n;
 	return steps->impl;

@@ -42,7 +42,7 @@ static int update(struct shash_desc *desc, const u8 *data, unsigned int len)
 	const struct kiln_alg *alg = alg_of(desc->tfm);
 
 	while (len) {
-		const u32 n = min_t(u32, len, KILN_SECTION_BYTES);
+		const u32 n = min_t(u32, len, alg->section_bytes);
 		const struct kiln_impl *impl = kiln_simd_begin(alg);
 
 		impl->hash.update(ctx_of(desc->tfm), state_of(desc), data, n);
@@ -65,14 +65,15 @@ static int final(struct shash_desc *desc, u8 *out)
 
 static int digest(struct shash_desc *desc, const u8 *data, unsigned int len, u8 *out)
 {
+	const struct kiln_alg *alg = alg_of(desc->tfm);
 	const struct kiln_impl *impl;
 
-	if (len > KILN_SECTION_BYTES) {
+	if (len > alg->section_bytes) {
 		init(desc);
 		update(desc, data, len);
 		return final(desc, out);
 	}
-	impl = kiln_simd_begin(alg_of(desc->tfm));
+	impl = kiln_simd_begin(alg);
 	impl->hash.digest(ctx_of(desc->tfm), data, len, out);
 	kiln_simd_end(impl);
 	return 0;

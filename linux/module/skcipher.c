@@ -54,7 +54,7 @@ static noinline int crypt_pieces(struct skcipher_request *req, bool decrypt)
 	struct kiln_walk walk;
 
 	kiln_walk_first(&walk, req->src, req->dst, 0, req->cryptlen,
-			tweaked ? alg->impl->ivsize : KILN_PIECE);
+			tweaked ? alg->impl->ivsize : KILN_PIECE, alg->section_bytes);
 	kiln_steps_begin(&steps, alg, skcipher_request_flags(req));
 	if (tweaked) {
 		memcpy(tweak, req->iv, alg->impl->ivsize);
@@ -86,7 +86,7 @@ static int crypt(struct skcipher_request *req, bool decrypt)
 		return 0;
 	src = kiln_piece(req->src, 0, len);
 	dst = kiln_piece(req->dst, 0, len);
-	if (!src || !dst || len > KILN_SECTION_BYTES)
+	if (!src || !dst || len > alg->section_bytes)
 		return crypt_pieces(req, decrypt);
 	impl = kiln_simd_begin(alg);
 	whole(impl, decrypt)(ctx_of(tfm), dst, src, len, req->iv);

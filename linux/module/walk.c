@@ -108,7 +108,7 @@ static void prepare(struct kiln_walk *walk)
 		return;
 	skip_used(&walk->in);
 	skip_used(&walk->out);
-	n = min3(here(&walk->in), here(&walk->out), min_t(u32, walk->total, KILN_SECTION_BYTES));
+	n = min3(here(&walk->in), here(&walk->out), min(walk->total, walk->most));
 	if (n < walk->total) {
 		n = round_down(n, walk->block);
 		/* Leave at least one block for the last step. */
@@ -130,10 +130,11 @@ static void prepare(struct kiln_walk *walk)
 }
 
 void kiln_walk_first(struct kiln_walk *walk, struct scatterlist *src, struct scatterlist *dst,
-		     u32 behind, u32 len, u32 block)
+		     u32 behind, u32 len, u32 block, u32 most)
 {
 	walk->total = len;
 	walk->block = block;
+	walk->most = most;
 	if (!len) {
 		walk->nbytes = 0;
 		return;

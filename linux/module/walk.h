@@ -42,15 +42,15 @@ struct kiln_walk {
 	u32 nbytes;	/* bytes of this step; 0 at the end */
 
 	u32 total;	/* bytes left, including this step */
-	u32 block;
+	u32 block, most;
 	struct kiln_place in, out;
 	bool copied;
 	u8 buffer[2 * KILN_PIECE] __aligned(16);
 };
 
-/* Starts at offset @behind of both lists, for @len bytes. */
+/* Starts at offset @behind of both lists, for @len bytes in steps of at most @most. */
 void kiln_walk_first(struct kiln_walk *walk, struct scatterlist *src, struct scatterlist *dst,
-		     u32 behind, u32 len, u32 block);
+		     u32 behind, u32 len, u32 block, u32 most);
 
 /* Stores the result of this step and starts the next one. */
 void kiln_walk_next(struct kiln_walk *walk);

@@ -11,6 +11,7 @@ mod compiler;
 mod diagnosis;
 mod embed;
 mod error;
+mod expectation;
 pub mod recipe;
 pub mod tiers;
 
@@ -27,6 +28,7 @@ pub use compiler::{which, Compiler};
 pub use diagnosis::{first_error, reason, states_error};
 pub use embed::{is_source, Embedded};
 pub use error::Error;
+pub use expectation::{blocks, bytes, known_answers, Block};
 pub use tiers::TIERS;
 
 /// Base name of the archive: link it as `static=kiln_kernel`.

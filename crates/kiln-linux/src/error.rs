@@ -19,6 +19,8 @@ pub enum Error {
     #[error("{0}")]
     Walk(#[source] kiln_kbuild::Error),
 
+    #[error("'{}' is not empty: name a new directory", .0.display())]
+    NotEmpty(PathBuf),
     #[error(
         "no kernel source was found: name a tree with --tree DIR, or apt-get install linux-source (looked for \
          {}/linux-source-*.tar.xz)",

@@ -16,8 +16,8 @@ use kiln_tree::child::Order;
 use kiln_tree::contexts::{self, Driver, Tried};
 use kiln_tree::event::Event;
 use kiln_tree::{
-    interrupted_with, run_tool, seen_tiers, update, Cache, Config, Guest, Host, Image, Make, Seen,
-    Source, Symbols, Trial,
+    interrupted_with, run_tool, update, Cache, Config, Guest, Host, Image, Make, Seen, Source,
+    Symbols, Trial,
 };
 
 use crate::module;
@@ -28,16 +28,18 @@ use crate::Error;
 const NAME: &str = "ciphers";
 
 /// Names in the module, and their names in an image, which keeps symbols that begin with `kiln_glue_`.
-const NAMES: [(&str, &str); 4] = [
+const NAMES: [(&str, &str); 5] = [
     ("kiln_init", INIT),
     ("only", ONLY),
     ("tiers", TIERS),
-    ("wait", WAIT),
+    ("all", ALL),
+    ("check", CHECK),
 ];
 const INIT: &str = "kiln_glue_module_init";
 const ONLY: &str = "kiln_glue_module_only";
 const TIERS: &str = "kiln_glue_module_tiers";
-const WAIT: &str = "kiln_glue_module_wait";
+const ALL: &str = "kiln_glue_module_all";
+const CHECK: &str = "kiln_glue_module_check";
 
 /// Fractions of the time for building and for testmgr; used for the progress bar only.
 const BUILDING: f64 = 0.9;
@@ -226,14 +228,17 @@ pub fn judge(order: &Order, only: Option<&str>, fuzz: Option<u32>) -> Result<(),
 }
 
 fn register(host: &mut Host, only: Option<&str>) -> Result<(), kiln_tree::Error> {
-    // Leaked, because the module keeps the pointer forever.
-    let only = only.and_then(|name| CString::new(name).ok());
-    let only: *const c_char = only.map_or(ptr::null(), |name| name.into_raw());
+    // Leaked, because the module keeps the pointers forever.
+    let leak = |text: &str| -> *const c_char {
+        CString::new(text).map_or(ptr::null(), |text| text.into_raw())
+    };
     // SAFETY: these variables have these types in `module.c`, and none of its code runs yet.
     unsafe {
-        set(&host.image, ONLY, only)?;
-        set(&host.image, TIERS, seen_tiers())?;
-        set(&host.image, WAIT, true)?;
+        set(&host.image, ONLY, only.map_or(ptr::null(), leak))?;
+        set(&host.image, TIERS, leak(&module::tiers()))?;
+        set(&host.image, ALL, true)?;
+        // The tree's own tests are to judge.
+        set(&host.image, CHECK, false)?;
     }
     // SAFETY: the function takes no argument and returns an int; the upper half of its return register is undefined.
     let result = unsafe { host.call(INIT, ptr::null_mut())? } as i32;
@@ -266,7 +271,11 @@ fn compile(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     let dir = cache.dir.join(NAME);
     module::copy(&dir, plan.edit)?;
     let objects: Vec<String> = module::objects().collect();
-    let list = format!("obj-y := {}\n\n{}", objects.join(" "), module::all_flags());
+    let list = format!(
+        "obj-y := {}\n\n{}",
+        objects.join(" "),
+        module::all_flags(module::CONTROLS)
+    );
     let kbuild = dir.join("Kbuild");
     update(&kbuild, &list)?;
     let log = dir.join("log");

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use kiln_kbuild::{recipe, Compiler};
-use kiln_tree::{key, root, update, Make, WITHOUT_BTF};
+use kiln_kernel::Tier;
+use kiln_tree::{key, root, seen_tiers, update, Make, WITHOUT_BTF};
 
 use crate::uml::Built;
 use crate::Error;
@@ -22,6 +23,12 @@ const HIDE: &str = "hide";
 
 /// Prefix of each implementation's name, since Linux has drivers with the same names.
 pub const PREFIX: &str = "kiln-";
+
+/// Adds parameters that only tests of the module need; an installed module does not have them.
+pub(crate) const CONTROLS: &str = "-DKILN_CONTROLS";
+
+/// The configuration of the package for DKMS.
+const DKMS: &str = include_str!("../../../packaging/dkms/dkms.conf");
 
 /// The largest stack frames of the ciphers have 3 KiB, and stacks have 16 KiB. Linux warns from 2048 bytes on.
 const FRAME: &str = "-Wframe-larger-than=4096";
@@ -94,7 +101,7 @@ pub fn for_headers(
 /// The module does not compile, or the directory cannot be written.
 pub fn build(plan: &Plan) -> Result<Module, Error> {
     copy(&plan.dir, plan.edit)?;
-    update(&plan.dir.join("Kbuild"), &kbuild())?;
+    update(&plan.dir.join("Kbuild"), &kbuild(&[HIDE], CONTROLS))?;
     let log = plan.dir.join("log");
     let _ = fs::remove_file(&log);
     let external = format!("M={}", plan.dir.display());
@@ -148,6 +155,36 @@ pub(crate) fn copy(dir: &Path, edit: &dyn Fn(&str, &'static str) -> String) -> R
     Ok(())
 }
 
+/// Writes the module's sources as DKMS expects them in `/usr/src`, and as `make` in a kernel's headers builds them.
+///
+/// # Errors
+/// The directory exists and is not empty, or cannot be written.
+pub fn write_sources(dir: &Path) -> Result<(), Error> {
+    let fault = |e| Error::cache(dir, e);
+    fs::create_dir_all(dir).map_err(fault)?;
+    if fs::read_dir(dir).map_err(fault)?.next().is_some() {
+        return Err(Error::NotEmpty(dir.to_owned()));
+    }
+    let hide = format!("{HIDE}.c");
+    for (name, text) in SOURCES.iter().filter(|(name, _)| *name != hide) {
+        update(&dir.join(name), text)?;
+    }
+    update(&dir.join("Kbuild"), &kbuild(&[], ""))?;
+    let version = env!("CARGO_PKG_VERSION");
+    update(&dir.join("dkms.conf"), &DKMS.replace("@VERSION@", version))?;
+    Ok(())
+}
+
+/// The value of the module's parameter `tiers` that allows what `KILN_TIERS` allows.
+pub(crate) fn tiers() -> String {
+    let mask = seen_tiers();
+    if mask == u32::MAX {
+        return "all".into();
+    }
+    let seen = Tier::ALL.into_iter().filter(|t| mask & 1 << *t as u32 != 0);
+    seen.map(Tier::name).collect::<Vec<_>>().join(",")
+}
+
 pub(crate) fn objects() -> impl Iterator<Item = String> {
     let compiled = SOURCES.iter().filter_map(|(name, _)| object(name));
     compiled.filter(|object| *object != format!("{HIDE}.o"))
@@ -157,19 +194,24 @@ fn object(source: &str) -> Option<String> {
     source.strip_suffix(".c").map(|stem| format!("{stem}.o"))
 }
 
-/// The Kbuild file: every source, and its flags.
-fn kbuild() -> String {
-    let mut text = format!("obj-m := {NAME}.o {HIDE}.o\n{NAME}-y :=");
+/// The Kbuild file: every source, and its flags. `others` are modules of one source each.
+fn kbuild(others: &[&str], defines: &str) -> String {
+    let mut text = format!("obj-m := {NAME}.o");
+    for other in others {
+        write!(text, " {other}.o").expect("a string");
+    }
+    write!(text, "\n{NAME}-y :=").expect("a string");
     for object in objects() {
         write!(text, " \\\n\t{object}").expect("a string");
     }
     text.push_str("\n\n");
-    text + &all_flags()
+    text + &all_flags(defines)
 }
 
 /// Compiler flags for all objects, in the Kbuild file.
-pub(crate) fn all_flags() -> String {
-    let mut text = String::from("ccflags-y := -I$(src)/include -I$(src)/kernel/include\n\n");
+pub(crate) fn all_flags(defines: &str) -> String {
+    let mut text =
+        format!("ccflags-y := -I$(src) -I$(src)/include -I$(src)/kernel/include {defines}\n\n");
     text.extend(SOURCES.iter().map(|(name, _)| flags(name)));
     text
 }
@@ -200,7 +242,7 @@ mod tests {
 
     #[test]
     fn every_source_is_built_with_its_tiers_flags() {
-        let text = kbuild();
+        let text = kbuild(&[HIDE], CONTROLS);
         for object in [
             "module.o",
             "kernel/ciphers/xts/aesni.o",

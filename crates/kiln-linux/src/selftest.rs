@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use kiln_kernel::cipher::Impl;
 use kiln_tree::event::Event;
-use kiln_tree::seen_tiers;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,7 +14,7 @@ use crate::boot::Boot;
 use crate::console::Line;
 use crate::init::{initramfs, Order};
 use crate::live;
-use crate::module::{Module, PREFIX};
+use crate::module::{tiers, Module, PREFIX};
 use crate::tcrypt::{insert, loaded, TEMPLATES};
 use crate::uml::Built;
 use crate::Error;
@@ -94,7 +93,7 @@ impl Outcome {
 /// # Errors
 /// The boot fails, the module cannot be loaded, or this kernel did not run its full tests.
 pub fn run(plan: &Plan) -> Result<Outcome, Error> {
-    let mut parameters = format!("wait=1 live={LIVE_ROUNDS} tiers={}", seen_tiers());
+    let mut parameters = format!("all=1 check=0 live={LIVE_ROUNDS} tiers={}", tiers());
     if let Some(name) = plan.only {
         write!(parameters, " only={name}").expect("a string");
     }

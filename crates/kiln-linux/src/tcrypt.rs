@@ -204,7 +204,10 @@ pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
     let mut orders = Vec::new();
     if let Some(driver) = plan.driver {
         let name = driver.strip_prefix(PREFIX).unwrap_or(driver);
-        orders.push(Order::module("/kiln.ko", &format!("only={name}")));
+        orders.push(Order::module(
+            "/kiln.ko",
+            &format!("only={name} tiers=all prefer=1"),
+        ));
     }
     let templates = loaded(plan.built, &plan.request.templates);
     orders.extend(templates.iter().map(|(file, _)| insert(file)));

@@ -40,7 +40,7 @@ fn parameters_that_change_leave_the_interrupted_section_whole() {
     let compiler = Compiler::from_env().unwrap_or_else(|e| panic!("{e}"));
     succeed(
         Command::new(&compiler.path)
-            .args(["-std=gnu11", "-O2", "-Wall", "-Werror"])
+            .args(["-std=gnu11", "-O2", "-Wall", "-Werror", "-DKILN_CONTROLS"])
             .args([OsStr::new("-I"), headers.as_os_str()])
             .args([OsStr::new("-I"), module.as_os_str()])
             .args(["-include", "kernel.h"])

@@ -139,6 +139,7 @@ impl From<kiln_linux::Error> for Error {
             | E::Build { .. }
             | E::NoModule { .. }
             | E::NotBzImage(_)
+            | E::NotEmpty(_)
             | E::Headers { .. }
             | E::NoRelease { .. }
             | E::PackedModule { .. }

@@ -121,7 +121,7 @@ impl Plan<'_> {
             .iter()
             .map(|(name, _)| {
                 let own = besides.is_some_and(|b| b.0 == name);
-                let order = Order::module(&format!("/{name}.ko"), if own { "wait=1" } else { "" });
+                let order = Order::module(&format!("/{name}.ko"), if own { "all=1" } else { "" });
                 // Linux's own drivers find out themselves if the CPU lacks a feature that they need.
                 match own || name == NAME {
                     true => order,

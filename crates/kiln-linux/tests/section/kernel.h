@@ -74,7 +74,6 @@ extern bool fpu_usable, serving_softirq;
 
 /* In place of alg.h. */
 #define KILN_ALG_H
-#define KILN_SECTION_BYTES 4096
 
 enum { KILN_TIER_GENERIC, KILN_TIER_AESNI };
 
@@ -84,4 +83,5 @@ struct kiln_impl {
 
 struct kiln_alg {
 	const struct kiln_impl *impl, *scalar;
+	u32 section_bytes;
 };

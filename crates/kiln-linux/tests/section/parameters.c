@@ -46,7 +46,7 @@ void kiln_state_restore(const u8 *area)
 	} while (0)
 
 static const struct kiln_impl simd = { KILN_TIER_AESNI }, scalar = { KILN_TIER_GENERIC };
-static const struct kiln_alg alg = { &simd, &scalar };
+static const struct kiln_alg alg = { &simd, &scalar, 4096 };
 
 /* A softirq that interrupts a section. */
 static bool crypt_over_section(bool may_nest, bool unsaved)

@@ -78,7 +78,7 @@ impl Question for BootArgs {
         drop(progress);
         let mut orders = Vec::new();
         if module.is_some() {
-            orders.push(Order::module("/kiln.ko", "wait=1"));
+            orders.push(Order::module("/kiln.ko", "all=1 tiers=all"));
         }
         let mut number = 0;
         if let Some((name, rest)) = self.program.split_first() {

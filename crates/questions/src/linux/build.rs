@@ -17,7 +17,8 @@ use super::kernel_args::{build_module, KernelArgs};
 #[command(after_long_help = "\
 Everything goes to XDG_CACHE_HOME or ~/.cache, under kiln/linux; the first
 time takes minutes, later ones seconds. With --headers Kiln's module alone is
-built, for a kernel of the distribution.
+built, for a kernel of the distribution. With --sources nothing is built: the
+package kiln-crypto-dkms consists of what is written.
 
 Exit status:
   1 if the compiler, modpost or objtool had a warning for the module
@@ -26,15 +27,19 @@ Examples:
   kiln linux build --tree ~/linux
   kiln linux build --tree ~/linux --cc clang-19
   kiln linux build --headers /lib/modules/$(uname -r)/build
+  kiln linux build --sources kiln-crypto
 
 See also:
-  docs/LINUX.md")]
+  docs/LINUX.md, docs/MODULE.md")]
 pub(super) struct BuildArgs {
     #[command(flatten)]
     kernel: KernelArgs,
     /// Only Kiln's module, against a kernel's headers
     #[arg(long, value_name = "DIR", conflicts_with = "tree")]
     headers: Option<PathBuf>,
+    /// Only write the module's sources to this new directory, as DKMS and a kernel's Kbuild expect them
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["tree", "headers", "cc"])]
+    sources: Option<PathBuf>,
 }
 
 impl Question for BuildArgs {
@@ -45,6 +50,16 @@ impl Question for BuildArgs {
     }
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
+        if let Some(dir) = &self.sources {
+            if session.global.json {
+                return Err(Error::input(
+                    "--json: --sources writes files and has no rows",
+                ));
+            }
+            module::write_sources(dir)?;
+            println!("{}", dir.display());
+            return Ok(Exit::Done);
+        }
         let progress = Progress::start();
         let (rows, warnings) = match &self.headers {
             Some(dir) => headers(self, dir, session, &progress)?,

@@ -1,10 +1,11 @@
 //! Which implementation is chosen under a mask of tiers. The expected choice is written down in the cipher's folder
 //! (`kernel/ciphers/*/ranking.txt`) and not derived from the priorities in its table, so that the two can differ.
 
+use kiln_kbuild::blocks;
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::Tier;
 
-use super::expectation::{blocks, RANKINGS};
+use super::expectation::RANKINGS;
 use super::tally::{Failure, Tally};
 
 /// The implementation that must be chosen for an algorithm if `mask` is allowed: the end of its driver's name; `None`

@@ -1,12 +1,13 @@
 //! Known answers: of RFCs, FIPS, NIST's SP 800-38 series, IEEE 1619, and of the other sources that the files name.
 //!
-//! The blocks of `kernel/ciphers/*/vectors.txt` ([`super::expectation`]) are one case each. The names are `alg` (the
-//! kernel's name), `key`, `iv`, `aad`, `pt`, `ct`, `tag` for what encrypts, `msg` and `md` for hashes. Values are hex;
-//! `N * hex` repeats the bytes N times, `"..."` is text.
+//! The blocks of `kernel/ciphers/*/vectors.txt` ([`blocks`]) are one case each. Names: `alg` (the
+//! kernel's), `key`, `iv`, `aad`, `pt`, `ct`, `tag` for what encrypts, `msg` and `md` for hashes. [`bytes`] describes the
+//! values.
 
+use kiln_kbuild::{blocks, bytes};
 use kiln_kernel::cipher::{Impl, Op};
 
-use super::expectation::{blocks, VECTORS};
+use super::expectation::VECTORS;
 use super::judge::{judge, same, Judged};
 use super::message::{Answer, Message};
 
@@ -80,16 +81,16 @@ pub fn read(file: &str, text: &str) -> Vec<Vector> {
         for (name, text) in block.fields {
             match name {
                 "alg" => vector.alg = text.to_string(),
-                "key" => vector.message.key = value(text),
-                "iv" => vector.message.iv = value(text),
-                "aad" => vector.message.aad = value(text),
-                "pt" | "msg" => vector.message.text = value(text),
-                "ct" => vector.cipher = value(text),
+                "key" => vector.message.key = bytes(text),
+                "iv" => vector.message.iv = bytes(text),
+                "aad" => vector.message.aad = bytes(text),
+                "pt" | "msg" => vector.message.text = bytes(text),
+                "ct" => vector.cipher = bytes(text),
                 "tag" => {
-                    vector.tag = value(text);
+                    vector.tag = bytes(text);
                     vector.message.tag_size = vector.tag.len();
                 }
-                "md" => vector.tag = value(text),
+                "md" => vector.tag = bytes(text),
                 other => panic!("{file}: {other}"),
             }
         }
@@ -97,25 +98,6 @@ pub fn read(file: &str, text: &str) -> Vec<Vector> {
         all.push(vector);
     }
     all
-}
-
-fn value(text: &str) -> Vec<u8> {
-    if let Some((n, of)) = text.split_once('*') {
-        return value(of.trim()).repeat(n.trim().parse().expect(text));
-    }
-    match text.strip_prefix('"').and_then(|t| t.strip_suffix('"')) {
-        Some(text) => text.as_bytes().to_vec(),
-        None => hex(text),
-    }
-}
-
-fn hex(text: &str) -> Vec<u8> {
-    let digits: String = text.split_whitespace().collect();
-    assert!(digits.len() % 2 == 0, "an odd number of digits: {text}");
-    (0..digits.len())
-        .step_by(2)
-        .map(|i| u8::from_str_radix(&digits[i..i + 2], 16).expect("hex digits"))
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,151 @@
+//! The format of the text files in a cipher's folder, and the C table of its known answers.
+//!
+//! A file has blocks, separated by empty lines; a block has lines `name = value`. A line `# ...` says where the values
+//! come from, up to the next such line.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use crate::{cipher_folders, Error};
+
+/// Answers with a longer key, text or digest are not in the table, because it would grow to 2 MB of source. The module
+/// compares longer texts with scalar code.
+const LONGEST: usize = 2048;
+
+/// Lines that belong together.
+pub struct Block<'a> {
+    /// The last comment in or before it.
+    pub source: &'a str,
+    /// Names and values, in order.
+    pub fields: Vec<(&'a str, &'a str)>,
+}
+
+/// The blocks of a file that have fields.
+///
+/// # Panics
+/// If a line is not `name = value`. The files are part of the program.
+pub fn blocks<'a>(file: &str, text: &'a str) -> Vec<Block<'a>> {
+    let mut source = "";
+    let mut blocks = Vec::new();
+    for lines in text.split("\n\n") {
+        let mut fields = Vec::new();
+        for line in lines.lines().map(str::trim).filter(|l| !l.is_empty()) {
+            if let Some(comment) = line.strip_prefix('#') {
+                source = comment.trim();
+                continue;
+            }
+            let field = line.split_once('=');
+            let (name, value) = field.unwrap_or_else(|| panic!("{file}: {line}"));
+            fields.push((name.trim(), value.trim()));
+        }
+        if !fields.is_empty() {
+            blocks.push(Block { source, fields });
+        }
+    }
+    blocks
+}
+
+/// The bytes that a value stands for: hex digits; `N * hex`, which repeats them N times; or `"text"`.
+///
+/// # Panics
+/// If it is malformed. The files are part of the program.
+pub fn bytes(text: &str) -> Vec<u8> {
+    if let Some((n, of)) = text.split_once('*') {
+        return bytes(of.trim()).repeat(n.trim().parse().expect(text));
+    }
+    match text.strip_prefix('"').and_then(|t| t.strip_suffix('"')) {
+        Some(text) => text.as_bytes().to_vec(),
+        None => hex(text),
+    }
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    let digits: String = text.split_whitespace().collect();
+    assert!(digits.len() % 2 == 0, "an odd number of digits: {text}");
+    (0..digits.len())
+        .step_by(2)
+        .map(|i| u8::from_str_radix(&digits[i..i + 2], 16).expect("hex digits"))
+        .collect()
+}
+
+/// A C header with the known answers of all ciphers: `kiln_known_bytes`, and in `kiln_known` for each answer the
+/// algorithm, the offset of its bytes there, and the lengths of what follows one another: key, IV, associated data,
+/// text, ciphertext, tag or digest.
+///
+/// # Errors
+/// As [`cipher_folders`], or a file cannot be read.
+///
+/// # Panics
+/// If a file is malformed.
+pub fn known_answers(kernel_dir: &Path) -> Result<String, Error> {
+    let (mut all, mut rows) = (Vec::new(), String::new());
+    for folder in cipher_folders(kernel_dir)? {
+        let path = kernel_dir.join("ciphers").join(folder).join("vectors.txt");
+        if !path.is_file() {
+            continue;
+        }
+        let text = fs::read_to_string(&path).map_err(|e| Error::io(&path, e))?;
+        for block in blocks(&path.to_string_lossy(), &text) {
+            add_answer(&block, &mut all, &mut rows);
+        }
+    }
+    let bytes: Vec<String> = all
+        .chunks(32)
+        .map(|line| line.iter().map(|b| format!("{b},")).collect())
+        .collect();
+    Ok(format!(
+        "/* Generated from kernel/ciphers/NAME/vectors.txt by crates/kiln-kbuild/src/expectation.rs. */\n\
+         static const u8 kiln_known_bytes[] __initconst = {{\n{}\n}};\n\n\
+         static const struct kiln_known {{\n\tconst char *alg;\n\tu32 at, key, iv, aad, text, cipher, tag;\n\
+         }} kiln_known[] __initconst = {{\n{rows}}};\n",
+        bytes.join("\n")
+    ))
+}
+
+fn add_answer(block: &Block, all: &mut Vec<u8>, rows: &mut String) {
+    let find = |names: &[&str]| {
+        let field = block.fields.iter().find(|(name, _)| names.contains(name));
+        field.map_or("", |(_, value)| value)
+    };
+    let parts = [
+        &["key"][..],
+        &["iv"],
+        &["aad"],
+        &["pt", "msg"],
+        &["ct"],
+        &["tag", "md"],
+    ];
+    let parts = parts.map(|names| bytes(find(names)));
+    if parts.iter().any(|part| part.len() > LONGEST) {
+        return;
+    }
+    let _ = write!(rows, "\t{{ {:?}, {}", find(&["alg"]), all.len());
+    for part in parts {
+        let _ = write!(rows, ", {}", part.len());
+        all.extend(part);
+    }
+    rows.push_str(" },\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_every_answer_that_is_not_too_long() {
+        let dir = std::env::temp_dir().join(format!("kiln-known-{}", std::process::id()));
+        let cipher = dir.join("ciphers/toy");
+        fs::create_dir_all(&cipher).unwrap();
+        fs::write(cipher.join("toy.c"), "").unwrap();
+        let vectors = "# here\nalg = toy\nkey = 0102\npt = \"a\"\nct = ff\n\nalg = toy\nmsg = 2049 * 00\nmd = 01\n";
+        fs::write(cipher.join("vectors.txt"), vectors).unwrap();
+        let table = known_answers(&dir).unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+        assert!(table.contains("\n1,2,97,255,\n"), "{table}");
+        assert!(
+            table.contains("{ \"toy\", 0, 2, 0, 0, 1, 1, 0 },\n};"),
+            "{table}"
+        );
+    }
+}
