@@ -9,7 +9,7 @@ use super::view;
 
 /// Other libraries to compare with: which are here, and how to get current ones
 ///
-/// Lists each library that 'kiln speed' can measure: the version it would use, the year of that release series, its file,
+/// Lists each library that 'kiln speed' can measure: the version it would use, the year of that release series, where it is,
 /// and how to get the current version. Nothing is downloaded for the list.
 #[derive(Args)]
 #[command(after_long_help = "\

@@ -3,6 +3,7 @@
 use kiln_question::table::{align, paragraph, plain, text};
 
 use super::row::Row;
+use crate::peer::installed::directory;
 
 /// A line for each library, then how to get the current ones, then why the others are missing.
 pub(super) fn format_table(rows: &[Row]) -> String {
@@ -14,14 +15,19 @@ pub(super) fn format_table(rows: &[Row]) -> String {
             row.version.clone().unwrap_or_else(|| "-".to_string()),
             row.year.map_or_else(|| "-".to_string(), |y| y.to_string()),
             match (row.place, &row.file) {
-                (Some(place), Some(file)) if place != "program" => format!("{place}: {file}"),
-                (Some(place), _) => place.to_string(),
+                // The paths in the cache are long, and all have the same form.
+                (Some(place @ ("cache" | "program")), _) => place.to_string(),
+                (Some(place), Some(file)) => format!("{place}: {file}"),
                 _ => "not here".to_string(),
             },
         ]);
     }
     align(&mut table, [2]);
-    let mut out = format!("{}\nHow to get the current version:\n", text(&table));
+    let mut out = text(&table);
+    if let Some(cache) = directory().filter(|_| rows.iter().any(|r| r.place == Some("cache"))) {
+        out.push_str(&(paragraph(&format!("cache: {}", cache.display())) + "\n"));
+    }
+    out.push_str("\nHow to get the current version:\n");
     for row in rows {
         out.push_str(&(paragraph(&format!("  {}: {}", row.name, row.get)) + "\n"));
     }
@@ -55,7 +61,8 @@ mod tests {
         };
         let text = format_table(&[here, missing]);
         for line in [
-            "openssl  4.0.3         2026  cache: /c/openssl-4.0.3/libcrypto.so",
+            "openssl  4.0.3         2026  cache",
+            "cache: /",
             "aws-lc   -                -  not here",
             "  aws-lc: kiln libraries install aws-lc",
             "peer aws-lc is not here: no file",

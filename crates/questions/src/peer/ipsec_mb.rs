@@ -28,7 +28,6 @@ use super::each::{call_each, same_tag, Memory};
 use super::interface::Peer;
 use super::library::{Find, Opened};
 use crate::timing::{Candidate, Messages, Op, Run, Work};
-use jobs::BATCH;
 use layout::*;
 
 const FIND: Find = Find {
@@ -41,6 +40,9 @@ const FIND: Find = Find {
 
 /// `IMB_VERSION` of the headers whose structures are known; all their patch versions are accepted.
 const KNOWN: [c_uint; 2] = [0x1_0300, 0x2_0000];
+
+/// Jobs in one burst or array: twice the 16 lanes of the widest algorithm.
+const BATCH: usize = 32;
 
 type Candidates = Result<Vec<Candidate<'static>>, String>;
 

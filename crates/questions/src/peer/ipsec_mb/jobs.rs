@@ -4,13 +4,10 @@ use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
 use super::layout::*;
-use super::{IpsecMb, Manager};
+use super::{IpsecMb, Manager, BATCH};
 use crate::peer::each::{call_each, ccm_nonce, same_tag, Call, Memory};
 use crate::peer::interface::Peer;
 use crate::timing::{Messages, Op, Run, Shape, Work};
-
-/// Jobs in one burst or array: twice the 16 lanes of the widest algorithm.
-pub(super) const BATCH: usize = 32;
 
 impl IpsecMb {
     /// Submits a job for each message, then flushes. For 1.3, whose jobs are as long as [`Job`].
