@@ -50,6 +50,11 @@ completions fish fish/vendor_completions.d kiln.fish
 install -D -m 644 docs/kiln-serve.service "$root/lib/systemd/system/kiln-serve.service"
 install -D -m 644 packaging/50-kiln.json "$root/usr/share/qemu/vhost-user/50-kiln.json"
 install -D -m 755 packaging/kiln-vhost-user "$root/usr/libexec/kiln-vhost-user"
+install -D -m 644 packaging/slurm/site.conf "$root/usr/share/kiln/slurm/site.conf"
+for script in kiln-fleet kiln-cluster; do
+	install -D -m 755 packaging/slurm/$script "$root/usr/share/kiln/slurm/$script"
+	ln -s ../share/kiln/slurm/$script "$root/usr/bin/$script"
+done
 install -D -m 644 packaging/sysusers.conf "$root/usr/lib/sysusers.d/kiln.conf"
 
 # As they lie in the repository, so that links between them hold.

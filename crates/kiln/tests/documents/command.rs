@@ -25,9 +25,12 @@ const PROGRAMS: &[&str] = &[
     "head",
     "jq",
     "kiln",
+    "kiln-cluster",
+    "kiln-fleet",
     "ls",
     "mkdir",
     "packaging/deb.sh",
+    "parallel",
     "python3",
     "qemu-system-x86_64",
     "rm",
@@ -106,7 +109,7 @@ impl Command {
 /// The first word after assignments; empty if there is none.
 fn program(text: &str) -> &str {
     text.split_whitespace()
-        .find(|word| !is_assignment(word))
+        .find(|word| !is_assignment(word) && *word != "export")
         .unwrap_or("")
 }
 
@@ -119,7 +122,7 @@ fn is_assignment(word: &str) -> bool {
 fn is_command(line: &str) -> bool {
     let program = program(line);
     PROGRAMS.contains(&program)
-        || (program.is_empty() && line.split_whitespace().next().is_some_and(is_assignment))
+        || (program.is_empty() && line.split_whitespace().any(is_assignment))
 }
 
 /// The commands of a block: the lines that follow `$ ` if there are any, otherwise all lines if the block begins with

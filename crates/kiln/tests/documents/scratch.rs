@@ -136,10 +136,11 @@ impl Scratch {
     pub fn command(&self, program: &str) -> Command {
         let bin = Path::new(env!("CARGO_BIN_EXE_kiln")).parent().unwrap();
         let path = env::var("PATH").unwrap_or_default();
+        let scripts = machine::SCRIPTS;
         let mut command = Command::new(program);
         command
             .current_dir(self.path())
-            .env("PATH", format!("{}:{path}", bin.display()))
+            .env("PATH", format!("{}:{scripts}:{path}", bin.display()))
             .env("HOME", self.path())
             // An interrupted build leaves partial files, which are removed with the directory.
             .env(
