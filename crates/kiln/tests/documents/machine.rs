@@ -11,9 +11,13 @@ use kiln_linux::uml;
 
 use super::command::{unquoted, Command};
 
+/// The directory of scripts that the Debian package puts on PATH.
+pub const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/slurm");
+
 /// Finds a program of this name.
 pub fn program(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?)
+        .chain([PathBuf::from(SCRIPTS)])
         .map(|dir| dir.join(name))
         .find(|path| path.is_file())
 }

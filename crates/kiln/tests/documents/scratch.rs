@@ -136,7 +136,7 @@ impl Scratch {
     pub fn command(&self, program: &str) -> Command {
         let bin = Path::new(env!("CARGO_BIN_EXE_kiln")).parent().unwrap();
         let path = env::var("PATH").unwrap_or_default();
-        let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/slurm");
+        let scripts = machine::SCRIPTS;
         let mut command = Command::new(program);
         command
             .current_dir(self.path())

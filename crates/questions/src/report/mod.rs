@@ -28,8 +28,8 @@ Formats, on stdout:
   lnt               rows that are a time, of one machine, for LLVM's LNT
 
 Exit status:
-  1 if a shard of a divided run (--shard I/N) is missing; stderr has the command
-  that makes it
+  1 if a shard of a divided run (--shard I/N) is missing; stderr has the
+  command that makes it
 
 Examples:
   kiln report speed.json
