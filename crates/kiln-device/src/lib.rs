@@ -12,6 +12,7 @@ pub mod adapter;
 mod alarm;
 mod backend;
 mod chain;
+mod closer;
 mod config;
 mod confine;
 mod cpu;

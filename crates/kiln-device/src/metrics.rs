@@ -1,7 +1,7 @@
 //! Metrics in Prometheus's text format on a Unix socket, with one HTTP 1.0 response per connection.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use rustix::event::PollFlags;
 
+use crate::closer::Closer;
 use crate::cpu::cpu_time;
 use crate::tally::{Count, Counters, Gauge, CLASSES, STATUSES};
 
@@ -329,12 +330,12 @@ pub(crate) struct Client {
 pub(crate) struct Clients(pub Vec<Client>);
 
 impl Clients {
-    pub(crate) fn add(&mut self, stream: UnixStream) {
+    pub(crate) fn add(&mut self, stream: UnixStream, closer: &mut Closer) {
         if stream.set_nonblocking(true).is_err() {
             return;
         }
         if self.0.len() >= CLIENTS {
-            self.0.remove(0);
+            closer.end(self.0.remove(0).stream);
         }
         self.0.push(Client {
             stream,
@@ -345,10 +346,21 @@ impl Clients {
         });
     }
 
-    /// Advances every client; drops those that are finished, gone or too slow.
-    pub(crate) fn go_on(&mut self, meter: &Meter) {
+    /// Goes on with every client; those that are answered, gone or too slow are dropped.
+    pub(crate) fn go_on(&mut self, meter: &Meter, closer: &mut Closer) {
+        for mut client in std::mem::take(&mut self.0) {
+            match client.since.elapsed() < PATIENCE && client.go_on(meter, closer) {
+                true => self.0.push(client),
+                false => closer.end(client.stream),
+            }
+        }
+    }
+
+    /// Cuts all of them off.
+    pub(crate) fn close(self, closer: &mut Closer) {
         self.0
-            .retain_mut(|client| client.since.elapsed() < PATIENCE && client.go_on(meter));
+            .into_iter()
+            .for_each(|client| closer.end(client.stream));
     }
 }
 
@@ -362,12 +374,12 @@ impl Client {
         (&self.stream, flags)
     }
 
-    /// Advances the client; returns whether there is more to do.
-    fn go_on(&mut self, meter: &Meter) -> bool {
+    /// Whether there is more to do.
+    fn go_on(&mut self, meter: &Meter, closer: &mut Closer) -> bool {
         let blocks = |e: &io::Error| e.kind() == io::ErrorKind::WouldBlock;
         let mut part = [0; 512];
         while self.answer.is_none() {
-            match self.stream.read(&mut part) {
+            match closer.read(&self.stream, &mut part) {
                 Ok(n) => {
                     self.asked.extend_from_slice(&part[..n]);
                     let whole = self.asked.windows(4).any(|w| w == b"\r\n\r\n");

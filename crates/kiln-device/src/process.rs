@@ -3,7 +3,7 @@
 
 use std::env;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -13,6 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use kiln_virtio::Worker;
 
 use crate::adapter::{Message, Socket};
+use crate::closer::Closer;
 
 /// The environment variable that marks such a process. It contains the number of its descriptor, and the TSC ticks per
 /// second, which would take 20 ms of its guest's time to measure.
@@ -82,14 +83,19 @@ impl Process {
         &self.channel
     }
 
+    /// What is left of one that has ended.
+    pub(crate) fn into_channel(self) -> UnixStream {
+        self.channel
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Reads what the process sent.
-    pub(crate) fn look(&mut self) {
+    /// Reads what the process said.
+    pub(crate) fn look(&mut self, closer: &mut Closer) {
         let mut said = [0; 16];
-        match self.channel.read(&mut said) {
+        match closer.read(&self.channel, &mut said) {
             Ok(0) => self.state = State::Closed,
             Ok(n) if self.state == State::Starting => {
                 let locked = said[n - 1] != READY_UNLOCKED;

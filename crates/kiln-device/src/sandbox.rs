@@ -97,6 +97,7 @@ const STARTS: &[libc::c_long] = &[
     libc::SYS_arch_prctl,
     libc::SYS_clone,
     libc::SYS_clone3,
+    libc::SYS_close_range,
     libc::SYS_dup,
     libc::SYS_dup2,
     libc::SYS_dup3,

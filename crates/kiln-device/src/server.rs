@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{chown, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
@@ -18,9 +18,10 @@ use std::time::{Duration, Instant};
 use kiln_virtio::Services;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::sockopt::{socket_acceptconn, socket_peercred};
+use rustix::net::sockopt::socket_acceptconn;
 
 use crate::alarm::Alarm;
+use crate::closer::Closer;
 use crate::config::Config;
 use crate::confine;
 use crate::error::Error;
@@ -38,7 +39,11 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Maximum number of silent connections per socket; one more, and the oldest is closed.
 const SILENT: usize = 64;
 
-/// Front ends per socket admitted each second, and the burst after a pause: each costs a process.
+/// Connections of one socket that have sent something and wait until they are served: more are turned away. `--max-guests`
+/// if that is more, so that all front ends of a device that was restarted may connect at once.
+const WAITING: usize = 64;
+
+/// Front ends of one socket that are served per second, and how many at once after a pause: each costs a process.
 const ADMITTED: u64 = 50;
 const ADMITTED_AT_ONCE: u32 = 64;
 
@@ -226,8 +231,9 @@ impl Socket {
         }
     }
 
-    /// Accepts one connection.
-    fn accept(&mut self, full: bool, meter: &mut Meter) {
+    /// Accepts one connection. Turns it away if there is no place for it, or if `most` others wait already: each of them
+    /// holds a descriptor of this process, which has them for all sockets together.
+    fn accept(&mut self, full: bool, most: usize, meter: &mut Meter, closer: &mut Closer) {
         let Some(listener) = &self.listener else {
             return;
         };
@@ -236,15 +242,23 @@ impl Socket {
                 if full {
                     tracing::warn!(socket = %self.path.display(), "turned away: as many guests as --max-guests allows");
                     meter.refused += 1;
+                    closer.end(stream);
                     return;
                 }
                 if stream.set_nonblocking(false).is_err() {
                     return;
                 }
                 let silent = self.waiting.iter().filter(|w| !w.speaks).count();
+                if self.waiting.len() - silent >= most {
+                    tracing::warn!(socket = %self.path.display(), "turned away: too many wait to be served");
+                    meter.refused += 1;
+                    closer.end(stream);
+                    return;
+                }
                 if silent >= SILENT {
-                    if let Some(oldest) = self.waiting.iter().position(|w| !w.speaks) {
-                        self.waiting.remove(oldest);
+                    let oldest = self.waiting.iter().position(|w| !w.speaks);
+                    if let Some(oldest) = oldest.and_then(|at| self.waiting.remove(at)) {
+                        closer.end(oldest.stream);
                         meter.refused += 1;
                     }
                 }
@@ -264,16 +278,28 @@ impl Socket {
     }
 }
 
-/// Process, user and group of the peer, as reported by the kernel (`SO_PEERCRED`).
+/// Process, user and group of the peer, from the kernel (`SO_PEERCRED`). The process is 0 if this one cannot see it: it is in
+/// a PID namespace outside. (rustix has no value for that.)
 fn peer(stream: &UnixStream) -> String {
-    match socket_peercred(stream) {
-        Ok(peer) => format!(
-            "pid {} uid {} gid {}",
-            peer.pid.as_raw_nonzero(),
-            peer.uid.as_raw(),
-            peer.gid.as_raw()
-        ),
-        Err(_) => "unknown".into(),
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut len = size_of_val(&peer) as libc::socklen_t;
+    // SAFETY: both places are as large as is said, and outlive the call.
+    let done = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            std::ptr::from_mut(&mut peer).cast(),
+            &mut len,
+        )
+    };
+    match done {
+        0 => format!("pid {} uid {} gid {}", peer.pid, peer.uid, peer.gid),
+        _ => "unknown".into(),
     }
 }
 
@@ -296,6 +322,14 @@ impl Guest {
         if let Host::Process(process) = &mut self.host {
             process.kill();
             self.killed.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Ends the connections of a guest that has ended.
+    fn close(self, closer: &mut Closer) {
+        closer.end(self.stream);
+        if let Host::Process(process) = self.host {
+            closer.end(process.into_channel());
         }
     }
 }
@@ -333,12 +367,19 @@ impl Server {
         })
     }
 
-    /// Confines this process.
+    /// Connections of each socket that may wait although they have sent something.
+    fn most_waiting(&self) -> usize {
+        self.config.max_guests.max(WAITING)
+    }
+
+    /// Closes this process in.
     fn confine(&self) -> Result<(), Error> {
         let sockets = self.sockets.len() as u64;
         let guests = self.config.max_guests as u64;
-        // Each guest has its connection, its channel, and its counters, which are mapped from another descriptor.
-        let descriptors = sockets * (guests * 5 + SILENT as u64 + 8) + 64;
+        // For each guest its connection, its channel, its counters, which are mapped by another descriptor. As many guests
+        // as there are places may be gone with processes that a file system keeps.
+        let waiting = (SILENT + self.most_waiting()) as u64;
+        let descriptors = sockets * (guests * 10 + waiting + 8) + 64;
         if !self.config.shares_process {
             confine::confine_main(&self.config, descriptors)?;
         }
@@ -398,15 +439,16 @@ impl Server {
         let own = self.config.isolation && !self.config.shares_process;
         let alarm = own.then(Alarm::new).transpose();
         let alarm = alarm.map_err(|e| Error::lacks("a timer", e))?;
+        let mut closer = Closer::new(own);
         loop {
             alarm.iter().for_each(Alarm::clear);
-            let ready = self.wait(stop, &guests, &spares, &clients, !lost.is_empty())?;
+            let ready = self.wait(stop, &guests, &spares, &clients, (&lost, &closer))?;
             alarm.iter().for_each(Alarm::set);
             let mut listening = Vec::new();
             for (watched, found) in ready {
                 match watched {
                     Watched::Stop => {
-                        self.finish(guests, spares, &mut served);
+                        self.finish(guests, spares, clients, closer, &mut served);
                         return Ok(served);
                     }
                     Watched::Listener(i) => listening.push(i),
@@ -420,40 +462,44 @@ impl Server {
                     }
                     Watched::Process(k) => {
                         if let Host::Process(process) = &mut guests[k].host {
-                            process.look();
+                            process.look(&mut closer);
                         }
                     }
-                    Watched::Spare(k) => spares[k].look(),
+                    Watched::Spare(k) => spares[k].look(&mut closer),
                     Watched::Metrics => {
                         // One per iteration, so that a client that connects in a loop does not delay the others.
                         if let Some(Ok((stream, _))) = self.metrics.as_ref().map(|m| m.accept()) {
-                            clients.add(stream);
+                            clients.add(stream, &mut closer);
                         }
                     }
                     Watched::Client => {}
                 }
             }
-            clients.go_on(&self.meter);
-            self.reap(&mut guests, &mut lost);
-            self.reap_lost(&mut lost);
+            clients.go_on(&self.meter, &mut closer);
+            self.reap(&mut guests, &mut lost, &mut closer);
+            self.reap_lost(&mut lost, &mut closer);
             let is_over = |s: &Socket| s.listener.is_none() && s.waiting.is_empty();
             if guests.is_empty() && self.sockets.iter().all(is_over) {
-                // All connections were inherited, and all have ended.
-                self.finish(guests, spares, &mut served);
+                // The connections that were passed on were all there was to serve.
+                self.finish(guests, spares, clients, closer, &mut served);
                 return Ok(served);
             }
             for i in listening {
                 // A guest that is ending will free its place soon.
                 let full =
                     places(&guests, &lost, i) >= self.config.max_guests && !makes_room(&guests, i);
-                self.sockets[i].accept(full, &mut self.meter);
+                let most = self.most_waiting();
+                self.sockets[i].accept(full, most, &mut self.meter, &mut closer);
             }
             let now = Instant::now();
             for socket in &mut self.sockets {
                 let before = socket.waiting.len();
-                socket
-                    .waiting
-                    .retain(|w| !w.gone && (w.speaks || now - w.since < SILENCE));
+                let is_over = |w: &Waiting| w.gone || !w.speaks && now - w.since >= SILENCE;
+                while let Some(at) = socket.waiting.iter().position(is_over) {
+                    if let Some(over) = socket.waiting.remove(at) {
+                        closer.end(over.stream);
+                    }
+                }
                 if socket.waiting.len() < before {
                     tracing::debug!(
                         socket = %socket.path.display(),
@@ -467,9 +513,10 @@ impl Server {
                 &lost,
                 &mut spares,
                 services.as_ref(),
-                &mut served,
+                (&mut served, &mut closer),
                 (start.elapsed(), &mut turn),
             );
+            closer.go_on();
             if services.is_some() {
                 continue;
             }
@@ -498,7 +545,7 @@ impl Server {
         guests: &[Guest],
         spares: &[Process],
         clients: &Clients,
-        lost: bool,
+        (lost, closer): (&[Guest], &Closer),
     ) -> Result<Vec<(Watched, PollFlags)>, Error> {
         let now = Instant::now();
         let mut watched = vec![Watched::Stop];
@@ -507,7 +554,7 @@ impl Server {
             watched.push(what);
             fds.push(PollFd::from_borrowed_fd(fd, flags));
         };
-        let mut pause = lost.then_some(SELDOM);
+        let mut pause = (!lost.is_empty() || closer.is_busy()).then_some(SELDOM);
         let mut within = |limit: Duration| pause = Some(pause.map_or(limit, |p| p.min(limit)));
         for (i, socket) in self.sockets.iter().enumerate() {
             match &socket.listener {
@@ -574,8 +621,8 @@ impl Server {
             .collect())
     }
 
-    /// Removes guests that have ended, and kills processes that should have.
-    fn reap(&mut self, guests: &mut Vec<Guest>, lost: &mut Vec<Guest>) {
+    /// Takes leave of guests that are over, and ends the processes of those that should be.
+    fn reap(&mut self, guests: &mut Vec<Guest>, lost: &mut Vec<Guest>, closer: &mut Closer) {
         let mut k = 0;
         while k < guests.len() {
             let guest = &mut guests[k];
@@ -587,6 +634,7 @@ impl Server {
                 let guest = guests.swap_remove(k);
                 report_end(&guest, how);
                 self.meter.left(guest.number);
+                guest.close(closer);
                 continue;
             }
             // A process that has closed its channel has finished its work.
@@ -617,8 +665,10 @@ impl Server {
         }
     }
 
-    fn reap_lost(&self, lost: &mut Vec<Guest>) {
-        lost.retain_mut(|guest| guest.ended().is_none());
+    fn reap_lost(&self, lost: &mut Vec<Guest>, closer: &mut Closer) {
+        while let Some(at) = lost.iter_mut().position(|guest| guest.ended().is_some()) {
+            lost.swap_remove(at).close(closer);
+        }
     }
 
     /// Gives connections that have sent something to processes that are ready, taking sockets in turn. Returns how many
@@ -629,7 +679,7 @@ impl Server {
         lost: &[Guest],
         spares: &mut Vec<Process>,
         services: Option<&Services>,
-        served: &mut Served,
+        (served, closer): (&mut Served, &mut Closer),
         (now, turn): (Duration, &mut usize),
     ) -> usize {
         let mut wanting = 0;
@@ -647,7 +697,9 @@ impl Server {
                         "turned away: as many guests as --max-guests allows"
                     );
                     self.meter.refused += 1;
-                    self.sockets[i].waiting.remove(at);
+                    if let Some(late) = self.sockets[i].waiting.remove(at) {
+                        closer.end(late.stream);
+                    }
                     continue;
                 }
                 let spare = spares
@@ -722,11 +774,23 @@ impl Server {
         })
     }
 
-    /// Lets all guests finish, and kills those that do not.
-    fn finish(mut self, guests: Vec<Guest>, spares: Vec<Process>, served: &mut Served) {
+    /// Lets all guests finish, and ends those that do not.
+    fn finish(
+        mut self,
+        guests: Vec<Guest>,
+        spares: Vec<Process>,
+        clients: Clients,
+        mut closer: Closer,
+        served: &mut Served,
+    ) {
         let until = Instant::now() + self.config.drain;
-        self.sockets.clear();
+        let sockets = std::mem::take(&mut self.sockets).into_iter();
+        for waiting in sockets.flat_map(|socket| socket.waiting) {
+            closer.end(waiting.stream);
+        }
+        clients.close(&mut closer);
         drop(self.metrics.take());
+        closer.go_on();
         let mut processes: Vec<(Option<u64>, Process)> =
             spares.into_iter().map(|spare| (None, spare)).collect();
         let mut threads = Vec::new();
@@ -806,7 +870,7 @@ fn first_process() -> Result<Process, Error> {
         let mut fds = [PollFd::new(process.channel(), PollFlags::IN)];
         // An error shows up in the next look.
         let _ = poll(&mut fds, Some(&timespec(SELDOM)));
-        process.look();
+        process.look(&mut Closer::new(false));
     }
     match process.state {
         State::Ready { locked } => {

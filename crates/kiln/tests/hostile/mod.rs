@@ -1,6 +1,8 @@
 //! Front ends that attack the device's resources: descriptors, memory, threads, time. In each test another guest is
 //! served throughout. Most tests have a control: the same front end against a device without the defence.
 
+mod waiting;
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -419,8 +421,11 @@ fn silent_clients_of_the_metrics_are_cut_off_for_one_that_speaks() {
     let device = Device::start(&[]);
     let mut victim = Victim::new(&device);
     let path = device.path("metrics.sock");
+    let [before, ..] = holdings(&device);
     let silent: Vec<_> = (0..100).map(|_| UnixStream::connect(&path)).collect();
     assert!(device.metrics().contains("kiln_sessions{guest=\"1\"} 1"));
+    let [now, ..] = holdings(&device);
+    assert!(now <= before + 12, "{now} descriptors, {before} before");
     let tasks = std::fs::read_dir(format!("/proc/{}/task", device.child.id()));
     assert_eq!(tasks.unwrap().count(), 1, "no thread is made for a client");
     victim.is_served();
@@ -433,7 +438,7 @@ fn silent_clients_of_the_metrics_are_cut_off_for_one_that_speaks() {
 #[test]
 fn sessions_of_messages_are_held_to_the_rate_and_end_with_the_driver() {
     const BY_MESSAGE: u64 = 1 << 7;
-    let device = Device::start(&["--max-ops", "1000"]);
+    let device = Device::start(&["--max-ops", "100"]);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(BY_MESSAGE);
     let file = memfd(SIZE, 0);
@@ -481,6 +486,7 @@ fn sessions_of_messages_are_held_to_the_rate_and_end_with_the_driver() {
 
 #[test]
 fn no_address_and_no_flood_gets_into_the_log() {
+    let start = std::time::Instant::now();
     let device = Device::start(&[]);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(0);
@@ -500,8 +506,10 @@ fn no_address_and_no_flood_gets_into_the_log() {
         log.contains("is in no memory region") && !log.contains("0x1000"),
         "{log}"
     );
-    assert!(log.lines().count() < 600, "{} lines", log.lines().count());
-    // The control: if there are few messages, each is in the log.
+    // 200 at once and 20 per second, of two processes and the main one.
+    let most = 600 + 20 * start.elapsed().as_secs() as usize;
+    assert!(log.lines().count() < most, "{} lines", log.lines().count());
+    // The control: each of a few is in the log.
     let device = Device::start(&[]);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(0);
