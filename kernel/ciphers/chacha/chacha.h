@@ -6,7 +6,8 @@
  * chacha.c		what all tiers share, the table
  * generic.c, TIER.c	key stream and its XOR
  * chacha_scalar.h	one block in general registers
- * chacha_simd.h	the template of the SIMD tiers
+ * chacha_simd.h	the template of the SIMD tiers, with chacha_blocks.h
+ * ymm_vaes_avx512.c	few blocks for the AVX-512 tier
  */
 #ifndef KILN_CHACHA_H
 #define KILN_CHACHA_H
@@ -48,6 +49,16 @@ typedef void chacha_xor_t(u8 *dst, const u8 *src, const u8 *with, size_t len);
 	chacha_stream_t chacha_stream_##name; \
 	chacha_xor_t chacha_xor_##name;
 VECTOR_ALL(CHACHA_DECLARE, )
+
+/*
+ * Key stream of two or eight blocks for vaes_avx512.c, from the one @more after the counter. joint
+ * is for the beginning of an authenticated message: the first of the blocks is block 0 and goes to
+ * @block, and the others go to @dst.
+ */
+void chacha_ymm_two(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst);
+void chacha_ymm_two_joint(const struct chacha_key *key, const u8 *iv, u8 *dst, u8 *block);
+void chacha_ymm_eight(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst);
+void chacha_ymm_eight_joint(const struct chacha_key *key, const u8 *iv, u8 *dst, u8 *block);
 
 /* Computes one block of the key stream. */
 void chacha_block_generic(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],

@@ -9,6 +9,8 @@
  *	v_counts(n)	the word @n first in each lane, and zeros
  *	v_lanes(a, b, c, d)	blocks from lanes: lane i of the four becomes, in order, the
  *			64 bytes of block i
+ *	TIER_FEW	two_blocks(), two_joint(), eight_blocks() and eight_joint() take less time
+ *			than rows of LANES blocks; see chacha.h
  *
  * and with two sets
  *
@@ -28,283 +30,37 @@
  * that by themselves, so the tier uses inline assembly (measured on Zen 5, 16 blocks: 525 cycles;
  * 32 blocks in two sets: 650, or 800 with compiler-generated operations).
  *
+ * An authenticated message needs block 0 as well, which is the key of Poly1305. If it fits in the
+ * rows that the blocks of the text need anyway, all are computed together. Otherwise it is computed
+ * in general registers, between the vector operations of the others. On Zen 5, a block in general
+ * registers takes less time than the chain of a row, so that costs nothing. On Zen 4, the rows wait
+ * for it (one block of text and block 0, gcc 12: 440 cycles; 300 together).
+ *
  * The blocks of a column vector are assigned to its lanes such that, after the transposition within
  * lanes, the vectors look like rows of LANES consecutive blocks.
  */
 
-#include "chacha_scalar.h"
+#include "chacha_blocks.h"
 
-#include <kiln/fpu_assert.h>
-#include <kiln/string.h>
-#include <kiln/unaligned.h>
-
-#include "../simd/rotate.h"
-
-#define LANES VBLOCKS
-#define ROW_BLOCKS LANES		/* blocks per step in rows */
-#define SET_BLOCKS (4 * LANES)		/* blocks per set of columns */
-#define ROW_BYTES (64 * ROW_BLOCKS)
-#define SET_BYTES (64 * SET_BLOCKS)
-
-static const u32 constants[4] __aligned(16) = CHACHA_CONSTANTS;
-
-/* Counter offsets of the blocks of rows, and of columns by lane. */
-static const u32 row_counters[16] __aligned(64) = {
-	0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0
-};
-static const u32 set_counters[16] __aligned(64) = {
-#define C(lane) 0 + (lane), LANES + (lane), 2 * LANES + (lane), 3 * LANES + (lane)
-	C(0), C(1), C(2), C(3)
-#undef C
-};
-
-/* Broadcasts the 16 bytes at @p to each lane. */
-#define v_each(p) v_all(_mm_loadu_si128((const __m128i *)(p)))
-#define V_TURN(a, imm) a = v_shuffle32(a, imm);
-
-#if SETS == 1
-#define V_VAR_x(i) vec_t x##i
-#define V_ADD(a, b) a = v_add32(a, b);
-#define V_XOR(a, b) a = v_xor(a, b);
-#define V_ROL(a, n) a = v_rol32(a, n);
-#endif
-
-/* a += b; d = (d ^ a) <<< n */
-#define STEP1(a, b, d, n) V_ADD(a, b) V_XOR(d, a) V_ROL(d, n)
-#define STEP2(a, b, d, e, f, h, n)                                            \
-	V_ADD(a, b) V_ADD(e, f) V_XOR(d, a) V_XOR(h, e) V_ROL(d, n) V_ROL(h, n)
-
-#define EACH_16(F)                                                            \
-	F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)                               \
-	F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
-
-/*
- * Interleaves the steps of the very first block with those of the others, unless @block is NULL. It
- * uses the general registers, which are otherwise idle.
- */
-#define BESIDE(step)                                                          \
-	if (block) {                                                          \
-		step;                                                         \
-	}
-
-/* Macros for blocks in rows. */
-#define ROW_QUARTER(p)                                                        \
-	STEP1(p##a, p##b, p##d, 16) STEP1(p##c, p##d, p##b, 12)               \
-	STEP1(p##a, p##b, p##d, 8) STEP1(p##c, p##d, p##b, 7)
-/*
- * Row b is ready last and needed first, so the other three rows are rotated instead. Their
- * rotations are not on the critical path.
- */
-#define ROW_TURN(p) V_TURN(p##a, 0x93) V_TURN(p##d, 0x4e) V_TURN(p##c, 0x39)
-#define ROW_TURN_BACK(p) V_TURN(p##a, 0x39) V_TURN(p##d, 0x4e) V_TURN(p##c, 0x93)
-
-#define ROW_STATE(p, n)                                                       \
-	const vec_t p##3 = v_add32(row3, v_add32(v_load(row_counters), v_counts(n))); \
-	vec_t p##a = row0, p##b = row1, p##c = row2, p##d = p##3;
-#define ROW_FINAL(p) V_ADD(p##a, row0) V_ADD(p##b, row1) V_ADD(p##c, row2) V_ADD(p##d, p##3)
-
-#define ROWS                                                                  \
-	const vec_t row0 = v_each(constants), row1 = v_each(key->word),       \
-		    row2 = v_each(key->word + 4),                             \
-		    row3 = v_each(iv);
-
-/* Macros for blocks in columns. */
-#define SET_STEP_2(a0, a1, a2, a3, b0, b1, b2, b3, d0, d1, d2, d3, n)         \
-	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, n)                    \
-	STEP2(y##a0, y##b0, y##d0, y##a1, y##b1, y##d1, n)                    \
-	STEP2(x##a2, x##b2, x##d2, x##a3, x##b3, x##d3, n)                    \
-	STEP2(y##a2, y##b2, y##d2, y##a3, y##b3, y##d3, n)
-/*
- * All four steps of two columns, then those of the other two, so that only half of the sixteen
- * words are in use at a time.
- */
-#define PAIR(a0, a1, b0, b1, c0, c1, d0, d1)                                  \
-	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, 16)                   \
-	STEP2(x##c0, x##d0, x##b0, x##c1, x##d1, x##b1, 12)                   \
-	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, 8)                    \
-	STEP2(x##c0, x##d0, x##b0, x##c1, x##d1, x##b1, 7)
-#define SET_ROUND_1(b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)           \
-	PAIR(0, 1, b0, b1, c0, c1, d0, d1)                                    \
-	PAIR(2, 3, b2, b3, c2, c3, d2, d3)
-#define SET_ROUND_2(b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)           \
-	SET_STEP_2(0, 1, 2, 3, b0, b1, b2, b3, d0, d1, d2, d3, 16)            \
-	SET_STEP_2(c0, c1, c2, c3, d0, d1, d2, d3, b0, b1, b2, b3, 12)        \
-	SET_STEP_2(0, 1, 2, 3, b0, b1, b2, b3, d0, d1, d2, d3, 8)             \
-	SET_STEP_2(c0, c1, c2, c3, d0, d1, d2, d3, b0, b1, b2, b3, 7)
-#define SET_ROUNDS(ROUND)                                                     \
-	for (i = 0; i < 10; i++) {                                            \
-		ROUND(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)               \
-		BESIDE(CHACHA_COLUMNS)                                        \
-		ROUND(5, 6, 7, 4, 10, 11, 8, 9, 15, 12, 13, 14)               \
-		BESIDE(CHACHA_DIAGONALS)                                      \
-	}                                                                     \
-	BESIDE(CHACHA_PUT(block))
-/* F(p, i, the initial word i) */
-#define SET_WORDS(F, p, n)                                                    \
-	F(p, 0, v_all32(constants[0])) F(p, 1, v_all32(constants[1]))         \
-	F(p, 2, v_all32(constants[2])) F(p, 3, v_all32(constants[3]))         \
-	F(p, 4, v_all32(k[0])) F(p, 5, v_all32(k[1]))                         \
-	F(p, 6, v_all32(k[2])) F(p, 7, v_all32(k[3]))                         \
-	F(p, 8, v_all32(k[4])) F(p, 9, v_all32(k[5]))                         \
-	F(p, 10, v_all32(k[6])) F(p, 11, v_all32(k[7]))                       \
-	F(p, 12, v_add32(v_all32(counter + (n)), v_load(set_counters)))       \
-	F(p, 13, v_all32(nonce[0])) F(p, 14, v_all32(nonce[1]))               \
-	F(p, 15, v_all32(nonce[2]))
-#define SET_WORD(p, i, x) V_VAR_##p(i) = x;
-#define SET_FINAL_WORD(p, i, x) p##i = v_add32(p##i, x);
-#define SET_STATE(p, n) SET_WORDS(SET_WORD, p, n)
-#define SET_FINAL(p, n) SET_WORDS(SET_FINAL_WORD, p, n)
-
-/* Transposes four state words, taken across all blocks, into four vectors of rows. */
-#define QUAD(a, b, c, d)                                                      \
-	do {                                                                  \
-		const vec_t l0 = v_lo32(a, b), h0 = v_hi32(a, b);             \
-		const vec_t l1 = v_lo32(c, d), h1 = v_hi32(c, d);             \
-									      \
-		a = v_lo64(l0, l1);                                           \
-		b = v_hi64(l0, l1);                                           \
-		c = v_lo64(h0, h1);                                           \
-		d = v_hi64(h0, h1);                                           \
-	} while (0)
-
-static __always_inline void wipe(u8 *p, size_t bytes)
+#ifdef TIER_FEW
+#define TWO_BYTES 128
+#else
+#define TWO_BYTES 0
+#define two_blocks(key, iv, more, dst) do { } while (0)
+#define two_joint(key, iv, dst, block) do { } while (0)
+#define eight_blocks(key, iv, more, dst) rows_2(key, iv, more, dst, NULL, NULL)
+#define eight_joint rows_2_joint
+/* A function of its own, which has the registers to itself. */
+static noinline void rows_2_joint(const struct chacha_key *key, const u8 *iv, u8 *dst, u8 *block)
 {
-	size_t i;
-
-	for (i = 0; i < bytes; i += VBYTES)
-		v_store(p + i, v_all32(0));
-	__asm__ volatile("" : : "r"(p) : "memory");
-}
-
-/* Writes LANES blocks of key stream to @dst, XORed with @src unless that is NULL. */
-static __always_inline void put_blocks(u8 *dst, const u8 *src, vec_t a, vec_t b, vec_t c,
-				       vec_t d)
-{
-	v_lanes(a, b, c, d);
-	if (src) {
-		a = v_xor(a, v_load(src));
-		b = v_xor(b, v_load(src + VBYTES));
-		c = v_xor(c, v_load(src + 2 * VBYTES));
-		d = v_xor(d, v_load(src + 3 * VBYTES));
-	}
-	v_store(dst, a);
-	v_store(dst + VBYTES, b);
-	v_store(dst + 2 * VBYTES, c);
-	v_store(dst + 3 * VBYTES, d);
-}
-
-#define SET_PUT(p, dst, src)                                                  \
-	do {                                                                  \
-		u8 *to = dst;                                                 \
-		const u8 *from = src;                                         \
-									      \
-		QUAD(p##0, p##1, p##2, p##3);                                 \
-		QUAD(p##4, p##5, p##6, p##7);                                 \
-		QUAD(p##8, p##9, p##10, p##11);                               \
-		QUAD(p##12, p##13, p##14, p##15);                             \
-		put_blocks(to, from, p##0, p##4, p##8, p##12);                \
-		put_blocks(to + ROW_BYTES, from ? from + ROW_BYTES : NULL,    \
-			   p##1, p##5, p##9, p##13);                          \
-		put_blocks(to + 2 * ROW_BYTES, from ? from + 2 * ROW_BYTES : NULL, \
-			   p##2, p##6, p##10, p##14);                         \
-		put_blocks(to + 3 * ROW_BYTES, from ? from + 3 * ROW_BYTES : NULL, \
-			   p##3, p##7, p##11, p##15);                         \
-	} while (0)
-
-static __always_inline void rows_1(const struct chacha_key *key, const u8 *iv, u32 more,
-				   u8 *dst, const u8 *src, u8 *const block)
-{
-	CHACHA_WORDS(key, get_le32(iv), iv);
-	int i;
-	ROWS
-	ROW_STATE(x, more)
-
-	for (i = 0; i < 10; i++) {
-		ROW_QUARTER(x)
-		ROW_TURN(x)
-		BESIDE(CHACHA_COLUMNS)
-		ROW_QUARTER(x)
-		ROW_TURN_BACK(x)
-		BESIDE(CHACHA_DIAGONALS)
-	}
-	BESIDE(CHACHA_PUT(block))
-	ROW_FINAL(x)
-	put_blocks(dst, src, xa, xb, xc, xd);
-}
-
-static __always_inline void rows_2(const struct chacha_key *key, const u8 *iv, u32 more,
-				   u8 *dst, const u8 *src, u8 *const block)
-{
-	CHACHA_WORDS(key, get_le32(iv), iv);
-	int i;
-	ROWS
-	ROW_STATE(x, more)
-	ROW_STATE(y, more + ROW_BLOCKS)
-
-	for (i = 0; i < 10; i++) {
-		ROW_QUARTER(x)
-		ROW_QUARTER(y)
-		ROW_TURN(x)
-		ROW_TURN(y)
-		BESIDE(CHACHA_COLUMNS)
-		ROW_QUARTER(x)
-		ROW_QUARTER(y)
-		ROW_TURN_BACK(x)
-		ROW_TURN_BACK(y)
-		BESIDE(CHACHA_DIAGONALS)
-	}
-	BESIDE(CHACHA_PUT(block))
-	ROW_FINAL(x)
-	ROW_FINAL(y)
-	put_blocks(dst, src, xa, xb, xc, xd);
-	put_blocks(dst + ROW_BYTES, src ? src + ROW_BYTES : NULL, ya, yb, yc, yd);
-}
-
-static __always_inline void columns_1(const struct chacha_key *key, const u8 *iv, u32 more,
-				      u8 *dst, const u8 *src, u8 *const block)
-{
-	const u32 *k = key->word, *nonce = (const u32 *)(iv + 4);
-	const u32 counter = get_le32(iv) + more;
-	CHACHA_WORDS(key, get_le32(iv), iv);
-	int i;
-	SET_STATE(x, 0)
-
-	SET_ROUNDS(SET_ROUND_1)
-	barrier();
-	SET_FINAL(x, 0)
-	SET_PUT(x, dst, src);
-}
-
-#if SETS == 2
-static __always_inline void columns_2(const struct chacha_key *key, const u8 *iv, u32 more,
-				      u8 *dst, const u8 *src, u8 *const block)
-{
-	const u32 *k = key->word, *nonce = (const u32 *)(iv + 4);
-	const u32 counter = get_le32(iv) + more;
-	u8 kept[SET_BYTES] __aligned(64);
-	CHACHA_WORDS(key, get_le32(iv), iv);
-	int i;
-	SET_STATE(x, 0)
-	SET_STATE(y, SET_BLOCKS)
-
-	SET_ROUNDS(SET_ROUND_2)
-	/* Stores words to free their registers. The initial words are loaded again later. */
-#define KEEP(i) v_store(kept + VBYTES * (i), y##i);
-#define KEPT(i) vec_t z##i = v_load(kept + VBYTES * (i));
-	EACH_16(KEEP)
-	barrier();
-	SET_FINAL(x, 0)
-	SET_PUT(x, dst, src);
-	barrier();
-	{
-		EACH_16(KEPT)
-
-		wipe(kept, sizeof(kept));
-		SET_FINAL(z, SET_BLOCKS)
-		SET_PUT(z, dst + SET_BYTES, src ? src + SET_BYTES : NULL);
-	}
+	rows_2(key, iv, 0, dst, NULL, block);
 }
 #endif
+
+static noinline void rows_1_joint(const struct chacha_key *key, const u8 *iv, u8 *dst, u8 *block)
+{
+	rows_1(key, iv, 0, dst, NULL, block);
+}
 
 #define SET_FUNC(n)                                                           \
 static noinline void set_##n(const struct chacha_key *key, const u8 *iv, u32 more, \
@@ -371,10 +127,12 @@ static noinline void tail(const struct chacha_key *key, const u8 *iv, u32 more, 
 {
 	u8 buffer[SETS * SET_BYTES] __aligned(64);
 
-	if (len <= ROW_BYTES)
+	if (len <= TWO_BYTES)
+		two_blocks(key, iv, more, buffer);
+	else if (len <= ROW_BYTES)
 		rows_1(key, iv, more, buffer, NULL, NULL);
 	else if (len <= 2 * ROW_BYTES)
-		rows_2(key, iv, more, buffer, NULL, NULL);
+		eight_blocks(key, iv, more, buffer);
 #if SETS == 2
 	else if (len > SET_BYTES)
 		set_2(key, iv, more, buffer, NULL);
@@ -430,18 +188,40 @@ static __always_inline void start(const struct chacha_key *key, u8 *block, u8 *d
 		set_1_start(key, iv, dst, src, block);
 }
 
+/* Whether rows have room for block 0 as well. */
+#define IN_TWO(len) (TWO_BYTES && (len) <= TWO_BYTES - 64)
+#define IN_ROWS_1(len) (LANES > 1 && (len) <= ROW_BYTES - 64)
+#define IN_ROWS_2(len) (LANES > 1 && (len) > ROW_BYTES && (len) <= 2 * ROW_BYTES - 64)
+
+/*
+ * Writes block 0 of the key stream to @block, and the blocks that a text of @len bytes needs to
+ * @dst, at most WRITTEN(len) bytes.
+ */
+static __always_inline void stream(const struct chacha_key *key, u8 *block, u8 *dst, size_t len,
+				   const u8 *iv)
+{
+	if (IN_TWO(len))
+		two_joint(key, iv, dst, block);
+	else if (IN_ROWS_1(len))
+		rows_1_joint(key, iv, dst, block);
+	else if (IN_ROWS_2(len))
+		eight_joint(key, iv, dst, block);
+	else
+		start(key, block, dst, NULL, len, iv);
+}
+
 void CHACHA(start)(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE], u8 *dst,
 		   const u8 *src, size_t len, const u8 iv[CHACHA_IV_SIZE])
 {
 	u8 buffer[SETS * SET_BYTES] __aligned(64);
 
 	assert_fpu_section();
-	if (len == WRITTEN(len)) {
+	if (likely(len == WRITTEN(len))) {
 		start(key, block, dst, src, len, iv);
 	} else {
-		start(key, block, buffer, NULL, len, iv);
+		stream(key, block, buffer, len, iv);
 		xor_buffer(dst, src, buffer, len);
-		wipe(buffer, WRITTEN(len));
+		wipe(buffer, IN_TWO(len) ? TWO_BYTES - 64 : WRITTEN(len));
 	}
 	v_end();
 }
@@ -450,7 +230,7 @@ void CHACHA(stream)(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE], u
 		    size_t len, const u8 iv[CHACHA_IV_SIZE])
 {
 	assert_fpu_section();
-	start(key, block, dst, NULL, len, iv);
+	stream(key, block, dst, len, iv);
 	v_end();
 }
 

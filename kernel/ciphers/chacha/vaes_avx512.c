@@ -56,4 +56,16 @@
 			_mm512_maskz_loadu_epi8(mask, src), v_load(with)));   \
 	} while (0)
 
+/*
+ * Limits: rows are one chain of 20 * 12 operations, which take one cycle each on Zen 4 and two on
+ * Zen 5; columns are four such chains. Zen 4 splits operations on 512 bits: a row of 512 bits (four
+ * blocks) takes 340 cycles there, one of 256 bits (two blocks) 297. Two rows of 512 bits (eight
+ * blocks) take 490, and eight blocks in columns of 256 bits 470 (gcc 12).
+ */
+#define TIER_FEW
+#define two_blocks chacha_ymm_two
+#define two_joint chacha_ymm_two_joint
+#define eight_blocks chacha_ymm_eight
+#define eight_joint chacha_ymm_eight_joint
+
 #include "chacha_simd.h"

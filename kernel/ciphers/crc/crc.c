@@ -5,36 +5,6 @@
 #include "../list.h"
 #include "crc.h"
 
-#include <kiln/unaligned.h>
-
-struct crc_state {
-	u32 crc;
-};
-
-#define crc32c_seed 0xffffffffu
-#define crct10dif_seed 0u
-
-/* F(name, bytes, tier's function, tier, constant-time, driver, priority) */
-#define CRC_ALL(F)                                                                    \
-	F(crc32c, 4, generic, GENERIC, false, "crc32c-generic", 100)                  \
-	F(crc32c, 4, sse42, AESNI, true, "crc32c-sse42-aesni", 200)                   \
-	F(crc32c, 4, pclmul, AESNI, true, "crc32c-pclmul-aesni", 400)                 \
-	F(crc32c, 4, avx512, VAES_AVX512, true, "crc32c-vaes-avx512", 700)            \
-	F(crct10dif, 2, generic, GENERIC, false, "crct10dif-generic", 100)            \
-	F(crct10dif, 2, pclmul, AESNI, false, "crct10dif-pclmul-aesni", 400)          \
-	F(crct10dif, 2, avx512, VAES_AVX512, false, "crct10dif-vaes-avx512", 700)
-
-static __always_inline void put_crc32c(u32 crc, u8 *out)
-{
-	put_le32(~crc, out);
-}
-
-static __always_inline void put_crct10dif(u32 crc, u8 *out)
-{
-	out[0] = (u8)crc;
-	out[1] = (u8)(crc >> 8);
-}
-
 /* Every 32-bit value is a valid state. */
 #define crc32c_valid NULL
 
@@ -57,21 +27,6 @@ static void name##_final(const void *ctx __maybe_unused, void *state, u8 *out)  
 }
 CRC(crc32c)
 CRC(crct10dif)
-
-#define TIER(name, bytes, tier, ...)                                                  \
-static void name##_update_##tier(const void *ctx __maybe_unused, void *state,         \
-				 const u8 *data, size_t len)                          \
-{                                                                                     \
-	struct crc_state *s = state;                                                  \
-										      \
-	s->crc = name##_##tier(s->crc, data, len);                                    \
-}                                                                                     \
-static void name##_digest_##tier(const void *ctx __maybe_unused, const u8 *data,      \
-				 size_t len, u8 *out)                                 \
-{                                                                                     \
-	put_##name(name##_##tier(name##_seed, data, len), out);                       \
-}
-CRC_ALL(TIER)
 
 /*
  * Only these depend on the data: the table look-ups of the generic implementations and, for

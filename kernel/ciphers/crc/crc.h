@@ -6,10 +6,13 @@
  *
  * crc.c			the table
  * table.h			tables for the general registers, made by the compiler
- * crc32c_TIER.c, crct10dif_TIER.c	a piece of a message
+ * crc32c_TIER.c, crct10dif_TIER.c	pieces and whole messages
  * crc32c_stream.h		CRC-32C by its instruction, for the SIMD tiers
  * crct10dif_simd.h		the template of the SIMD tiers of CRC-16/T10-DIF
  * fold.h				folding of vectors
+ *
+ * A short message takes few cycles more than the calls that lead to it, so each tier's file has the
+ * functions of the table itself: a digest is one call, and its code for short messages is inlined.
  */
 #ifndef KILN_CRC_H
 #define KILN_CRC_H
@@ -17,11 +20,56 @@
 #include <kiln/types.h>
 #include <kiln/unaligned.h>
 
-/* Returns the CRC after @len more bytes. Neither @crc nor the result is inverted. */
-typedef u32 crc_t(u32 crc, const u8 *data, size_t len);
+struct crc_state {
+	u32 crc;
+};
 
-crc_t crc32c_generic, crc32c_sse42, crc32c_pclmul, crc32c_avx512;
-crc_t crct10dif_generic, crct10dif_pclmul, crct10dif_avx512;
+#define crc32c_seed 0xffffffffu
+#define crct10dif_seed 0u
+
+static __always_inline void put_crc32c(u32 crc, u8 *out)
+{
+	put_le32(~crc, out);
+}
+
+static __always_inline void put_crct10dif(u32 crc, u8 *out)
+{
+	out[0] = (u8)crc;
+	out[1] = (u8)(crc >> 8);
+}
+
+/* F(name, bytes, tier's function, tier, constant-time, driver, priority) */
+#define CRC_ALL(F)                                                                    \
+	F(crc32c, 4, generic, GENERIC, false, "crc32c-generic", 100)                  \
+	F(crc32c, 4, sse42, AESNI, true, "crc32c-sse42-aesni", 200)                   \
+	F(crc32c, 4, pclmul, AESNI, true, "crc32c-pclmul-aesni", 400)                 \
+	F(crc32c, 4, avx512, VAES_AVX512, true, "crc32c-vaes-avx512", 700)            \
+	F(crct10dif, 2, generic, GENERIC, false, "crct10dif-generic", 100)            \
+	F(crct10dif, 2, pclmul, AESNI, false, "crct10dif-pclmul-aesni", 400)          \
+	F(crct10dif, 2, avx512, VAES_AVX512, false, "crct10dif-vaes-avx512", 700)
+
+#define CRC_DECLARE(name, bytes, tier, ...)                                           \
+void name##_update_##tier(const void *ctx, void *state, const u8 *data, size_t len);  \
+void name##_digest_##tier(const void *ctx, const u8 *data, size_t len, u8 *out);
+CRC_ALL(CRC_DECLARE)
+
+/*
+ * Defines them. add(crc, data, len) returns the CRC after @len more bytes; neither @crc nor the
+ * result is inverted.
+ */
+#define CRC_ENTRIES(name, tier, add)                                                  \
+void name##_update_##tier(const void *ctx __maybe_unused, void *state,                \
+			  const u8 *data, size_t len)                                 \
+{                                                                                     \
+	struct crc_state *s = state;                                                  \
+										      \
+	s->crc = add(s->crc, data, len);                                              \
+}                                                                                     \
+void name##_digest_##tier(const void *ctx __maybe_unused, const u8 *data,             \
+			  size_t len, u8 *out)                                        \
+{                                                                                     \
+	put_##name(add(name##_seed, data, len), out);                                 \
+}
 
 /* Adds one byte. The other tiers use it, too. */
 u32 crct10dif_byte(u32 crc, u8 byte);

@@ -9,11 +9,13 @@
  */
 #include "crc32c_stream.h"
 
-u32 crc32c_sse42(u32 crc, const u8 *data, size_t len)
+static __always_inline u32 add_stream(u32 crc, const u8 *data, size_t len)
 {
 	assert_fpu_section();
 	return one_stream(crc, data, len);
 }
+
+CRC_ENTRIES(crc32c, sse42, add_stream)
 
 /* A part of a message, consisting of six streams of @each bytes. */
 struct part {
@@ -56,9 +58,9 @@ static __always_inline u32 six_streams(u32 crc, const u8 *data, const struct par
 	return (u32)(c5 ^ _mm_crc32_u64(0, (u64)_mm_cvtsi128_si64(sum)));
 }
 
-u32 crc32c_pclmul(u32 crc, const u8 *data, size_t len)
+/* For messages that have at least six streams of 32 bytes. */
+static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 {
-	assert_fpu_section();
 #define PARTS(n, each)                                                        \
 	for (; len >= 6 * each; len -= 6 * each, data += 6 * each)            \
 		crc = six_streams(crc, data, &parts[n], each)
@@ -68,3 +70,13 @@ u32 crc32c_pclmul(u32 crc, const u8 *data, size_t len)
 #undef PARTS
 	return one_stream(crc, data, len);
 }
+
+static __always_inline u32 add_bytes(u32 crc, const u8 *data, size_t len)
+{
+	assert_fpu_section();
+	if (unlikely(len >= 6 * 32))
+		return long_message(crc, data, len);
+	return one_stream(crc, data, len);
+}
+
+CRC_ENTRIES(crc32c, pclmul, add_bytes)

@@ -22,7 +22,7 @@
 
 static const u32 table[8][256] __aligned(64) = CRC_TABLES;
 
-u32 crc32c_generic(u32 crc, const u8 *data, size_t len)
+static u32 add_bytes(u32 crc, const u8 *data, size_t len)
 {
 	for (; len >= 8; len -= 8, data += 8) {
 		const u64 w = get_le64(data) ^ crc;
@@ -36,3 +36,5 @@ u32 crc32c_generic(u32 crc, const u8 *data, size_t len)
 		crc = crc >> 8 ^ table[0][(crc ^ *data) & 255];
 	return crc;
 }
+
+CRC_ENTRIES(crc32c, generic, add_bytes)

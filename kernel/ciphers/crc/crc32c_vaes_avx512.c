@@ -113,7 +113,7 @@ static __always_inline void add_part(struct acc *a, const bool first, u32 crc, c
 }
 
 /* For messages of 256 bytes and more. */
-static __always_inline u32 long_message(u32 crc, const u8 *data, size_t len)
+static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 {
 	struct acc a;
 	vec_t v;
@@ -150,16 +150,17 @@ static __always_inline u32 long_message(u32 crc, const u8 *data, size_t len)
 	v = fold(a.v2, wide(&by_64), v);
 	for (; len >= 64; len -= 64, data += 64)
 		v = fold(v, wide(&by_64), v_load(data));
-	return one_stream(reduce(v), data, len);
+	crc = one_stream(reduce(v), data, len);
+	_mm256_zeroupper();
+	return crc;
 }
 
-u32 crc32c_avx512(u32 crc, const u8 *data, size_t len)
+static __always_inline u32 add_bytes(u32 crc, const u8 *data, size_t len)
 {
 	assert_fpu_section();
-	if (len >= 256) {
-		crc = long_message(crc, data, len);
-		_mm256_zeroupper();
-		return crc;
-	}
+	if (unlikely(len >= 256))
+		return long_message(crc, data, len);
 	return one_stream(crc, data, len);
 }
+
+CRC_ENTRIES(crc32c, avx512, add_bytes)

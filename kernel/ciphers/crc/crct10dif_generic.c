@@ -16,7 +16,7 @@ u32 crct10dif_byte(u32 crc, u8 byte)
 	return (crc << 8 & 0xffff) ^ table[0][crc >> 8 ^ byte];
 }
 
-u32 crct10dif_generic(u32 crc, const u8 *data, size_t len)
+static u32 add_bytes(u32 crc, const u8 *data, size_t len)
 {
 	for (; len >= 8; len -= 8, data += 8) {
 		const u64 w = get_le64(data) ^ crc >> 8 ^ (crc & 255) << 8;
@@ -30,3 +30,5 @@ u32 crct10dif_generic(u32 crc, const u8 *data, size_t len)
 		crc = crct10dif_byte(crc, *data);
 	return crc;
 }
+
+CRC_ENTRIES(crct10dif, generic, add_bytes)

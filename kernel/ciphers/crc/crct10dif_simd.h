@@ -3,23 +3,20 @@
  * CRC-16/T10-DIF by folding: the template of its SIMD tiers. The including file includes one of
  * ../simd/vec_*.h first and defines
  *
- *	CRC		name of the entry point
- *	CRC_SHORT	the function for up to 16 bytes, if it is another tier's
  *	BY_1 ... BY_4	MOVE_n by so many vectors
  *
  * and after the template
  *
- *	load_first(p, n)	the n < VBYTES bytes at @p, as LOAD(), zeros before them
+ *	load_first(p, n)	the n < VBYTES bytes at @p, as LOAD(), zeros before them; @p has at
+ *			least SHORT_BYTES bytes
  *	put_crc(crc, n)	the CRC where the first two of those bytes are, n > 1
  *	sum_last(v)	all lanes moved to the last one, and added
- *
- * Since the initial value is zero, zeros before a message do not change the CRC. Messages are
- * therefore padded to whole vectors at their beginning.
+ *	CRC_ENTRIES(crct10dif, its name, add_bytes)
  */
 
 #include <kiln/fpu_assert.h>
 
-#include "crc.h"
+#include "crct10dif_short.h"
 #include "fold.h"
 
 /*
@@ -44,40 +41,13 @@ static __always_inline vec_t put_crc(u32 crc, size_t n);
 static __always_inline __m128i sum_last(vec_t v);
 #endif
 
-/* Returns x^16 times the 128 bits mod P. */
-static __always_inline u32 reduce(__m128i v)
-{
-	/* x^64 mod P; the lower bits of P; the quotient of x^80 and P without its x^64. */
-	const __m128i k = _mm_set_epi64x(0x8bb7, 0xf249);
-	const __m128i mu = _mm_set_epi64x(0, (long long)0xf65a57f81d33a48a);
-	__m128i t, q;
-
-	/* Reduce to 80 bits, then to 64, then by Barrett's method. */
-	t = _mm_xor_si128(_mm_clmulepi64_si128(v, k, 0x01), _mm_move_epi64(v));
-	t = _mm_xor_si128(_mm_clmulepi64_si128(t, k, 0x01), t);
-	q = _mm_xor_si128(_mm_srli_si128(_mm_clmulepi64_si128(t, mu, 0x00), 8), t);
-	return (u32)_mm_cvtsi128_si32(_mm_clmulepi64_si128(q, k, 0x10)) & 0xffff;
-}
-
-u32 CRC(u32 crc, const u8 *data, size_t len)
+/* For messages of more than SHORT_BYTES. If @crc is not zero, @len % VBYTES is not 1. */
+static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 {
 	static const struct move by_1 = BY_1, by_2 = BY_2, by_3 = BY_3, by_4 = BY_4;
 	size_t first = len % VBYTES;
 	vec_t v;
 
-	assert_fpu_section();
-#ifdef CRC_SHORT
-	if (len <= 16)
-		return CRC_SHORT(crc, data, len);
-#endif
-	/* The first vector would have a single byte, but the CRC needs two. */
-	if (first == 1) {
-		crc = crct10dif_byte(crc, *data++);
-		len--;
-		first = 0;
-	}
-	if (!len)
-		return crc;
 	if (first) {
 		v = load_first(data, first);
 	} else {
@@ -113,4 +83,21 @@ u32 CRC(u32 crc, const u8 *data, size_t len)
 	crc = reduce(sum_last(v));
 	v_end();
 	return crc;
+}
+
+/* The first vector would have a single byte, but the CRC needs two. */
+static noinline u32 odd_message(u32 crc, const u8 *data, size_t len)
+{
+	return long_message(crct10dif_byte(crc, *data), data + 1, len - 1);
+}
+
+static __always_inline u32 add_bytes(u32 crc, const u8 *data, size_t len)
+{
+	assert_fpu_section();
+	if (unlikely(len > SHORT_BYTES)) {
+		if (crc && unlikely(len % VBYTES == 1))
+			return odd_message(crc, data, len);
+		return long_message(crc, data, len);
+	}
+	return short_message(crc, data, len);
 }

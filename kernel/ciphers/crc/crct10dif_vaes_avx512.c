@@ -2,8 +2,6 @@
 /* CRC-16/T10-DIF with VPCLMULQDQ on 512-bit vectors: two multiplications per 64 bytes. */
 #include "../simd/vec_zmm.h"
 
-#define CRC crct10dif_avx512
-#define CRC_SHORT crct10dif_pclmul
 #define BY_1 MOVE_64
 #define BY_2 MOVE_128
 #define BY_3 MOVE_192
@@ -41,3 +39,5 @@ static __always_inline __m128i sum_last(vec_t v)
 
 	return sum_lanes(v, _mm512_load_si512(to_last));
 }
+
+CRC_ENTRIES(crct10dif, avx512, add_bytes)

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * CRC-16/T10-DIF of short messages in xmm registers, for all SIMD tiers: a function that fits into
+ * its caller, and the reduction with which longer messages end.
+ *
+ * Limits: the reduction takes four multiplications, one after the other, and each 16 bytes after
+ * the first take two. On Zen 4, one can start every other cycle, and the chains of consecutive
+ * messages overlap, so 16 bytes could take eight cycles and 64 bytes twenty.
+ *
+ * Since the initial value is zero, zeros before a message do not change the CRC. Messages are
+ * therefore padded to whole vectors at their beginning.
+ */
+#ifndef KILN_CRCT10DIF_SHORT_H
+#define KILN_CRCT10DIF_SHORT_H
+
+#include <immintrin.h>
+
+#include "crc.h"
+
+/* Up to this many bytes, vectors of more than 16 bytes take longer. */
+#define SHORT_BYTES 63
+
+/* A PSHUFB pattern that reverses the order of the bytes, so that the highest comes first. */
+#define REVERSE16 _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f)
+
+/*
+ * At from_top + n: a PSHUFB pattern that moves bytes down by n and fills the top with zeros.
+ */
+static const u8 from_top[32] __aligned(16) = {
+	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+	0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+	0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+};
+
+static __always_inline __m128i load16(const u8 *p)
+{
+	return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)p), REVERSE16);
+}
+
+/* Moves @v, whose highest bytes come first, such that only the first @n bytes are left. */
+static __always_inline __m128i keep_first(__m128i v, size_t n)
+{
+	return _mm_shuffle_epi8(v, _mm_loadu_si128((const __m128i *)(from_top + 16 - n)));
+}
+
+/* The CRC where the first two of @n bytes are, n > 1. */
+static __always_inline __m128i put_crc16(u32 crc, size_t n)
+{
+	return keep_first(_mm_slli_si128(_mm_cvtsi32_si128((int)crc), 14), n);
+}
+
+/* Loads n < 16 bytes as two overlapping words through general registers. */
+static __always_inline __m128i load_few(const u8 *p, size_t n)
+{
+	u64 hi = 0, lo;
+
+	if (n >= 8) {
+		/* The n - 8 bytes that precede the last 8. */
+		hi = n == 8 ? 0 : __builtin_bswap64(get_le64(p)) >> 8 * (16 - n);
+		lo = __builtin_bswap64(get_le64(p + n - 8));
+	} else if (n >= 4) {
+		lo = (u64)__builtin_bswap32(get_le32(p)) << 8 * (n - 4) |
+		     __builtin_bswap32(get_le32(p + n - 4));
+	} else {
+		lo = (u64)p[0] << 8 * (n - 1) | (u64)p[n / 2] << 8 * (n - 1 - n / 2) |
+		     p[n - 1];
+	}
+	return _mm_set_epi64x((long long)hi, (long long)lo);
+}
+
+/* Returns x^16 times the 128 bits mod P. */
+static __always_inline u32 reduce(__m128i v)
+{
+	/* x^64 mod P; the lower bits of P; the quotient of x^80 and P without its x^64. */
+	const __m128i k = _mm_set_epi64x(0x8bb7, 0xf249);
+	const __m128i mu = _mm_set_epi64x(0, (long long)0xf65a57f81d33a48a);
+	__m128i t, q;
+
+	/* Reduce to 80 bits, then to 64, then by Barrett's method. */
+	t = _mm_xor_si128(_mm_clmulepi64_si128(v, k, 0x01), _mm_move_epi64(v));
+	t = _mm_xor_si128(_mm_clmulepi64_si128(t, k, 0x01), t);
+	q = _mm_xor_si128(_mm_srli_si128(_mm_clmulepi64_si128(t, mu, 0x00), 8), t);
+	return (u32)_mm_cvtsi128_si32(_mm_clmulepi64_si128(q, k, 0x10)) & 0xffff;
+}
+
+/* Processes at most SHORT_BYTES. */
+static __always_inline u32 short_message(u32 crc, const u8 *data, size_t len)
+{
+	/* x^192 and x^128 mod P move 16 bytes by 16. */
+	const __m128i by = _mm_set_epi64x(0x1faa, 0xa010);
+	size_t first = len % 16;
+	__m128i v;
+
+	if (likely(!first)) {
+		if (unlikely(!len))
+			return crc;
+		first = 16;
+		v = load16(data);
+	} else {
+		/* The first vector would have a single byte, but a CRC needs two. */
+		if (unlikely(first == 1) && (crc || len == 1)) {
+			crc = crct10dif_byte(crc, *data++);
+			len--;
+			if (!len)
+				return crc;
+			first = 16;
+		}
+		v = len >= 16 ? keep_first(load16(data), first) : load_few(data, first);
+	}
+	/* Most messages come in one piece, so @crc is zero. */
+	if (crc)
+		v = _mm_xor_si128(v, put_crc16(crc, first));
+	data += first;
+	for (len -= first; len; len -= 16, data += 16)
+		v = _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(v, by, 0x00),
+						_mm_clmulepi64_si128(v, by, 0x11)),
+				  load16(data));
+	return reduce(v);
+}
+
+#endif
