@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Failures: each allocation in turn fails, once, then each step of the walks through a request in pieces, and each allocation
- * while an instance of a template is made. The answer is an error, or right: never success with a wrong answer; and
- * nothing is leaked, neither memory nor references.
+ * Failures: each allocation in turn fails, once, then each step of the walks through a request in pieces. The answer is
+ * an error, or right: never success with a wrong answer; and nothing is leaked, neither memory nor references.
  */
 #include <linux/kernel.h>
-#include <linux/list.h>
-#include <linux/refcount.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <crypto/algapi.h>
 #include <crypto/internal/skcipher.h>
-#include <../crypto/internal.h>
 
 #include "kiln/oracle.h"
 
@@ -231,72 +226,6 @@ static void kiln_fail_walks(struct kiln_examine *order, struct kiln_message *m)
 	kiln_guard(false);
 }
 
-/* An instance of a template that nothing uses; NULL: it is none. */
-static struct crypto_instance *kiln_find_instance(const char *driver)
-{
-	struct crypto_alg *alg;
-
-	list_for_each_entry(alg, &crypto_alg_list, cra_list)
-		if (!strcmp(alg->cra_driver_name, driver) && alg->cra_flags & CRYPTO_ALG_INSTANCE &&
-		    !(alg->cra_flags & (CRYPTO_ALG_LARVAL | CRYPTO_ALG_DEAD)) &&
-		    refcount_read(&alg->cra_refcnt) == 1)
-			return container_of(alg, struct crypto_instance, alg);
-	return NULL;
-}
-
-static void kiln_remove_instance(const char *driver)
-{
-	struct crypto_instance *instance = kiln_find_instance(driver);
-
-	if (instance)
-		crypto_unregister_instance(instance);
-	kiln_settle();
-}
-
-static int kiln_make_instance(struct kiln_examine *order)
-{
-	struct kiln_subject s;
-	int error = kiln_subject_alloc(&s, order);
-
-	if (!error)
-		kiln_subject_close(&s);
-	return error;
-}
-
-static void kiln_fail_instance(struct kiln_examine *order)
-{
-	unsigned long count, mark, i;
-
-	if (order->internal || !kiln_find_instance(order->name))
-		return;
-	kiln_case.op = "make";
-	kiln_case.layout = NULL;
-	kiln_remove_instance(order->name);
-	kiln_note_references();
-	kiln_fail(-1);
-	if (kiln_make_instance(order))
-		return;
-	count = kiln_allocations();
-	kiln_guard(true);
-	kiln_case.varied = "failing allocation";
-	for (i = 0; i < count; i++) {
-		order->cases++;
-		kiln_case.number = i;
-		kiln_remove_instance(order->name);
-		mark = kiln_mark();
-		kiln_fail(i);
-		kiln_make_instance(order);
-		kiln_fail(-1);
-		kiln_remove_instance(order->name);
-		kiln_leaked(mark, true);
-		kiln_check_references();
-	}
-	kiln_guard(false);
-	kiln_case.varied = NULL;
-	/* For those that come next. */
-	kiln_make_instance(order);
-}
-
 void kiln_examine_failures(struct kiln_examine *order)
 {
 	struct kiln_message m = {};
@@ -307,6 +236,5 @@ void kiln_examine_failures(struct kiln_examine *order)
 	kiln_fail_allocations(order, &m);
 	if (order->type != KILN_TYPE_HASH)
 		kiln_fail_walks(order, &m);
-	kiln_fail_instance(order);
 	kiln_message_free(&m);
 }

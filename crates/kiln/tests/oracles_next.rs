@@ -9,7 +9,7 @@ use edited::Edited;
 use planted::{fault, find, Fault};
 
 /// No answer in ordinary memory and a task shows those of memory, context, leaks and failures.
-const FAULTS: [Fault; 42] = [
+const FAULTS: [Fault; 41] = [
     // A byte behind the digest; a request context that is too small; four bytes behind the tag.
     fault(
         "memory",
@@ -227,17 +227,6 @@ const FAULTS: [Fault; 42] = [
         &[(
             "		err = skcipher_walk_done(&walk, nbytes);",
             "		skcipher_walk_done(&walk, nbytes);",
-        )],
-    ),
-    fault(
-        "failures",
-        "rfc4106(gcm-aes-aesni)",
-        "leak",
-        "",
-        "crypto/gcm.c",
-        &[(
-            "err_free_inst:\n		crypto_rfc4106_free(inst);",
-            "err_free_inst:\n		;",
         )],
     ),
     // States that are not cleared.
