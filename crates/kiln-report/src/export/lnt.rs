@@ -57,7 +57,8 @@ mod tests {
             "notes": [], "rows": [{"alg": "sha256", "impl": "i", "op": "digest", "len": 16, "ns_per_op": 11.5,
                                    "cycles_per_op": 40.0}]});
         let side = Side::new("s", record).unwrap();
-        let document: Value = serde_json::from_str(&text(std::slice::from_ref(&side)).unwrap()).unwrap();
+        let document: Value =
+            serde_json::from_str(&text(std::slice::from_ref(&side)).unwrap()).unwrap();
         assert_eq!(document["run"]["start_time"], "2026-11-24 01:02:03");
         assert_eq!(document["run"]["llvm_project_revision"], "1 (c)");
         assert_eq!(
