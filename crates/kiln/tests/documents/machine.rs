@@ -11,7 +11,7 @@ use kiln_linux::uml;
 
 use super::command::{unquoted, Command};
 
-/// Finds a program of this name.
+/// Searches the directories in PATH; `None` if none of them contains this file.
 pub fn program(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?)
         .map(|dir| dir.join(name))
