@@ -109,7 +109,7 @@ static void end_part(struct kiln_budget_run *run, struct cpu *cpu, u32 part,
 			     before->sections_long_witnessed;
 }
 
-/* One operation, with the active chunking strategy or in one section. */
+/* Performs one operation, either divided by the active chunking strategy or in a single section. */
 static u64 operation(struct kiln_budget_run *run, struct cpu *cpu, u32 part)
 {
 	const struct crypto_alg *alg = ((struct crypto_tfm *)run->requests->tfm)->alg;
@@ -171,13 +171,13 @@ u64 kiln_budget_run(void *arg)
 	if (!run->sleeper)
 		return 1;
 	run->sleeper->urgent = true;
-	/* Let it go to sleep before the first interrupt wakes it. */
+	/* Let the kthread go to sleep before the first interrupt wakes it. */
 	yield();
 	cpu->section_limit = run->long_ticks;
 	cpu->watchdog = run->long_ticks;
 	irq_attach(run, SOFTIRQ_BUDGET, budget_softirq, budget_hardirq);
 	do {
-		/* The second request finds its data in nearer caches, so the order alternates. */
+		/* The second request finds data in nearer caches, so the order alternates. */
 		if (!run->quiet && run->part[0].ops % 2)
 			operation(run, cpu, KILN_PART_UNBOUNDED);
 		took = operation(run, cpu, KILN_PART_JUDGED);

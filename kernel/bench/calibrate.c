@@ -18,22 +18,22 @@
 enum {
 	ROUNDS = 8,		/* minimum per implementation */
 	MORE_ROUNDS = 24,	/* maximum for an implementation whose runs disagree */
-	ALL_ROUNDS = 40,	/* maximum in total */
+	ALL_ROUNDS = 40,	/* maximum for all rounds together */
 	APART = 32,		/* minimum length of a round, in runs; shorter ones are padded */
 	AGREE = 64,		/* times that differ by at most 1/AGREE agree */
 	FAR = 64 * 1024,	/* maximum bytes of a long run ... */
-	FAR_NS = 3000,		/* ... and about how long it takes */
-	CHAIN = 400,		/* multiplications */
+	FAR_NS = 3000,		/* ... and its approximate duration */
+	CHAIN = 400,		/* multiplications per chain */
 	CHAIN_RUNS = 16,
 	CHANGED = 20,		/* the clock speed has changed if it differs by over 1/CHANGED */
 	SHORT_CALLS = 4,	/* calls per run to find min_bytes */
 	SHORT_RUNS = 8,
 	SHORT_MOST = 2048,	/* bytes of the longest message that is tried for min_bytes */
-	ROUND_TRIP = 4096,	/* bytes of the message that the fastest is chosen by */
+	ROUND_TRIP = 4096,	/* message length at which implementations are compared */
 	AAD = 16,
 };
 
-/* The host's memory. */
+/* The buffers in the host's memory. */
 struct room {
 	u8 ctx[KILN_MAX_CTX] __aligned(64);
 	u8 key[KILN_MAX_CTX];
@@ -52,16 +52,16 @@ struct best {
 	u64 first, second;
 };
 
-/* Times of one implementation in one direction: a call with one granule, and a long call. */
+/* Times of one implementation in one direction: of a call with one granule and of a long call. */
 struct subject {
 	struct best near, far;
 	u32 far_bytes;
-	u32 rounds;		/* with this far_bytes */
+	u32 rounds;		/* rounds measured with this far_bytes */
 };
 
 static struct subject subjects[KILN_MAX_IMPLS][2];
 static u64 chain_at_start;
-/* Runs that would have fitted into the pauses; they count in the index of planted stalls. */
+/* Runs that would have fitted into the pauses. They are included in the index of planted stalls. */
 static u32 idle_runs;
 
 static void keep(struct best *b, u64 took)
@@ -172,7 +172,7 @@ static void forget(struct best *b)
 	b->first = b->second = ~0ull;
 }
 
-/* Find a length in whole granules that takes clearly longer than one granule. */
+/* Find a length in whole granules that takes clearly longer than a single granule. */
 static void find_far(struct kiln_calibration *c, u32 i, bool decrypt)
 {
 	const struct kiln_impl *impl = kiln_impl(i);
@@ -187,7 +187,7 @@ static void find_far(struct kiln_calibration *c, u32 i, bool decrypt)
 			break;
 }
 
-/* Whether find_far() took a length that is too short, because a stall made it seem long enough. */
+/* Whether find_far() chose too short a length, because a stall made it seem long enough. */
 static bool was_too_short(const struct kiln_calibration *c, const struct subject *s)
 {
 	return s->rounds >= 2 && s->far.first < c->enough - c->enough / 4 &&
@@ -258,7 +258,7 @@ static void settle(u32 i)
 	}
 }
 
-/* Estimated ticks of a message of ROUND_TRIP bytes, by which implementations are compared. */
+/* Estimated ticks for a message of ROUND_TRIP bytes, by which implementations are compared. */
 static u64 trip(u32 i)
 {
 	const struct fpu_budget *b = fpu_budget_of(kiln_impl(i));
@@ -357,7 +357,7 @@ static u64 miss_rate(struct kiln_calibration *c)
 		took = touch(room);
 		warm = took < warm ? took : warm;
 	}
-	/* This reads FAR bytes, as many as a cipher reads; a cipher also writes as many. */
+	/* This reads FAR bytes, like a cipher, which also writes as many. */
 	return cold > warm ? (cold - warm) * (65536 / FAR) : 0;
 }
 

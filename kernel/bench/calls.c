@@ -103,7 +103,7 @@ static __always_inline u64 call_function(const struct kiln_calls *c, const enum 
 	return refused;
 }
 
-/* Each IV is the beginning of the last result. */
+/* The IV of each call is the beginning of the previous result. */
 static void crypt_chained(const struct kiln_calls *c)
 {
 	kiln_crypt_t *const crypt = c->m.decrypt ? c->impl->cipher.decrypt :
@@ -131,7 +131,7 @@ static void crypt_chained(const struct kiln_calls *c)
 	}
 }
 
-/* The queue of messages is filled for each call. */
+/* The queue of messages is filled again for each call. */
 static void crypt_many(const struct kiln_calls *c)
 {
 	kiln_crypt_many_t *const crypt = c->impl->cipher.encrypt_many;

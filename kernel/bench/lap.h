@@ -11,7 +11,7 @@
 #include <kiln/string.h>
 #include <kiln/types.h>
 
-/* Calls of the next lap, of @calls that are left. */
+/* Number of calls in the next lap, if @calls are left. */
 static __always_inline u64 count_lap(const struct kiln_messages *m, u64 calls)
 {
 	return calls < m->count ? calls : m->count;

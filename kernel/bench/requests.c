@@ -72,7 +72,7 @@ struct common {
 	bool decrypt;
 };
 
-/* @aead is a constant: without associated data and tag there is one length. */
+/* @aead is a constant: without associated data and tag, all lengths are the same. */
 static __always_inline struct common read_common(const struct kiln_messages *m, const bool aead)
 {
 	if (!aead)
@@ -128,7 +128,7 @@ static __always_inline void make_requests(struct kiln_requests *r, struct crypto
 	}
 }
 
-/* One request, filled in once, made repeatedly. */
+/* Fills in one request and makes it repeatedly. */
 static void repeat_request(struct kiln_requests *r, struct crypto_request *req, const bool aead)
 {
 	const struct common c = read_common(&r->m, aead);

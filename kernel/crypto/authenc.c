@@ -162,7 +162,7 @@ static struct crypto_alg *combine(const struct crypto_tfm *auth, const struct cr
 	alg->flags = CRYPTO_ALG_TYPE_AEAD | (enc->alg->flags & CRYPTO_ALG_ASYNC);
 	alg->models = enc->alg->models;
 	alg->priority = 10 * enc->alg->priority + auth->alg->priority;
-	/* The tier is the cipher's, since the hash has a scalar fallback. */
+	/* Use the tier of the cipher, since the hash has a scalar fallback. */
 	alg->tier = enc->alg->tier;
 	alg->ctxsize = sizeof(struct authenc_ctx);
 	alg->ivsize = enc->alg->ivsize;

@@ -17,7 +17,7 @@ void kiln_cryptd_break(u32 rules)
 	broken = rules;
 }
 
-/* The cryptd data of a CPU, stored in its area. */
+/* cryptd's data for one CPU, stored in that CPU's area. */
 struct cryptd_cpu {
 	struct kiln_work work;
 	struct crypto_queue queue;
@@ -140,7 +140,7 @@ static int enqueue(struct crypto_request *req, bool decrypt)
 
 	request_ctx(req)->decrypt = decrypt;
 	local_bh_disable();
-	/* Initialise on the first request of this CPU. */
+	/* Initialise with the first request on this CPU. */
 	if (unlikely(!cryptd->work.fn)) {
 		cryptd->queue.max_qlen = CRYPTD_MAX_CPU_QLEN;
 		cryptd->work.fn = cryptd_run;
@@ -193,7 +193,7 @@ struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *er
 		return NULL;
 	alg = crypto_instance(child->alg, "cryptd", NULL, err);
 	if (alg) {
-		/* The algorithm's name stays the same: this is another implementation of it. */
+		/* Keep the algorithm's name, since this is another implementation of it. */
 		memcpy(alg->name, child->alg->name, sizeof(alg->name));
 		alg->flags = CRYPTO_ALG_ASYNC | (child->alg->flags & kept);
 		alg->models = CRYPTO_MODEL_ALL;

@@ -50,16 +50,16 @@ enum {
 	 * CPU varies by more than a tenth with the load of its neighbours.
 	 */
 	SPARE = 5,
-	/* Bytes; no measured budget is larger. */
+	/* In bytes; no measured budget is larger. */
 	MAX_STEP = 1 << 20,
-	/* Budgets of 8 * LANES bytes or more are multiples of it, so that vectors are full. */
+	/* Budgets of 8 * LANES bytes or more are multiples of LANES, so that vectors are full. */
 	LANES = 1024,
 };
 
 struct entry {
-	struct fpu_budget of[2];	/* encryption, decryption */
+	struct fpu_budget of[2];	/* for encryption and decryption */
 	u32 min_bytes;
-	bool fastest;			/* the fastest of its algorithm, by measurement */
+	bool fastest;			/* measured as the fastest of its algorithm */
 };
 
 static struct entry entries[KILN_MAX_IMPLS];
@@ -137,7 +137,7 @@ u32 fpu_bytes_in(const struct kiln_impl *impl, const struct fpu_budget *b, u64 t
 	return whole(n, block);
 }
 
-/* 0 if no limit was posted. */
+/* Returns 0 if no limit was posted. */
 static u32 posted_bytes(const struct kiln_impl *impl)
 {
 	size_t i;
@@ -167,7 +167,7 @@ static u32 most(const struct kiln_impl *impl, const struct fpu_budget *b)
 		return (forced + up) / (up + 1) * (up + 1);
 	switch (way) {
 	case KILN_FIXED:
-		/* Code without a posted limit is cut by pages, as Linux's walks cut it. */
+		/* Divide code without a posted limit by pages, like Linux's walks. */
 		return posted_bytes(impl) ?: WALK_PAGE;
 	case KILN_CLASS:
 		return impl->class ?: WALK_PAGE;

@@ -41,7 +41,7 @@ static __always_inline int check_key(const struct crypto_tfm *tfm)
 int shash_init(struct shash_desc *desc)
 {
 	const struct crypto_alg *alg = desc->tfm->alg;
-	/* init() is the same for all tiers, and short. */
+	/* init() is short and the same for all tiers. */
 	const struct kiln_impl *impl = alg->fallback ? alg->fallback : alg->impl;
 	const int err = check_key(desc->tfm);
 

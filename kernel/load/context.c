@@ -39,7 +39,7 @@ static void ask_in_softirq(struct cpu *cpu)
 	if (u->context == KILN_SOFTIRQ)
 		ask(u);
 	else
-		/* Raises an interrupt of the softirq, through the same path as any other. */
+		/* Raises an interrupt of the softirq, by the same path as any other interrupt. */
 		kiln_irq_self();
 }
 
@@ -53,14 +53,14 @@ static void ask_in_hardirq(struct cpu *cpu)
 		ask(u);
 		break;
 	case KILN_HARDIRQ_OVER_SOFTIRQ:
-		/* This excludes BH-disabled sections, which are a context of their own. */
+		/* BH-disabled sections do not count: they are a context of their own. */
 		if (in_serving_softirq())
 			ask(u);
 		else
 			raise_softirq(SOFTIRQ_ASK);
 		break;
 	case KILN_NMI:
-		/* Only a state, without an entry path: NMIs can interrupt anything. */
+		/* Only set the state, without an entry path: NMIs can interrupt anything. */
 		enter_context(cpu, NMI_OFFSET);
 		u->over_section = cpu->section_base;
 		u->preempt_count = preempt_count();

@@ -17,9 +17,9 @@
 
 /* The budget of Linux's net_rx_action(): further packets are left for the next run. */
 enum { SOFTIRQ_NET_RX = 3, BUDGET = 300 };
-/* The phase of high load. */
+/* The index of the phase with high load. */
 enum { HIGH = 1 };
-/* The flow on which the task sends. */
+/* The index of the flow on which the task sends. */
 enum { OUT = 1 };
 
 static u64 now(const struct kiln_esp_load *load)
@@ -289,7 +289,7 @@ static void sector(struct kiln_esp_load *load)
 	load->sectors++;
 	if (err || memcmp(load->dst + offset, load->want + offset, load->sector_len))
 		load->sectors_corrupted++;
-	/* Invalidate the result, so that the next one must be written, not left over. */
+	/* Invalidate the result, so that a stale one cannot pass the next check. */
 	load->dst[offset] = ~load->want[offset];
 }
 

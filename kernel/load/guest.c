@@ -37,7 +37,7 @@ static void serve(struct kiln_guests *all, struct kiln_guest *guest)
 	all->served++;
 	if (memcmp(guest->got, guest->want, guest->len))
 		all->corrupted++;
-	/* Invalidate the result, so that the next one must be written, not left over. */
+	/* Invalidate the result, so that a stale one cannot pass the next check. */
 	guest->got[0] = ~guest->want[0];
 }
 

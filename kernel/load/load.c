@@ -96,7 +96,7 @@ void check_answer(struct kiln_load_side *side, u32 message, u32 at)
 	side->ops++;
 	if (memcmp(dst, want, side->len))
 		side->corrupted++;
-	/* Invalidate the result, so that the next one must be written, not left over. */
+	/* Invalidate the result, so that a stale one cannot pass the next check. */
 	dst[0] = ~want[0];
 }
 
@@ -267,7 +267,7 @@ u64 kiln_load_run(void *arg)
 			task_keep(load);
 		cond_resched();
 	}
-	/* The task must have no operation in flight when it returns to user mode. */
+	/* The task must not have operations in flight when it returns to user mode. */
 	op_wait(&load->task, 1);
 	return load->task.corrupted;
 }

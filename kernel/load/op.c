@@ -78,7 +78,7 @@ static void take_answer(struct kiln_op_slot *slot, int answer)
 
 static void __attribute__((force_align_arg_pointer)) done(void *data, int answer)
 {
-	/* The operation has entered the queue; its result follows. */
+	/* The operation has entered the queue; its result will follow. */
 	if (answer != -EINPROGRESS)
 		take_answer(data, answer);
 }

@@ -12,7 +12,7 @@
 #include <kiln/slab.h>
 #include <kiln/string.h>
 
-/* A step that lets other tasks run gives up after this many yields. */
+/* A step that lets other tasks run gives up after PATIENCE yields. */
 enum { PATIENCE = 1 << 20, IV = 16 };
 
 struct run;
@@ -22,7 +22,7 @@ struct message {
 	struct message *next;
 	void *request;
 	u32 number;
-	bool owned;		/* owned by the API until it completes */
+	bool owned;		/* owned by the API until the request completes */
 	u8 iv[IV];
 	u8 dst[];
 };
@@ -31,8 +31,8 @@ struct run {
 	struct kiln_script *script;
 	struct message *messages;
 	u32 submitted, answered;
-	u32 later;		/* of answered: completed by the callback */
-	u32 awaited;		/* completions that the steps so far have waited for */
+	u32 later;		/* how many of @answered were completed by the callback */
+	u32 awaited;		/* number of completions that the steps so far have waited for */
 };
 
 static void note(struct run *run, const struct message *m, bool answer, int err)
@@ -141,7 +141,7 @@ static bool take(struct run *run, const struct kiln_step *step)
 				return false;
 		return true;
 	case KILN_STEP_RUN:
-		/* A tick may have let other tasks run before. */
+		/* A tick may already have let other tasks run. */
 		run->awaited += step->count;
 		return let_run(&run->later, run->awaited);
 	case KILN_STEP_SECTION_BEGIN:
@@ -174,7 +174,7 @@ u64 kiln_script(void *arg)
 	for (i = 0; i < s->steps && !s->stuck; i++)
 		if (!take(&run, &s->step[i]))
 			s->stuck = i + 1;
-	/* Requests that never completed keep their memory, because it may still be written. */
+	/* Do not free requests that never completed, because their memory may still be written. */
 	if (!let_run(&run.answered, run.submitted) && !s->stuck)
 		s->stuck = s->steps + 1;
 	while (run.messages) {

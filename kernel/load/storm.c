@@ -15,7 +15,7 @@ enum { SOFTIRQ_STORM = 5, NR_ITEMS = 4 };
 struct storm;
 
 struct item {
-	struct kiln_work work;	/* must be first: work and item have the same address */
+	struct kiln_work work;	/* must be first: work and item share one address */
 	struct storm *storm;
 };
 
@@ -71,7 +71,7 @@ static void storm_hardirq(struct cpu *cpu)
 		raise_softirq(SOFTIRQ_STORM);
 }
 
-/* Another task that is always runnable. */
+/* A second task that is always runnable. */
 static void bystander(void *arg)
 {
 	struct storm *storm = arg;

@@ -54,7 +54,7 @@ u64 kiln_wakeup(void *arg)
 	struct wakeup wakeup = { .w = w };
 	u32 i;
 
-	/* The CPU's own kthreads have nothing to do: let them go to sleep without negative lag. */
+	/* The CPU's own kthreads have no work: let them go to sleep without negative lag. */
 	for (i = 0; i < SETTLE_YIELDS; i++)
 		yield();
 	spin(cpu, SETTLE_US);

@@ -13,7 +13,7 @@ pub static TIERS: LazyLock<Table> = LazyLock::new(|| {
 pub struct Table {
     /// `FEATURE`
     pub features: Vec<Feature>,
-    /// `KERNEL_FEATURE`: Linux's name, and the feature that makes it visible.
+    /// `KERNEL_FEATURE`: a feature's name in Linux, and the CPU feature with which a hosted tree sees it.
     pub kernel_features: Vec<(&'static str, &'static str)>,
     /// `TIER`
     pub tiers: Vec<Tier>,

@@ -81,7 +81,7 @@ impl Rows {
     }
 
     fn reading(&mut self, reading: &Reading) {
-        // A trapped rdtsc costs a microsecond; a native one some tens of nanoseconds.
+        // A trapped rdtsc takes about a microsecond, a native one some tens of nanoseconds.
         let ns = 1e9 / tsc_hz();
         self.add(
             "clock read",
@@ -255,7 +255,7 @@ impl Rows {
                 "interval's farther end from 1, worst of all",
             );
             alarms = alarms.max(alarm);
-            // The usual noise does not explain so many false alarms, so expect the worst deviation seen.
+            // Ordinary noise does not explain so many false alarms, so assume the largest deviation seen.
             reach = reach.max(if alarm > 2.0 { widest } else { usual });
         }
         let mut found = |what, list| {

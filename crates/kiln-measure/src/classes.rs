@@ -40,7 +40,7 @@ impl Moments {
     }
 }
 
-/// How two classes differ at one crop.
+/// The difference between two classes at one crop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
     /// Index into [`CROPS`].
@@ -49,7 +49,7 @@ pub struct Difference {
     pub t: f64,
     /// Mean of the second class minus mean of the first, in the unit of the measurements.
     pub mean: f64,
-    /// The smallest difference that would have reached [`LIMIT`].
+    /// The smallest difference between the means for which |t| would have reached [`LIMIT`].
     pub detectable: f64,
 }
 
@@ -102,7 +102,7 @@ pub enum Finding {
     Differs,
     /// The first run found a difference that the second did not confirm.
     Unconfirmed,
-    /// No difference was found. A smaller one may exist.
+    /// No difference was found. There may be a difference too small to detect.
     Nothing,
 }
 
@@ -170,7 +170,7 @@ mod tests {
             .filter(|_| compare(&classes(&mut rng, 2000, 0.0)).t.abs() >= LIMIT)
             .count();
         assert_eq!(beyond, 0);
-        // The limit is meaningful: half of it is exceeded by chance now and then.
+        // Control: chance alone sometimes exceeds half the limit, so the limit is not far too high.
         let half = (0..300)
             .filter(|_| compare(&classes(&mut rng, 2000, 0.0)).t.abs() >= LIMIT / 2.0)
             .count();

@@ -9,14 +9,15 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Core cycles of one link of [`chain`].
+/// Core cycles per link of [`chain`].
 pub(crate) const IMUL_CYCLES: f64 = 3.0;
 
-/// Links of the calibrating chains. The chain is long enough (36864 cycles, about 9 us) that even a TSC that advances
-/// in steps of 26 ticks, as on Zen 5, is read to 0.1 %; it is short enough that most chains meet no interrupt.
+/// Number of links in a calibrating chain. The chain is long enough (36864 cycles, about 9 us) that even a TSC that
+/// advances in steps of 26 ticks, as on Zen 5, is read to 0.1 %; it is short enough that most chains run without an
+/// interrupt.
 pub const CHAIN: u32 = 12288;
 
-/// Reads the TSC before a timed stretch: earlier instructions have finished, later ones have not begun.
+/// Reads the TSC before the timed code: earlier instructions have finished, later ones have not begun.
 #[inline(always)]
 pub fn tsc_start() -> u64 {
     let (low, high): (u32, u32);
@@ -29,7 +30,7 @@ pub fn tsc_start() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Reads the TSC after a timed stretch: earlier instructions have finished, later ones have not begun.
+/// Reads the TSC after the timed code: earlier instructions have finished, later ones have not begun.
 #[inline(always)]
 pub fn tsc_stop() -> u64 {
     let (low, high): (u32, u32);
@@ -102,7 +103,7 @@ pub(crate) fn read_cost() -> u64 {
     })
 }
 
-/// TSC ticks of one start and stop with nothing between.
+/// TSC ticks between a start and a stop with nothing between them.
 #[inline(always)]
 pub(crate) fn empty_read() -> u64 {
     let start = tsc_start();
@@ -188,7 +189,7 @@ impl Clock {
         self.core_hz
     }
 
-    /// Median over shortest of the calibrating chains: 1.000 on a quiet machine with a steady clock.
+    /// Median of the calibrating chains divided by the shortest one: 1.000 on a quiet machine with a steady clock.
     pub fn spread(&self) -> f64 {
         self.spread
     }

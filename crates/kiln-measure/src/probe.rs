@@ -15,8 +15,8 @@ pub(crate) struct Reading {
     pub step: f64,
 }
 
-/// Measures the cost that is subtracted from every timing, and the TSC's real step: the greatest common divisor of
-/// many intervals.
+/// Measures the cost of reading the clock, which is subtracted from every timing, and the TSC's real step: the greatest
+/// common divisor of many intervals.
 pub(crate) fn reading() -> Reading {
     let gcd = |mut a: u64, mut b: u64| {
         while b != 0 {
@@ -37,8 +37,8 @@ pub(crate) fn chains(n: usize) -> Vec<f64> {
     ticks
 }
 
-/// Time of a doubled chain divided by that of a single one, in interleaved pairs: 2 if the clock is linear and has no
-/// offset.
+/// Time of a chain of double length divided by the time of a single one, in interleaved pairs: 2 if the clock is linear
+/// and has no offset.
 pub(crate) fn doubled(pairs: usize) -> Option<f64> {
     midmean((0..pairs).map(|_| chain(2 * CHAIN) as f64 / chain(CHAIN) as f64))
 }
@@ -81,7 +81,7 @@ fn midmean(figures: impl Iterator<Item = f64>) -> Option<f64> {
     (!middle.is_empty()).then(|| middle.iter().sum::<f64>() / middle.len() as f64)
 }
 
-/// Time that this thread lost while it only read the clock.
+/// Time during which this thread was not running although it only read the clock.
 #[derive(Default)]
 pub(crate) struct Gaps {
     pub seconds: f64,
@@ -115,9 +115,9 @@ pub(crate) fn gaps(seconds: f64, stop: &AtomicBool) -> Gaps {
 /// Comparisons whose right answer is known.
 #[derive(Default)]
 pub(crate) struct Known {
-    /// A dependency chain compared with itself: only the clock and interruptions can cause a difference.
+    /// A dependency chain compared with itself: only the clock and interrupts can cause a difference.
     pub same_core: Vec<Ratio>,
-    /// Summing 256 KiB compared with itself: caches and neighbours also have an effect.
+    /// The sum of 256 KiB compared with itself: caches and other programs can also cause a difference.
     pub same_cache: Vec<Ratio>,
     /// The chain lengthened by 1 % compared with the original chain.
     pub one: Vec<Ratio>,
@@ -178,7 +178,7 @@ fn multiplications<'a>(n: u32) -> Subject<'a> {
     })
 }
 
-/// Sum of a buffer that fits into a second-level cache but not into a first-level one.
+/// Sums a buffer that fits into a second-level cache but not into a first-level one.
 fn sum(buffer: &[u64]) -> Subject<'_> {
     Subject::new("sum of 256 KiB", move |iters| {
         for _ in 0..iters {

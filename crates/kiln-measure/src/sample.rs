@@ -9,18 +9,18 @@ use crate::rng::SplitMix64;
 use crate::series::{Round, Series};
 use crate::source::{TimeSource, Tsc};
 
-/// Chains on each side of a sample. The minimum over hundreds of samples selects the one in which *all* chains were
-/// lengthened: with two per side, simulated noise of 0.2 % made one result in 200 too small by 0.5 %.
+/// Number of chains on each side of a sample. The minimum over hundreds of samples selects the sample in which *all*
+/// chains were lengthened: with two per side, simulated noise of 0.2 % made one result in 200 too small by 0.5 %.
 const CHAINS: u32 = 3;
 /// Largest relative difference between the two sides of a kept sample; below it, the clock was steady during the
 /// sample.
 const AGREE: f64 = 0.01;
-/// How often a rejected sample is repeated before the sampler gives up on it.
+/// Maximum number of times that a rejected sample is repeated.
 const RETAKES: u32 = 4;
-/// Number of runs whose minimum determines the number of iterations.
+/// The smallest of this many runs determines the number of iterations.
 const CALIBRATION_RUNS: u32 = 5;
-/// In seconds. A single run of this length is trusted: no ordinary disturbance lasts as long, and five runs would take
-/// too long.
+/// In seconds. A single run of this length is trusted: no ordinary disturbance lasts that long, and five runs would
+/// take too long.
 const CLEARLY_LONG: f64 = 0.05;
 /// Upper limit of the search, for a subject that takes no time at all.
 const MAX_ITERS: u64 = 1 << 40;
@@ -46,15 +46,15 @@ impl<'a> Subject<'a> {
 /// How much to measure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Rounds. A comparison uses one pair per round and needs at least six.
+    /// Number of rounds. A comparison uses one pair per round and needs at least six.
     pub rounds: u32,
-    /// Samples of each subject per round.
+    /// Number of samples of each subject per round.
     pub samples: u32,
     /// Target length of one sample, in microseconds.
     pub sample_us: f64,
     /// Determines the order of the samples.
     pub seed: u64,
-    /// Measuring ends at this time with the samples taken so far.
+    /// Measuring ends at this time and keeps the samples taken so far.
     #[serde(skip)]
     pub deadline: Option<Instant>,
 }
@@ -262,8 +262,7 @@ mod tests {
             assert!(core_cycles(1000, 300, disturbed, 300.0) >= Some(1000.0));
             assert!(core_cycles(1000, disturbed, 300, 300.0) >= Some(1000.0));
         }
-        // Control: taking the longer chain amounts to calling both disturbed, and the sample looks shorter than it
-        // was.
+        // Control: taking the longer chain is the same as if both were lengthened, and the sample looks too short.
         assert!(core_cycles(1000, 303, 303, 300.0) < Some(1000.0));
     }
 

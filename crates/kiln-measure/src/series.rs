@@ -1,11 +1,11 @@
-//! The samples that the sampler kept of one subject.
+//! The samples of one subject that the sampler kept.
 
 use serde::{Deserialize, Serialize};
 
-/// One subject's share of one round.
+/// The samples of one subject in one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Least cycles per operation in this round; `None` if every sample was rejected.
+    /// Smallest number of cycles per operation in this round; `None` if every sample was rejected.
     pub best: Option<f64>,
     /// Cycles per operation of every kept sample, in the order taken.
     pub samples: Vec<f64>,
@@ -26,13 +26,13 @@ impl Round {
 pub struct Series {
     /// The subject's name.
     pub name: String,
-    /// Operations in one sample.
+    /// Number of operations in one sample.
     pub iters: u64,
-    /// Round `i` covers the same stretch of time in every series of one `measure` call.
+    /// Round `i` covers the same period of time in every series of one `measure` call.
     pub rounds: Vec<Round>,
     /// The same samples in nanoseconds per operation, from the TSC alone.
     pub rounds_ns: Vec<Round>,
-    /// Samples discarded because their chains disagreed.
+    /// Number of samples discarded because their chains disagreed.
     pub rejected: u64,
     /// Context switches of this thread during samples, kept or not, as counted by the kernel.
     pub switched: u64,
@@ -50,8 +50,8 @@ impl Series {
         }
     }
 
-    /// The best of each complete round, in order, for at most the first `most` rounds; `None` for a round in which
-    /// every sample was rejected.
+    /// The best sample of each complete round, in order, for at most the first `most` rounds; `None` for a round in
+    /// which every sample was rejected.
     pub fn bests(&self, most: usize) -> Vec<Option<f64>> {
         let complete = self.rounds.iter().filter(|round| round.complete);
         complete.map(|round| round.best).take(most).collect()

@@ -2,7 +2,7 @@
 
 use crate::clock::{self, CHAIN, IMUL_CYCLES};
 
-/// A clock on which the sampler can run.
+/// A clock that the sampler can use.
 pub trait TimeSource {
     /// Ticks that one calibrating chain takes now.
     fn chain(&mut self) -> u64;

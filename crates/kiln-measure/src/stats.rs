@@ -90,9 +90,9 @@ pub fn ratio(a: &Series, b: &Series) -> Option<Ratio> {
     ratio_among(a, b, 1)
 }
 
-/// Like [`ratio`], for `comparisons` that are judged together: all their intervals hold at once in 95 cases of 100
-/// (Bonferroni), so that among many unchanged pairs none seems changed. `None` with too few rounds for that; see
-/// [`rounds_for`].
+/// Like [`ratio`], for several `comparisons` that are judged together: all their intervals hold at once with a
+/// probability of 95 % (Bonferroni), so that a difference is rarely reported among many unchanged pairs. `None` if
+/// there are too few rounds for that; see [`rounds_for`].
 pub fn ratio_among(a: &Series, b: &Series, comparisons: usize) -> Option<Ratio> {
     let ratios = a
         .rounds
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!([1, 10, 192].map(rounds_for), [9, 13, 18]);
         let (a, b) = (series(&[1.0; 13]), series(&[1.0; 13]));
         assert!(ratio_among(&a, &b, 10).is_some() && ratio_among(&a, &b, 1000).is_none());
-        // One of thirteen rounds is off, but the interval for ten joint comparisons does not change.
+        // One of thirteen rounds is disturbed, but the interval for ten joint comparisons does not change.
         let mut off = vec![1.0; 12];
         off.push(2.0);
         let r = ratio_among(&series(&off), &b, 10).unwrap();
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_printed_tables() {
-        // Table of the sign test, two-sided 5 %: critical value is k - 1.
+        // Table of the sign test, two-sided at 5 %; the table's critical value is k - 1.
         for (n, k) in [
             (6, 1),
             (8, 1),
@@ -298,7 +298,8 @@ mod tests {
                 run().estimate().unwrap().best > first.high
             })
             .count();
-        // 2^-5 = 3.1 % is the bound for this n from above; the clock's 0.1 % only lowers it.
+        // For this n, at most 2^-5 = 3.1 % of reruns are above the interval; widening it by the clock's 0.1 % only
+        // lowers that.
         assert!(above < 4000 * 4 / 100, "{above} of 4000");
     }
 }

@@ -9,11 +9,11 @@ use crate::verdict::FLOOR;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
-    /// As good as on a quiet machine.
+    /// The value is as good as on a quiet machine.
     Ok,
-    /// Results stay right, but intervals grow.
+    /// The value is worse; results are still right, but their intervals are wider.
     Poor,
-    /// Do not compare small differences here.
+    /// The value is so bad that small differences must not be compared here.
     Bad,
 }
 
@@ -63,7 +63,7 @@ pub struct Trust {
     pub rows: Vec<TrustRow>,
     /// Differences above this percentage can be trusted; `None` if the checks were cut short or failed.
     pub percent: Option<f64>,
-    /// The same result as a sentence.
+    /// The smallest trustworthy difference, in a sentence.
     pub sentence: String,
 }
 

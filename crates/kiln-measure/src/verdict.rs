@@ -69,8 +69,8 @@ pub fn verdict_by_known(cycles: &Ratio, time: Option<&Ratio>, floor: f64) -> Ver
     }
 }
 
-/// Whether `a` is slower than `b` by more than `limit`: true if both units show it, false if neither does, `None` if
-/// only one does. Without a time, cycles decide.
+/// Whether `a` is slower than `b` by more than `limit`: true if both cycles and time show it, false if neither does,
+/// `None` if only one does. Without a time, cycles decide.
 pub fn exceeds_by_known(cycles: &Ratio, time: Option<&Ratio>, limit: f64) -> Option<bool> {
     let slower = |r: &Ratio| verdict(r, limit) == Verdict::Slower;
     match time {
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(both((0.89, 0.91), (0.89, 0.91)), Verdict::Faster);
         assert_eq!(both((1.19, 1.21), (1.15, 1.25)), Verdict::Slower);
         assert_eq!(both((0.99, 1.01), (0.98, 1.02)), Verdict::Same);
-        // Wide 512-bit code: 90 % of the cycles, at 80 % of the clock.
+        // Wide 512-bit code: 90 % of the cycles at 80 % of the clock frequency.
         assert_eq!(both((0.89, 0.91), (1.11, 1.14)), Verdict::Disagree);
         assert_eq!(both((0.89, 0.91), (0.99, 1.01)), Verdict::Disagree);
         assert_eq!(both((1.11, 1.14), (0.89, 0.91)), Verdict::Disagree);

@@ -7,23 +7,23 @@ use std::fmt;
 
 use crate::watch::Reading;
 
-/// In seconds. Shorter runs are not judged, because the kernel counts in steps of 10 ms.
+/// In seconds. No warnings are given for shorter runs, because the kernel counts in steps of 10 ms.
 const SHORTEST_S: f64 = 0.2;
-/// Other programs may use this share of all processors; daemons and kernel threads use 1 or 2 %.
+/// Share of all processors that other programs may use without a warning; daemons and kernel threads use 1 or 2 %.
 const OTHERS: f64 = 0.05;
-/// Other programs may also use this share of one processor, so that timer ticks do not make a small machine count as
-/// busy.
+/// Share of one processor that other programs may also use, so that timer ticks alone do not make a small machine count
+/// as busy.
 const OTHERS_CPU: f64 = 0.10;
 /// Share of one processor that the hypervisor may steal; same limit as in the self-check.
 const STOLEN: f64 = 0.01;
-/// How far the core's clock may move, as a ratio; calibrations agree to 1 %.
+/// Ratio by which the core's clock frequency may change; calibrations agree to 1 %.
 const CLOCK: f64 = 0.03;
 /// Share of the run that the measuring thread may wait for a core.
 const WAITED: f64 = 0.02;
-/// The thread that makes the readings counts as the measuring thread if it ran, or waited to run, for this share of
-/// the run.
+/// The thread that makes the readings counts as the measuring thread if it ran, or waited to run, for at least this
+/// share of the run.
 const MEASURES: f64 = 0.5;
-/// Migrations per second and in total from which to warn; a start causes one or two.
+/// Number of migrations, per second and in total, from which a warning is given; starting a program causes one or two.
 const MOVES_A_SECOND: f64 = 1.0;
 const MOVES: u64 = 5;
 /// Share of the run in which other work may keep the core's sibling busy.
@@ -33,19 +33,19 @@ const SIBLING: f64 = 0.05;
 pub enum Kind {
     /// Other programs ran.
     Busy,
-    /// The hypervisor gave processors to other guests.
+    /// The hypervisor took processor time for other guests.
     Stolen,
-    /// The core's clock moved.
+    /// The core's clock frequency changed.
     Clock,
-    /// The measuring thread changed cores.
+    /// The measuring thread moved to another core.
     Moved,
     /// The measuring thread waited for its core.
     SwitchedOut,
     /// Other work ran on the sibling of the measuring thread's core.
     Sibling,
-    /// The clock may exceed its nominal rate.
+    /// The clock frequency may exceed its nominal rate.
     Turbo,
-    /// Something that could be measured is missing.
+    /// A value that the machine could provide is missing.
     Missing,
 }
 
@@ -292,14 +292,14 @@ mod tests {
             });
         };
         assert_eq!(kinds(waits), [Kind::SwitchedOut]);
-        // Too little to make the machine busy, but too much for the core's sibling.
+        // Too little load to make the machine busy, but too much for the core's sibling.
         assert_eq!(kinds(|_, a| a.busy_s[2].1 += 1.0), [Kind::Sibling]);
         assert_eq!(kinds(|_, a| a.turbo = Some(true)), [Kind::Turbo]);
     }
 
     #[test]
     fn what_a_run_does_itself_is_no_disturbance() {
-        // Time of three more threads, or of child processes that have ended.
+        // CPU time of three more threads, or of child processes that have ended.
         let own = |_: &mut Reading, a: &mut Reading| {
             a.own_s += 30.0;
             a.busy_s[1..].iter_mut().for_each(|b| b.1 += 10.0);

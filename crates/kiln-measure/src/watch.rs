@@ -9,7 +9,7 @@ use crate::Clock;
 /// The readings at one moment. A value that could not be read is `None` or empty, never guessed. Times are in seconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// Since [`Watch::start`].
+    /// Seconds since [`Watch::start`].
     pub at_s: f64,
     /// Busy time of each processor since boot, with the processor's number. Excludes stolen time.
     pub busy_s: Vec<(usize, f64)>,
@@ -27,7 +27,7 @@ pub struct Reading {
     pub core: Option<usize>,
     /// Logical processors that share this core's execution units.
     pub siblings: Vec<usize>,
-    /// Whether the clock may exceed its nominal rate; `None` if a guest cannot read this.
+    /// Whether the clock frequency may exceed its nominal rate; `None` if a guest cannot read this.
     pub turbo: Option<bool>,
     /// Core cycles per second.
     pub core_hz: Option<f64>,
@@ -36,14 +36,14 @@ pub struct Reading {
 /// A thread's times as the scheduler accounts for them (proc(5), schedstat).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadTime {
-    /// Seconds on a core.
+    /// Seconds for which it ran on a core.
     pub ran_s: f64,
-    /// Seconds runnable without a core.
+    /// Seconds for which it was runnable but waited for a core.
     pub waited_s: f64,
 }
 
-/// Observes the machine from its start until [`Watch::readings`]. Call that from the thread that started it, which
-/// must be the measuring thread.
+/// Observes the machine from its start until [`Watch::readings`], which must be called from the measuring thread, the
+/// same one that started it.
 #[derive(Clone, Debug)]
 pub struct Watch {
     since: Instant,
@@ -59,8 +59,8 @@ impl Watch {
         }
     }
 
-    /// The readings at the start and now. `core_hz` is the core's clock at the start; the current one is measured,
-    /// which takes 30 ms.
+    /// The readings at the start and now. `core_hz` is the core's clock frequency at the start; the current frequency
+    /// is measured, which takes 30 ms.
     pub fn readings(&self, core_hz: f64) -> (Reading, Reading) {
         let mut after = Reading::take(self.since);
         after.core_hz = Some(Clock::calibrate().core_hz());
@@ -151,7 +151,7 @@ fn migrations(sched: &str) -> Option<u64> {
     line.rsplit(':').next()?.trim().parse().ok()
 }
 
-/// Field 39 (proc_pid_stat(5)); names in parentheses may hold blanks.
+/// Field 39 (proc_pid_stat(5)). The name, in parentheses, may contain blanks.
 fn core(stat: &str) -> Option<usize> {
     let after_name = stat.rsplit_once(')')?.1;
     after_name.split_whitespace().nth(36)?.parse().ok()
@@ -165,7 +165,7 @@ fn siblings(core: usize) -> Vec<usize> {
     all.into_iter().filter(|c| *c != core).collect()
 }
 
-/// From the file of Intel's driver, otherwise from the generic file.
+/// Prefers the file of Intel's driver to the generic one.
 fn turbo(no_turbo: &str, boost: &str) -> Option<bool> {
     match (no_turbo.trim(), boost.trim()) {
         ("0", _) => Some(true),

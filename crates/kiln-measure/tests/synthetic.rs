@@ -12,7 +12,7 @@ use kiln_measure::{
 const CHAIN_CYCLES: f64 = 36864.0;
 const TICKS_PER_CYCLE: f64 = 2.6 / 4.05;
 
-/// xorshift64*, so that the noise does not come from the crate's own generator.
+/// xorshift64*, so that the noise is independent of the crate's own generator.
 struct Rng(u64);
 
 impl Rng {
@@ -28,12 +28,12 @@ impl Rng {
     }
 }
 
-/// Disturbances of a stretch of work.
+/// Disturbances of a piece of work.
 #[derive(Clone, Copy)]
 struct Noise {
-    /// Mean of exponential noise, as a share of the stretch.
+    /// Mean of exponential noise, as a share of the work's duration.
     jitter: f64,
-    /// Interruptions per second, of 2 us and more (exponential, mean 20 us above that).
+    /// Interruptions per second. Each lasts 2 us plus an exponentially distributed time with a mean of 20 us.
     spikes: f64,
     /// Share of time spent in phases, 2 ms long on average, in which the subject, not the chain, is 1.5 times slower.
     slow: f64,
@@ -63,7 +63,7 @@ struct Synthetic {
     noise: Noise,
     rng: Rng,
     work: Rc<Cell<f64>>,
-    /// Length of a cycle relative to one at the core's full clock.
+    /// Length of a cycle, relative to the length at the core's full clock frequency.
     slowed: Rc<Cell<f64>>,
     now: f64,
     phase_ends: f64,
@@ -270,11 +270,11 @@ fn disturbed_chains_never_make_a_figure_too_small() {
             least(disturbed)
         );
     }
-    // Control: if none of six chains is clean, as if the longer one were taken, the result is too small.
+    // Control: if none of six chains is undisturbed, as if the longer one were taken, the result is too small.
     assert!(least(6) < 0.992, "{}", least(6));
 }
 
-/// Wide vectors make the core lower its clock: 90 % of the cycles at 80 % of the clock take longer.
+/// Wide vectors make the core lower its clock frequency: 90 % of the cycles take longer at 80 % of the frequency.
 #[test]
 fn a_subject_that_lowers_the_clock_is_not_faster() {
     let verdicts = |lowered: f64| {
@@ -328,7 +328,7 @@ fn rejected_samples_are_counted_and_given_up() {
     let series = &run(&mut source, &[777.0], &plan)[0];
     assert_eq!((series.kept(), series.rejected), (0, 3 * 4 * 5));
     assert_eq!(series.estimate(), None);
-    // Six chains per sample, a switch every sixty chains.
+    // Six chains per sample, and a context switch every sixty chains.
     assert_eq!(series.switched, 6);
 
     let series = &run(

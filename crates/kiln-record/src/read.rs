@@ -78,7 +78,7 @@ pub fn date(record: &Value) -> Option<&str> {
     text(record, "date")
 }
 
-/// The seed of its random choices.
+/// The seed of the run's random choices.
 pub fn seed(record: &Value) -> Option<u64> {
     record.get("seed").and_then(Value::as_u64)
 }
@@ -146,7 +146,7 @@ pub fn rows(record: &Value) -> impl Iterator<Item = &Row> {
     rows.into_iter().flatten().filter_map(Value::as_object)
 }
 
-/// Remarks that a reader of the rows needs.
+/// The remarks needed to interpret the rows.
 pub fn notes(record: &Value) -> impl Iterator<Item = &str> {
     let notes = record.get("notes").and_then(Value::as_array);
     notes.into_iter().flatten().filter_map(Value::as_str)
@@ -173,7 +173,7 @@ pub fn word<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
     row.get(name).and_then(Value::as_str)
 }
 
-/// Which part of a divided run the record has.
+/// The shard that the record contains, if the run was divided.
 pub fn part(record: &Value) -> Option<Part> {
     serde_json::from_value(record.get("shard")?.clone()).ok()
 }

@@ -73,7 +73,7 @@ impl<R: Serialize> Record<'_, R> {
     }
 }
 
-/// The time of day in UTC as RFC 3339 has it: `2026-11-22T15:33:07Z`.
+/// The time of day in UTC in RFC 3339 format: `2026-11-22T15:33:07Z`.
 pub fn utc_now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }

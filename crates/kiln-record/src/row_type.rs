@@ -27,9 +27,9 @@ pub enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// The smaller one: a cost.
+    /// Less is better, as for a cost.
     Less,
-    /// The greater one: a rate.
+    /// More is better, as for a rate.
     More,
 }
 
@@ -51,29 +51,29 @@ pub struct Field {
     #[serde(rename = "description")]
     pub meaning: String,
     pub unit: Option<String>,
-    /// What it is for; without a role, it is in the record only.
+    /// Its purpose; a field without a role appears only in the record.
     #[serde(rename = "x-role")]
     pub role: Option<Role>,
     /// Heading of its column.
     #[serde(rename = "x-heading", default)]
     pub heading: String,
-    /// The fields with the lower and the upper end of its interval.
+    /// Names of the fields with the lower and the upper end of its interval.
     #[serde(rename = "x-interval")]
     pub interval: Option<(String, String)>,
-    /// Set if `kiln compare` compares it.
+    /// Which direction is better, if `kiln compare` compares the field.
     #[serde(rename = "x-better")]
     pub better: Option<Better>,
-    /// The field with the same result as time instead of cycles.
+    /// The field that gives the same result as a time instead of in cycles.
     #[serde(rename = "x-time")]
     pub time: Option<String>,
-    /// What google-benchmark calls it: `real_time`, `threads`, `iterations` or `bytes_per_second`; and
-    /// `real_time_per_byte`.
+    /// The name of this result in google-benchmark's format: `real_time`, `threads`, `iterations` or
+    /// `bytes_per_second`; also `real_time_per_byte`.
     #[serde(rename = "x-benchmark")]
     pub benchmark: Option<String>,
     /// Set for a fact about the machine that distinguishes the sides of a report.
     #[serde(rename = "x-side")]
     pub side: Option<Aspect>,
-    /// Whether every row has it.
+    /// Whether every row has this field.
     #[serde(skip)]
     pub always: bool,
 }
@@ -89,7 +89,7 @@ pub struct RowType {
     pub commands: Vec<String>,
     /// Its fields, in the order of the row structure.
     pub fields: Vec<Field>,
-    /// What reports show for it in addition.
+    /// What reports show for this type besides tables.
     pub view: View,
 }
 
@@ -127,13 +127,13 @@ impl RowType {
         self.words(self.keys().filter(wanted), row, plain)
     }
 
-    /// The fields of a row whose conditions hold, in words.
+    /// Describes the fields of a row whose conditions hold.
     pub fn describe(&self, row: &Row, terms: &[Term]) -> Vec<String> {
         let terms = terms.iter().filter(|term| term.holds(row));
         self.words(terms.filter_map(|t| self.field(&t.field)), row, false)
     }
 
-    /// These fields of a row in words; if `plain`, without the versions of providers.
+    /// Describes these fields of a row; if `plain`, without the versions of providers.
     pub fn words<'a>(
         &self,
         fields: impl Iterator<Item = &'a Field>,
@@ -224,8 +224,8 @@ pub fn base_command(command: &str) -> &str {
     }
 }
 
-/// The type of a record from before schema 2, which did not state it: the command's first type, unless the fields show
-/// another of its types.
+/// The type of a record from before schema 2, which did not state its type: the first type of its command, unless its
+/// fields are those of another type of that command.
 fn infer(record: &Value) -> &str {
     let command = record.get("command").and_then(Value::as_str);
     let rows = || record.get("rows").and_then(Value::as_array);

@@ -55,7 +55,7 @@ pub fn all_hold(terms: &[Term], row: &Row) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct View {
-    /// How to read the pictures.
+    /// Explains how to read the pictures.
     pub how: String,
     /// The rows that pictures show.
     pub only: Vec<Term>,
@@ -66,11 +66,11 @@ pub struct View {
     pub pictures: Vec<Shape>,
     /// Set if one field's values are columns of the table.
     pub across: Option<Across>,
-    /// Set if rows are checks.
+    /// Set if each row is a check.
     pub check: Option<Check>,
     /// Set if rows count lost state.
     pub loss: Option<Loss>,
-    /// Set if rows are headlines.
+    /// Set if each row is a headline.
     pub cards: Option<Cards>,
 }
 
@@ -103,7 +103,7 @@ pub enum Shape {
         max: String,
         /// A field to compare the tail with, and its label.
         beside: Option<(String, String)>,
-        /// The field with a limit.
+        /// The field that contains a limit.
         target: Option<String>,
     },
     /// Draws a line per name, on logarithmic scales.
@@ -120,7 +120,7 @@ pub enum Shape {
         prefix: String,
         /// The length of a step in milliseconds.
         step: String,
-        /// Begin and end of a shaded part, and its label.
+        /// Names of the fields with the beginning and end of a shaded part, and its label.
         shade: (String, String, String),
         upwards: String,
     },
@@ -137,7 +137,7 @@ pub enum Shape {
         value: String,
         unit: String,
         column: Vec<Term>,
-        /// Condition for rows that have a value; for other rows the field itself is shown.
+        /// Condition for a row to have a value; other rows show this field instead.
         status: Term,
         hint: Vec<Term>,
     },
@@ -155,7 +155,7 @@ pub struct Fastest {
     pub x: String,
     /// The field with a result, which is divided by the length.
     pub y: String,
-    /// The field with the limit of such results.
+    /// The field that contains the limit of such results.
     pub limit: String,
     /// Label of the limit.
     pub limit_name: String,

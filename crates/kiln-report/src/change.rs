@@ -34,7 +34,7 @@ impl Value {
         self.low > other.high || other.low > self.high
     }
 
-    /// This result as a multiple of the other.
+    /// The quotient of this result and the other one.
     fn ratio(&self, other: &Value) -> Value {
         Value {
             best: self.best / other.best,
@@ -51,7 +51,7 @@ pub(crate) struct Difference {
     pub what: String,
     /// The result in each column; `None` where it was not measured.
     pub values: Vec<Option<Value>>,
-    /// The largest as a multiple of the smallest, or the last as a multiple of the first.
+    /// The largest value divided by the smallest, or the last divided by the first.
     pub ratio: Value,
     /// Over commits: the column at which the result changed most.
     pub at: Option<usize>,
@@ -61,11 +61,11 @@ pub(crate) struct Difference {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Differences {
     pub title: String,
-    /// The heading of the result, and whether less of it is better.
+    /// The heading of the result, which also states whether less is better.
     pub figure: String,
     pub less: bool,
     pub columns: Vec<String>,
-    /// Those with the largest ratio first.
+    /// The rows, largest ratio first.
     pub rows: Vec<Difference>,
     /// Number of rows whose intervals overlap.
     pub same: usize,
@@ -73,7 +73,7 @@ pub(crate) struct Differences {
     pub unknown: usize,
 }
 
-/// A side's place in time and space.
+/// The machine, commit and date of a side.
 struct Point {
     side: usize,
     origin: Origin,
@@ -166,8 +166,8 @@ fn extremes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     least.differs(most).then(|| (most.ratio(least), None))
 }
 
-/// The last result against the first, and the largest step between neighbours that differ; a step that was taken back
-/// counts, too.
+/// The ratio of the last result to the first, and the largest step between adjacent results that differ; a step that
+/// was reversed later counts, too.
 fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     let known: Vec<(usize, &Value)> = values
         .iter()
@@ -273,7 +273,7 @@ mod tests {
             (ratio.best - 2.0).abs() < 1e-9 && ratio.low < 1.97 && ratio.high > 2.03,
             "{ratio:?}"
         );
-        // Control: the same factor is no difference if the intervals are wide.
+        // Control: with wide intervals, the same factor does not count as a difference.
         assert_eq!(judge(1.05, 5.0), (0, 1, None));
         // Without intervals there is no verdict.
         let mut sides = [side("a", "c", "1", 1.0, 1.0), side("b", "c", "2", 2.0, 1.0)];
@@ -294,7 +294,7 @@ mod tests {
         let found = between_machines(&groups(&sides), &sides);
         assert_eq!(found[0].columns, ["a new", "b new"]);
         assert!((found[0].rows[0].ratio.best - 2.0).abs() < 1e-9);
-        // One machine alone differs from nothing.
+        // A single machine cannot differ from another.
         assert!(between_machines(&groups(&sides[..2]), &sides[..2]).is_empty());
     }
 
@@ -304,7 +304,7 @@ mod tests {
         let mut sides: Vec<Side> = (cycles.iter().enumerate())
             .map(|(i, f)| side("a", &format!("c{i}"), &format!("2026-0{i}"), *f, 0.5))
             .collect();
-        // Dates give the order, not the order of the files.
+        // The order follows the dates, not the files.
         sides.reverse();
         sides.push(side("b", "c0", "2026-00", 5.0, 0.5));
         let found = over_commits(&groups(&sides), &sides);
@@ -312,14 +312,14 @@ mod tests {
         let row = &found[0].1[0].rows[0];
         assert_eq!(found[0].1[0].columns[row.at.unwrap()], "1 (c2)");
         assert!((row.ratio.best - 1.2).abs() < 0.01);
-        // What was slow for a while and is fast again is a change, too.
+        // A result that was slow for a while and is fast again counts as a change, too.
         let spike: Vec<Side> = [1.0, 2.0, 1.0]
             .iter()
             .enumerate()
             .map(|(i, f)| side("a", &format!("c{i}"), &format!("2026-0{i}"), *f, 0.5))
             .collect();
         assert_eq!(over_commits(&groups(&spike), &spike)[0].1[0].rows.len(), 1);
-        // Control: noise within the intervals is none.
+        // Control: noise within the intervals does not count as a change.
         let quiet: Vec<Side> = [1.0, 1.004, 0.998]
             .iter()
             .enumerate()

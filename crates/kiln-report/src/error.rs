@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One line: what is wrong, where, and what to do.
+/// One line that states what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(String);
 

@@ -10,7 +10,7 @@ pub(crate) struct Group<'a> {
     pub kind: &'static RowType,
     /// The rows of each side.
     pub rows: Vec<Vec<&'a Row>>,
-    /// The records that the rows are from: index of the side, and of the record within it.
+    /// The records that contain the rows: index of the side, and of the record within it.
     pub from: Vec<(usize, usize)>,
 }
 

@@ -12,8 +12,8 @@ pub enum Verdict {
     Skip(String),
 }
 
-/// Writes results as they arrive. A write error is kept for [`Ktap::finish`], so that the tests continue without a
-/// reader.
+/// Writes results as they arrive. A write error is kept for [`Ktap::finish`], so that the tests continue even if nobody
+/// reads the output.
 pub struct Ktap<W> {
     out: W,
     number: usize,

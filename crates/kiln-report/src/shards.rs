@@ -1,4 +1,4 @@
-//! Unites the shards of a run, wherever they were made, and finds those that are missing.
+//! Merges the shards of a run, wherever they were made, and finds those that are missing.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,15 +14,15 @@ const MOST: usize = 12;
 /// The field of a united record that describes its shards.
 const FIELD: &str = "shards";
 
-/// A record that is a shard, and its place: index of the side, and of the record within it.
+/// A record that is a shard, and where it was found: index of the side, and of the record within it.
 struct Found {
     part: Part,
     place: (usize, usize),
     date: String,
 }
 
-/// Replaces the shards of each run by one record for each machine. What is missing becomes a warning among the notes of
-/// the first of them. A shard that was done twice, because a job was repeated, counts once.
+/// Replaces the shards of each run by one record per machine. A warning about missing shards is added to the notes of
+/// the first record. A shard that was run twice, because a job was repeated, counts once.
 pub(crate) fn unite(sides: &mut Vec<Side>) {
     let mut runs: BTreeMap<(String, String, u32, String), Vec<Found>> = BTreeMap::new();
     for (s, side) in sides.iter().enumerate() {
@@ -80,7 +80,7 @@ pub(crate) fn unite(sides: &mut Vec<Side>) {
     sides.retain(|side| !side.records.is_empty());
 }
 
-/// The record that counts for each shard: a complete one if there is one, and the latest of these.
+/// Chooses one record per shard: a complete one if possible, and the latest of several.
 fn choose(found: &[Found]) -> Vec<&Found> {
     let mut chosen: BTreeMap<u32, &Found> = BTreeMap::new();
     for one in found {
@@ -94,7 +94,7 @@ fn choose(found: &[Found]) -> Vec<&Found> {
     chosen.into_values().collect()
 }
 
-/// What is wrong with the shards of a run. The first line of a missing shard has the command that makes it.
+/// Warnings about the shards of a run. The first line about a missing shard contains the command that makes it.
 fn warnings(command: &str, count: u32, chosen: &[&Found], found: &[Found]) -> Vec<String> {
     let has = |index: u32| chosen.iter().find(|f| f.part.index == index);
     let is_missing = |index: &u32| has(*index).is_none_or(|f| !f.part.complete);
@@ -123,7 +123,7 @@ fn warnings(command: &str, count: u32, chosen: &[&Found], found: &[Found]) -> Ve
     lines
 }
 
-/// One record with the rows of all shards, in their order.
+/// Makes one record of the rows of all shards, in the order of the shards.
 fn join(records: &[&Value], list: &[&Found], warnings: &[String]) -> Value {
     let kind = type_of(records[0]);
     let mut rows: Vec<Row> = Vec::new();
@@ -132,7 +132,7 @@ fn join(records: &[&Value], list: &[&Found], warnings: &[String]) -> Value {
         let before = rows.len();
         for row in record::rows(record) {
             let key = kind.key(row, false);
-            // Controls and references, which every shard has, count once, unless one of them has failed.
+            // Every shard contains the controls and references. They count once, unless one of them has failed.
             match places.get(&key).copied().filter(|place| *place < before) {
                 Some(place) if fails(kind, row) && !fails(kind, &rows[place]) => {
                     rows[place] = row.clone();
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use crate::gather;
 
-    /// A shard of a test run, with a row of its own and a control that all have.
+    /// A shard of a test run, with one row of its own and a control that every shard has.
     fn shard(index: u32, host: &str, complete: bool, model: &str) -> Side {
         let part = json!({"index": index, "count": 3, "items": 1, "total": 3, "plan": "p",
                           "complete": complete, "host": host});
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(rows(&sides), ["control 1", "i1 0", "i2 0", "i3 0"]);
         assert_eq!(missing_shards(&sides), Vec::<String>::new());
         assert_eq!(sides[0].records[0]["args"], json!(["test", "--out", "d"]));
-        // A page that was made of it gives the same record back.
+        // A page made from it gives back the same record.
         assert_eq!(gather(sides.clone()), sides);
     }
 
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(sides.len(), 2);
         assert_eq!(rows(&sides).len(), 5, "the control of each machine");
         assert_eq!(missing_shards(&sides), Vec::<String>::new());
-        // Another list of items is another run, of which two shards are missing.
+        // A different list of items belongs to a different run, of which two shards are missing.
         let mut other = shard(2, "n2", true, "spr");
         other.records[0]["shard"]["plan"] = json!("q");
         let sides = gather(vec![

@@ -12,7 +12,8 @@ use crate::error::Error;
 use crate::record::{self, Origin};
 use crate::shards;
 
-/// Larger files are refused, so that a device or a disk image does not fill memory. Kiln's own files are far smaller.
+/// Larger files are refused, so that reading a device or a disk image does not fill memory. Kiln's own files are far
+/// smaller.
 const MOST_BYTES: u64 = 64 << 20;
 /// Start of the element in which a page keeps its records.
 const EMBEDDED: &str = "<script type=\"application/json\" id=\"kiln-records\">";
@@ -21,7 +22,7 @@ const EMBEDDED: &str = "<script type=\"application/json\" id=\"kiln-records\">";
 pub struct Side {
     /// The name that the reader sees (file, machine).
     pub name: String,
-    /// The records, each of one command.
+    /// The records, each from one command.
     pub records: Vec<Value>,
 }
 
@@ -49,7 +50,7 @@ impl Side {
         Side::new(name, document)
     }
 
-    /// Makes a side of a record, or of all records of a bundle.
+    /// Makes a side from a record, or from all records of a bundle.
     pub fn new(name: &str, mut document: Value) -> Result<Side, Error> {
         record::check(name, &document).map_err(Error::new)?;
         let fields = document.as_object_mut().expect("checked");
@@ -78,14 +79,14 @@ impl Side {
         json!({"name": self.name, "records": self.records})
     }
 
-    /// Where and with what its records were made.
+    /// Where and with which build its records were made.
     pub(crate) fn origin(&self) -> Origin {
         self.records.first().map(record::origin).unwrap_or_default()
     }
 }
 
-/// Unites the shards of each run. Then merges sides with one record each from the same machine, commit and compiler, unless two records answer the same question. Then removes
-/// the common parts of names.
+/// Merges the shards of each run. Then merges sides with one record each from the same machine, commit and compiler,
+/// unless two records answer the same question. Then removes the common parts of names.
 pub fn gather(mut found: Vec<Side>) -> Vec<Side> {
     shards::unite(&mut found);
     let mut sides: Vec<Side> = Vec::new();
@@ -185,8 +186,8 @@ fn read_text(path: &Path) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| fault("it is not text".to_string()))
 }
 
-/// All records in a directory, each once, since a bundle and its parts may both be there: a side for each machine, commit
-/// and compiler.
+/// All records in a directory, with one side per machine, commit and compiler. A record that is also part of a bundle
+/// counts once.
 fn read_directory(dir: &Path) -> Result<Vec<Side>, Error> {
     let shown = dir.display();
     let listed = fs::read_dir(dir).map_err(|e| {
@@ -245,7 +246,7 @@ pub(crate) fn differing<'a>(origin: &'a Origin, all: &[Origin]) -> Vec<&'a str> 
         .collect()
 }
 
-/// The sides that a report was made from.
+/// The sides from which a report was made.
 fn read_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
     let fault = |why: &str| {
         Error::new(format!(

@@ -72,7 +72,7 @@ impl Cell {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Table {
-    /// What all rows have in common.
+    /// The properties that all rows share.
     pub title: String,
     pub columns: Vec<Column>,
     /// The rows, each with one cell per column.
@@ -150,7 +150,7 @@ fn split_table(kind: &RowType, rows: &[&Row]) -> Vec<Table> {
     }
 }
 
-/// One table row per row.
+/// Makes one table row from each row.
 fn plain(kind: &RowType, rows: &[&Row]) -> Table {
     let numeric = |field: &str| {
         let any = rows.iter().filter_map(|r| r.get(field));
@@ -182,7 +182,7 @@ fn plain(kind: &RowType, rows: &[&Row]) -> Table {
     table.narrowed(kind.keys().count())
 }
 
-/// One table per value of one field, with a column per value of another.
+/// Makes one table per value of one field, with a column per value of another field.
 fn spread(kind: &RowType, across: &Across, rows: &[&Row]) -> Vec<Table> {
     let outside = |key: &&Field| key.name != across.each && key.name != across.by;
     let keys: Vec<&Field> = kind.keys().filter(outside).collect();
@@ -280,7 +280,7 @@ fn all_fields(rows: &[&Row]) -> Table {
     table.narrowed(0)
 }
 
-/// A row for each key and result, a column for each side; for two sides, also the ratio of the second to the first.
+/// Makes a row per key and result, and a column per side; for two sides, also the ratio of the second to the first.
 fn joined(group: &Group, names: &[String]) -> Table {
     let kind = group.kind;
     // Compare versions with each other, unless a side has several versions of one provider.

@@ -21,7 +21,7 @@ fn sum<'a>(rows: impl IntoIterator<Item = &'a &'a Row>, field: &str) -> f64 {
     rows.into_iter().filter_map(|r| number(r, field)).sum()
 }
 
-/// The verdict on lost state from rows of this type; `None` for types without one.
+/// The verdict on lost state that follows from these rows; `None` for types that have no such verdict.
 pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
     let loss = kind.view.loss.as_ref()?;
     let (results, users) = &loss.wrong;
@@ -104,7 +104,8 @@ mod tests {
                 && text.contains("nothing: 50 results wrong"),
             "{text}"
         );
-        // Cases: a control with no wrong result; no interrupts hit; interrupts hit, but rarely under the policy.
+        // Cases: the control has no wrong result; no interrupt hit a section; interrupts hit sections, but rarely under
+        // the policy.
         for (hit, wrong, expected) in [(100, 0, None), (0, 0, None), (100, 50, Some(1.5))] {
             let text = said(
                 "fpu",

@@ -31,7 +31,7 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// A page in a frame: its name, its width, whether it is dark, and whether its tables are sorted.
+/// A page in a frame: the page's name, the frame's width, whether the page is dark, and whether its tables are sorted.
 struct Frame<'a> {
     name: &'a str,
     page: &'a str,
@@ -288,7 +288,7 @@ fn warnings_come_before_figures_and_each_once() {
     assert_eq!(head.matches("busy: load 3.0").count(), 1);
 }
 
-/// A malicious machine: every word of its records is markup, and numbers are replaced by text.
+/// A malicious machine: every string in its records is markup, and text replaces numbers.
 fn hostile() -> Side {
     let evil =
         "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>'\"`${1}<!--";
@@ -318,7 +318,7 @@ fn hostile() -> Side {
 #[test]
 fn no_word_of_a_record_is_markup() {
     let page = html(&[hostile()], &Options::default()).unwrap();
-    // The embedded records and the script contain the only such tags.
+    // Only the embedded records and the script may contain such tags.
     assert_eq!(page.matches("</script>").count(), 2);
     assert_eq!(page.matches("<script").count(), 2);
     assert!(!page.contains("<img") && !page.contains("<!--"));
@@ -326,7 +326,7 @@ fn no_word_of_a_record_is_markup() {
     let back = tempfile::tempdir().unwrap();
     let file = back.path().join("report.html");
     fs::write(&file, &page).unwrap();
-    // Numbers compare only as precisely as text stores them.
+    // Convert the numbers to text and back, because the page stores them as text with limited precision.
     let mut given = hostile();
     for record in &mut given.records {
         *record = serde_json::from_str(&record.to_string()).unwrap();

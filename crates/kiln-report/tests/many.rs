@@ -19,7 +19,7 @@ fn record(machine: usize, commit: usize, alg: usize) -> Value {
         false => 1.0,
     };
     let rows = (1..=LENGTHS).map(|n| {
-        // Noise of up to half a per cent, within the intervals.
+        // Noise of up to half a per cent, which is within the intervals.
         let noise = 1.0 + ((machine * 7 + commit * 13 + alg * 5 + n * 3) % 11) as f64 / 2200.0;
         let cycles = slow * noise * (100 * n) as f64;
         json!({"alg": ALGS[alg], "impl": "i", "provider": "kiln", "tier": "aesni", "level": "primitive", "layout": "plain",
@@ -64,7 +64,7 @@ fn a_thousand_records_are_one_small_page_that_finds_the_change() {
     let (machines, commits) = machines
         .split_once("What changed over commits")
         .expect("a section");
-    // Every row of every machine is compared; the planted ones differ, and nothing else.
+    // Every row of every machine is compared; only the planted ones differ.
     let all = LENGTHS * ALGS.len();
     assert!(
         machines.contains(&format!("{LENGTHS} of {all} rows differ")),

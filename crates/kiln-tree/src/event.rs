@@ -105,7 +105,7 @@ pub struct Subject {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     pub oracle: String,
-    /// The name that was allocated.
+    /// The name under which the transform was allocated.
     pub driver: String,
     pub rule: String,
     pub what: String,
@@ -118,7 +118,7 @@ pub struct Violation {
 /// The result of one oracle for one driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Examined {
-    /// The name that was allocated.
+    /// The name under which the transform was allocated.
     pub name: String,
     pub cases: u64,
     /// Cases that the driver refuses in every form.

@@ -275,8 +275,8 @@ fn hostile(name: &'static str, act: Act) -> Case {
     Case::new(hostile_name(name), move |target| beside(target, act))
 }
 
-/// Checks that another driver is served before and after a hostile action, while its resources are held, and that the
-/// next driver is served too.
+/// Checks that another driver is served before a hostile action and while the action's resources are held, and that the
+/// next driver is served after both have disconnected.
 pub(crate) fn beside(target: &Target, act: Act) -> Result<(), String> {
     let mut other = open(target, 0)?;
     let vector = usable(&other.offer).ok_or("no known algorithm")?;

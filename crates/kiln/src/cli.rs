@@ -59,8 +59,8 @@ impl Cli {
         Cli::from_arg_matches_mut(&mut matches)
     }
 
-    /// The commands with their complete help. It includes row fields, which are read from the schema; that takes
-    /// longer than some commands run.
+    /// The commands with their complete help, including row fields. Reading these from the schema takes longer than
+    /// some commands run.
     pub fn described() -> clap::Command {
         add_fields(Cli::command())
     }

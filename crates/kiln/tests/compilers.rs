@@ -343,8 +343,8 @@ fn links_that_others_planted_in_tmpdir_are_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let [precious, modes, cc] = ["precious", "modes", "cc"].map(|name| dir.path().join(name));
     fs::write(&precious, "precious").unwrap();
-    // Records the permissions of the directory to which it writes. Everything after the first calls fails, to keep the
-    // test quick.
+    // The wrapper logs the permissions of its working directory when it writes out.s. It fails for `-c`, so that the
+    // test ends early.
     let script = format!(
         "case \" $* \" in *' out.s '*) stat -c %a . >>{} ;; *' -c '*) exit 1 ;; esac\nexec gcc \"$@\"",
         modes.display()

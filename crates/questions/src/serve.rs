@@ -91,7 +91,7 @@ pub struct ServeArgs {
     /// Without seccomp and landlock, for debuggers
     #[arg(long)]
     no_sandbox: bool,
-    /// Serve all guests in one process, to debug it: a crash ends all
+    /// Serve all guests in one process, for debugging; a crash then affects all guests
     #[arg(long)]
     no_isolation: bool,
 }

@@ -33,7 +33,7 @@ fn request(code: u64, arguments: [u64; 3]) -> u64 {
     answer
 }
 
-/// Whether valgrind runs this program.
+/// Whether this program runs under valgrind.
 pub(crate) fn running() -> bool {
     request(RUNNING_ON_VALGRIND, [0; 3]) > 0
 }

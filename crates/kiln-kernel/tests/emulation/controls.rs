@@ -141,7 +141,7 @@ fn a_save_that_forgets_the_mask_registers_is_caught() {
 
 /// State shared by the two CPUs of the next control.
 struct Shared {
-    /// Lets both CPUs reach the same point.
+    /// Makes the two CPUs wait for each other.
     meet: Barrier,
     corrupted: AtomicU64,
     done: AtomicBool,

@@ -10,10 +10,11 @@ use crate::side::Side;
 use super::result::{results, Figure};
 use super::to_text;
 
-/// Bencher's own measure for a time, in nanoseconds.
+/// Bencher's built-in measure for a time, in nanoseconds.
 const LATENCY: &str = "latency";
 
-/// Exports all results of which one direction is better. With several sides, each name begins with its side's.
+/// Exports all results for which one direction is better. With several sides, each benchmark's name begins with its
+/// side's name.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut all: Map<String, Value> = Map::new();
     for one in results(sides) {
@@ -51,7 +52,8 @@ fn metric(figure: Figure) -> Value {
 mod tests {
     use super::*;
 
-    /// What Bencher's page says: an object of objects of metrics, each a number with two optional ones around it.
+    /// Checks the structure that Bencher's page describes: an object of objects of metrics, each a number with two
+    /// optional bounds.
     fn check(document: &Value) -> Result<usize, String> {
         let object = |v: &Value| {
             v.as_object()
@@ -102,7 +104,7 @@ mod tests {
             json!({"latency": {"value": 10.0, "lower_value": 9.75, "upper_value": 10.5},
                    "cycles-per-op": {"value": 40.0, "lower_value": 39.0, "upper_value": 42.0}})
         );
-        // Controls: what the check refuses.
+        // Controls: faults that the check must reject.
         for (field, value) in [
             ("lower_value", json!(11)),
             ("value", json!("1")),

@@ -50,7 +50,7 @@ fn place(name: &str) -> usize {
     found.unwrap_or(usize::MAX)
 }
 
-/// Sort key of a field name that puts `x_9` before `x_10`.
+/// Sort key for a field name that sorts `x_9` before `x_10`.
 fn number_last(name: &str) -> (String, u64) {
     match name.rsplit_once('_') {
         Some((head, tail)) => match tail.parse() {

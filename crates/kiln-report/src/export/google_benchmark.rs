@@ -12,7 +12,8 @@ use crate::side::Side;
 
 use super::result::{called, results};
 
-/// Exports all rows whose result is a time, in nanoseconds. With several sides, each name begins with its side's.
+/// Exports all rows whose result is a time, in nanoseconds. With several sides, each benchmark's name begins with its
+/// side's name.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut benchmarks: Vec<Value> = Vec::new();
     for one in results(sides) {
@@ -48,7 +49,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The machine. Facts that the record lacks are left out or, where readers require them, empty.
+/// Describes the machine. Facts that the record lacks are left out or, where readers require them, left empty.
 fn context(record: &Value) -> Value {
     let host = record::host(record);
     json!({

@@ -17,10 +17,11 @@ use super::ktap::judge;
 use super::result::{results, Result as Row};
 use super::to_text;
 
-/// The submitting CI system, of which identifiers begin with the name. A system that submits replaces it by its own.
+/// The submitting CI system, whose name begins every identifier. A system that submits these reports replaces it by its
+/// own name.
 const ORIGIN: &str = "kiln";
 
-/// Exports all rows: checks with their verdicts, measurements as done, each with its first result.
+/// Exports all rows: a check with its verdict, a measurement as done, each with its first result.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut builds: BTreeMap<String, Value> = BTreeMap::new();
     let mut tests: Vec<Value> = Vec::new();

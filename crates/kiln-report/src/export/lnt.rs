@@ -10,7 +10,7 @@ use crate::side::Side;
 use super::result::results;
 use super::to_text;
 
-/// Exports all rows whose result is a time, in seconds. A report of LNT is about one machine.
+/// Exports all rows whose result is a time, in seconds. An LNT report describes a single machine.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let [side] = sides else {
         return Err(Error::new(format!(
@@ -31,7 +31,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     };
     let from = origin(first);
     let host = record::host(first);
-    // LNT keeps a machine by its name and all of its facts, so that only what stays the same is among them.
+    // LNT identifies a machine by its name and all of its facts, so these include only what stays the same.
     let mut run = json!({"llvm_project_revision": from.commit, "compiler": from.compiler});
     if let Some((day, time)) =
         record::date(first).and_then(|date| date.trim_end_matches('Z').split_once('T'))

@@ -1,4 +1,4 @@
-//! Exports tables as Markdown that reads alike in a mail, a commit message and a browser.
+//! Exports tables as Markdown that is equally readable in a mail, a commit message and a browser.
 
 use crate::error::Error;
 use crate::group::groups;

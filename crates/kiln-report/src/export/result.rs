@@ -1,4 +1,4 @@
-//! The results of rows, as other tools name and count them.
+//! The results of rows, in the names and units of other tools.
 
 use kiln_record::{type_of, Field, RowType};
 use serde_json::Value;
@@ -31,7 +31,7 @@ impl Figure {
     }
 }
 
-/// A row with what is known of it.
+/// A row with its side, its type and its record.
 pub(super) struct Result<'a> {
     pub side: &'a Side,
     pub record: &'a Value,
@@ -67,7 +67,7 @@ impl Result<'_> {
         words
     }
 
-    /// The same as a path with dots, in the characters that every tool accepts.
+    /// The same words as a path with dots, in characters that every tool accepts.
     pub(super) fn path(&self, sides: usize) -> String {
         let part = |word: &String| {
             let safe = |c: char| match c.is_ascii_alphanumeric() || c == '-' {
@@ -107,7 +107,7 @@ impl Result<'_> {
         measured.and_then(ns).or_else(|| ns(field))
     }
 
-    /// The results of which one direction is better, with the fields that describe them.
+    /// The results for which one direction is better, with the fields that describe them.
     pub(super) fn judged(&self) -> impl Iterator<Item = (&'static Field, Figure)> + '_ {
         let better = self.kind.figures().filter(|f| f.better.is_some());
         better.filter_map(move |f| Some((f, Figure::read(self.row, f)?)))
@@ -121,7 +121,7 @@ impl Result<'_> {
     }
 }
 
-/// The field that represents `what` of google-benchmark.
+/// The field that corresponds to `what` in google-benchmark's format.
 pub(super) fn called<'a>(kind: &'a RowType, what: &str) -> Option<&'a Field> {
     let is = |f: &&Field| f.benchmark.as_deref() == Some(what);
     kind.fields.iter().find(is)

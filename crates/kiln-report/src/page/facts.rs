@@ -9,7 +9,7 @@ use crate::number::{short, value};
 use crate::record::{self, number, word, Row};
 use crate::side::Side;
 
-/// A column with facts about each side's machine.
+/// A table of facts about the machines, with one column per side.
 pub(super) fn machines(sides: &[Side]) -> Markup {
     let first = |side: &Side| side.records.first().cloned().unwrap_or_default();
     let records: Vec<Value> = sides.iter().map(first).collect();
@@ -44,7 +44,7 @@ pub(super) fn machines(sides: &[Side]) -> Markup {
     }
 }
 
-/// A row about each side, for pages with too many for columns.
+/// A table with one row per side, for pages with too many sides for columns.
 pub(super) fn sides(sides: &[Side]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Sides" {
@@ -249,7 +249,7 @@ mod tests {
             two.contains("(312f00c, ") && two.contains("(925cf9c, "),
             "{two}"
         );
-        // A record from before these facts existed claims neither.
+        // A record made before these facts existed shows neither of them.
         let old = machines(&[side("a", None)]).into_string();
         assert!(old.contains(">0.1.0<") && !old.contains("2026"), "{old}");
     }

@@ -18,7 +18,7 @@ use crate::side::{embedded, escaped, Side};
 /// Maximum size of a page, in bytes.
 pub(crate) const MOST_BYTES: usize = 2 << 20;
 
-/// With more sides, a page has no columns for each of them: only what differs and what changed.
+/// With more sides than this, a page has no column for each side and shows only what differs and what changed.
 const MOST_SIDES: usize = 12;
 
 const STYLE: &str = include_str!("style.css");
@@ -47,7 +47,7 @@ pub fn html(sides: &[Side], options: &Options) -> Result<String, Error> {
         sizes.extend(sized.map(|(r, record)| (escaped(record).len(), s, r)));
     }
     sizes.sort_unstable();
-    // Indexed by position in `sides`: records removed from `kept` are null there.
+    // Indexed like `sides`: records that were left out are null in `kept`.
     let mut kept: Vec<Side> = sides.to_vec();
     let mut left: HashSet<(usize, usize)> = HashSet::new();
     let mut excess = page.len().saturating_sub(MOST_BYTES);

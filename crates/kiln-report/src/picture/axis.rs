@@ -58,7 +58,7 @@ impl Axis {
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Round values at least `gap` apart.
+    /// Round numbers at least `gap` apart.
     pub(super) fn ticks(&self, gap: f64) -> Vec<f64> {
         if !self.log {
             let step = step(self.high);
@@ -112,8 +112,7 @@ impl Axis {
         values.into_iter().step_by(every.unwrap_or(1)).collect()
     }
 
-    /// Of these values with labels, those whose labels do not overlap: the first, then each that fits. None extends
-    /// beyond `end`.
+    /// Selects labels that do not overlap: the first, then each that fits. None extends beyond `end`.
     pub(super) fn worded(
         &self,
         values: &[f64],

@@ -1,4 +1,4 @@
-//! Distributions of times, one below the other: where most values are, and the few long ones.
+//! Distributions of times, drawn one below the other, which show both the bulk of the values and the few long ones.
 
 use super::axis::Axis;
 use super::canvas::{colour, n, width, Picture, FONT, LEADING, WIDTH};
@@ -20,7 +20,7 @@ pub struct Band {
     pub tail: Option<f64>,
     /// The maximum.
     pub max: Option<f64>,
-    /// The same tail for comparison, such as that of pure arithmetic.
+    /// The same tail of another distribution for comparison, such as that of pure arithmetic.
     pub beside: Option<f64>,
 }
 
@@ -116,7 +116,7 @@ impl Bands<'_> {
                 1.3,
                 "5 3",
             );
-            // Put the label on the side with room, clear of the tail's heading.
+            // Put the label on the side that has room for it, clear of the tail's heading.
             let half = width(name, FONT) / 2.0;
             let most = WIDTH - 2.0 - width(head, FONT) - 6.0 - half;
             picture.label(
@@ -146,12 +146,12 @@ impl Bands<'_> {
     }
 
     fn band(&self, picture: &mut Picture, band: &Band, x: &Axis, base: f64, left: f64) {
-        // Without quantiles there is only the histogram above.
+        // Without quantiles, only the histogram above is drawn.
         let middle = base - if band.p50.is_some() { 12.0 } else { 24.0 };
         picture.fitted(left - 4.0, middle + 4.0, "end", &band.name, left - 6.0);
         let tallest = band.counts.iter().map(|c| c.2).fold(0.0, f64::max);
         for &(from, to, count) in band.counts.iter().filter(|c| c.2 > 0.0) {
-            // Scale by the square root, so that the few long ones are visible next to the many short ones.
+            // Scale by the square root, so that the few long values are visible next to the many short ones.
             let tall = ((TALL - 26.0) * (count / tallest).sqrt()).max(1.0);
             let (a, b) = (x.at(from), x.at(to));
             let hint = format!(

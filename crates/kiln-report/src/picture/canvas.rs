@@ -47,7 +47,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Starts a picture with its title, which may wrap. Its height is where the rest may begin.
+    /// Starts a picture with its title, which may wrap. The picture's height is then where the content may begin.
     pub fn new(title: &str) -> Picture {
         let mut picture = Picture {
             title: title.to_string(),
@@ -214,7 +214,7 @@ fn wide(c: char) -> f64 {
     }
 }
 
-/// Shortens text in the middle to fit, because the beginning and the end of a name say most.
+/// Shortens text in the middle to fit, because the beginning and the end of a name are most informative.
 pub(super) fn fit(text: &str, room: f64, size: f64) -> String {
     if width(text, size) <= room + 0.01 {
         return text.to_string();

@@ -25,7 +25,7 @@ fn origin(provider: &str) -> Origin {
     }
 }
 
-/// How well a row matches the preferences; the greatest rank is shown.
+/// Rates how well a row matches the preferences; the row with the greatest rank is shown.
 fn rank(prefer: &[Term], row: &Row) -> Vec<u64> {
     let rank = |term: &Term| match number(row, &term.field) {
         Some(n) => n as u64,
@@ -84,7 +84,7 @@ pub(super) fn draw(
                 format!(", {} at {:.0} B", short(p.y), p.x)
             });
             let words = kind.describe(rows[0], std::slice::from_ref(&view.aside));
-            // Put the number where the name is not shortened.
+            // Put the number in the part of the name that is not shortened.
             let tail = [vec![last], words].concat().join(", ");
             let mut name = match sides.len() {
                 1 => String::new(),

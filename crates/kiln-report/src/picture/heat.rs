@@ -1,4 +1,4 @@
-//! A heat map of results: cells farther from the best are hotter. Each cell also shows its number.
+//! A heat map of results: the farther a cell is from the best, the hotter it is drawn. Each cell also shows its number.
 
 use super::canvas::{n, width, wrapped, Picture, FONT, LEADING, WIDTH};
 use crate::number::short;
@@ -6,7 +6,7 @@ use crate::number::short;
 const ROW: f64 = 19.0;
 /// Maximum number of columns side by side.
 pub(super) const COLUMNS: usize = 5;
-/// A cell is marked if it exceeds the best of its line by this factor.
+/// A cell is marked if it exceeds the best cell of its line by this factor.
 const OUTLIER: f64 = 1.5;
 
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Spot {
     pub column: String,
     /// The result, if there is one.
     pub value: Option<f64>,
-    /// Otherwise, the reason why there is no result.
+    /// The reason why there is no result, if there is none.
     pub status: String,
     /// Tooltip.
     pub hint: String,
@@ -80,7 +80,7 @@ fn map(title: &str, unit: &str, columns: &[&str], spots: &[Spot], best: f64) -> 
             let size = (wide - 2.0, ROW - 2.0);
             match spot.value {
                 Some(value) => {
-                    // The scale ends at ten times the best.
+                    // The colour scale ends at ten times the best.
                     let heat = (value / best).log10().clamp(0.0, 1.0);
                     let outlier = value / least > OUTLIER;
                     picture.rect(at, size, "var(--hot)", 0.06 + 0.62 * heat, &spot.hint);

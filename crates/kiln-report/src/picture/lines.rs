@@ -63,7 +63,7 @@ pub(super) struct Chart<'a> {
     pub words: (&'a dyn Fn(f64) -> String, &'a dyn Fn(f64) -> String),
     /// A shaded horizontal range and its label.
     pub shade: Option<(f64, f64, &'a str)>,
-    /// Whether a line keeps its height until the next point.
+    /// Whether each point's value is held until the next point.
     pub steps: bool,
     /// Whether points have markers.
     pub marked: bool,

@@ -15,7 +15,8 @@ use crate::group::{split, Group};
 use crate::number::{micros, scaled, short};
 use crate::record::{number, word, Row};
 
-/// A group's pictures. With several sides, either each side's pictures or common ones, depending on the form.
+/// A group's pictures. With several sides, the form of the picture determines whether each side has its own or all
+/// share one.
 pub(crate) fn draw_group(group: &Group, names: &[String]) -> Vec<Picture> {
     let (kind, view) = (group.kind, &group.kind.view);
     let mut sides = group.rows.clone();
@@ -251,7 +252,7 @@ fn draw(kind: &RowType, shape: &Shape, of: &str, rows: &[&Row]) -> Vec<Picture> 
     one.into_iter().collect()
 }
 
-/// A histogram as a line in per cent, from the first non-empty octave to the last.
+/// Draws a histogram as a line in per cent, from the first non-empty octave to the last.
 fn outline(counts: &[(f64, f64, f64)]) -> Option<Vec<Point>> {
     let total: f64 = counts.iter().map(|c| c.2).sum();
     let first = counts.iter().position(|c| c.2 > 0.0)?;
@@ -351,7 +352,7 @@ mod tests {
         for picture in &pictures {
             let file = super::super::sheet(std::slice::from_ref(picture), "");
             assert!(file.contains(">high load<"), "{file}");
-            // Each appears in the chart and in the legend.
+            // Each name appears in the chart and in the legend.
             assert_eq!(file.matches("stroke-width=\"1.8\"").count(), 4, "{file}");
         }
     }

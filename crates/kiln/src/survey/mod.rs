@@ -67,7 +67,7 @@ pub struct SurveyArgs {
     /// Where the page goes [default: kiln-report.html, or DIR/report.html]
     #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
     report: Option<PathBuf>,
-    /// No page
+    /// Do not write the report page
     #[arg(long)]
     no_report: bool,
 }

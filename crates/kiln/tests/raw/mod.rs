@@ -14,9 +14,9 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
-/// Size of its memory in bytes.
+/// Size of the front end's memory in bytes.
 pub const SIZE: u64 = 64 << 10;
-/// The device's address of it, which is also its address in the front end as reported to the device.
+/// Address of that memory for the device. The front end reports the same value as its own address.
 const BASE: u64 = 0x1000_0000;
 pub const RING: u32 = 64;
 const NEED_REPLY: u32 = 8;

@@ -170,7 +170,7 @@ impl Plan {
     }
 }
 
-/// Microseconds that a section of one granule takes, including the margin of budgets.
+/// Microseconds that a section takes to process one granule, including the safety margin of budgets.
 fn smallest_us(imp: Impl, tsc_hz: f64) -> f64 {
     let known = imp.budget();
     let of = |d: usize| {

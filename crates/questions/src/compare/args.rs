@@ -23,9 +23,9 @@ use super::turns::{turns, Turn};
 use super::view;
 use crate::speed::{self, SpeedArgs};
 
-/// Turns of each of two trees; nine or more allow for a disturbed one.
+/// Number of turns of each tree; with nine or more, one disturbed turn does not matter.
 const TURNS: usize = 10;
-/// Total time of all turns, with --quick and without.
+/// Total duration of all turns, with --quick and without.
 const QUICK_MS: u64 = 14_000;
 const USUAL_MS: u64 = 600_000;
 
@@ -64,19 +64,19 @@ pub struct CompareArgs {
     /// The baseline: a record, a survey's record, a directory of records, a report, a kernel tree or a git revision
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// What is compared with A: any of the same kinds
+    /// What to compare with A: anything that A may be
     #[arg(value_name = "B")]
     b: PathBuf,
     /// commit-message: a table of at most 72 columns, indented for a commit message
     #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<Format>,
-    /// Exit status 1 if B is slower by more than this, beyond the noise, or if a row cannot be judged
+    /// Exit with status 1 if B is slower by more than this, beyond the noise, or if a row cannot be judged
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
-    /// With --max-regression: let rows pass that cannot be judged
+    /// With --max-regression: do not fail because of rows that cannot be judged
     #[arg(long, requires = "max_regression")]
     allow_unjudged: bool,
-    /// Exit status 125 if a side cannot be built, tried or judged
+    /// Exit with status 125 if a side cannot be built, tried or judged
     #[arg(long)]
     bisect: bool,
     /// For trees: algorithms [default: all]
@@ -101,7 +101,7 @@ pub struct CompareArgs {
     build: TreeBuildArgs,
 }
 
-/// The purpose for which the comparison is printed.
+/// The purpose for which the comparison is printed, which determines its format.
 #[derive(Clone, Copy)]
 enum Format {
     CommitMessage,
@@ -124,7 +124,7 @@ impl FromStr for Format {
     }
 }
 
-/// Why nothing can be compared.
+/// The reason why nothing can be compared.
 enum Stop {
     Fault(Error),
     Exit(Exit),
@@ -219,7 +219,7 @@ fn is_tree(path: &Path) -> bool {
             || !fs::read_dir(path).is_ok_and(|mut all| all.any(|e| e.is_ok_and(record))))
 }
 
-/// One record, or all records that a bundle, a report or a directory contains for one side.
+/// Reads one record, or all records that a bundle, a report or a directory contains for one side.
 fn record(path: &Path) -> Result<Side, Error> {
     let name = path.display().to_string();
     let found = kiln_report::Side::read(path).map_err(|e| Error::input(e.to_string()))?;
@@ -249,7 +249,7 @@ fn sides(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<Strin
     }
 }
 
-/// A tree compared with a record: measured once, as `speed` does.
+/// Compares a tree with a record; the tree is measured once, as by `speed`.
 fn one_tree(
     args: &CompareArgs,
     dir: &Path,
@@ -267,11 +267,11 @@ fn one_tree(
     )?;
     let mut side = Side::from_speed(&name(dir, &hosted), &measured.rows);
     (side.title, side.build) = about;
-    // The record on the other side may be from another machine.
+    // The record of the other side may be from another machine.
     let facts = read_facts();
     let record = session.record::<SpeedArgs, speed::Row>(&facts, &[], &[]);
     let mut record: Value = serde_json::from_str(&record.to_json()).expect("what was just written");
-    // The arguments would be those of `compare`.
+    // The recorded arguments would be those of `compare`.
     record["args"] = Value::Null;
     side.measured_under(&record);
     Ok((side, measured.notes))
@@ -312,7 +312,7 @@ fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<S
         let more = ["--peers", "none", "--turn-ms", &turn].map(OsString::from);
         match measure(hosted, args, dir, session, &more) {
             Ok(measured) => {
-                // Every turn would give the same notes.
+                // Every turn would produce the same notes.
                 if round == 0 {
                     notes.extend(
                         measured
@@ -388,7 +388,7 @@ impl Tree<'_> {
         let hosted = Hosted::build(self.what, session)?;
         let hosted = hosted.ok_or(Stop::Exit(Exit::Interrupted))?;
         match hosted.failures.first() {
-            // An object that does not build must not be reported as slow or fast.
+            // A commit whose object does not build must not be reported as slow or fast.
             Some(why) if args.bisect => {
                 Err(Error::input(format!("{}: {why}", self.name.display())).into())
             }

@@ -171,7 +171,7 @@ fn judge(row: &Row) -> (String, &'static str) {
         Some(Verdict::Disagree) => return ("unclear".to_string(), ""),
         None => return ("-".to_string(), ""),
     };
-    // Ratios are of costs; a rate changes by the inverse.
+    // The ratios are ratios of costs; a rate changes by the inverse.
     let percent = |ratio: f64| match row.less {
         true => (ratio - 1.0) * 100.0,
         false => (1.0 / ratio - 1.0) * 100.0,

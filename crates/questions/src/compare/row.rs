@@ -66,7 +66,7 @@ pub(super) struct Row {
     /// Whether less of `unit` is better.
     #[serde(skip)]
     pub less: bool,
-    /// The implementation and length that the row is about, if any.
+    /// The implementation and the message length that were measured, if the row has them.
     #[serde(skip)]
     pub subject: Option<Subject>,
 }
@@ -89,7 +89,7 @@ pub(super) struct Tally {
     pub equal: usize,
     /// B is slower beyond the noise.
     pub slower: usize,
-    /// Cycles and time differ beyond the noise of both.
+    /// Cycles and time contradict each other beyond the noise of both.
     pub disagree: usize,
     /// Rows on both sides without an interval, without a result on one side, in different units, or with a key that
     /// several rows share.
@@ -103,7 +103,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Number of rows that cannot be judged.
+    /// Number of rows that cannot be judged, including rows that only one side has.
     pub(super) fn unjudgeable(&self) -> usize {
         self.unjudged + self.only_a + self.only_b
     }
@@ -383,8 +383,8 @@ fn ratios(row: &Row) -> Option<(Ratio, Option<Ratio>)> {
     Some((cycles, time))
 }
 
-/// The ratio of costs, B divided by A, with its interval: from turns measured side by side if available, otherwise
-/// from both intervals. The latter predict the result of a rerun, so that their extremes enclose the ratio of two
+/// The ratio of costs, B divided by A, with its interval: from turns measured side by side if available, otherwise from
+/// the intervals of both results. Since these predict the result of a rerun, their extremes enclose the ratio of two
 /// reruns.
 fn between(a: &Figure, b: &Figure) -> Option<Ratio> {
     if let Some(ratio) = compare_turns(a, b) {
@@ -537,7 +537,7 @@ mod tests {
             (110.0, 0.25 / 1.1, false),
             (100.0, 0.275, false),
             (100.0, 0.255, true),
-            // Fewer cycles in the same time: in any case not slower.
+            // Fewer cycles in the same time: certainly not slower.
             (90.0, 0.25 / 0.9, true),
         ] {
             let b = at(figure(cycles, 0.002), ns);
@@ -595,7 +595,7 @@ mod tests {
             assert!(matches!(verdict, Verdict::Faster | Verdict::Slower));
             assert!(outcome.notes[0].starts_with("judged by cycles alone: 1, such as k"));
         }
-        // A rate already refers to time.
+        // A rate already measures time.
         let rate = Figure {
             unit: "mb_per_s",
             ..figure(100.0, 0.002)

@@ -15,9 +15,9 @@ pub(super) struct Figure {
     pub unit: &'static str,
     /// Whether less is better.
     pub less: bool,
-    /// NaN if it could not be measured.
+    /// The result; NaN if it could not be measured.
     pub value: f64,
-    /// Its interval, if the row has one.
+    /// The interval of `value`, if the row has one.
     pub interval: Option<(f64, f64)>,
     /// Whether the interval is a confidence interval over the rounds of one process, not a prediction interval for a
     /// rerun.
@@ -26,7 +26,7 @@ pub(super) struct Figure {
     pub turns: Vec<f64>,
     /// What was measured.
     pub subject: Option<Subject>,
-    /// For cycles: the same result in nanoseconds. Records made before times were kept have none.
+    /// For cycles: the same result in nanoseconds; `None` for records made before times were kept.
     pub time: Option<Box<Figure>>,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Makes a side of the rows of its records.
+    /// Makes a side from the rows of its records.
     pub(super) fn from_records(name: &str, records: &[Value]) -> Result<Side, Error> {
         let mut side = Side::from_rows(name, &typed_rows(records));
         if side.figures.is_empty() {
@@ -99,7 +99,7 @@ impl Side {
         Ok(side)
     }
 
-    /// Makes a side of the rows of a run of `speed`.
+    /// Makes a side from the rows of a run of `speed`.
     pub(super) fn from_speed(name: &str, rows: &[speed::Row]) -> Side {
         let values: Vec<Value> = rows
             .iter()
@@ -207,7 +207,7 @@ fn typed_rows(records: &[Value]) -> Vec<TypedRow<'_>> {
     records.iter().flat_map(rows).collect()
 }
 
-/// The fields of a type that are compared.
+/// The fields of a type that `compare` compares.
 fn compared(of: &RowType) -> impl Iterator<Item = &Field> {
     of.fields.iter().filter(|field| field.better.is_some())
 }
@@ -227,7 +227,7 @@ fn figures(of: &'static RowType, row: &Row, key: &str) -> Vec<(String, Figure)> 
     }
     if let Some(field) = first.filter(|field| row.contains_key(&field.name)) {
         let figure = figure(of, row, field);
-        // A row with a different result has only that one.
+        // A row with a different main result has only that one.
         if !figure.value.is_nan() || found.is_empty() {
             found.push((key.to_string(), figure));
         }
@@ -301,7 +301,7 @@ mod tests {
             (time.unit, time.value, time.interval),
             ("ns_per_op", 10.0, Some((9.0, 11.0)))
         );
-        // Records from before times were kept, and rows without a result.
+        // Records made before times were kept, and rows without a result.
         assert_eq!(row(json!({})).time, None);
         assert_eq!(row(json!({"ns_per_op": null})).time, None);
         let compiled = json!([{"cc": "c", "cycles_per_byte": 4.0, "ns_per_byte": 1.0}]);
@@ -371,7 +371,7 @@ mod tests {
         );
         assert_eq!(of("poll, cipher"), ("pairs_per_s", Some((4.0, 6.0))));
         assert!(side.figures["poll, akcipher"].value.is_nan());
-        // Five rows have six results: a control that loses no packets has no result for that.
+        // Five rows give six results: a control that loses no packets has no result for lost packets.
         assert_eq!(side.figures.len(), 6);
     }
 

@@ -35,7 +35,7 @@ pub(super) fn turns(
             }
         }
     }
-    // An interrupted round has a turn of only one side.
+    // An interrupted round may have a turn of only one side.
     let complete = a.len().min(b.len());
     a.truncate(complete);
     b.truncate(complete);

@@ -10,7 +10,7 @@ const MOST: usize = 40;
 /// The table, worst rows first. `all` shows every row.
 pub(super) fn rows(rows: &[Row], all: bool) -> String {
     let mut table = plain();
-    // Rates have no second unit.
+    // Rates have no separate ratio of times.
     let timed = rows.iter().any(|r| r.time_ratio.is_some());
     let mut header = vec!["A", "B", "B/A", "interval", "time", "verdict", "of"];
     header.retain(|name| timed || *name != "time");

@@ -71,7 +71,7 @@ pub struct CompilersArgs {
         default_value = "auto"
     )]
     cc: Vec<String>,
-    /// Levels of optimisation
+    /// Optimization levels
     #[arg(
         long,
         value_delimiter = ',',
@@ -98,7 +98,7 @@ pub struct CompilersArgs {
         default_value = "64"
     )]
     abi: Vec<String>,
-    /// What is compiled: names of --list, FILE.c, FILE.c:FUNCTION:CONVENTION
+    /// What to compile: names of --list, FILE.c, FILE.c:FUNCTION:CONVENTION
     #[arg(
         long,
         value_delimiter = ',',
@@ -112,34 +112,34 @@ pub struct CompilersArgs {
     /// Directories of headers for a file of yours; may be given several times
     #[arg(long, value_name = "DIR")]
     include: Vec<PathBuf>,
-    /// Bytes of a message
+    /// Message length in bytes
     #[arg(long, value_name = "N", default_value_t = 4096)]
     len: usize,
-    /// Time all cells for about so long, with wider intervals; building comes on top [default: by how many there are]
+    /// Seconds for timing all cells, without building; less gives wider intervals [default: by the number of cells]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     /// Baseline to compare against: a compiler, or a record (NAME.json) that --out wrote
     #[arg(long, value_name = "CC|RECORD.json")]
     baseline: Option<String>,
-    /// Exit status 1 if a cell is slower than its baseline by more than this, beyond the noise
+    /// Exit with status 1 if a cell is slower than its baseline by more than this, beyond the noise
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
-    /// Exit status 125 if a cell that was to be judged cannot be built or tried; needs --max-regression
+    /// Exit with status 125 if a cell that was to be judged cannot be built or tried; needs --max-regression
     #[arg(long)]
     bisect: bool,
-    /// What makes a cell slow or fast: CC/LEVEL/SUBJECT/VARIANT, compared with its neighbours
+    /// Find out what makes a cell slow or fast: CC/LEVEL/SUBJECT/VARIANT, compared with its neighbours
     #[arg(long, value_name = "CELL", conflicts_with_all = ["baseline", "reproduce"])]
     explain: Option<String>,
-    /// Write a directory for a compiler's bug tracker: --out names it
+    /// Write a directory for a compiler's bug tracker, named by --out
     #[arg(long, value_name = "CELL", conflicts_with = "baseline")]
     reproduce: Option<String>,
     /// For --explain and --reproduce: the cell to compare with [default: the fastest neighbour]
     #[arg(long, value_name = "CELL")]
     against: Option<String>,
-    /// Build everything again
+    /// Rebuild everything
     #[arg(long)]
     no_cache: bool,
-    /// The names of all subjects, and nothing else
+    /// List the names of all subjects and exit
     #[arg(long)]
     list: bool,
     #[command(flatten)]
@@ -159,7 +159,7 @@ impl Question for CompilersArgs {
     }
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
-        // Without a limit every commit would be good, however slow it is.
+        // Without a limit, every commit would count as good, however slow it is.
         if self.bisect && self.max_regression.is_none() {
             return Err(Error::input(
                 "--bisect: nothing decides between good and bad: add --baseline CC or RECORD.json, and --max-regression PCT",
@@ -243,8 +243,8 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
     })
 }
 
-/// A file of the user's for which no compiler has a result, because it does not define the function or the convention
-/// is wrong.
+/// A source file of the user's for which no compiler has a result, because the file does not define the function or the
+/// convention is wrong.
 fn untimed_file<'a>(subjects: &'a [Arc<Subject>], rows: &[Row]) -> Option<&'a str> {
     let own = subjects
         .iter()

@@ -42,7 +42,7 @@ impl Source {
                     None if cc.knows(recipe::GENERAL[0]) => {
                         all.extend(recipe::GENERAL.iter().map(owned));
                     }
-                    // Compilers from before 2017.
+                    // Compilers released before 2017 do not have -mgeneral-regs-only.
                     None => all.extend(cc.known(&["-mno-sse", "-mno-mmx", "-mno-80387"])),
                 }
                 if let Some(headers) = &cc.headers {

@@ -13,16 +13,16 @@ use super::cell::Status;
 use super::row::Row;
 use super::toolchain::Toolchain;
 
-/// Relative differences up to this size are not reported between builds timed side by side.
+/// Relative differences up to this size between builds timed side by side are not reported.
 const FLOOR: f64 = 0.005;
-/// The same between two runs, whose memory placement differs.
+/// The same limit for builds of two runs, which differ in their placement in memory.
 const FLOOR_OF_RECORDS: f64 = 0.02;
 
 #[derive(Clone, Debug)]
 pub(super) enum Baseline {
-    /// A compiler, whose builds are timed next to the others.
+    /// Another compiler, whose builds are timed together with the others.
     Compiler(Arc<Toolchain>),
-    /// Rows of an earlier run.
+    /// The rows of an earlier run.
     Record {
         /// The file's name.
         name: String,
@@ -66,7 +66,7 @@ impl Baseline {
         })
     }
 
-    /// Its name for people.
+    /// The name shown to the user.
     pub(super) fn name(&self) -> &str {
         match self {
             Baseline::Compiler(cc) => &cc.name,
@@ -89,14 +89,14 @@ pub(super) fn of_record<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
 /// The cost of a build divided by that of its baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratios {
-    /// In core cycles.
+    /// The ratio of core cycles.
     pub cycles: Ratio,
-    /// In nanoseconds; `None` if either side has no times.
+    /// The ratio of times; `None` if either side has no times.
     pub time: Option<Ratio>,
 }
 
 impl Ratios {
-    /// From rounds timed side by side, of which `comparisons` are judged together.
+    /// Makes ratios from rounds timed side by side; `comparisons` of them are judged together.
     pub(super) fn from_series(
         own: &Series,
         baseline: &Series,
@@ -108,8 +108,8 @@ impl Ratios {
         })
     }
 
-    /// From two rows. Their intervals predict the result of a rerun, so that the extremes enclose the ratio of two
-    /// reruns.
+    /// Makes ratios from two rows. Their intervals predict the result of a rerun, so the extremes enclose the ratio of
+    /// two reruns.
     pub(super) fn from_rows(row: &Row, old: &Row) -> Option<Ratios> {
         let cycles = |r: &Row| Some((r.cycles_per_byte?, r.ci_low?, r.ci_high?));
         let time = |r: &Row| Some((r.ns_per_byte?, r.ns_low?, r.ns_high?));
@@ -145,7 +145,7 @@ fn quotient(a: (f64, f64, f64), b: (f64, f64, f64)) -> Ratio {
     }
 }
 
-/// Writes the ratios and the verdict into their row.
+/// Writes the ratios and the verdict into the row.
 pub(super) fn judge(row: &mut Row, by: &str, ratios: Option<Ratios>, of_record: bool) {
     row.baseline = Some(by.to_string());
     let Some(r) = ratios else { return };
@@ -166,7 +166,7 @@ pub(super) struct Regressions {
     pub slower: Vec<usize>,
     /// Rows without a result although the baseline has one.
     pub lost: Vec<usize>,
-    /// Rows that cannot be judged, because only one of cycles and time is slower than allowed.
+    /// Rows that cannot be judged, because cycles or time, but not both, are slower than allowed.
     pub unjudged: Vec<usize>,
 }
 
@@ -242,13 +242,13 @@ mod tests {
             judged(new(11.0, 0.75), &old),
             (Verdict::Disagree, unjudged.clone())
         );
-        // Only one unit exceeds the limit.
+        // Only one of cycles and time exceeds the limit.
         assert_eq!(
             judged(new(11.0, 1.0 / 1.1), &old),
             (Verdict::Disagree, unjudged.clone())
         );
         assert_eq!(judged(new(10.0, 1.1), &old), (Verdict::Disagree, unjudged));
-        // Fewer cycles in the same time: in any case not slower.
+        // Fewer cycles in the same time: certainly not slower.
         assert_eq!(
             judged(new(9.0, 1.0 / 0.9), &old),
             (Verdict::Disagree, none.clone())
@@ -258,7 +258,7 @@ mod tests {
             judged(new(10.0, 1.04), &old),
             (Verdict::Disagree, none.clone())
         );
-        // Controls: both agree.
+        // Controls: cycles and time agree.
         assert_eq!(
             judged(new(11.0, 1.0), &old),
             (Verdict::Slower, slower.clone())

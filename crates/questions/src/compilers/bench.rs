@@ -16,27 +16,27 @@ use kiln_measure::{Round, Series, SplitMix64};
 
 use super::cell::Status;
 
-/// Milliseconds of a build's trial run.
+/// Duration of a build's trial run in milliseconds.
 const TRIAL_MS: u64 = 2;
 /// SIGALRM: the harness ran out of time.
 const ALARM: i32 = 14;
-/// The result of a round is a low quantile: one in this many samples is below it.
+/// The result of a round is a low quantile of its samples: one in this many samples is below it.
 const LOWER: usize = 10;
-/// Builds between two runs of the reference.
+/// Number of builds between two runs of the reference.
 const REFERENCE_EVERY: usize = 12;
 
-/// How many rounds to time, and for how long.
+/// The number of rounds, and the duration of a build's turn in each.
 #[derive(Clone, Debug)]
 pub(super) struct Effort {
     pub rounds: usize,
-    /// Time of a build in a round.
+    /// Milliseconds for which each build is timed in a round.
     pub round_ms: u64,
 }
 
-/// Messages for one build.
+/// Seed, length and number of the messages that a build processes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Messages {
-    /// The seed from which the messages follow.
+    /// The seed from which the messages are generated.
     pub seed: u64,
     /// Length of a message in bytes.
     pub len: usize,
@@ -66,7 +66,7 @@ pub(super) struct Told {
     pub rejected: u64,
     /// Core cycles per message, one value per sample.
     pub samples: Vec<f64>,
-    /// TSC ticks per message in the same samples.
+    /// TSC ticks per message, for the same samples.
     pub ticks: Vec<f64>,
     /// The first line that the run wrote to stderr.
     pub complaint: Option<String>,
@@ -83,7 +83,7 @@ pub(super) fn once(
     let numbers = [seed, len as u64, count as u64, ms, iterations];
     let output = Command::new(executable)
         .args(numbers.map(|n| n.to_string()))
-        // Reports should have one line, and leaks of the harness do not matter.
+        // Ask for reports of one line; leaks in the harness do not matter.
         .env("ASAN_OPTIONS", "detect_leaks=0")
         .env("UBSAN_OPTIONS", "print_stacktrace=0")
         .output()
@@ -134,7 +134,7 @@ pub(super) struct Entry<'a> {
     pub executable: &'a Path,
     /// The messages that it processes.
     pub messages: Messages,
-    /// Entries with the same group number are timed one after the other.
+    /// Entries with the same group number are timed one after another.
     pub group: usize,
 }
 
@@ -166,13 +166,13 @@ pub(super) struct Timed {
     pub series: Series,
     /// Digest of the results.
     pub answer: Option<u64>,
-    /// A complaint on stderr, such as a sanitizer's report.
+    /// First line on stderr, such as a sanitizer's report.
     pub complaint: Option<String>,
-    /// Why there is no result.
+    /// The reason why there is no result.
     pub fault: Option<(Status, String)>,
 }
 
-/// Times all entries, and the reference throughout; the reference's series is the second result.
+/// Times all entries and, between them, the reference, whose series is the second result.
 pub(super) fn time(
     entries: &[Entry],
     reference: Option<&Entry>,
@@ -232,7 +232,8 @@ fn order(entries: &[Entry], rng: &mut SplitMix64) -> Vec<usize> {
     order
 }
 
-/// A first, short run, which shows whether the build works, what it answers, and how many messages make a sample.
+/// Makes a short first run, which shows whether the build works, which digest it computes, and how many messages make
+/// up a sample.
 fn trial(entry: &Entry, place: &Place) -> Timed {
     let mut timed = Timed {
         series: Series {
@@ -274,7 +275,7 @@ fn turn(entry: &Entry, timed: &mut Timed, ms: u64, place: &Place) {
             add_turn(timed.series.rounds_ns.last_mut(), ns.collect());
             add_turn(timed.series.rounds.last_mut(), told.samples);
         }
-        // Ctrl-C also ended the build's process.
+        // Ctrl-C also ends the build's process.
         Err(_) if place.stop.load(Ordering::Relaxed) => {}
         Err(fault) => timed.fault = Some(fault),
     }
@@ -284,7 +285,7 @@ fn turn(entry: &Entry, timed: &mut Timed, ms: u64, place: &Place) {
 fn add_turn(round: Option<&mut Round>, mut samples: Vec<f64>) {
     let Some(round) = round else { return };
     samples.sort_unstable_by(f64::total_cmp);
-    // Not the minimum: among so many samples, it is the one whose chains were disturbed most.
+    // Do not use the minimum: among so many samples, the smallest is the one whose chains were disturbed most.
     let figure = samples.get(samples.len() / LOWER).copied();
     round.best = match (round.best, figure) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -45,7 +45,7 @@ pub(super) struct Facts {
     pub build_ms: f64,
 }
 
-/// Why there is no executable.
+/// The reason why there is no executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
     /// `absent` or `failed`.
@@ -74,12 +74,12 @@ fn absent(reason: impl Into<String>) -> Refused {
     }
 }
 
-/// What all builds share.
+/// State shared by all builds.
 pub(super) struct Builder<'a> {
     store: &'a Store,
     /// Compiler for the files that are not under test.
     helper: Arc<Toolchain>,
-    /// Whether to build again what exists already.
+    /// Whether to rebuild what is in the cache.
     pub anew: bool,
 }
 
@@ -104,15 +104,15 @@ impl<'a> Builder<'a> {
         &self.helper
     }
 
-    /// Builds all of them in any order; the results are in the order of the cells. Those not tried when `stop` was set
-    /// are refused.
+    /// Builds all cells in any order and returns the results in the order of the cells. Cells not tried when `stop` was
+    /// set are refused.
     pub(super) fn build_all(
         &self,
         cells: &[Cell],
         stop: &AtomicBool,
         progress: &(dyn Fn(usize, &str) + Sync),
     ) -> Vec<Result<Built, Refused>> {
-        // Once per subject, before several builds request it at the same time.
+        // Prepare each subject once, before several builds need it at the same time.
         let mut prepared: Vec<(*const Subject, Abi)> = Vec::new();
         for cell in cells {
             let key = (Arc::as_ptr(&cell.subject), cell.abi);
@@ -251,8 +251,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Defines the symbols that a tree's object needs and that are missing here as functions that trap: a subject does
-    /// not register itself or print.
+    /// Defines functions that trap for the symbols that a tree's object needs and that are missing here, because a
+    /// subject does not register itself or print.
     fn unmet(
         &self,
         subject: &Subject,
@@ -267,7 +267,7 @@ impl<'a> Builder<'a> {
         let mut names: Vec<String> = Vec::new();
         let tree = objects.iter().chain(&subject.objects);
         for name in tree.flat_map(|o| object::undefined(o)) {
-            // The compiler's runtime and libc's functions are linked in.
+            // The compiler's runtime and libc's functions are linked in anyway.
             let linked = name.starts_with("__ubsan_")
                 || name.starts_with("__asan_")
                 || ["mem", "str", "bcmp"].iter().any(|p| name.starts_with(p));
@@ -297,7 +297,7 @@ impl<'a> Builder<'a> {
         line: &[String],
     ) -> Result<Vec<u8>, Refused> {
         if matches!(source.flags, Flags::Kernel { .. }) {
-            // Its directory is named after its content.
+            // The directory is named after its content.
             return Ok(Vec::new());
         }
         preprocess(cc, source, line)
@@ -328,7 +328,7 @@ impl<'a> Builder<'a> {
                 cc.args(["-O2", "-fno-pie", "-fno-stack-protector"])
                     .args(abi.flags());
                 if adapter {
-                    // With vector registers, chaining would stall on data that the cipher stored as words.
+                    // With vector registers, loads during chaining would stall on data that the cipher stored as words.
                     cc.arg("-mgeneral-regs-only");
                     cc.args(c.defines.iter().map(|d| format!("-D{d}")));
                     let kernel = subject.sources.iter().find_map(|s| match &s.flags {

@@ -87,18 +87,18 @@ impl Abi {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
-    /// It was built, gave the right answer and was timed.
+    /// The cell was built, gave the right answer and was timed.
     #[default]
     Ok,
-    /// The compiler lacks a feature, or the subject does not support it.
+    /// The compiler lacks a feature, or the subject does not support the combination.
     Absent,
-    /// It does not build.
+    /// The build failed.
     Failed,
-    /// It gives a wrong answer.
+    /// The build gave a wrong answer.
     Wrong,
-    /// It ended by a signal or with an error.
+    /// The run was ended by a signal or with an error.
     Crashed,
-    /// It did not end.
+    /// The run did not end.
     Hung,
 }
 

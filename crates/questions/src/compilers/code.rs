@@ -1,4 +1,4 @@
-//! Reads the hottest code of a build from its machine code.
+//! Analyses the hottest machine code of a build.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use iced_x86::{
 };
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 
-/// Static counts of a stretch of code.
+/// Static counts for a stretch of code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Code {
     /// The function that contains it.
@@ -27,9 +27,9 @@ pub(super) struct Code {
     pub branches: usize,
     /// Number of calls.
     pub calls: usize,
-    /// Functions of the runtime that are called, with the number of calls of each.
+    /// Functions of the runtime that the code calls, with the number of calls of each.
     pub called: Vec<(String, usize)>,
-    /// Its disassembly.
+    /// The disassembly of this code.
     pub text: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
         count(i, &mut code);
         let mut line = String::new();
         formatter.format(i, &mut line);
-        // The operand of this instruction is only known to the linker.
+        // Only the linker knows the operand of this instruction.
         let inside = |at: u64| (i.ip()..i.next_ip()).contains(&at);
         for (_, relocation) in section.relocations().filter(|(at, _)| inside(*at)) {
             let RelocationTarget::Symbol(target) = relocation.target() else {

@@ -5,17 +5,18 @@ use super::toolchain::Toolchain;
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Culprit {
-    /// This flag alone, added to the slow level, gives the fast level's result.
+    /// This flag alone, added to those of the slow level, gives the fast level's result.
     Alone(String),
-    /// This flag does so together with those before it.
+    /// This flag gives the fast level's result, but only together with these flags, which precede it in the list.
     With(String, Vec<String>),
-    /// All of these flags together do not: the cause is the level itself, or a parameter.
+    /// Even all flags together, of which there are this many, do not give the fast level's result: the cause is the
+    /// level itself, or a parameter.
     Level(usize),
     /// The compiler does not list its flags.
     Unlisted,
 }
 
-/// Flags that change the switches of level `from` to those of level `to`.
+/// The flags that turn the switches of level `from` into those of level `to`.
 pub(super) fn switches(cc: &Toolchain, from: &str, to: &str) -> Vec<String> {
     let (from, to) = (listed(cc, from), listed(cc, to));
     let mut flags = Vec::new();
@@ -30,7 +31,7 @@ pub(super) fn switches(cc: &Toolchain, from: &str, to: &str) -> Vec<String> {
     flags
 }
 
-/// Switches of a level, and whether each is on.
+/// The switches of a level, each with whether it is on.
 fn listed(cc: &Toolchain, level: &str) -> Vec<(String, bool)> {
     let output = cc
         .command()
@@ -65,7 +66,7 @@ pub(super) fn search<E>(
     if !good(switches)? {
         return Ok(Culprit::Level(switches.len()));
     }
-    // Invariant: the first `low` switches are not enough, the first `high` are.
+    // Invariant: the first `low` switches are not enough, but the first `high` are.
     let (mut low, mut high) = (0, switches.len());
     while high - low > 1 {
         let middle = (low + high) / 2;

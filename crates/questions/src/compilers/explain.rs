@@ -20,9 +20,9 @@ use super::variant::Variant;
 
 /// Levels that a build is compared with.
 const LEVELS: [&str; 4] = ["O1", "O2", "O3", "Os"];
-/// Two builds below this ratio count as equal, and no cause is searched for.
+/// Two builds whose ratio is below this count as equal, and no cause is searched for.
 const ALIKE: f64 = 1.02;
-/// Rounds of one measurement, and the time of each.
+/// Number of rounds of one measurement, and the time of each.
 const EFFORT: Effort = Effort {
     rounds: 8,
     round_ms: 12,
@@ -31,11 +31,11 @@ const EFFORT: Effort = Effort {
 /// A cell with its result and its code.
 pub(super) struct Seen {
     pub cell: Cell,
-    /// Its executable and facts.
+    /// The cell's executable and the facts about it.
     pub built: Built,
     /// Core cycles per byte.
     pub cycles_per_byte: f64,
-    /// Its hottest code.
+    /// The cell's hottest code.
     pub code: Option<Code>,
 }
 
@@ -108,7 +108,8 @@ impl Seen {
     }
 }
 
-/// Measures cells side by side. A cell that cannot be built or run is left out; for the first one, this is an error.
+/// Measures cells side by side. Cells that cannot be built or run are left out, but for the first cell this is an
+/// error.
 struct Lens<'a> {
     store: &'a Store,
     builder: Builder<'a>,
@@ -284,7 +285,7 @@ fn look_for_culprit(
         return Ok(());
     }
     let switches = culprit::switches(&slow.cell.cc, &slow.cell.opt.flag(), &fast.cell.opt.flag());
-    // Three quarters of the difference.
+    // A set of flags is enough if it recovers three quarters of the difference.
     let enough = fast.cycles_per_byte + (slow.cycles_per_byte - fast.cycles_per_byte) / 4.0;
     let with = |set: &[String]| Cell {
         variant: slow.cell.variant.with(set),

@@ -10,11 +10,11 @@ use super::row::Row;
 use super::tree::Tree;
 use super::{explain_view, reproduce};
 
-/// The request about a cell.
+/// The request to explain or reproduce a cell.
 pub(super) struct CellQuestion<'a> {
     /// `CC/LEVEL/SUBJECT/VARIANT`.
     pub cell: &'a str,
-    /// The cell to compare with; if `None`, it is chosen.
+    /// The cell to compare with; if `None`, one is chosen automatically.
     pub against: Option<&'a str>,
     /// Whether to write a directory for a bug tracker.
     pub reproduce: bool,

@@ -1,4 +1,4 @@
-//! Subjects that are source files of the user's.
+//! Subjects that are source files of the user.
 
 use std::fs;
 use std::path::{Path, PathBuf};

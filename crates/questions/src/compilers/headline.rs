@@ -13,7 +13,7 @@ pub(super) static TOPIC: Topic = Topic {
 
 /// Cycles per byte of the best and the worst build at -O2 in the published report.
 const CELLS: (f64, f64) = (13.5, 124.7);
-/// Cycles per byte at -O2 without further flags: gcc 7.2 over gcc 7.1, on a Threadripper.
+/// Cycles per byte at -O2 without further flags: gcc 7.2 divided by gcc 7.1, on a Threadripper.
 const NEWER_GCC: f64 = 16.8 / 13.5;
 /// A smaller ratio disappears with the next change of code placement (docs/COMPILERS.md).
 const FLOOR: f64 = 1.02;
@@ -24,7 +24,7 @@ struct Cell<'a> {
     variant: &'a str,
     /// Cycles per byte.
     cycles: Estimate,
-    /// Nanoseconds per byte; records made before times were kept have none.
+    /// Nanoseconds per byte; `None` for records made before times were kept.
     time: Option<Estimate>,
 }
 
@@ -72,7 +72,7 @@ fn cells_at_o2<'a>(runs: &Runs<'a>, variant: Option<&str>) -> Vec<Cell<'a>> {
     cells
 }
 
-/// The slowest build divided by the fastest, process by process.
+/// The slowest build's cost divided by the fastest build's, for each process.
 fn spread(runs: &Runs, fastest: &Cell, slowest: &Cell, field: &str) -> Option<Estimate> {
     runs.estimate(|rows| {
         let of = |cell: &Cell| cost(rows, cell.cc, cell.variant, field);
@@ -85,9 +85,9 @@ fn spread(runs: &Runs, fastest: &Cell, slowest: &Cell, field: &str) -> Option<Es
 enum Apart {
     Yes,
     No,
-    /// Only one of cycles and time shows it. Contains the ratio of times.
+    /// Cycles or time shows it, but not both. Contains the ratio of times.
     Disagree(Estimate),
-    /// Measured in a single process.
+    /// There is only one process.
     CannotTell,
 }
 
@@ -330,7 +330,7 @@ mod tests {
             let at = |i| if i == 1 { ns } else { 0.25 };
             sentences(&TOPIC, &answers_at(&two, PROCESSES, &at))
         };
-        // More cycles at a higher clock, in the same time.
+        // More cycles at a higher clock frequency, in the same time.
         let all = said(0.2);
         assert!(all[0].starts_with("Cycles and time disagree"), "{all:?}");
         assert!(
@@ -342,7 +342,7 @@ mod tests {
             "{all:?}"
         );
         assert!(!all[1].contains("slower"), "{all:?}");
-        // Control: all at the same clock.
+        // Control: all builds at the same clock frequency.
         let all = said(0.25);
         assert!(all[0].starts_with("The slowest"), "{all:?}");
         assert!(all[1].contains("slower than code from gcc-12"), "{all:?}");

@@ -150,9 +150,9 @@ impl Kernel {
     }
 }
 
-/// The files that an implementation is compiled from: those for its tier, in its own folder and in the folders whose
-/// headers that includes. Empty if its folder has no file for any tier, because it then only calls functions of other
-/// ciphers.
+/// The files from which an implementation is compiled: the files for its tier in its own folder and in the folders
+/// whose headers those include. Empty if its folder has no file for any tier, because then it only calls functions of
+/// other ciphers.
 fn files(imp: Impl) -> Vec<String> {
     let Some(own) = imp.folder() else {
         return Vec::new();
@@ -171,8 +171,9 @@ fn files(imp: Impl) -> Vec<String> {
     folders.iter().flat_map(|f| in_folder(imp, f)).collect()
 }
 
-/// Whether a file's name ends in the tier of an implementation and begins, if the folder has several algorithms, as its
-/// driver does: `sha256_avx2.c` is for `sha256-avx2`, `fixed_time.c` for `cbc-aes-fixed-time`.
+/// Whether a file belongs to an implementation. A file whose name ends in a tier belongs to the implementations of that
+/// tier whose driver name begins like the file's: `sha256_avx2.c` to `sha256-avx2`. Any other file belongs to the
+/// generic implementation whose driver name ends like the file's: `fixed_time.c` to `cbc-aes-fixed-time`.
 fn is_for(imp: Impl, file: &str) -> bool {
     let path = Path::new(file);
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -198,8 +199,8 @@ fn folder_of(file: &str) -> Option<&str> {
     Some(folder)
 }
 
-/// The folders from which the sources of `folder` include headers, directly or indirectly. Without `simd`, which has
-/// no code of its own.
+/// The folders from which the sources of `folder` include headers, directly or indirectly, except `simd`, which
+/// contains no code of its own.
 fn included_folders(folder: &str) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
     let mut unread = vec![folder];
@@ -237,7 +238,7 @@ pub(super) fn key_bytes(imp: Impl) -> usize {
     }
 }
 
-/// Another implementation of the algorithm than `but`, of the lowest tier, which provides the right answers.
+/// An implementation of the algorithm other than `but`, of the lowest tier, which provides the right answers.
 pub(super) fn judge_of(alg: &str, but: &str) -> Option<Impl> {
     let mut usable: Vec<Impl> = Impl::find_all(alg)
         .into_iter()

@@ -17,7 +17,7 @@ use super::subject::{Flags, Source, HARNESS};
 use super::toolchain::Toolchain;
 use super::variant::Variant;
 
-/// Preprocessor flags, which have no effect on preprocessed files.
+/// Preprocessor flags, which have no effect on files that are already preprocessed.
 const OF_PREPROCESSING: [&str; 4] = ["-I", "-D", "-U", "-fmacro-prefix-map"];
 
 /// Writes what is needed to reproduce `found` to `dir`.
@@ -210,12 +210,12 @@ impl Facts<'_> {
         let name = |seen: &Seen| {
             let words = program(seen);
             match words.rsplit('/').next() {
-                // Programs in /usr/bin are named without their directory.
+                // Programs in /usr/bin are named without the directory.
                 Some(name) if words.starts_with("/usr/bin/") => name.to_string(),
                 _ => words,
             }
         };
-        // A reduced file must preserve half of the difference.
+        // A reduced file must keep half of the difference.
         let keep = 1.0 + (self.ratio - 1.0) / 2.0;
         format!(
             "# What build.sh, run.sh and interesting.sh share. Set CC_BAD, CC_GOOD or HARNESS_CC to use others.\n\

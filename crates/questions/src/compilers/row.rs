@@ -189,7 +189,7 @@ pub(super) fn mark(rows: &mut [Row]) {
     }
 }
 
-/// The properties that rows in one line of the table share.
+/// The properties shared by rows in one line of the table.
 fn line(row: &Row) -> (&str, &str, Abi, &str) {
     (&row.cc, &row.opt, row.abi, &row.subject)
 }
@@ -198,11 +198,11 @@ fn line(row: &Row) -> (&str, &str, Abi, &str) {
 pub(crate) mod tests {
     use super::*;
 
-    /// The default clock of the rows in tests.
+    /// The clock frequency of the rows in tests.
     const GHZ: f64 = 4.0;
 
     impl Row {
-        /// The same cycles, measured at a clock that was `slower` times slower.
+        /// The same cycles, measured at a clock frequency lower by the factor `slower`.
         pub(crate) fn at_clock(self, slower: f64) -> Row {
             let times = |ns: Option<f64>| ns.map(|ns| ns * slower);
             Row {
@@ -213,7 +213,7 @@ pub(crate) mod tests {
             }
         }
 
-        /// The row as in a record from before times were kept.
+        /// The row as it would be in a record made before times were kept.
         pub(crate) fn without_time(self) -> Row {
             Row {
                 ns_per_byte: None,

@@ -22,10 +22,10 @@ use super::variant::Variant;
 
 /// Name of the variant without further flags.
 const DEFAULT: &str = "default";
-/// Number of rounds if nothing is judged.
+/// Number of rounds if no row is judged against a baseline.
 const ROUNDS: usize = 12;
-/// Milliseconds per cell over all rounds: if there are few cells, and if there are many. With --quick: for all cells
-/// together, and the maximum for one.
+/// Milliseconds per cell, summed over all rounds: if there are few cells, and if there are many. With --quick:
+/// milliseconds for all cells together, and the maximum for one.
 const FEW_MS: u64 = 1_500;
 const MANY_MS: u64 = 800;
 const MANY: usize = 48;

@@ -39,7 +39,7 @@ impl Store {
         Ok(dir)
     }
 
-    /// A new, empty directory for one use.
+    /// Makes a new, empty directory for one use.
     pub(super) fn scratch(&self) -> Result<TempDir, Error> {
         kiln_tree::make_scratch(&self.root, "work-").map_err(|e| fault(&self.root, &e))
     }

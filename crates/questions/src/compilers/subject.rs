@@ -29,28 +29,28 @@ pub(super) struct Convention {
     pub function: String,
     /// Length of the key that the harness generates, in bytes.
     pub key: usize,
-    /// Length of the IV, likewise.
+    /// Length of the IV that the harness generates, in bytes.
     pub iv: usize,
 }
 
-/// How a source is compiled, besides level, width and variant.
+/// How a source is compiled, apart from level, width and variant.
 #[derive(Clone, Debug)]
 pub(super) enum Flags {
-    /// With the recipe of `kernel/`.
+    /// Compiled with the recipe of `kernel/`.
     Kernel {
         /// Path of `kernel/`.
         dir: PathBuf,
     },
-    /// Like an ordinary program.
+    /// Compiled like an ordinary program.
     Program {
         /// Directories of headers.
         include: Vec<PathBuf>,
     },
-    /// With the flags of a kernel tree's build.
+    /// Compiled with the flags of a kernel tree's build.
     Tree {
-        /// Flags of all objects.
+        /// Flags common to all objects.
         common: Vec<String>,
-        /// Flags of this object only.
+        /// Flags that only this object has.
         own: Vec<String>,
         /// Working directory.
         dir: PathBuf,
@@ -66,10 +66,10 @@ pub(super) struct Source {
 /// The source of right answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judge {
-    /// Another implementation of this algorithm, in this process.
+    /// Another implementation of this algorithm, run in this process.
     Algorithm {
         alg: &'static str,
-        /// The implementation under test, which is not used.
+        /// Driver name of the implementation under test, which must not judge itself.
         but: &'static str,
     },
     /// The answer that most builds give.
@@ -87,9 +87,9 @@ pub(super) struct Subject {
     /// The files under test.
     pub sources: Vec<Source>,
     pub convention: Convention,
-    /// Files that it needs but that are not under test.
+    /// Files that the subject needs but that are not under test.
     pub support: Vec<Source>,
-    /// x86-64 objects and archives that it needs.
+    /// x86-64 objects and archives that the subject needs.
     pub objects: Vec<PathBuf>,
     pub judge: Judge,
     /// Whether it can be built for 32 bits.

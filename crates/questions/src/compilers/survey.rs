@@ -15,7 +15,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Measures what compilers make of a cipher.
+/// Measures how compilers affect the speed of a cipher.
 pub(super) static COMPILERS: Part = Part {
     name: "compilers",
     what: "compilers",
@@ -65,8 +65,8 @@ struct Matrix {
 }
 
 impl Matrix {
-    /// The matrix for `processes` with `seconds` each. Adds compilers first, because the question is which of them
-    /// matters, then levels.
+    /// The matrix for `processes` processes of `seconds` each. Adds compilers first, because the question is which
+    /// compiler matters, then levels.
     fn within(seconds: f64, processes: usize, compilers: usize) -> Matrix {
         let fits = |m: &Matrix| m.seconds(processes) <= seconds * processes as f64;
         let mut matrix = Matrix {
@@ -100,8 +100,8 @@ impl Matrix {
         self.compilers * self.levels * VARIANTS
     }
 
-    /// Time that all processes spend before they measure. The first finds the build cache empty; the others find
-    /// everything in it.
+    /// Time that all processes spend before they measure. The first finds the build cache empty; the others find all
+    /// builds in it.
     fn untimed(self, processes: usize) -> f64 {
         BUILD_S * self.cells() as f64
             + processes as f64 * (HARNESS_S + FIND_S * self.compilers as f64)
@@ -131,7 +131,7 @@ impl Matrix {
     }
 }
 
-/// The newest of each family, then the oldest of each, and so on inwards, because distant versions differ most.
+/// The newest version of each family, then the oldest of each, and so on inwards, because distant versions differ most.
 fn spread(names: &[String], count: usize) -> Vec<String> {
     let family = |n: &str| n.split(['-', ' ']).next().unwrap_or_default().to_string();
     let mut families: Vec<(String, Vec<String>)> = Vec::new();
@@ -195,7 +195,7 @@ mod tests {
             last = matrix.cells();
         }
         assert_eq!(last, 5 * 4 * VARIANTS);
-        // With one compiler, the time goes to levels.
+        // With only one compiler, the time is spent on levels.
         assert_eq!(Matrix::within(30.0, 1, 1).levels, 4);
     }
 }

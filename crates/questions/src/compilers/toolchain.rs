@@ -12,7 +12,7 @@ use kiln_kbuild::{recipe, which};
 use kiln_question::Error;
 use kiln_tree::hash;
 
-/// A driver up to this size may be a script, whose text is checked.
+/// A compiler driver up to this size may be a script, whose text is checked.
 const SCRIPT: u64 = 1 << 16;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Toolchain {
     pub(super) name: String,
     /// First line of `--version`.
     pub(super) version: String,
-    /// Directory of its own headers; `None` if it does not report one.
+    /// Directory of the compiler's own headers; `None` if the compiler does not report one.
     pub(super) headers: Option<PathBuf>,
     program: PathBuf,
     words: Vec<String>,
@@ -48,7 +48,7 @@ impl Toolchain {
             .ok_or_else(|| Error::lacks(not_found(name, &Toolchain::names())))?;
         // zig's Python package is started by `python -m ziglang cc`.
         if program.file_stem().is_some_and(|p| p == "zig") || words.iter().any(|w| w == "ziglang") {
-            // Otherwise it generates code for this very machine, with vectors despite flags that disable them.
+            // Otherwise zig generates code for this very machine, using vectors despite the flags that disable them.
             words.push("-mcpu=baseline".to_string());
         }
         let ask = |argument: &str| -> Option<String> {
@@ -101,7 +101,7 @@ impl Toolchain {
         found
     }
 
-    /// All working compilers on PATH. Others are not offered; a user who names one gets the reason.
+    /// All working compilers on PATH. Broken ones are not offered, but a user who names one gets the reason.
     pub(super) fn all() -> Result<Vec<Toolchain>, Error> {
         let names = Toolchain::names().into_iter();
         let found: Vec<Toolchain> = names.filter_map(|n| Toolchain::find(&n).ok()).collect();
@@ -128,12 +128,12 @@ impl Toolchain {
         words
     }
 
-    /// A value that is constant as long as the compiler does not change.
+    /// A value that changes only if the compiler changes.
     pub(super) fn identity(&self) -> u64 {
         self.identity
     }
 
-    /// Whether it accepts the flag without a warning.
+    /// Whether the compiler accepts the flag without a warning.
     pub(super) fn knows(&self, flag: &str) -> bool {
         if let Some(known) = self.known.lock().expect("no thread panics").get(flag) {
             return *known;
@@ -143,14 +143,14 @@ impl Toolchain {
         known
     }
 
-    /// The flags that it accepts.
+    /// The flags that the compiler accepts.
     pub(super) fn known<S: AsRef<str>>(&self, flags: &[S]) -> Vec<String> {
         let words: Vec<String> = flags.iter().map(|f| f.as_ref().to_string()).collect();
         let unknown = {
             let known = self.known.lock().expect("no thread panics");
             words.iter().any(|f| !known.contains_key(f))
         };
-        // Usually it accepts all of them, and a single run is enough.
+        // Usually the compiler accepts all flags, and a single run is enough.
         if unknown && self.compiles(&strictly(&words)) {
             words.iter().for_each(|f| self.remember(f, true));
         }
@@ -162,7 +162,8 @@ impl Toolchain {
         map.insert(flag.to_string(), known);
     }
 
-    /// Whether it turns an empty file into assembly; `true`, for example, accepts any arguments and writes nothing.
+    /// Whether the program turns an empty file into assembly; `true`, for example, accepts any arguments and writes
+    /// nothing.
     fn writes_assembly(&self) -> bool {
         self.assemble(&[])
             .is_some_and(|assembly| assembly.contains("\t."))
@@ -183,8 +184,8 @@ impl Toolchain {
         done.then(|| fs::read_to_string(dir.path().join("out.s")).unwrap_or_default())
     }
 
-    /// The directory in which its preprocessor finds `stddef.h`. The answer to -print-file-name cannot be relied on:
-    /// zig names the headers of gcc.
+    /// The directory in which the compiler's preprocessor finds `stddef.h`. The answer to -print-file-name cannot be
+    /// relied on: zig gives the headers of gcc.
     fn find_headers(&self) -> Option<PathBuf> {
         let mut command = self.command();
         command.args(["-E", "-x", "c", "-include", "stddef.h", "/dev/null"]);
@@ -369,7 +370,7 @@ mod tests {
         fs::write(&program, script).unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&program, executable).unwrap();
-        // Control: it is such a compiler.
+        // Control: the planted program really behaves like that.
         let mut asked = Command::new(&program);
         asked.args(["-x", "c", "-S", "-o", "-", "/dev/null"]);
         let output = asked.current_dir(dir.path()).output().unwrap();

@@ -31,7 +31,7 @@ pub(super) struct Tree {
     pub source: PathBuf,
     /// Directory of its objects and the commands that compiled them.
     pub build: PathBuf,
-    /// Such as `linux-6.12.1`.
+    /// Name of the tree, such as `linux-6.12.1`.
     pub name: String,
 }
 
@@ -113,7 +113,7 @@ impl Tree {
         }
     }
 
-    /// Objects of the tree's library that this one calls, directly or indirectly.
+    /// Objects of the tree's library that this object calls, directly or indirectly.
     fn needs(&self, own: &Path) -> Vec<PathBuf> {
         let mut leaves: Vec<PathBuf> = Vec::new();
         for dir in LEAVES {
@@ -140,7 +140,8 @@ fn stem(path: &str) -> &str {
     name.strip_suffix(".c").unwrap_or(name)
 }
 
-/// Flags that affect code and are only in this object's command, because the tree's makefile sets them for it alone.
+/// Flags that affect code and occur only in this object's command, because the tree's makefile sets them for this
+/// object alone.
 fn own_flags(path: &str, commands: &HashMap<String, Vec<String>>) -> Vec<String> {
     let line = &commands[stem(path)];
     let elsewhere = |flag: &String| {

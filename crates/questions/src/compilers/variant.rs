@@ -101,7 +101,7 @@ impl Variant {
         }
     }
 
-    /// The same with further flags.
+    /// The same variant with further flags.
     pub(super) fn with(&self, flags: &[String]) -> Variant {
         let mut more = self.clone();
         more.parts.push(Part::Flags(flags.to_vec()));

@@ -10,7 +10,7 @@ use kiln_driver::{Batch, Control, Error, Histogram, Request};
 /// Times of operations within the measured period.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    /// Creations and closings.
+    /// Latencies of session creations and closes.
     pub(super) all: Histogram,
     /// Latencies of closes only.
     pub(super) closes: Histogram,

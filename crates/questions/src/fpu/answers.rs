@@ -62,7 +62,7 @@ fn name(context: Context) -> &'static str {
     }
 }
 
-/// Kiln's policy that answers like this version of Linux: since 6.15 softirqs are disabled in sections.
+/// Kiln's policy that gives the same answers as this version of Linux: since 6.15, softirqs are disabled in sections.
 fn rule_of(version: &str) -> Option<Policy> {
     let mut numbers = version.split('.').map(|n| n.parse::<u32>().ok());
     let series = (numbers.next()??, numbers.next()??);
@@ -75,13 +75,13 @@ fn rule_of(version: &str) -> Option<Policy> {
 }
 
 /// The part of an answer that code in the context can observe. The same section may cause one warning or two, so only
-/// their presence counts.
+/// whether there is any warning counts.
 fn judged(answer: &Answer) -> (bool, bool, bool) {
     (answer.usable, answer.over_section, answer.warnings > 0)
 }
 
-/// Asks every policy of the plan in every context. The outcome has failed if a tree does not answer like its version
-/// of Linux.
+/// Asks every policy of the plan in every context. The outcome has failed if a tree's answers are not those of its
+/// version of Linux.
 pub(super) fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
     let mut outcome = Outcome::default();
     for &policy in &plan.policies {

@@ -53,13 +53,13 @@ pub struct FpuArgs {
     /// Interrupts per second [default: 2000]
     #[arg(long, value_name = "HZ", allow_hyphen_values = true)]
     irq_rate: Option<f64>,
-    /// Where interrupts come from
+    /// Source of the interrupts
     #[arg(long, default_value = "timer", value_name = "SOURCE")]
     inject: String,
     /// Implementation of task and softirqs [default: the best]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
-    /// Measuring time in seconds, all loads together [default: 48, with --quick 12]
+    /// Measuring time in seconds, for all loads together [default: 48, with --quick 12]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     #[command(flatten)]

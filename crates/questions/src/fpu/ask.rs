@@ -20,17 +20,19 @@ type Measure<R> = fn(&Plan, &mut Bench, &AtomicBool, Report<'_>) -> Result<Outco
 /// A question to policies, and how its rows are shown.
 pub(super) struct Ask<R> {
     pub measure: Measure<R>,
-    /// Formats the table for people.
+    /// Formats the table for the terminal.
     pub view: fn(&[R]) -> String,
-    /// Whether the machine and the seed are printed for people. They are omitted if the answers depend on neither.
+    /// Whether the terminal output includes the machine and the seed. They are omitted if the answers depend on
+    /// neither.
     pub measures: bool,
     /// Returns the policy that a row is about.
     pub policy: fn(&R) -> &str,
 }
 
 impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
-    /// Asks Kiln's own policies in this process. Each tree is asked by a child, together with Kiln's own policies, so
-    /// that they are measured under the same conditions. `driver` names the driver of a tree's tasks and softirqs.
+    /// Asks Kiln's own policies in this process. Each tree is asked in a child process, together with Kiln's own
+    /// policies, so that all are measured under the same conditions. `driver` names the driver for a tree's tasks and
+    /// softirqs.
     pub(super) fn run<Q: Question>(
         &self,
         plan: Plan,

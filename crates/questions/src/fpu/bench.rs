@@ -1,4 +1,4 @@
-//! The emulated CPU on which all runs take place, and the owner of the ciphers there: Kiln or a hosted tree.
+//! The emulated CPU on which all runs take place, together with the owner of the ciphers on it: Kiln or a hosted tree.
 
 use std::rc::Rc;
 
@@ -14,7 +14,8 @@ use kiln_tree::Host;
 use super::plan::{Plan, TreeName};
 use super::workload::{load_plan, messages, scalar, softirq_messages, Workload};
 
-/// Requests that softirqs may have in flight: more than cryptd's queue holds, so that cryptd is what rejects requests.
+/// Maximum number of requests that softirqs may have in flight. It exceeds the length of cryptd's queue, so that only
+/// cryptd rejects requests.
 const SLOTS: u32 = 1280;
 /// The algorithm name by which a tree's best driver is requested.
 const ALGORITHM: &str = "xts(aes)";
@@ -68,7 +69,7 @@ impl Bench {
         let mut open = |name| Stream::open(host, name, messages.raw_key(), slots, sleeps);
         let opened = match tree.driver.as_deref() {
             None => open(ALGORITHM),
-            // The name may refer to an implementation for Kiln's own policies only.
+            // The name may belong to an implementation that only Kiln's own policies have.
             Some(name) => open(name).or_else(|e| match plan.policies.len() {
                 1 => Err(e),
                 _ => open(ALGORITHM),
@@ -103,7 +104,7 @@ impl Bench {
         self.stream(plan, tree, messages, 1, true)
     }
 
-    /// The work of a tree's task and softirqs under a load of the table. The streams must outlive the returned sides.
+    /// The work of a tree's task and softirqs under a load of the table. The streams must outlive the returned work.
     pub(crate) fn tree_sides(
         &mut self,
         plan: &Plan,
@@ -132,7 +133,7 @@ impl Bench {
     }
 
     /// The work of a task and softirqs that call Kiln's own crypto API through the simd helper. The transforms must
-    /// outlive the returned sides.
+    /// outlive the returned work.
     pub(crate) fn asking_sides(
         &mut self,
         plan: &Plan,
@@ -177,7 +178,7 @@ impl TreeStreams {
     }
 }
 
-/// A placeholder load, whose sides a run replaces.
+/// A placeholder load; each run replaces its work.
 pub(crate) fn idle_load(plan: &Plan) -> Result<load::Plan, Error> {
     load_plan(
         plan.seed,

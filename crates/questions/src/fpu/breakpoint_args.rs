@@ -42,7 +42,7 @@ pub(super) struct BreakpointArgs {
     /// Implementation of task and softirqs [default: the best]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
-    /// Stop after N seconds, all loads together [default: 48, with --quick 12; with --interrupts no limit]
+    /// Stop after N seconds, for all loads together [default: 48, with --quick 12; with --interrupts no limit]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     /// Stop after N interrupts into FPU sections, summed over all policies except the control (suffixes k, M, G; also 1e9)

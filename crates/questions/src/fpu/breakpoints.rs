@@ -20,18 +20,19 @@ use super::row::Row;
 use super::tally::{cpu_time, Tally};
 use super::workload::{load_plan, Workload, SHORT_PACKET};
 
-/// Interrupts into sections per slice; takes about 50 ms.
+/// Number of interrupts into sections per slice; a slice takes about 50 ms.
 const SLICE: u64 = 16_384;
 /// A slice ends after this time if few interrupts hit a section, or earlier if the requested time is shorter.
 const SLICE_TIME: Duration = Duration::from_secs(2);
-/// The control has one slice in this many rounds: it only has to be wrong, not to be counted.
+/// The control runs in only one of this many rounds, because a single wrong result is enough to show that the check
+/// works.
 const CONTROL_EVERY: u64 = 8;
 /// Maximum number of replay lines per policy.
 const REPLAYS: usize = 3;
 /// Number of messages traced to find the executed instructions.
 const TRACED: u64 = 4;
 
-/// A policy under a load, with its counts so far.
+/// The runs of a policy under a load, with their counts so far.
 struct Run {
     entry: Entry,
     work: Workload,
@@ -73,12 +74,12 @@ pub(super) fn run(
         let seed = seed_of_round(plan.seed, round);
         for run in &mut runs {
             let control = !counts(run);
-            // The first round is always complete, so that no policy is missing.
+            // The first round is always completed, so that every policy has a result.
             let over = stop.load(Ordering::Relaxed) || round > 0 && !in_time();
             if over || control && round % CONTROL_EVERY != 0 {
                 continue;
             }
-            // If the control were hit as rarely as in a short replay, it would have no statistical power.
+            // A control that is hit as rarely as in a short replay would have no statistical power.
             let size = if control { SLICE } else { size };
             let done = slice(plan, bench, run, (seed, size), longest, stop)?;
             hits += if control { 0 } else { done };
@@ -128,7 +129,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// The first round uses the given seed, so that a round can be replayed by its seed.
+/// The first round uses the given seed, so that any round can be replayed by passing its seed.
 fn seed_of_round(seed: u64, round: u64) -> u64 {
     match round {
         0 => seed,
@@ -151,7 +152,8 @@ fn short(n: f64) -> String {
     }
 }
 
-/// Runs a slice of a policy, up to a number of interrupts into sections. Returns how many there were.
+/// Runs a slice of a policy, up to a number of interrupts into sections. Returns the number of interrupts that hit a
+/// section.
 fn slice(
     plan: &Plan,
     bench: &mut Bench,
@@ -216,7 +218,7 @@ fn interrupt(
     let mut stepping = Stepping::start(load.cpu(), Step::Trace).map_err(refused)?;
     load.set_stepping(true, false);
     load.run(TRACED);
-    // Only instructions that every message executes, so that hardly any breakpoint is set in vain.
+    // Use only instructions that every message executes, so that nearly every breakpoint is hit.
     let addresses = stepping.addresses(TRACED as usize);
     load.set_stepping(false, false);
     drop(stepping);
@@ -240,7 +242,7 @@ fn interrupt(
 }
 
 impl Run {
-    /// Number of wrong results and, if the policy should preserve it, of lost user states.
+    /// Number of wrong results, plus the number of lost user states if the policy is supposed to preserve user state.
     fn losses(&self) -> u64 {
         let user = match self.entry.policy.is_broken() {
             true => 0,

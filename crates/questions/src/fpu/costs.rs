@@ -15,7 +15,7 @@ use kiln_measure::{measure, ratio, Plan, Ratio, SplitMix64, Subject};
 pub(crate) struct Costs {
     /// An empty begin/end pair, with the user state already saved.
     pub pair: Option<f64>,
-    /// The same without the section timer.
+    /// The same pair without the section timer.
     pub pair_untimed: Option<f64>,
     /// Additional cost of the first section of a kernel entry.
     pub first_section: Option<f64>,

@@ -101,7 +101,7 @@ impl JsonSchema for Course {
 }
 
 impl<'de> Deserialize<'de> for Course {
-    /// Picks its fields from all fields of the row; if `t_ms` is missing, there is no course.
+    /// Reads the course's fields among all fields of the row; if `t_ms` is missing, there is no course.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Course, D::Error> {
         let fields = HashMap::<String, Value>::deserialize(d)?;
         let number = |field: &str| fields.get(field).and_then(Value::as_f64);

@@ -11,16 +11,16 @@ pub(crate) struct CpuArgs {
     /// When tasks are preempted
     #[arg(long, value_enum, default_value_t)]
     preempt: Preempt,
-    /// Whose scheduler: cfs-6.1, eevdf-6.12, eevdf-7.3
+    /// Scheduler to emulate: cfs-6.1, eevdf-6.12, eevdf-7.3
     #[arg(long, default_value = "eevdf-6.12", value_name = "NAME")]
     scheduler: String,
-    /// CPUs of the machine that its times are scaled for
+    /// Number of CPUs for which the scheduler's times are scaled
     #[arg(long, value_name = "N", default_value_t = 1)]
     scheduler_cpus: u32,
-    /// Microseconds a task runs while another waits [default: the scheduler's]
+    /// Microseconds that a task runs while another waits [default: the scheduler's]
     #[arg(long, value_name = "N")]
     slice_us: Option<u64>,
-    /// Microseconds between two ticks [default: 4000, 250 Hz]
+    /// Microseconds between two scheduler ticks [default: 4000, 250 Hz]
     #[arg(long, value_name = "N")]
     tick_us: Option<u64>,
 }

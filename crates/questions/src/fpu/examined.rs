@@ -1,4 +1,4 @@
-//! Results of proof runs about one combination so far.
+//! Results so far of the proof runs for one combination.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use kiln_kernel::irq::Step;
 use super::probe::{Found, Probe};
 use super::step_row::StepRow;
 
-/// A combination under examination, with its counts.
+/// A combination of policy, implementation, operation and length, with its results so far.
 pub(super) struct Examined {
     pub row: StepRow,
     pub findings: Vec<(Probe, Step)>,

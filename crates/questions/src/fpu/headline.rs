@@ -27,12 +27,12 @@ pub(crate) static NESTED_FPU: Topic = Topic {
 /// AES-XTS with messages of 16 bytes on a Ryzen 9 9950X, MB/s. From Linux commit d02198550423: through the simd helper
 /// and directly, both with `legacy` sections.
 const HELPER_LEGACY: f64 = 384.0;
-/// The direct call of this pair.
+/// The direct call, from the same commit.
 const DIRECT_LEGACY: f64 = 487.0;
-/// From mail 20250305203018.GB19889 of the same thread: direct calls with softirqs disabled as merged, and with nested
+/// Mail 20250305203018.GB19889 of the same thread: direct calls with softirqs disabled, as merged, and with nested
 /// sections that save into a per-CPU buffer.
 const DIRECT_BH_OFF: f64 = 461.0;
-/// The nested variant of this pair.
+/// The nested variant in the same mail.
 const DIRECT_NESTED: f64 = 480.0;
 
 /// The message length of the published results, and other lengths for comparison.
@@ -42,7 +42,7 @@ const LONGER: [f64; 2] = [512.0, 4096.0];
 /// The speed of a method relative to the baseline of its rows (`baseline` in rows).
 struct Speedup {
     cycles: Estimate,
-    /// Records made before times were kept have none.
+    /// The ratio of times; `None` for records made before times were kept.
     time: Option<Estimate>,
 }
 
@@ -154,7 +154,7 @@ pub(super) fn detour_of_tree(runs: &Runs) -> Option<Row> {
         library(provider),
         times(&direct)
     );
-    // In the published pair both sides have the sections of Linux up to 6.14.
+    // In the published pair, both measurements use the sections of Linux up to 6.14.
     let version = provider.rsplit('-').next().unwrap_or_default();
     let mut numbers = version.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
     let legacy = (numbers.next()?, numbers.next()?) < (6, 15);
@@ -180,7 +180,8 @@ pub(super) fn detour_of_tree(runs: &Runs) -> Option<Row> {
 
 /// Effects of interrupts into sections, by policy and load.
 struct LostState {
-    /// Policy, load and source of interrupts; then interrupts into sections, wrong results, and lost user states.
+    /// Policy, load and source of interrupts, followed by the numbers of interrupts into sections, wrong results, and
+    /// lost user states.
     counts: Vec<(String, String, [u64; 3])>,
 }
 
@@ -225,7 +226,7 @@ impl LostState {
     }
 }
 
-/// Whether the counted interrupts allow no verdict, which makes the survey fail.
+/// Whether the counted interrupts are too few for a verdict, which makes the survey fail.
 pub(super) fn is_blind(runs: &Runs) -> bool {
     let lost = LostState::from_runs(runs);
     lost.sum(false)[0] > 0 && lost.judge().is_err()
@@ -263,7 +264,7 @@ pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
     };
     let row = match lost.judge() {
         Ok(()) => Row::new(&NESTED_FPU, (wrong + user) as f64, "lost", counted),
-        // A loss is reported whatever the control did.
+        // A loss is reported even if the control lost nothing.
         Err(why) if wrong + user > 0 => {
             let text = format!("{counted}; {why}");
             Row::new(&NESTED_FPU, (wrong + user) as f64, "lost", text)
@@ -296,8 +297,8 @@ mod tests {
                "baseline": "legacy/simd-helper"})
     }
 
-    /// Five processes with these speedups of direct calls: under bh-off at 16 and 4096 bytes, under legacy, and under
-    /// nested.
+    /// Five processes with these speedups of direct calls: under bh-off at 16 and at 4096 bytes, under legacy, and
+    /// under nested.
     fn ways(bh_off: [f64; 5], long: [f64; 5], legacy: [f64; 5], nested: [f64; 5]) -> Vec<Answer> {
         let process = |i: usize| {
             let rows = json!([
@@ -405,7 +406,7 @@ mod tests {
         assert!(text.contains(want), "{text}");
         assert!(said(SLOWER, FASTER)
             .contains("by cycles but 1.21 times (1.18 to 1.23) by time, no verdict"));
-        // Controls: both units agree.
+        // Controls: cycles and time agree.
         assert!(said(FASTER, FASTER).contains(": 1.21 times (1.18 to 1.23) at 16 bytes"));
         assert!(said(SLOWER, SLOWER).contains("(0.78 to 0.82), slower at 16 bytes"));
         assert!(said(EQUAL, EQUAL).contains("no difference found at 16 bytes"));
@@ -448,7 +449,7 @@ mod tests {
             .headline
             .unwrap()
             .contains("no difference found"));
-        // Both sides have other sections, for which no result was published.
+        // Both sides use different sections, for which no result was published.
         let row = tree("6.15.1", FASTER);
         assert!(!row.headline.unwrap().contains("published") && row.baseline.is_none());
     }

@@ -9,8 +9,8 @@ use kiln_kernel::irq::{Arrivals, CrossCore, Timer};
 use kiln_measure::CoreList;
 use kiln_question::Error;
 
-/// Shortest gap that is replayed, in nanoseconds. With shorter gaps, a host that is slow to deliver timer signals
-/// would do nothing else.
+/// Shortest gap that is replayed, in nanoseconds. With shorter gaps, a host that is slow to deliver timer signals would
+/// spend all its time on them.
 const SHORTEST_GAP: u64 = 50_000;
 /// Longest gap in nanoseconds; a time slice without an interrupt would measure nothing.
 const LONGEST_GAP: u64 = 1_000_000_000;
@@ -43,11 +43,11 @@ pub(crate) struct Gaps {
 /// The instructions before which single steps inject an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Steps {
-    /// Every instruction: a proof.
+    /// Every instruction, for a proof.
     All,
-    /// This instruction: a replay.
+    /// Only this instruction, for a replay.
     At(u64),
-    /// This instruction, and this instruction of the softirq.
+    /// This instruction of the section and this instruction of the softirq, for a replay.
     Pair(u64, u64),
 }
 
@@ -83,7 +83,7 @@ fn unknown(name: &str) -> Error {
 impl FromStr for Steps {
     type Err = Error;
 
-    /// Parses `K` or `K1,K2`: one injection to repeat.
+    /// Parses `K` or `K1,K2`, which name one injection to repeat.
     fn from_str(at: &str) -> Result<Steps, Error> {
         let number = |text: &str| {
             text.parse::<u64>().map_err(|_| {
@@ -144,7 +144,7 @@ impl Gaps {
     }
 }
 
-/// An active source, until dropped.
+/// A running source of interrupts; it stops when dropped.
 pub(crate) enum Source {
     /// A timer of this CPU.
     Timer(Timer),
@@ -153,7 +153,7 @@ pub(crate) enum Source {
 }
 
 impl Inject {
-    /// Its name in the flag and in rows.
+    /// The name of the source in the flag and in rows.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Inject::Timer => "timer",
@@ -165,7 +165,7 @@ impl Inject {
         }
     }
 
-    /// Maximum rate in interrupts per second.
+    /// Maximum rate that the source can reach, in interrupts per second.
     pub(crate) fn ceiling(&self) -> f64 {
         match self {
             Inject::Signal => 60_000.0,
@@ -173,7 +173,7 @@ impl Inject {
         }
     }
 
-    /// The actual rate if `asked` is requested.
+    /// The rate that the source reaches if `asked` is requested.
     pub(crate) fn rate(&self, asked: f64) -> f64 {
         match self {
             Inject::Replay(gaps) => gaps.rate(),

@@ -26,7 +26,7 @@ impl LoadArgs {
         }
     }
 
-    /// The requested fallbacks, given these policies of Kiln; only legacy uses one.
+    /// The requested fallbacks for these policies of Kiln; only legacy uses a fallback.
     pub(super) fn fallbacks(
         &self,
         usual: Vec<Fallback>,

@@ -8,7 +8,7 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::Probe;
 
-/// Tolerated difference in instructions between two runs, due to the section timer's own branches.
+/// Maximum difference in instructions between two runs; the section timer's own branches cause it.
 const SLACK: u64 = 8;
 
 /// One pass, started by an interrupt in the middle of the section.
@@ -19,8 +19,7 @@ pub(super) fn pass(probe: &Probe, cpu: &mut Cpu, examined: &mut Examined) -> Res
     };
     let n = examined.row.instructions.max(1);
     let k1 = n / 2;
-    // The instructions counted after the interrupt: those of the softirq and of the rest of the section, in either
-    // order.
+    // Number of instructions after the interrupt: those of the softirq and of the rest of the section, in either order.
     let end = probe.run(cpu, Step::Pair(k1, u64::MAX), false)?.inner;
     let softirq = end.saturating_sub(n - k1);
     examined.row.softirq_instructions = softirq;

@@ -23,7 +23,7 @@ pub(crate) struct Sweep {
     /// Packet rate offered; null in the rows of knees and controls.
     #[schemars(extend("unit" = "1/s", "x-role" = "key"))]
     pub offered_pps: Option<f64>,
-    /// The same rate in bits of IP packets.
+    /// `offered_pps` in bits of IP packets per second.
     #[schemars(extend("unit" = "10^9 bits/s"))]
     pub offered_gbit_s: Option<f64>,
     /// The packet rate from which packets are lost: the geometric mean of the highest rate without losses and the
@@ -47,7 +47,7 @@ pub(crate) struct Sweep {
     /// highest. If `knee_pps` is null: that rate itself, or null if a round had no losses at any rate.
     #[schemars(extend("unit" = "1/s"))]
     pub knee_pps_high: Option<f64>,
-    /// `knee_pps` in bits of IP packets.
+    /// `knee_pps` in bits of IP packets per second.
     #[schemars(extend("unit" = "10^9 bits/s", "x-role" = "main", "x-heading" = "Gbit/s"))]
     pub knee_gbit_s: Option<f64>,
     /// `core_share` at the highest rate tried that is not above the knee.

@@ -1,4 +1,4 @@
-//! Pairs of interrupts: one in the task's section, and one in the softirq that it raises.
+//! Pairs of interrupts: one in the task's section, and one in the softirq that the first one raises.
 
 use std::time::{Duration, Instant};
 

@@ -26,12 +26,13 @@ pub(crate) enum Contender {
     Tree(PathBuf),
 }
 
-/// What softirqs do if the FPU is in use; it also determines how they and the task call the cipher.
+/// What softirqs do if the FPU is in use. This also determines how both they and the task call the cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fallback {
-    /// They call the cipher directly, and scalar code if SIMD is not usable.
+    /// Softirqs and the task call the cipher directly, and its scalar code if SIMD is not usable.
     Scalar,
-    /// They call it through the crypto API with the simd helper, and a kworker does the rest.
+    /// Softirqs and the task call the cipher through the crypto API with the simd helper; a kworker processes requests
+    /// that find the FPU in use.
     Cryptd,
 }
 
@@ -56,7 +57,7 @@ impl FromStr for Fallback {
     }
 }
 
-/// A policy with a fallback; each has a row.
+/// A policy with a fallback. Each such pair has a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub policy: Policy,
@@ -64,23 +65,23 @@ pub(crate) struct Entry {
     pub fallback: Fallback,
 }
 
-/// The tree in this process, as rows describe it.
+/// The tree hosted in this process, as rows describe it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TreeName {
-    /// As requested: `tree:DIR`.
+    /// The name as requested: `tree:DIR`.
     pub name: String,
-    /// Such as `6.12.117`.
+    /// The tree's version, such as `6.12.117`.
     pub version: String,
     pub policy: Policy,
-    /// The driver of its tasks and softirqs; `None` for the best.
+    /// The driver that the tree's tasks and softirqs use; `None` for the best one.
     pub driver: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Policies, each once; the others are compared with the first.
+    /// The policies, without duplicates; the others are compared with the first.
     pub policies: Vec<Policy>,
-    /// Fallbacks of the policy under which softirqs can find the FPU in use; each once.
+    /// Fallbacks of the policy under which softirqs can find the FPU in use, without duplicates.
     pub fallbacks: Vec<Fallback>,
     /// The tree to which one of the policies belongs.
     pub tree: Option<TreeName>,
@@ -90,9 +91,10 @@ pub(crate) struct Plan {
     pub inject: Inject,
     /// Interrupts per second.
     pub irq_rate: f64,
-    /// Implementation of task and softirqs; `None` for the best, or in proof runs for all that use SIMD.
+    /// Implementation that the task and the softirqs use; `None` for the best one or, in proof runs, for all that use
+    /// SIMD.
     pub imp: Option<Impl>,
-    /// Proof runs: whether to run the task that keeps a pattern instead of an implementation.
+    /// Proof runs: whether the task keeps a pattern in its registers instead of calling an implementation.
     pub pattern: bool,
     /// Proof runs: message lengths; if empty, 16, 31, 512 and 4096.
     pub lens: Vec<usize>,
@@ -104,15 +106,15 @@ pub(crate) struct Plan {
     pub preempt_full: bool,
     /// The scheduler whose rules choose the running task.
     pub scheduler: Scheduler,
-    /// The number of CPUs for which its times are scaled.
+    /// The number of CPUs for which the scheduler's times are scaled.
     pub scheduler_cpus: u32,
     /// Microseconds that a task runs while another waits, instead of the scheduler's default.
     pub slice_us: Option<u64>,
-    /// Microseconds between ticks, instead of those of 250 Hz.
+    /// Microseconds between ticks, instead of the 4000 of 250 Hz.
     pub tick_us: Option<u64>,
     /// Seed for every random choice.
     pub seed: u64,
-    /// Whether to measure less of everything.
+    /// Whether to shorten all measurements.
     pub quick: bool,
     /// Maximum duration; a campaign with `interrupts` may have no time limit.
     pub budget: Duration,
@@ -191,7 +193,7 @@ impl Plan {
         if self.ops.is_empty() {
             self.ops = vec![Op::Encrypt, Op::Decrypt];
         }
-        // These rows serve only for a verdict, which needs the control.
+        // These rows only serve to reach a verdict, which needs the control.
         let verdict = matches!(self.inject, Inject::Breakpoint | Inject::Step(Steps::All));
         if verdict && !self.policies.iter().any(|p| p.is_broken()) {
             let all = Policy::all();
@@ -288,13 +290,13 @@ impl Plan {
     }
 }
 
-/// The scheduler of this name.
+/// Finds a scheduler by name.
 pub(crate) fn scheduler(name: &str) -> Result<Scheduler, Error> {
     let found = Scheduler::ALL.into_iter().find(|s| s.name() == name);
     found.ok_or_else(|| unknown("scheduler", name, &Scheduler::ALL.map(Scheduler::name)))
 }
 
-/// Policies by name, each once; if empty, all of Kiln's own.
+/// Finds policies by name and removes duplicates; without names, all of Kiln's own.
 pub(crate) fn contenders(names: &[String]) -> Result<Vec<Contender>, Error> {
     if names.is_empty() {
         return Ok(Policy::all().into_iter().map(Contender::Own).collect());
@@ -322,7 +324,7 @@ pub(crate) fn contenders(names: &[String]) -> Result<Vec<Contender>, Error> {
     Ok(list)
 }
 
-/// The same if only Kiln's own policies are allowed.
+/// Finds policies by name, if only Kiln's own are allowed.
 pub(crate) fn policies(names: &[String]) -> Result<Vec<Policy>, Error> {
     let own = |c| match c {
         Contender::Own(policy) => Ok(policy),
@@ -334,7 +336,7 @@ pub(crate) fn policies(names: &[String]) -> Result<Vec<Policy>, Error> {
     contenders(names)?.into_iter().map(own).collect()
 }
 
-/// Fallbacks by name, each once.
+/// Finds fallbacks by name and removes duplicates.
 pub(crate) fn fallbacks(names: &[String]) -> Result<Vec<Fallback>, Error> {
     let mut list = Vec::new();
     for name in names {
@@ -346,7 +348,7 @@ pub(crate) fn fallbacks(names: &[String]) -> Result<Vec<Fallback>, Error> {
     Ok(list)
 }
 
-/// The implementation of this name for Kiln's own policies; a tree's drivers have names of their own.
+/// Finds the implementation for Kiln's own policies by name; a tree's drivers have names of their own.
 pub(super) fn implementation(name: Option<&str>, own: &[Policy]) -> Result<Option<Impl>, Error> {
     match name {
         Some(name) if !own.is_empty() => usable_impl(Algorithm::XTS_AES, name).map(Some),

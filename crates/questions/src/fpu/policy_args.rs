@@ -19,7 +19,7 @@ pub(super) struct PolicyArgs {
 }
 
 impl PolicyArgs {
-    /// Kiln's own policies among those requested.
+    /// Kiln's own policies among the requested ones.
     pub(super) fn own(&self) -> Result<Vec<Policy>, Error> {
         own(&self.policy)
     }
@@ -30,7 +30,7 @@ impl PolicyArgs {
     }
 }
 
-/// Kiln's own policies among those named.
+/// Kiln's own policies among these names.
 pub(super) fn own(names: &[String]) -> Result<Vec<Policy>, Error> {
     let contenders = contenders(names)?.into_iter();
     let own = contenders.filter_map(|c| match c {

@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-/// Average number of wrong results from which the probability of seeing none is below 0.001: ln 1000.
+/// Average number of wrong results at which the probability of seeing none is below 0.001: ln 1000.
 pub(super) const ENOUGH: f64 = 6.907_755_278_982_137;
 
 /// The counts of a policy under a load.
@@ -64,7 +64,7 @@ fn loss(control: &Count) -> f64 {
     (control.wrong as f64 / control.hit as f64).min(1.0)
 }
 
-/// Whether the control lost enough. Without interrupts, its losses have another cause.
+/// Whether the control lost enough state. Losses without any interrupt have another cause.
 fn enough(control: &Count) -> bool {
     control.hit > 0 && control.wrong as f64 >= ENOUGH
 }
@@ -153,7 +153,7 @@ mod tests {
         let all = [count("nested", "a", 1000, 0), count("none", "a", 500, 100)];
         assert_eq!(judge(&all), Ok(()));
         assert_eq!(expected(&all[0], &all), Some(200.0));
-        // Wrong results allow a verdict too; this function does not judge them.
+        // Wrong results do not prevent a verdict; this function does not judge them.
         assert_eq!(judge(&[count("nested", "a", 1000, 3), all[1]]), Ok(()));
         assert_eq!(judge(&all[1..]), Ok(()));
     }
@@ -206,7 +206,7 @@ mod tests {
             why.contains("nested was hit 69 times") && why.contains("6.9"),
             "{why}"
         );
-        // Several rows of one policy are counted together.
+        // Several rows with the same policy are counted together.
         let parts = [
             count("nested", "a", 35, 0),
             count("nested", "a", 35, 0),

@@ -49,7 +49,7 @@ impl Task {
         }
     }
 
-    /// Name of the operation, if there is one.
+    /// Name of the operation; `None` for the pattern task.
     pub(super) fn op(&self) -> Option<&'static str> {
         match self {
             Task::Crypt(_, op, _) | Task::Ask(_, op, _) => Some(op_name(*op)),
@@ -57,7 +57,7 @@ impl Task {
         }
     }
 
-    /// Size of its message in bytes.
+    /// Size of the task's message in bytes; `None` for the pattern task.
     pub(super) fn len(&self) -> Option<usize> {
         match self {
             Task::Crypt(_, _, messages) | Task::Ask(_, _, messages) => Some(messages.message_len()),
@@ -66,7 +66,7 @@ impl Task {
     }
 }
 
-/// The operation, and the conditions of interrupts.
+/// One operation of the task, and the conditions under which interrupts are injected.
 #[derive(Clone)]
 pub(super) struct Probe {
     pub policy: Policy,
@@ -84,7 +84,8 @@ pub(super) struct Probe {
 /// The results of a probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Instructions stepped in the task's section, and in the softirq with the code after it.
+    /// Number of instructions stepped in the task's section (`outer`), and in the softirq and the code after it
+    /// (`inner`).
     pub outer: u64,
     pub inner: u64,
     pub injected: u64,
@@ -153,7 +154,7 @@ impl Probe {
         })
     }
 
-    /// Whether `found` is a loss caused by an interrupt: the broken control loses the user's state even without one.
+    /// Whether `found` is a loss caused by an interrupt: the broken control loses user state even without an interrupt.
     pub(super) fn lost(&self, found: &Found) -> bool {
         match self.policy.is_broken() {
             true => found.corrupted > 0,
@@ -161,7 +162,7 @@ impl Probe {
         }
     }
 
-    /// Finds one of these instructions before which a single interrupt loses state; `None` if only several interrupts
+    /// Finds one of these instructions at which a single interrupt loses state; `None` if only several interrupts
     /// together do.
     pub(super) fn bisect(
         &self,

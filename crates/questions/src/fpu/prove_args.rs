@@ -55,7 +55,7 @@ pub(super) struct ProveArgs {
     command: Option<ProveCommand>,
     #[command(flatten)]
     policies: PolicyArgs,
-    /// A kernel tree, whose library functions are examined
+    /// Examine the library functions of this kernel tree
     #[arg(long, value_name = "DIR", conflicts_with_all = ["policy", "imp", "len", "op", "hardirq_fpu"])]
     tree: Option<PathBuf>,
     /// With --tree: KUnit suites, or cases as SUITE.CASE, or library.FUNCTION; * and ? match [default: all]
@@ -66,10 +66,10 @@ pub(super) struct ProveArgs {
         requires = "tree"
     )]
     suite: Vec<String>,
-    /// With --tree: where functions are called: task, softirq, hardirq [default: all]
+    /// With --tree: contexts in which functions are called: task, softirq, hardirq [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…", requires = "tree")]
     context: Vec<String>,
-    /// With --tree: how many visits of each instruction of a section are interrupted
+    /// With --tree: number of visits of each instruction of a section that are interrupted
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..), requires = "tree")]
     visits: u64,
     /// Implementation of task and softirqs, or pattern: a task that keeps a pattern in all registers [default: all]

@@ -1,4 +1,4 @@
-//! Notes that are commands, each of which reproduces a loss.
+//! Notes that contain a command; each command reproduces a loss.
 
 /// Prefix of these notes.
 pub(super) const REPLAY: &str = "replay: ";

@@ -276,7 +276,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Makes a row from a policy's tally. Latencies and throughput refer to the load's messages; `ticks_per_us` is the
+    /// Makes a row from a policy's tally. Latencies and throughput are for the load's messages; `ticks_per_us` is the
     /// TSC's rate.
     pub(crate) fn new(
         plan: &Plan,
@@ -301,7 +301,7 @@ impl Row {
             Some(Spread::new(h, ticks_per_us))
         };
         let (s, c) = (&tally.stats, &tally.counts);
-        // The pattern load processes no bytes.
+        // The pattern load does not process any bytes.
         let rate = tally.rate().filter(|_| work.len > 0);
         let mb = |per_s: f64| per_s * work.len as f64 / 1e6;
         let Entry { policy, fallback } = entry;
@@ -392,13 +392,13 @@ impl Row {
         self.set_ratio(None);
     }
 
-    /// Half the interval's width, in per cent of the result.
+    /// Half the width of the throughput's interval, in per cent of the throughput.
     pub(crate) fn plus_minus_pct(&self) -> Option<f64> {
         let width = self.task_mb_per_s_high? - self.task_mb_per_s_low?;
         Some(50.0 * width / self.task_mb_per_s?)
     }
 
-    /// Whether there is a wrong result or a wrong user state although the policy allows none.
+    /// Whether there is a wrong result or a wrong user state although the policy should prevent it.
     pub(crate) fn fails(&self) -> bool {
         !is_control(&self.policy) && self.corrupted + self.user_corrupted > 0
     }

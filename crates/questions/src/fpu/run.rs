@@ -113,27 +113,27 @@ fn table(
     Ok(outcome)
 }
 
-/// The rounds of one load.
+/// Runs the rounds of one load.
 struct Rounds<'a> {
     plan: &'a Plan,
     work: Workload,
     rate: f64,
     share: Duration,
     load: Load<'a>,
-    /// Work of a tree's task and softirqs, and work through Kiln's crypto API. While one of them is in use, its place
-    /// holds the work that it replaced.
+    /// The work of a tree's task and softirqs, and the work that goes through Kiln's crypto API. While one of them is
+    /// in use, its place holds the work that it replaced.
     others: [Option<Sides>; 2],
     whose: Sort,
 }
 
-/// The kind of work in use.
+/// The kind of work that the load currently does.
 #[derive(Clone, Copy, PartialEq)]
 enum Sort {
-    /// Kiln's ciphers, called directly.
+    /// Calls Kiln's ciphers directly.
     Plain,
-    /// A tree's ciphers.
+    /// Calls a tree's ciphers.
     Tree,
-    /// Kiln's ciphers, called through the crypto API.
+    /// Calls Kiln's ciphers through the crypto API.
     Asking,
 }
 
@@ -155,7 +155,7 @@ impl Sort {
     }
 }
 
-/// The real tally and that of the control, for each policy.
+/// For each policy, the tally of the real interrupts and that of the control.
 type Tallies = Vec<[Tally; 2]>;
 
 impl Rounds<'_> {
@@ -174,7 +174,7 @@ impl Rounds<'_> {
         let mut rounds = 0;
         while !stopped() && (rounds < ROUNDS || start.elapsed() < self.share) {
             for turn in 0..entries.len() {
-                // The order varies, so that no policy always follows the same one.
+                // The order varies, so that a policy does not always follow the same other policy.
                 let n = entries.len();
                 let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
                 for half in 0..2 {
@@ -202,8 +202,8 @@ impl Rounds<'_> {
     fn slice(&mut self, tally: &mut Tally, entry: Entry, control: bool) {
         let whose = Sort::new(self.plan, entry);
         if whose != self.whose {
-            // Done under the policy that was in force, so that pending requests are still answered. Work is restored
-            // in reverse order.
+            // Replace the work under the previous policy, so that pending requests are still answered. Restore it in
+            // reverse order.
             for place in [self.whose.place(), whose.place()].into_iter().flatten() {
                 if let Some(other) = &mut self.others[place] {
                     self.load.exchange(other);
@@ -214,7 +214,7 @@ impl Rounds<'_> {
         tally.slice(&mut self.load, entry.policy, control, self.work, SLICE);
     }
 
-    /// A note on how many microseconds an empty interrupt takes from the task, including the host's signal.
+    /// Makes a note on how many microseconds an empty interrupt takes from the task, including the host's signal.
     fn price_of_an_interrupt(&mut self, stop: &AtomicBool) -> Result<Option<String>, Error> {
         let policy = self.plan.entries()[0];
         let mut tallies: [Tally; 2] = Default::default();
@@ -366,7 +366,7 @@ fn conclude(outcome: &mut Outcome<Row>) {
         row.expected_wrong = expected.filter(|_| !is_control(&row.policy));
     }
     let lost = outcome.rows.iter().any(Row::fails);
-    // Without the control, a user may just want the results of some policies; but if the control ran, it must have
+    // Without the control, the user may just want the results of some policies. A control that did run must have
     // statistical power.
     let blind = matches!(judged, Err(NoVerdict::NoPower(_))) && !outcome.interrupted;
     let reordered = reordered(&outcome.rows);
@@ -427,7 +427,7 @@ mod tests {
     use super::super::tally::Tally;
     use super::*;
 
-    /// A real row of a policy and its control.
+    /// A row of a policy with real interrupts, and its control.
     fn rows(policy: &str, hit: u64, wrong: u64) -> Vec<Row> {
         let plan = Plan::new(1, true);
         let entry = plan.entries()[0];

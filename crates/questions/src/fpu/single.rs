@@ -12,14 +12,15 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::{Probe, Task};
 
-/// Maximum length of a section in which every instruction is interrupted singly, since each run is stepped up to its
-/// interrupt.
+/// Maximum number of instructions in a section whose instructions are all interrupted singly, since each run is stepped
+/// up to its interrupt.
 const LONGEST: u64 = 800;
 /// Instructions at the beginning of longer sections that are interrupted singly: more than `kernel_fpu_begin`
 /// executes, including the save of the user's state.
 const BEGINNING: u64 = 160;
 
-/// Selects the short messages; with --quick only the shortest, in one direction.
+/// Whether the probe is worth the effort. With --quick, only the pattern task and the encryption of at most 16 bytes
+/// are.
 fn worth(probe: &Probe, quick: bool) -> bool {
     match &probe.task {
         Task::Keep => true,
@@ -72,7 +73,8 @@ pub(super) fn pass(
     Ok(())
 }
 
-/// Instructions before and after the section's end that are taken as the path to the waiting softirqs and back.
+/// Number of instructions before and after the section's end that are counted as the path to the waiting softirqs and
+/// back.
 const BEFORE: u64 = 64;
 const AFTER: u64 = 160;
 const LAST: u64 = 96;
@@ -83,8 +85,8 @@ fn softirqs_wait(probe: &Probe, cpu: &mut Cpu) -> bool {
     !usable(cpu, Context::Softirq, true).over_section
 }
 
-/// A softirq that waits for the section's end, with a second interrupt at each instruction of the path to it and back,
-/// one at a time.
+/// Tests a softirq that waits for the section's end, with a second interrupt at each instruction of the path to it and
+/// back, one at a time.
 pub(super) fn waiting(
     probe: &Probe,
     cpu: &mut Cpu,

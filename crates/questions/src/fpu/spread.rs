@@ -12,8 +12,8 @@ use serde_json::Value;
 /// Number of histogram bounds: half octaves in nanoseconds, 16, 24, 32, 48 ... 1048576.
 const BOUNDS: usize = 33;
 
-/// A histogram: for each bound, the number of times above the previous bound and up to this one; and the number of
-/// longer times.
+/// A histogram: for each bound, the number of times above the previous bound and up to this one; then the number of
+/// times above the last bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spread {
     counts: [u64; BOUNDS],
@@ -92,7 +92,7 @@ impl JsonSchema for Spreads {
 }
 
 impl<'de> Deserialize<'de> for Spreads {
-    /// Picks the histograms from all fields of the row.
+    /// Reads the histograms' fields among all fields of the row.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Spreads, D::Error> {
         let fields = HashMap::<String, Value>::deserialize(d)?;
         let [softirq, section] = NAMES.map(|name| {

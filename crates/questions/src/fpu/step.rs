@@ -28,7 +28,7 @@ use super::{nest, pairs, single};
 
 /// Pairs of interrupts per combination, without and with --quick.
 const PAIRS: [u64; 2] = [200, 40];
-/// Maximum number of replay lines per policy; each takes a bisection to find.
+/// Maximum number of replay lines per policy, because finding each takes a bisection.
 const REPLAYS: usize = 3;
 
 type Proof = Outcome<StepRow>;
@@ -72,7 +72,7 @@ fn probe(
     }
 }
 
-/// The pattern task, and each implementation at each length in each direction.
+/// The pattern task, and a task for each implementation, length and direction.
 fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
     let mut tasks = Vec::new();
     if plan.pattern || plan.imp.is_none() {
@@ -96,7 +96,7 @@ fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
     Ok(tasks)
 }
 
-/// The same through a tree's crypto API, and the stream of the softirqs.
+/// The same tasks through a tree's crypto API, and the stream of the softirqs.
 fn tree_tasks(
     plan: &Plan,
     bench: &mut Bench,
@@ -128,7 +128,7 @@ fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe
         match plan.tree_of(policy) {
             None => {
                 let of = |task| probe(plan, policy, task, None, hardirq_fpu);
-                // One message per implementation is enough to see whether losses are detected.
+                // The control needs only one message per implementation to show that losses are detected.
                 let few = plan.added_control && policy.is_broken();
                 let (op, len) = (
                     plan.ops.first().copied().map(op_name),
@@ -147,12 +147,12 @@ fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe
     Ok(probes)
 }
 
-/// The probes of this run's share, and the control, by which each shard shows that it would have seen a loss.
+/// The probes of this run's share, and the control, with which each shard shows that it would have detected a loss.
 fn select(plan: &Plan, probes: Vec<Probe>) -> Vec<Probe> {
     let is_control = |p: &Probe| plan.added_control && p.policy.is_broken();
     let (control, judged): (Vec<Probe>, Vec<Probe>) = probes.into_iter().partition(is_control);
     let mut own = plan.share.select(judged, Probe::to_string);
-    // A shard without items has nothing for a control to be compared with.
+    // In a shard without items, there is nothing to compare a control with.
     if !own.is_empty() {
         own.extend(control);
     }
@@ -202,7 +202,7 @@ fn prove_all(
         }
         progress(0.5 + 0.5 * i as f64 / total, "pairs");
         let time = plan.budget.saturating_sub(start.elapsed()) / (left - i) as u32;
-        // In every other pair, hardirqs open their own sections.
+        // Every other pair is tried with hardirqs that open sections of their own.
         for hardirq_fpu in [false, true] {
             probe.hardirq_fpu = hardirq_fpu;
             let share: Duration = time / 2;
@@ -211,7 +211,7 @@ fn prove_all(
     }
     let mut proof = Proof::default();
     for (_, mut examined) in done {
-        // Report a loss only if it occurs again, because a replay must work.
+        // Report a loss only if it occurs again, because its replay must work.
         for (probe, step) in &examined.findings {
             if probe.lost(&probe.run(cpu, *step, true)?) {
                 let line = probe.replay(*step);
@@ -224,7 +224,7 @@ fn prove_all(
     Ok(proof)
 }
 
-/// An interrupt before every instruction, first without and then with sections in hardirqs.
+/// Injects an interrupt before every instruction, first without and then with sections in hardirqs.
 fn passes(probe: &Probe, cpu: &mut Cpu, replays: &mut usize) -> Result<Examined, Error> {
     let quiet = probe.count(cpu)?;
     if probe.lost(&quiet) {
@@ -314,7 +314,7 @@ fn conclude(plan: &Plan, proof: &mut Proof) {
             }
             blind
         }
-        // A replay of a loss under the control must show it again.
+        // The replay of a loss under the control must show that loss again.
         _ => (of_control(wrong) == 0 && proof.rows.iter().any(|r| broken(&r)))
             .then(|| "nothing was lost under the control that saves nothing: this is not a replay of a loss".to_string()),
     };

@@ -59,7 +59,7 @@ pub(super) static TREE_WAYS: Part = Part {
     from_s: 150.0,
     least_s: 3.0,
     builds: true,
-    // Left out together with the tree's part of `kiln speed`.
+    // Skipped whenever the tree's part of `kiln speed` is skipped.
     follows: true,
     can_run: |means| means.tree.is_some(),
     args: |slot| {
@@ -87,7 +87,7 @@ pub(super) static POLICIES: Part = Part {
     ..Part::USUAL
 };
 
-/// Gives the verdict on lost state: it interrupts sections a thousand times as often as a timer does.
+/// Gives the verdict on lost state. Its interrupts hit sections a thousand times as often as those of a timer.
 pub(super) static BREAKPOINTS: Part = Part {
     name: "fpu-breakpoint",
     what: "interrupts at random instructions",

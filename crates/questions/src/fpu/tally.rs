@@ -1,4 +1,4 @@
-//! Counts of a policy, added up slice by slice.
+//! The counts for one policy, accumulated slice by slice.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ impl Tally {
     ) {
         policy.set(load.cpu());
         load.set_empty(empty);
-        // Warm up caches and predictors, and finish the last policy's pending work.
+        // Warm up caches and predictors, and finish work that the previous policy left pending.
         load.run(work.entry);
         // Under the broken control softirqs corrupt the registers of any code that they interrupt, including this
         // function, so none may occur while it computes the results to keep.
@@ -53,7 +53,7 @@ impl Tally {
         self.rates.rounds.push(round(rate));
     }
 
-    /// Adds what the CPU has counted since the last reset, and the load during `lasted`.
+    /// Adds what the CPU has counted since the last reset, and the counts of the load, which ran for `lasted`.
     pub(crate) fn add(&mut self, load: &mut Load<'_>, done: Counts, lasted: Duration) {
         let cpu = load.cpu();
         self.stats += cpu.stats();
@@ -63,7 +63,7 @@ impl Tally {
         merge(&mut self.latency, cpu.softirq_latency());
     }
 
-    /// Adds what the CPU has counted since the last reset, and a round of this many seconds.
+    /// Adds what the CPU has counted since the last reset, and the counts of a round that took this many seconds.
     pub(crate) fn take(&mut self, cpu: &mut Cpu, done: Counts, seconds: f64) {
         self.stats += cpu.stats();
         self.counts += done;
@@ -95,7 +95,7 @@ impl Tally {
     }
 }
 
-/// CPU time of this thread. While the host runs other threads, the emulated CPU stands still.
+/// CPU time of this thread. While the host runs other threads, the emulated CPU makes no progress.
 pub(crate) fn cpu_time() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -2,7 +2,7 @@
 
 use kiln_kernel::esp::Outcome;
 
-/// The course of a policy: one value per millisecond.
+/// The timeline of a policy: one value per millisecond.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     rounds: u32,
@@ -38,7 +38,7 @@ impl Timeline {
         }
     }
 
-    /// Points of milliseconds and MB/s.
+    /// Pairs of the time in milliseconds and the throughput in MB/s.
     pub(crate) fn throughput(&self) -> Vec<(f64, f64)> {
         let rounds = f64::from(self.rounds.max(1));
         let steps = self.bytes.len().saturating_sub(BIN);
@@ -50,7 +50,7 @@ impl Timeline {
             .collect()
     }
 
-    /// Points of milliseconds and the number of requests in cryptd's queue.
+    /// Pairs of the time in milliseconds and the number of requests in cryptd's queue.
     pub(crate) fn queue(&self) -> Vec<(f64, f64)> {
         let rounds = f64::from(self.rounds.max(1));
         let of = |(i, q): (usize, &f64)| (i as f64, q / rounds);

@@ -1,4 +1,4 @@
-//! The policies of kernel trees. Each tree is built in this process, and measured by a child together with Kiln's own
+//! The policies of kernel trees. This process builds each tree; a child process measures it together with Kiln's own
 //! policies.
 
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::bench::Bench;
 use super::plan::{Plan, TreeName};
 
-/// The part of the child's document that is read.
+/// The part of the child's document that the parent reads.
 #[derive(Deserialize)]
 struct Document<R> {
     rows: Vec<R>,
@@ -36,7 +36,7 @@ pub(super) fn boot(
     Ok((plan, Bench::Tree(Box::new(host))))
 }
 
-/// Checks the arguments before a tree is built. A tree's policy is only known once it runs.
+/// Checks the arguments before a tree is built. The tree's own policy becomes known only when the tree runs.
 pub(super) fn check(plan: &Plan, trees: &[PathBuf], driver: Option<&str>) -> Result<(), Error> {
     let mut plan = plan.clone();
     for dir in trees {
@@ -63,8 +63,8 @@ fn with_tree(
     plan
 }
 
-/// Runs in the parent: builds each tree and lets a child measure it. The outcome is missing if building was
-/// interrupted, or if a child failed without results. `policy` returns the policy that a row is about.
+/// Runs in the parent: builds each tree and lets a child measure it. There is no outcome if building was interrupted,
+/// or if a child failed without results. `policy` returns the policy that a row is about.
 pub(super) fn run<R: DeserializeOwned>(
     trees: &[PathBuf],
     build: &TreeBuildArgs,
@@ -102,7 +102,7 @@ pub(super) fn run<R: DeserializeOwned>(
     Ok((Some(sum), worst))
 }
 
-/// The part of a child's document that exists; empty if the child crashed before it printed one.
+/// Parses what the child has written of its document; empty if the child crashed before it wrote anything.
 fn read<R: DeserializeOwned>(output: &[u8]) -> Document<R> {
     serde_json::from_slice(output).unwrap_or(Document {
         rows: Vec::new(),

@@ -32,7 +32,7 @@ fn policy(name: &str) -> String {
     }
 }
 
-/// The answers of each policy: outside a section / with an open section of the task. W: opening a section causes a
+/// The answers of each policy: outside a section / within an open section of the task. W: opening a section causes a
 /// warning; dash: the softirq waits for the section's end.
 pub(crate) fn answers(rows: &[AnswerRow]) -> String {
     let mut policies: Vec<&str> = Vec::new();
@@ -71,7 +71,7 @@ pub(crate) fn answers(rows: &[AnswerRow]) -> String {
     )
 }
 
-/// For each load, results and then counts.
+/// Formats the results of each load, then the counts.
 pub(crate) fn tables(rows: &[Row]) -> String {
     let mut loads: Vec<&str> = Vec::new();
     for r in rows {
@@ -109,7 +109,7 @@ pub(crate) fn tables(rows: &[Row]) -> String {
     out
 }
 
-/// Counts for each load, then those of each policy over all loads.
+/// Formats the counts for each load, then each policy's totals over all loads.
 pub(crate) fn campaign(rows: &[Row]) -> String {
     let mut policies: Vec<String> = Vec::new();
     for row in rows {

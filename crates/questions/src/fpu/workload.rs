@@ -9,9 +9,10 @@ use kiln_kernel::load::{self, Messages, TaskWork, Worker};
 use kiln_measure::SplitMix64;
 use kiln_question::Error;
 
-/// Size of a softirq's message in the policy table: the content of a full IPsec packet, in bytes.
+/// Size of a softirq's message in bytes in the policy table: the payload of a full IPsec packet.
 pub(crate) const PACKET: usize = 1420;
-/// The same in proof and corruption runs, where shorter softirqs leave time for more of them.
+/// Size of a softirq's message in bytes in proof and corruption runs, where shorter softirqs leave time for more of
+/// them.
 pub(crate) const SHORT_PACKET: usize = 128;
 
 /// Iterations of an empty loop during which the pattern is kept: about ten microseconds.

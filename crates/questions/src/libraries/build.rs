@@ -27,7 +27,7 @@ fn step(
     run(job, dir, program, arguments, &span, REPORT)
 }
 
-/// The flag of make for all cores.
+/// The argument that lets make use all cores.
 fn jobs() -> String {
     format!("-j{}", available_parallelism().map_or(1, |n| n.get()))
 }
@@ -39,7 +39,7 @@ fn text(path: &Path) -> String {
 /// OpenSSL's libcrypto, from the sources in the crate openssl-src: the newest release of the series 4.
 pub(super) fn build_openssl(job: &Job) -> Result<Built, Fault> {
     let (dir, version) = fetch_crate(job, "openssl-src", "400", 0.1)?;
-    // The crate's version is its own, then OpenSSL's: 400.0.2+4.0.3.
+    // The crate's version consists of its own version and OpenSSL's: 400.0.2+4.0.3.
     let Some((_, version)) = version.split_once('+') else {
         return Err(job.fault(&format!("openssl-src {version} names no OpenSSL"), REPORT));
     };
@@ -63,7 +63,7 @@ pub(super) fn build_openssl(job: &Job) -> Result<Built, Fault> {
     )?;
     let make = [&jobs(), "build_generated", "libcrypto.a"];
     step(job, &source, "make", &make, ("building", 0.15, 0.95, 1540))?;
-    // The program's other libcrypto must not be used for this one's own calls.
+    // Calls within this library must not be resolved to the other libcrypto in this process.
     let link = [
         "-shared",
         "-Wl,-Bsymbolic",
@@ -84,7 +84,7 @@ pub(super) fn build_openssl(job: &Job) -> Result<Built, Fault> {
     })
 }
 
-/// AWS-LC's libcrypto, from the sources in the crate aws-lc-sys, with the assembly that is generated in it.
+/// AWS-LC's libcrypto, from the sources in the crate aws-lc-sys, including the generated assembly.
 pub(super) fn build_aws_lc(job: &Job) -> Result<Built, Fault> {
     let (dir, _) = fetch_crate(job, "aws-lc-sys", ">=0.47, <1", 0.1)?;
     let source = dir.join("aws-lc");
@@ -120,7 +120,7 @@ pub(super) fn build_aws_lc(job: &Job) -> Result<Built, Fault> {
     })
 }
 
-/// ipsec-mb, from Debian's packages, with its header for the test that compares structures with it.
+/// ipsec-mb, from Debian's packages, including the header with which a test compares the structures.
 pub(super) fn unpack_ipsec_mb(job: &Job) -> Result<Built, Fault> {
     let apt = Apt::read_index(job, "deb", 0.8)?;
     let packages = ["download", "libipsec-mb2", "libipsec-mb-dev"];

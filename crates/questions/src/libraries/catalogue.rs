@@ -3,17 +3,17 @@
 use super::build;
 use super::job::{Built, Fault, Job};
 
-/// A library that Kiln can build or unpack.
+/// A library that `kiln libraries install` can build or unpack.
 pub(super) struct Library {
     /// One of the names that `--peers` accepts.
     pub name: &'static str,
     /// The name of the shared object in its directory.
     pub file: &'static str,
-    /// Where it comes from, and what is done with it.
+    /// Where the library comes from, and what is done to install it.
     pub source: &'static str,
-    /// Programs that it needs, each with Debian's package.
+    /// Programs that the build needs, each with Debian's package.
     pub tools: &'static [(&'static str, &'static str)],
-    /// Makes it in the job's empty directory.
+    /// Builds or unpacks the library in the job's empty directory.
     pub build: fn(&Job) -> Result<Built, Fault>,
 }
 
@@ -22,7 +22,7 @@ const CC: (&str, &str) = ("cc", "gcc");
 const MAKE: (&str, &str) = ("make", "make");
 const APT: (&str, &str) = ("apt-get", "apt");
 
-/// All, in the order in which they are installed.
+/// All libraries, in the order in which they are installed.
 pub(super) const ALL: [Library; 4] = [
     Library {
         name: "openssl",

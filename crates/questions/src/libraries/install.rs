@@ -1,4 +1,4 @@
-//! An installation: the library is made in a new directory, checked there, and gets its final name last.
+//! Installs a library: builds it in a new directory, checks it there, and gives the directory its final name last.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::catalogue::Library;
 use super::job::{Built, Fault, Job};
 use crate::peer;
 
-/// Installs a library into a directory below `all`. Returns a sentence about it.
+/// Installs a library into a directory below `all`. Returns a sentence that describes the result.
 pub(super) fn install(
     library: &Library,
     all: &Path,
@@ -50,7 +50,7 @@ fn place(
         let to = ready.join(name);
         fs::copy(from, &to).map_err(|e| job.file_fault(&to, e))?;
     }
-    // What cannot be loaded must not replace a library that can.
+    // A library that cannot be loaded must not replace one that can.
     let loaded = peer::load_from(library.name, Some(&ready.join(library.file)))
         .map_err(|why| Error::lacks(format!("cannot install {}: {why}", library.name)))?;
     if loaded.version() != built.version {
@@ -61,7 +61,8 @@ fn place(
     let (name, version) = (library.name, &built.version);
     let to = all.join(format!("{name}-{version}"));
     if to.is_dir() {
-        // Built before, or by another process meanwhile. Whoever has it open keeps it.
+        // The directory was installed before, or by another process in the meantime. Processes that have the old file
+        // open keep it.
         let old = scratch.join("old");
         fs::rename(&to, &old).map_err(|e| job.file_fault(&to, e))?;
     }
@@ -69,7 +70,7 @@ fn place(
     Ok(format!("installed {name} {version} in {}", to.display()))
 }
 
-/// All missing programs at once.
+/// Reports all missing programs at once.
 fn check_tools(job: &Job, library: &Library) -> Result<(), Fault> {
     let missing: Vec<_> = library
         .tools
@@ -92,8 +93,8 @@ fn scratch_prefix(name: &str) -> String {
     format!(".new-{name}-")
 }
 
-/// Removes directories of installations that were killed. One that is under way is younger than six
-/// hours.
+/// Removes directories left by installations that were killed. An installation that is still running is younger than
+/// six hours.
 fn remove_remains(all: &Path, name: &str) {
     let prefix = scratch_prefix(name);
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! An installation under way, what it makes, and how it can end early.
+//! A running installation, what it produces, and how it can end early.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use kiln_question::Error;
 
 /// Why an installation ended early.
 pub(super) enum Fault {
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     Stopped,
     Error(Error),
 }
@@ -19,17 +19,17 @@ impl From<Error> for Fault {
     }
 }
 
-/// An installation under way.
+/// A running installation.
 pub(super) struct Job<'a> {
     pub name: &'static str,
-    /// An empty directory for the job alone.
+    /// An empty directory that only this job uses.
     pub dir: PathBuf,
     pub stop: &'a AtomicBool,
     pub report: &'a dyn Fn(f64, &str),
 }
 
 impl Job<'_> {
-    /// An error with what would help.
+    /// An error, with advice on what would help.
     pub(super) fn fault(&self, why: &str, help: &str) -> Fault {
         Fault::Error(Error::lacks(format!(
             "cannot install {}: {why}: {help}",
@@ -37,7 +37,7 @@ impl Job<'_> {
         )))
     }
 
-    /// An error of a file in the cache.
+    /// An error about a file in the cache.
     pub(super) fn file_fault(&self, path: &Path, e: io::Error) -> Fault {
         self.fault(
             &format!("{}: {e}", path.display()),
@@ -53,6 +53,6 @@ impl Job<'_> {
 /// A library that was built.
 pub(super) struct Built {
     pub version: String,
-    /// The shared object and further files for the library's directory: where each is, and its name there.
+    /// The shared object and further files for the library's directory: the path of each, and its name there.
     pub files: Vec<(Box<Path>, &'static str)>,
 }

@@ -11,10 +11,11 @@ use super::step::{run, Span};
 const NETWORK: &str = "check the network, and try again";
 /// Debian's release with the current versions.
 const SUITE: &str = "sid";
-/// Debian's keys, where Debian has them.
+/// Debian's keys, at the path where Debian installs them.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// The sources of the newest release of a crate that the requirement allows: its directory, and its version.
+/// Fetches the sources of the newest release of a crate that the requirement allows. Returns their directory and the
+/// release's version.
 pub(super) fn fetch_crate(
     job: &Job,
     name: &str,
@@ -27,7 +28,7 @@ pub(super) fn fetch_crate(
         fs::write(&path, text).map_err(|e| job.file_fault(&path, e))
     };
     fs::create_dir(&dir).map_err(|e| job.file_fault(&dir, e))?;
-    // A workspace of its own, wherever the cache is.
+    // A separate workspace, so that cargo ignores any workspace that contains the cache.
     put(
         "Cargo.toml",
         &format!(
@@ -58,7 +59,7 @@ pub(super) fn fetch_crate(
         .ok_or_else(|| job.fault(&format!("cargo vendor gave no {name}"), NETWORK))
 }
 
-/// apt with a configuration of its own in a directory, so that nothing of the system's changes.
+/// apt with a configuration of its own in a directory, so that the system's apt is not affected.
 pub(super) struct Apt {
     dir: PathBuf,
     options: Vec<String>,
@@ -103,7 +104,7 @@ impl Apt {
             "Dir::Cache::archives=archives".to_string(),
             "Acquire::Languages=none".to_string(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_string(),
-            // Otherwise root's apt downloads as another user, who may not enter this directory.
+            // Otherwise apt, if run as root, downloads as another user, who may not enter this directory.
             format!("APT::Sandbox::User={}", user()),
             "APT::Architecture=amd64".to_string(),
         ];
@@ -136,7 +137,7 @@ impl Apt {
             to,
             lines: 12,
         };
-        // The index was read, so the network is there.
+        // The index was read, so the network works.
         let help = "try again, or report it: Debian may have renamed the package";
         self.get(job, arguments, &span, help)
     }
@@ -148,7 +149,7 @@ impl Apt {
         Ok(())
     }
 
-    /// The files that were downloaded whose names begin and end like this.
+    /// Downloaded files whose names begin and end like this.
     pub(super) fn find_files(&self, prefix: &str, suffix: &str) -> Vec<PathBuf> {
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let like = |path: &PathBuf| {
@@ -171,7 +172,7 @@ fn find_mirror() -> Option<String> {
     parse_mirror(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The first line `Debian ADDRESS`; `Debian-Security` and others have no such release.
+/// Returns the address in the first line `Debian ADDRESS`. `Debian-Security` and others do not have the release.
 fn parse_mirror(targets: &str) -> Option<String> {
     let mirror = targets.lines().find_map(|l| l.strip_prefix("Debian "))?;
     (!mirror.is_empty() && !mirror.contains(char::is_whitespace)).then(|| mirror.to_string())
@@ -182,7 +183,7 @@ fn user() -> String {
     let id = unsafe { libc::geteuid() };
     match id {
         0 => "root".to_string(),
-        // Only root's apt changes its user.
+        // apt switches to another user only when run as root.
         _ => String::new(),
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Row {
     /// Whether it can be measured on this machine.
     #[schemars(extend("x-role" = "main"))]
     pub available: bool,
-    /// Its version. Of several, the one that is used.
+    /// Version of the library; if several are installed, of the one that is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub version: Option<String>,
@@ -36,19 +36,19 @@ pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub place: Option<&'static str>,
-    /// Its file; a name without a directory is in one of the system's library directories.
+    /// File of the library; a name without a directory is in one of the system's library directories.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub file: Option<String>,
     /// How to get the current version; without a command, where the library comes from.
     pub get: String,
-    /// If it is not available: why.
+    /// Why the library is not available, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub reason: Option<String>,
 }
 
-/// Every library, in the order of `--peers`. Loads them, and reads nothing else.
+/// All libraries, in the order of `--peers`. Loads each of them, but reads nothing else.
 pub(super) fn list_libraries() -> Vec<Row> {
     peer::NAMES.into_iter().map(describe_library).collect()
 }

@@ -1,4 +1,4 @@
-//! Running one program of a build: its output goes to a log, whose growth is the progress.
+//! Runs one program of a build. The program's output goes to a log, whose growth is shown as progress.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -11,7 +11,7 @@ use kiln_kbuild::reason;
 
 use super::job::{Fault, Job};
 
-/// How far a step brings the job: it begins at `from` and ends at `to`, with about `lines` lines of output.
+/// The share of the job that a step covers: from `from` to `to`, with about `lines` lines of output.
 pub(super) struct Span {
     pub what: &'static str,
     pub from: f64,
@@ -19,7 +19,7 @@ pub(super) struct Span {
     pub lines: usize,
 }
 
-/// Variables by which cargo, make and compilers would take other instructions.
+/// Environment variables that would change what cargo, make and compilers do.
 const IGNORED_ENV: [&str; 8] = [
     "MAKEFLAGS",
     "MFLAGS",
@@ -31,7 +31,8 @@ const IGNORED_ENV: [&str; 8] = [
     "CROSS_COMPILE",
 ];
 
-/// Runs a program in `dir` and returns its standard output and errors. Ctrl-C ends it with all that it started.
+/// Runs a program in `dir` and returns its standard output and errors. Ctrl-C ends the program and everything that it
+/// started.
 ///
 /// # Errors
 /// The line in which the program says why it failed, and `help`.
@@ -96,7 +97,7 @@ pub(super) fn run(
     }
 }
 
-/// apt's errors begin with `E:`; the first is the cause.
+/// apt's errors begin with `E:`; the first of them is the cause.
 fn find_reason(said: &str) -> String {
     match said.lines().find_map(|l| l.strip_prefix("E: ")) {
         Some(line) => line.trim().to_string(),
@@ -167,7 +168,8 @@ mod tests {
             });
             assert!(matches!(ended, Err(Fault::Stopped)));
             let child: i32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
-            // Gone, or a zombie that nobody has waited for yet. The kernel may take a while to deliver the signal.
+            // The process is gone, or a zombie whose parent has not waited for it yet. The kernel may take a while to
+            // deliver the signal.
             let ended = || {
                 let state = fs::read_to_string(format!("/proc/{child}/stat"));
                 state.map_or(true, |s| s.contains(") Z"))

@@ -5,7 +5,7 @@ use kiln_question::table::{align, paragraph, plain, text};
 use super::row::Row;
 use crate::peer::installed::directory;
 
-/// A line for each library, then how to get the current ones, then why the others are missing.
+/// Formats a line for each library, then how to get the current versions, then why the others are missing.
 pub(super) fn format_table(rows: &[Row]) -> String {
     let mut table = plain();
     table.set_header(["library", "version", "series of", "place"]);

@@ -10,7 +10,7 @@ fn rounds(key_bits: u32) -> f64 {
     f64::from(key_bits / 32 + 6)
 }
 
-/// Width in bits of the vectors that `tier` passes to the AES unit. `None` if it does not use the unit.
+/// Width in bits of the vectors that `tier` passes to the AES unit; `None` if the tier does not use the unit.
 fn aes_bits(tier: Tier) -> Option<u32> {
     if tier.has(Feature::Vaes) {
         return Some(tier.bits());
@@ -34,8 +34,8 @@ pub(crate) fn xts_cycles(limits: &Limits, tier: Tier, key_bits: u32, len: usize)
     Some(blocks * rounds(key_bits) / (in_vector * limits.get(name)?))
 }
 
-/// Cycles of the serial chain of a call whose IV is the previous call's output: the tweak's block, then the first
-/// block, where each round waits for the one before.
+/// Cycles of the serial chain in calls whose IV is the previous call's output: the tweak's block, then the first block,
+/// where each round waits for the previous one.
 pub(crate) fn serial_cycles(limits: &Limits, tier: Tier, key_bits: u32) -> Option<f64> {
     aes_bits(tier)?;
     Some(2.0 * rounds(key_bits) * limits.get(AES_LATENCY)?)

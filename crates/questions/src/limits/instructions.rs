@@ -2,7 +2,7 @@
 
 use std::arch::asm;
 
-/// Instructions in each loop's body, enough to hide the loop counter and the branch.
+/// Number of instructions in each loop's body, enough to hide the loop counter and the branch.
 pub(super) const IN_LOOP: u32 = 96;
 
 /// A loop of `n` rounds over 96 instructions: eight times the twelve that `$op` generates for registers 0 to 11.
@@ -35,31 +35,31 @@ macro_rules! independent {
 }
 
 independent!(
-    /// AESENC, 16 bytes.
+    /// AESENC on 16-byte registers.
     aesenc_xmm,
     "aesenc xmm\\r, xmm15",
     ""
 );
 independent!(
-    /// VAESENC, 32 bytes.
+    /// VAESENC on 32-byte registers.
     vaesenc_ymm,
     "vaesenc ymm\\r, ymm\\r, ymm15",
     "vzeroupper"
 );
 independent!(
-    /// VAESENC, 64 bytes.
+    /// VAESENC on 64-byte registers.
     vaesenc_zmm,
     "vaesenc zmm\\r, zmm\\r, zmm15",
     "vzeroupper"
 );
 independent!(
-    /// VPCLMULQDQ, 64 bytes.
+    /// VPCLMULQDQ on 64-byte registers.
     vpclmulqdq_zmm,
     "vpclmulqdq zmm\\r, zmm\\r, zmm15, 0",
     "vzeroupper"
 );
 
-/// AESENC, each depending on the previous result.
+/// AESENC instructions, each of which depends on the previous result.
 pub(super) fn aesenc_chain(n: u64) {
     // SAFETY: as in `independent`.
     unsafe {

@@ -13,7 +13,7 @@ pub(crate) use aes::{serial_cycles, xts_cycles};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Limit {
-    /// One of the names below.
+    /// The name of the limit, one of the constants below.
     pub name: &'static str,
     /// Description of what was measured.
     pub what: &'static str,
@@ -47,15 +47,15 @@ pub(crate) const SAVE_RESTORE: &str = "xsave-xrstor";
 /// All measured limits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
-    /// In a fixed order, including those that the CPU lacks.
+    /// All limits in a fixed order, including those of instructions that the CPU lacks.
     pub all: Vec<Limit>,
 }
 
 /// How a cycle count is converted to a limit.
 enum Figure {
-    /// The cycles were for this many instructions; the limit is their number per cycle.
+    /// The limit is a rate: this many instructions divided by the cycles measured for them.
     Rate(f64),
-    /// The cycles were for this many dependent instructions; the limit is the number of cycles of each.
+    /// The limit is a latency: the cycles measured for this many dependent instructions, divided by their number.
     Each(f64),
 }
 
@@ -98,7 +98,7 @@ impl Limits {
 impl Limit {
     fn set(&mut self, figure: &Figure, e: &Estimate) {
         let (value, low, high) = match figure {
-            // The shortest time is the highest rate.
+            // The shortest time gives the highest rate.
             Figure::Rate(n) => (n / e.best, n / e.high, n / e.low),
             Figure::Each(n) => (e.best / n, e.low / n, e.high / n),
         };
@@ -115,7 +115,7 @@ struct Probe {
     run: Box<dyn FnMut(u64)>,
 }
 
-/// The first of these features that is missing.
+/// The first of these features that the CPU lacks.
 fn first_missing(features: &[(&'static str, bool)]) -> Option<&'static str> {
     features.iter().find(|(_, has)| !has).map(|(name, _)| *name)
 }

@@ -3,7 +3,7 @@
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 
-/// XCR0 bits of state that a kernel's FPU section does not save: PKRU (9) and AMX (17, 18).
+/// XCR0 bits of the state components that a kernel's FPU section does not save: PKRU (9) and AMX (17, 18).
 const NOT_SAVED: u64 = 1 << 9 | 3 << 17;
 /// XCR0 bits of the AVX-512 registers.
 const AVX512: u64 = 7 << 5;
@@ -42,7 +42,7 @@ impl SaveArea {
         })
     }
 
-    /// A description of one operation.
+    /// Describes the operation that is timed.
     pub(super) fn describe(&self) -> &'static str {
         match (self.compacts, self.mask & AVX512 == AVX512) {
             (true, true) => "XSAVEC and XRSTOR, AVX-512 state dirty",
@@ -132,7 +132,7 @@ fn dirty(mask: u64) {
     }
 }
 
-/// Resets the registers to their initial state, so that later code has no extra cost.
+/// Resets the registers to their initial state, so that the code that follows does not run slower.
 fn clean(mask: u64) {
     if mask & AVX512 == AVX512 {
         // SAFETY: as in `dirty`.

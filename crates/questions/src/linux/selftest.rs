@@ -1,4 +1,4 @@
-//! `kiln linux selftest`, with a boot and without.
+//! `kiln linux selftest`: tests every cipher with Linux's own testmgr, in a booted kernel or in a hosted tree.
 
 use std::time::Duration;
 

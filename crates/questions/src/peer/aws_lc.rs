@@ -66,7 +66,7 @@ struct Functions {
     cmac_reset: unsafe extern "C" fn(Ctx) -> c_int,
     cmac_update: Update,
     cmac_final: unsafe extern "C" fn(Ctx, *mut u8, *mut usize) -> c_int,
-    /// The last field, so that the library is closed last.
+    /// Must be the last field, so that the library is closed last.
     opened: Opened,
 }
 
@@ -75,7 +75,7 @@ struct Functions {
 pub(super) struct AwsLc(Arc<Functions>);
 
 impl AwsLc {
-    /// Loads the library, from this file only if one is given.
+    /// Loads the library; if `file` is given, only from that file.
     ///
     /// # Errors
     /// One line with the reason and a remedy.
@@ -84,7 +84,7 @@ impl AwsLc {
             .map(|f| AwsLc(Arc::new(f)))
     }
 
-    /// A description of a cipher, digest or AEAD, such as `EVP_aes_256_xts`.
+    /// The description of a cipher, digest or AEAD that a function such as `EVP_aes_256_xts` returns.
     fn get_constant(&self, name: &str) -> Result<Kind, String> {
         // SAFETY: functions of this name take nothing and return the address of a constant.
         unsafe { Ok(self.0.opened.get::<Constant>(name)?()) }
@@ -144,7 +144,7 @@ impl Functions {
     }
 }
 
-/// Extracts `5.12.0` from `AWS-LC 5.12.0` or `AWS-LC FIPS 5.12.0`.
+/// Extracts the version `5.12.0` from `AWS-LC 5.12.0` or `AWS-LC FIPS 5.12.0`.
 fn version(text: &CStr) -> String {
     let text = text.to_string_lossy();
     text.split_whitespace().last().unwrap_or("?").to_string()
@@ -282,7 +282,7 @@ impl AwsLc {
             let len = c_int::try_from(m.shape.len).unwrap_or(0);
             call_each(m, calls, |c| {
                 let mut made = 0;
-                // SAFETY: the context has its key and direction; lengths are those the mode takes.
+                // SAFETY: the context has a key and a direction, and the mode accepts these lengths.
                 unsafe {
                     let started =
                         !has_iv || (f.cipher_init)(at, null(), null_mut(), null(), c.iv, -1) == 1;

@@ -7,14 +7,14 @@ use zeroize::Zeroize;
 
 use crate::timing::{Messages, Op, Shape, IV_UNIT};
 
-/// Pointers to the parts of one message. Pointers to parts that the algorithm does not have are unspecified.
+/// Pointers to the parts of one message. A pointer to a part that the algorithm does not have is unspecified.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
     pub iv: *const u8,
     pub aad: *const u8,
     /// The message; when opening, followed by its tag.
     pub src: *const u8,
-    /// Output buffer for the text, followed by the generated tag; for a hash, for the digest.
+    /// Output buffer: for a cipher, the text followed by the generated tag; for a hash, the digest.
     pub dst: *mut u8,
 }
 
@@ -29,7 +29,7 @@ impl Call {
         unsafe { self.src.add(len) }
     }
 
-    /// Pointer to the place for the tag when a message of `len` bytes is sealed.
+    /// Pointer to the place where sealing a message of `len` bytes writes the tag.
     ///
     /// # Safety
     /// The buffer has room for the tag.
@@ -88,7 +88,7 @@ pub(super) fn call_each(
     Ok(())
 }
 
-/// Whether the tags at `tag` and `right` are equal, in a time that does not reveal where they differ.
+/// Whether the tags at `tag` and `right` are equal. The time that this takes does not reveal where they differ.
 ///
 /// # Safety
 /// Both are readable for `len` bytes.

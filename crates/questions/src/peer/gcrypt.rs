@@ -70,7 +70,7 @@ struct Functions {
     mac_ctl: Ctl,
     mac_write: Bytes,
     mac_read: unsafe extern "C" fn(Handle, *mut u8, *mut usize) -> Error,
-    /// The last field, so that the library is closed last.
+    /// Must be the last field, so that the library is closed last.
     opened: Opened,
 }
 
@@ -79,7 +79,7 @@ struct Functions {
 pub(super) struct Gcrypt(Arc<Functions>);
 
 impl Gcrypt {
-    /// Loads and initialises the library, from this file only if one is given.
+    /// Loads and initialises the library; if `file` is given, only from that file.
     ///
     /// # Errors
     /// One line with the reason and a remedy.

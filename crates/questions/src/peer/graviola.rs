@@ -14,13 +14,13 @@ use super::each::{call_each, Call};
 use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Shape, Work};
 
-/// Its name as a library.
+/// Name by which `--peers` accepts the library.
 pub(super) const NAME: &str = "graviola";
 
 pub(super) struct Graviola;
 
 impl Graviola {
-    /// The library is part of the program, but it runs only on some processors and aborts on others.
+    /// Checks the processor: the library is part of this program, but it aborts on processors that lack some features.
     ///
     /// # Errors
     /// One line with the features that the processor lacks.
@@ -77,7 +77,7 @@ impl Peer for Graviola {
     }
 }
 
-/// One message of an AEAD, already copied to its destination.
+/// One message of an AEAD; the text has already been copied to its destination.
 struct Parts<'a> {
     nonce: &'a [u8; 12],
     aad: &'a [u8],

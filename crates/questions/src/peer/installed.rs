@@ -43,7 +43,7 @@ pub(crate) fn find_installed(all: &Path, name: &str, file: &str) -> Vec<Installe
     found
 }
 
-/// Orders 3.0.19 before 3.0.20 and 1.1.1t before 1.1.1w: numbers by value, then the text.
+/// Compares versions so that 3.0.19 precedes 3.0.20 and 1.1.1t precedes 1.1.1w: numbers by value, then the text.
 pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     let numbers = |s: &str| -> Vec<u64> {
         s.split(|c: char| !c.is_ascii_digit())
@@ -64,7 +64,7 @@ mod tests {
             ("openssl-4.0.3", "libcrypto.so"),
             ("openssl-4.0.10", "libcrypto.so"),
             ("openssl-3.6.1", "libcrypto.so"),
-            // Not complete, another library, and a build that was interrupted.
+            // A directory with an incomplete file, one of another library, and one of a build that was interrupted.
             ("openssl-9.0.0", "libcrypto.so.part"),
             ("openssl-fips-9.0", "libcrypto.so"),
             (".new-openssl-9", "libcrypto.so"),

@@ -1,4 +1,4 @@
-//! The interface of all libraries for measuring them.
+//! The interface through which all libraries are measured.
 
 use crate::timing::{Candidate, Work};
 
@@ -10,13 +10,13 @@ pub(crate) trait Peer {
     /// The version, such as `3.0.17`.
     fn version(&self) -> &str;
 
-    /// The library's file name, as it was requested.
+    /// Name of the library's file, as it was requested.
     fn file(&self) -> &str;
 
-    /// Where it was found: `cache`, `system`, `named` or `program`.
+    /// Where the file was found: `cache`, `system`, `named` or `program`.
     fn place(&self) -> &'static str;
 
-    /// The name in rows: `openssl-3.0.17`.
+    /// Name of the library in rows, such as `openssl-3.0.17`.
     fn provider(&self) -> String {
         format!("{}-{}", self.name(), self.version())
     }

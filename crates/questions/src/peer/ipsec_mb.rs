@@ -48,12 +48,12 @@ type Candidates = Result<Vec<Candidate<'static>>, String>;
 
 struct Functions {
     version: String,
-    /// Since 2.0.
+    /// Available since version 2.0.
     set_session: Option<SetSession>,
     alloc: unsafe extern "C" fn(u64) -> Mgr,
     free: unsafe extern "C" fn(Mgr),
     init: unsafe extern "C" fn(Mgr, *mut c_uint),
-    /// The last field, so that the library is closed last.
+    /// Must be the last field, so that the library is closed last.
     opened: Opened,
 }
 
@@ -67,7 +67,7 @@ struct Manager {
 }
 
 impl IpsecMb {
-    /// Loads the library, from this file only if one is given.
+    /// Loads the library; if `file` is given, only from that file.
     ///
     /// # Errors
     /// One line with the reason and a remedy.
@@ -81,7 +81,7 @@ impl IpsecMb {
         FIND.load(file, load, |library: &IpsecMb| &library.0.version)
     }
 
-    /// Whether this version has bursts of jobs, in the places that are known.
+    /// Whether this version has functions for bursts of jobs, at the known offsets.
     fn has_bursts(&self) -> bool {
         self.0.set_session.is_some()
     }
@@ -159,7 +159,7 @@ impl Manager {
         }
     }
 
-    /// The job with the number of its algorithms, which bursts need.
+    /// Copies the job and sets the number that identifies its algorithms, which bursts need.
     fn set_session(&self, job: Job) -> Result<Job2, String> {
         let mut whole = Job2 {
             job,
@@ -177,8 +177,8 @@ impl Manager {
         }
     }
 
-    /// Compares functions that also have symbols with the table: if they are not at their offsets, the manager has
-    /// another layout.
+    /// Checks the table of functions against the symbols that some of them also have. If the addresses differ, the
+    /// manager has a different layout.
     fn check(&self) -> Result<(), String> {
         let known: [(usize, &str, &[&str]); 4] = [
             (
@@ -271,7 +271,8 @@ impl Peer for IpsecMb {
         };
         let lacks = || Err(format!("{} has no {alg} with AES-{bits}", self.provider()));
         let bursts = self.has_bursts();
-        // A stream of messages: jobs or, in 2.0, bursts of jobs, and arrays of jobs where the library takes them.
+        // Methods for a stream of messages: jobs or, in 2.0, bursts of jobs, and arrays of jobs where the library
+        // accepts them.
         let stream = |name: &str, array: Option<&str>| -> Candidates {
             if !bursts {
                 return Ok(vec![many(name.to_string(), self.jobs(work)?)]);
@@ -285,7 +286,8 @@ impl Peer for IpsecMb {
             }
             Ok(all)
         };
-        // A single message: a job or, in 2.0, a burst or an array of one, and the same of many.
+        // Methods for a single message: a job or, in 2.0, a burst or an array of one job; and the same methods for many
+        // messages.
         let single = |name: &str, array: Option<&str>| -> Candidates {
             Ok(match array {
                 _ if !bursts => vec![one(name.to_string(), self.jobs(work)?)],

@@ -15,7 +15,7 @@ pub(super) struct Find {
     pub variable: &'static str,
     /// File names in the system's library directories, newest first.
     pub names: &'static [&'static str],
-    /// Its file name in Kiln's cache, if `kiln libraries install` has it.
+    /// File name of the library in Kiln's cache, if `kiln libraries install` supports the library.
     pub cached: Option<&'static str>,
     /// The command that provides the library.
     pub remedy: &'static str,
@@ -24,15 +24,15 @@ pub(super) struct Find {
 #[derive(Clone)]
 pub(super) struct Opened {
     library: Arc<Library>,
-    /// Its file name, as it was requested.
+    /// Name of the library's file, as it was requested.
     pub file: String,
-    /// Where it was found: `cache`, `system` or `named`.
+    /// Where the file was found: `cache`, `system` or `named`.
     pub place: &'static str,
 }
 
 impl Find {
-    /// Opens the library and calls `load` to resolve functions. Of the newest in the cache and the newest of the system
-    /// that can be loaded, the one whose `version` is greater is used; with `only`, that file or none.
+    /// Opens the library and calls `load` to resolve its functions. Of the newest loadable versions in the cache and in
+    /// the system, uses the one with the greater `version`; with `only`, uses that file or none.
     ///
     /// # Errors
     /// One line with the reason and a remedy.
@@ -98,9 +98,10 @@ impl Find {
 }
 
 impl Opened {
-    /// Opens the library of this name.
+    /// Opens the library with this file name.
     pub(super) fn open(name: &str, place: &'static str) -> Result<Opened, String> {
-        // Not unloaded again: AWS-LC has a function called whenever a thread ends, which would be gone by then.
+        // Never unload it: AWS-LC registers a function that is called whenever a thread ends, and unloading would
+        // remove that function.
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
         // SAFETY: the constructors of these libraries set up their own memory only; a user who names another file is
         // responsible for it.

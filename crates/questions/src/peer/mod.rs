@@ -43,7 +43,7 @@ pub(crate) fn load(name: &str) -> Result<Box<dyn Peer>, String> {
     load_from(name, None)
 }
 
-/// Loads a library from this file only, or from where it is found.
+/// Loads a library; if `file` is given, only from that file.
 ///
 /// # Errors
 /// One line with the reason and a remedy.
@@ -63,11 +63,11 @@ pub(crate) fn load_from(name: &str, file: Option<&Path>) -> Result<Box<dyn Peer>
 /// Which libraries to load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// All that are installed.
+    /// All libraries that are installed.
     #[default]
     Auto,
     None,
-    /// These; a missing one is an error.
+    /// The libraries with these names; it is an error if one is missing.
     Named(Vec<String>),
 }
 
@@ -108,8 +108,8 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Loads the requested libraries. If the baseline is a library, it is required. A failure of a library that was
-    /// not named becomes a note.
+    /// Loads the requested libraries. A library that is the baseline is required. If a library was not requested by
+    /// name, a failure to load it only becomes a note.
     pub(crate) fn load(
         wanted: &Wanted,
         baseline: Option<&str>,
@@ -136,7 +136,8 @@ impl Peers {
     }
 }
 
-/// Libraries add implementations of the algorithms that others have; they add neither algorithms nor right answers.
+/// Libraries only add implementations of algorithms that other sources have; they supply neither algorithms nor right
+/// answers.
 impl Source for Peers {
     fn algorithms(&self) -> Vec<Spec> {
         Vec::new()
@@ -153,7 +154,7 @@ impl Source for Peers {
         notes: &mut Vec<String>,
     ) -> Result<Vec<Candidate<'_>>, Error> {
         let mut found = Vec::new();
-        // Only kernels have a hash whose key comes with each message.
+        // Only kernels have a hash whose key is passed with each message.
         if work.spec.kind == Kind::Hash && work.spec.prefix > 0 {
             return Ok(found);
         }
@@ -161,7 +162,7 @@ impl Source for Peers {
             match peer.candidates(work) {
                 Ok(mut all) => {
                     all.retain(|c| !(choice.latency && c.together));
-                    // Properties common to all implementations of this algorithm apply to libraries too.
+                    // Restrictions that apply to all implementations of this algorithm apply to libraries too.
                     all.iter_mut().for_each(|c| c.takes = work.spec.takes);
                     found.extend(all);
                 }

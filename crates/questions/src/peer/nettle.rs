@@ -27,9 +27,9 @@ const FIND: Find = Find {
     remedy: "apt-get install libnettle8",
 };
 
-/// Bytes for contexts of unknown size; the largest, GCM's, has about 4.4 KiB.
+/// Bytes to allocate for contexts of unknown size; the largest, GCM's, has about 4.4 KiB.
 const ROOM: usize = 16 << 10;
-/// The oldest minor version of 3 with these types.
+/// The oldest minor version of Nettle 3 with these types.
 const OLDEST: c_int = 6;
 
 type Ctx = *mut c_void;
@@ -73,7 +73,7 @@ pub(super) struct Nettle {
 }
 
 impl Nettle {
-    /// Loads the library, from this file only if one is given.
+    /// Loads the library; if `file` is given, only from that file.
     ///
     /// # Errors
     /// One line with the reason and a remedy.
@@ -86,7 +86,7 @@ impl Nettle {
                 (major(), minor())
             };
             let version = format!("{major}.{minor}");
-            // Version 4 has other types under the same names.
+            // Version 4 has different types under the same names.
             if major != 3 || minor < OLDEST {
                 return Err(format!(
                     "{} is {version}: its functions are known from 3.{OLDEST} to 3.99",
@@ -306,7 +306,7 @@ impl Nettle {
     fn aead(&self, of: &str, nonce: &str, work: &Work) -> Result<Run<'static>, String> {
         let ctx = self.keyed(&format!("{of}_set_key"), &work.key)?;
         let decrypt = work.op == Op::Decrypt;
-        // GCM's IV may have any length, which is an argument; ChaCha's nonce has a fixed length.
+        // GCM's IV may have any length, so the length is an argument; ChaCha's nonce has a fixed length.
         let gcm = nonce == "iv";
         // SAFETY: the types of gcm.h and chacha-poly1305.h.
         let (set_iv, set_nonce, update, crypt, digest) = unsafe {
@@ -351,7 +351,7 @@ impl Nettle {
     }
 
     fn ccm(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
-        // The functions for whole messages take the cipher's context.
+        // CCM's functions for whole messages take the context of the cipher, not one of the mode.
         let ctx = self.keyed(&format!("ccm_{aes}_set_key"), &work.key)?;
         let direction = Nettle::direction(work);
         // SAFETY: the type of ccm.h; encryption returns nothing, and what it returns is not looked at.

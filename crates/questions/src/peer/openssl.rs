@@ -23,7 +23,7 @@ use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Work};
 use functions::{Functions, Param};
 
-/// `EVP_CTRL_AEAD_SET_IVLEN` and similar constants from evp.h.
+/// Constants from evp.h, such as `EVP_CTRL_AEAD_SET_IVLEN`.
 const SET_IVLEN: c_int = 0x9;
 const GET_TAG: c_int = 0x10;
 const SET_TAG: c_int = 0x11;
@@ -33,7 +33,7 @@ const SET_TAG: c_int = 0x11;
 pub(super) struct OpenSsl(Arc<Functions>);
 
 impl OpenSsl {
-    /// Loads the library, from this file only if one is given.
+    /// Loads the library; if `file` is given, only from that file.
     ///
     /// # Errors
     /// One line with the reason and a remedy.
@@ -249,8 +249,8 @@ fn skcipher(cipher: Cipher) -> Run<'static> {
         let has_iv = m.shape.iv > 0;
         call_each(m, calls, |c| {
             let mut out = 0;
-            // SAFETY: the context has cipher and key and is this thread's; the pointers are good for the message's
-            // length; without padding as many bytes are written as are read.
+            // SAFETY: the context belongs to this thread and has a cipher and a key. The pointers are valid for the
+            // message's length, and since padding is off, exactly as many bytes are written as are read.
             unsafe {
                 (!has_iv || (f.init)(ctx, null(), null_mut(), null(), c.iv, -1) == 1)
                     && (f.update)(ctx, c.dst, &mut out, c.src, len) == 1
@@ -289,7 +289,8 @@ fn aead(cipher: Cipher, op: Op) -> Run<'static> {
     Box::new(run)
 }
 
-/// CCM: when opening, the tag is set first, then the length; the update of the text returns whether the tag is right.
+/// CCM needs the tag first when opening, then the length. The result of updating with the text shows whether the tag is
+/// right.
 fn ccm(cipher: Cipher, op: Op) -> Run<'static> {
     let run = move |m: &mut Messages, calls| {
         let (f, ctx, shape) = (&*cipher.library.0, cipher.ctx.as_ptr(), m.shape);

@@ -1,4 +1,4 @@
-//! Release years of libraries, so that a comparison with an old library is not mistaken for one with a new one.
+//! Release years of libraries, so that the reader of a comparison notices that a library is old.
 
 use kiln_record::family;
 
@@ -37,12 +37,11 @@ const SERIES: [(&str, &str, u16); 30] = [
     ("ipsec-mb", "2.0", 2024),
 ];
 
-/// The year of the series for a provider such as `openssl-3.0.19`; `None` if unknown.
+/// The release year of the series to which a provider such as `openssl-3.0.19` belongs; `None` if unknown.
 pub(crate) fn year(provider: &str) -> Option<u16> {
     let name = family(provider);
     let version = provider[name.len()..].trim_start_matches('-');
-    // A prefix must end at the end of a number: 1.10 does not belong to the series 1.1, and 1.1.1w does belong to
-    // 1.1.1.
+    // A prefix must end where a number ends: 1.10 does not belong to the series 1.1, but 1.1.1w belongs to 1.1.1.
     let of = |series: &str| match version.strip_prefix(series) {
         Some(rest) => !rest.starts_with(|c: char| c.is_ascii_digit()),
         None => false,
@@ -53,7 +52,7 @@ pub(crate) fn year(provider: &str) -> Option<u16> {
     found.map(|(.., year)| *year)
 }
 
-/// Name, version and year as a sentence has them: `openssl 3.0.19 (release series of 2021)`.
+/// Name, version and year in the form used in sentences: `openssl 3.0.19 (release series of 2021)`.
 pub(crate) fn describe(provider: &str) -> String {
     let name = family(provider);
     let version = provider[name.len()..].trim_start_matches('-');

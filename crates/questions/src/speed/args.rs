@@ -77,7 +77,7 @@ pub struct SpeedArgs {
     /// Lengths in bytes: 16,64 or 16..4112 or 16..4112/16 [default: 16,64,256,512,1024,1420,4096,16384]
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
-    /// AES key size in bits; XTS uses two keys of this size: 128, 192, 256 [default: 256]
+    /// AES key sizes in bits: 128, 192, 256; XTS uses two keys of this size [default: 256]
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     key_bits: Vec<u32>,
     /// Implementations, by driver names [default: all that run here]
@@ -101,7 +101,7 @@ pub struct SpeedArgs {
     /// child process
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
-    /// Run the tree's own tcrypt with this mode and print what it prints
+    /// Run the tree's own tcrypt with this mode and print its output
     #[arg(long, value_name = "MODE", requires = "tree", conflicts_with_all = ["algs", "impls", "len", "baseline"])]
     tcrypt: Option<u32>,
     /// With --tcrypt: seconds for each test; 0 counts cycles of a few operations
@@ -119,16 +119,16 @@ pub struct SpeedArgs {
     /// or to those of --impl; library: call the functions that a tree's library exports [default: primitive; of a tree all]
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
-    /// Buffers of requests: plain (one contiguous buffer each) or tcrypt (pages and one request, as tcrypt has them)
+    /// Buffers of requests: plain (one contiguous buffer each) or tcrypt (pages and one repeated request, like tcrypt)
     #[arg(long, default_value = "plain", value_name = "LAYOUT")]
     layout: Layout,
     /// Latency: the IV of each call is the first block of the previous result
     #[arg(long)]
     latency: bool,
-    /// Limit of the measuring time in seconds; less gives wider intervals [default: depends on the number of rows]
+    /// Maximum measuring time in seconds; less time gives wider intervals [default: depends on the number of rows]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// One of the turns of 'kiln compare', with its length in milliseconds
+    /// Measure one of the turns of 'kiln compare', which lasts this many milliseconds
     #[arg(long, hide = true, value_name = "MS")]
     turn_ms: Option<u64>,
     /// Print one line per row instead of the table
@@ -141,7 +141,8 @@ pub struct SpeedArgs {
 }
 
 impl SpeedArgs {
-    /// The tables for people. A tree has many implementations of each algorithm, which are listed by name.
+    /// Formats the tables for the terminal. A tree has many implementations of each algorithm, so these are listed by
+    /// name.
     fn tables(&self, rows: &[Row], tty: bool) -> String {
         let named = !self.algs.is_empty() || !self.impls.is_empty() || self.tree.is_some();
         if self.kunit {
@@ -207,7 +208,7 @@ impl SpeedArgs {
             ..Plan::new(session.seed)
         };
         match self.tree {
-            // A tree's implementations are only known when it runs.
+            // A tree's implementations are known only once the tree runs.
             Some(_) => Ok(plan),
             None => plan.checked(),
         }
@@ -269,7 +270,7 @@ impl Question for SpeedArgs {
     }
 }
 
-/// Runs in the parent: builds the tree in each configuration, lets a child measure it, and prints the results.
+/// Runs in the parent: builds the tree in each configuration, lets a child process measure it, and prints the results.
 fn ask_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let mut title = String::new();
@@ -283,7 +284,7 @@ fn ask_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Err
             Ok(measured) => measured,
             Err(exit) => return Ok(exit),
         };
-        // Rows of Kiln and of the libraries are the same in each child, so keep only the first set.
+        // The rows of Kiln and of the libraries are the same in each child, so only the first set is kept.
         let first = sum.rows.is_empty();
         let more = measured.rows.into_iter();
         sum.rows

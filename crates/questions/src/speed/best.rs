@@ -1,4 +1,4 @@
-//! Kiln's best compared with the best of all others, for each row and overall.
+//! Compares Kiln's best implementation with the best of all others, for each row and overall.
 
 use kiln_kernel::Tier;
 use kiln_measure::verdict::FLOOR;
@@ -11,7 +11,7 @@ use super::row::Row;
 use crate::peer::release;
 use crate::timing::{Candidate, Level, KILN};
 
-/// Ratios of cycles and of time with their common verdict.
+/// Ratios of cycles and of time, with the verdict that both support.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Compared {
     pub cycles: Ratio,
@@ -33,11 +33,11 @@ pub(super) fn compare(a: &Series, b: &Series) -> Option<Compared> {
 /// The comparisons at one length, each with the index of its row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Best {
-    /// The comparison with the libraries.
+    /// The comparison of Kiln's fastest call with the libraries.
     pub peer: Option<(usize, BestPeer)>,
-    /// The comparison with a kernel tree.
+    /// The comparison of Kiln's fastest function with a kernel tree.
     pub tree: Option<(usize, BestTree)>,
-    /// The comparison with a library that processes several messages at a time.
+    /// The comparison with a library's function for several messages at a time.
     pub many: Option<(usize, ManyRival)>,
 }
 
@@ -54,9 +54,10 @@ fn is_function(c: &Candidate) -> bool {
     c.level == Level::Primitive && !c.together && c.digest.is_none()
 }
 
-/// Compares like with like: a call of Kiln's crypto API with a call of a library, a function of Kiln's with a function
-/// of a tree, and several messages with several. The fastest is the one with the shortest usual time, because a
-/// minimum may be due to one lucky round. A block function, which leaves a digest unfinished, is not compared.
+/// Compares only like with like: a call of Kiln's crypto API with a call of a library, a function of Kiln's with a
+/// function of a tree, and functions for several messages with each other. The fastest is the one with the shortest
+/// usual time, because a minimum may be due to one lucky round. Block functions, which leave a digest unfinished, are
+/// not compared.
 pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     let fastest = |wanted: &dyn Fn(&Candidate) -> bool| {
         let all = timed.iter().enumerate().filter(|(_, (c, _))| wanted(c));
@@ -136,23 +137,23 @@ pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     }
 }
 
-/// Messages with fewer bytes are short: the code around the cipher takes as long as the cipher itself.
+/// Messages with fewer bytes count as short: the code around the cipher takes as long as the cipher itself.
 pub(super) const SHORT: usize = 256;
 
-/// How often Kiln is faster, equal and slower, and by how much.
+/// Number of rows in which Kiln is faster, equal and slower, and by how much.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Count {
     /// Number of rows in which Kiln is faster.
     pub faster: usize,
     /// Number of rows in which no difference was shown, or cycles and time disagree.
     pub equal: usize,
-    /// The number of these in which cycles and time disagree.
+    /// Number of rows among these in which cycles and time disagree.
     pub disagree: usize,
     /// Number of rows in which Kiln is slower.
     pub slower: usize,
     /// Geometric mean of Kiln's speedup by time, for short messages.
     pub short: Option<f64>,
-    /// The same for all other messages.
+    /// The same mean for all other messages.
     pub long: Option<f64>,
 }
 
@@ -175,7 +176,7 @@ impl Count {
         })
     }
 
-    /// `faster in 56, equal in 6, slower in 0 of 62`, and the number that disagree.
+    /// Formats the counts: `faster in 56, equal in 6, slower in 0 of 62`, and the number of rows that disagree.
     pub(super) fn sentence(&self) -> String {
         let all = self.faster + self.equal + self.slower;
         let disagree = match self.disagree {
@@ -188,7 +189,7 @@ impl Count {
         )
     }
 
-    /// The geometric means in words, each preceded by a semicolon.
+    /// Formats the geometric means, each preceded by a semicolon.
     fn means(&self) -> String {
         let with = [
             (self.short, format!("below {SHORT} B")),
@@ -205,7 +206,7 @@ impl Count {
     }
 }
 
-/// Geometric mean of the speedups that belong to these ratios of times.
+/// Geometric mean of the speedups that correspond to these ratios of times.
 fn mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
     let logs: Vec<f64> = ratios.map(|ratio| -ratio.ln()).collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
@@ -253,12 +254,12 @@ impl Many {
     }
 }
 
-/// How Kiln's best compares with the best of the others, over all compared rows.
+/// How Kiln's best implementation compares with the best of the others, over all compared rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Summary {
-    /// The trees, and the comparison of Kiln's functions with theirs.
+    /// The trees, and how Kiln's functions compare with theirs.
     pub tree: Option<(Vec<String>, Count)>,
-    /// The libraries, and the comparison of a call of Kiln's crypto API with a call of the fastest.
+    /// The libraries, and how a call of Kiln's crypto API compares with a call of the fastest library.
     pub peer: Option<(Vec<String>, Count)>,
     /// Geometric mean over rows in which Kiln uses 512-bit code: the speedup of its 256-bit code over the fastest
     /// library, for lengths from [`SHORT`] on.
@@ -268,7 +269,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Summarizes these rows.
+    /// Makes a summary of these rows.
     pub(super) fn new(rows: &[Row]) -> Summary {
         let who = |wanted: &dyn Fn(&Row) -> bool| {
             let mut all: Vec<String> = Vec::new();
@@ -512,7 +513,7 @@ mod tests {
             "several messages at a time: ipsec-mb 1.3.0 (release series of 2022) ahead in 1 of 3 rows, up to 12.0 times as \
              fast; Kiln in 1"
         );
-        // A library that is never ahead is not reported as being ahead.
+        // A library that is not ahead in any row is not reported as being ahead.
         let none = Summary::new(&[many(0.5, Verdict::Faster)]).sentences();
         assert!(
             none[0].contains("ahead in 0 of 1 rows; Kiln in 1"),

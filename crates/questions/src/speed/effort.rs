@@ -1,21 +1,21 @@
-//! How long each result may take to measure.
+//! Determines how long each result is measured.
 
 use std::time::{Duration, Instant};
 
 use kiln_measure::Plan;
 
-/// With more lengths than this, it is a sweep, with little time for each.
+/// A list of more lengths than this is a sweep, in which each length gets little time.
 pub(super) const SWEEP: usize = 64;
-/// With more results than this, each gets less time, so that the whole table takes only minutes.
+/// If there are more results than this, each gets less time, so that the whole table takes only minutes.
 const WHOLE: usize = 500;
-/// The part of the 20 s of `--quick` that is available for measuring.
+/// The part of the 20 s of `--quick` in which samples can be taken.
 const QUICK: Duration = Duration::from_secs(17);
 /// The share of the time that samples may take.
 const SAMPLING: f64 = 0.75;
 /// Overhead of a sample in microseconds: the six chains around it.
 const CHAINS_US: f64 = 60.0;
 
-/// The plan for each length, if there are `figures` results in all.
+/// The plan for measuring `figures` results in total at this many lengths.
 pub(super) fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan {
     let plan = match (lens > SWEEP, quick) {
         (false, false) if figures > WHOLE => Plan {
@@ -43,8 +43,8 @@ pub(super) fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan 
     }
 }
 
-/// The plan for measuring `figures` results within `budget`, including the time to check answers and to choose sample
-/// lengths.
+/// The plan for measuring `figures` results within `budget`, which includes the time for checking answers and choosing
+/// sample lengths.
 pub(super) fn within(figures: usize, budget: Duration, seed: u64) -> Plan {
     let us = SAMPLING * budget.as_secs_f64() * 1e6;
     Plan {
@@ -59,8 +59,8 @@ pub(super) fn turn(figures: usize, budget: Duration, seed: u64) -> Plan {
     shrunk(Plan::quick(seed), us / figures.max(1) as f64)
 }
 
-/// Limits a plan to `us` microseconds per result: shortens samples first, then reduces rounds to no fewer than six,
-/// which the interval of a ratio needs.
+/// Limits a plan to `us` microseconds per result: first shortens samples, then reduces the number of rounds, but not
+/// below six, which the interval of a ratio needs.
 fn shrunk(mut plan: Plan, us: f64) -> Plan {
     while cost_us(&plan) > us && plan.samples > 1 {
         plan.samples /= 2;
@@ -74,7 +74,7 @@ fn shrunk(mut plan: Plan, us: f64) -> Plan {
     plan
 }
 
-/// Microseconds that one result takes.
+/// Microseconds that measuring one result takes.
 fn cost_us(plan: &Plan) -> f64 {
     f64::from(plan.rounds * plan.samples) * (plan.sample_us * 17.0 / 16.0 + CHAINS_US)
 }

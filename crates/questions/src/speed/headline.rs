@@ -23,7 +23,7 @@ fn usual_length(rows: &[&Value]) -> Option<f64> {
     lens.filter(|len| *len <= USUAL).reduce(f64::max)
 }
 
-/// Kiln's fastest function at the usual length.
+/// The row of Kiln's fastest function at the usual length.
 fn fastest<'a>(rows: &[&'a Value]) -> Option<&'a Value> {
     let len = usual_length(rows);
     let wanted = [
@@ -37,7 +37,7 @@ fn fastest<'a>(rows: &[&'a Value]) -> Option<&'a Value> {
     with.min_by(|a, b| a.0.total_cmp(&b.0)).map(|f| f.1)
 }
 
-/// Headline about the throughput of one core, and the part of the time that the AES unit needs.
+/// Headline about the throughput of one core, and the share of the time that the AES unit needs.
 pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     let first = fastest(runs.first())?;
     let (imp, len) = (word(first, "impl"), number(first, "len")?);
@@ -76,12 +76,12 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
 
 /// The field names of a comparison made by `speed`.
 struct Fields {
-    /// The provider of the other side.
+    /// The provider on the other side.
     provider: &'static str,
-    /// Ratios of time and of cycles, Kiln divided by the other.
+    /// Ratios of time and of cycles, Kiln divided by the other side.
     time: &'static str,
     cycles: &'static str,
-    /// The verdict of a single process.
+    /// The verdict within a single process.
     verdict: &'static str,
 }
 
@@ -125,8 +125,8 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Faster or slower only if both intervals lie entirely on that side. With too few processes for an interval, the
-    /// verdict of the first process.
+    /// Faster or slower only if both intervals lie entirely on that side. With too few processes for an interval, this
+    /// is the verdict of the first process.
     fn outcome(&self) -> Outcome {
         let (time, cycles) = (&self.time, &self.cycles);
         match (time.against(1.0), cycles.against(1.0)) {
@@ -180,7 +180,7 @@ fn cells<'a>(runs: &Runs<'a>, fields: &Fields) -> Vec<Cell<'a>> {
     found
 }
 
-/// The others that were fastest in any row, with their release years.
+/// The other implementations that were fastest in any row, with their release years.
 fn names<'a>(rows: impl Iterator<Item = &'a Value>, fields: &Fields) -> String {
     let mut all: Vec<String> = Vec::new();
     for row in rows.filter(|r| number(r, fields.time).is_some()) {
@@ -237,13 +237,13 @@ fn pace(times: &Estimate) -> String {
     }
 }
 
-/// Text with a capital letter, for the beginning of a sentence.
+/// Capitalizes text for the beginning of a sentence.
 fn capitalized(text: &str) -> String {
     let first = text.chars().next().map_or(0, char::len_utf8);
     text[..first].to_uppercase() + &text[first..]
 }
 
-/// Kiln's `what` compared with the other at one length, in words.
+/// Describes how Kiln's `what` compares with the other side at one length.
 fn versus(what: &str, cell: &Cell, other: &str) -> String {
     let times = cell.time.inverse();
     let once = match cell.time.low {
@@ -268,7 +268,7 @@ fn versus(what: &str, cell: &Cell, other: &str) -> String {
     }
 }
 
-/// The comparison in a few words: `AES-256-XTS call: 1.11 times (1.08 to 1.14) as fast as libgcrypt 1.10.1`.
+/// The same comparison in a few words: `AES-256-XTS call: 1.11 times (1.08 to 1.14) as fast as libgcrypt 1.10.1`.
 fn brief(what: &str, cell: &Cell, other: &str) -> String {
     let times = cell.time.inverse();
     let shown = format!("{} times{}", figure(times.value), times.interval(figure));
@@ -280,7 +280,7 @@ fn brief(what: &str, cell: &Cell, other: &str) -> String {
     }
 }
 
-/// The comparison at the usual length.
+/// The comparison at the usual length, if there is one.
 fn usual<'a, 'b>(runs: &Runs<'a>, cells: &'b [Cell<'a>]) -> Option<&'b Cell<'a>> {
     let len = usual_length(runs.first())?;
     cells.iter().find(|c| c.len == len)
@@ -391,7 +391,7 @@ pub(super) fn several_messages(runs: &Runs) -> Option<Row> {
     let most = ahead
         .iter()
         .max_by(|a, b| a.time.value.total_cmp(&b.time.value));
-    // The largest lead is reported only for a combination whose lead exceeds its own noise.
+    // The largest lead is reported only if it exceeds its own noise.
     let most = most.map_or(String::new(), |cell| {
         format!(
             ", up to {} times{} as fast ({}, {} bytes)",
@@ -531,7 +531,7 @@ mod tests {
             told.contains("0.90 times the cycles, 1.10 times the time"),
             "{told}"
         );
-        // Fewer cycles with an uncertain time prove nothing.
+        // Fewer cycles prove nothing if the time is uncertain.
         let told = versus_library(0.99, 1.0);
         assert!(told.starts_with("No difference"), "{told}");
     }
@@ -646,7 +646,7 @@ mod tests {
                 && told[0].ends_with("as fast (cbc(aes), 4096 bytes)"),
             "{told:?}"
         );
-        // If all are equal or slower, none is reported as ahead.
+        // If all rows are equal or slower, no library is reported as ahead.
         for time in [1.0, 0.5] {
             let told = sentence(&MORE, &[many("cbc(aes)", time), many("sha256", time)]);
             assert!(

@@ -7,17 +7,18 @@ use crate::timing::{Candidate, Messages};
 
 /// Number of runs of each benchmark while a row with a long message is measured; the highest mean is used.
 const TIMES: u64 = 10;
-/// The same for a short message.
+/// Number of runs while a row with a short message is measured.
 const TIMES_SHORT: u64 = 2;
 /// From this length on, the cost of the call itself matters little, and the results are compared.
 const LONG: usize = 4096;
-/// Maximum relative difference between results that agree.
+/// Maximum relative difference between results that count as agreeing.
 const AGREE: f64 = 0.02;
-/// Bytes over which a suite's benchmark averages; each call counts as its length plus `CALL` bytes.
+/// Number of bytes over which a suite's benchmark averages; each call counts as its length plus `CALL` bytes.
 const WINDOW: usize = 10_000_000;
 const CALL: usize = 128;
 
-/// Throughput in 10^6 bytes per second: by the benchmark, and by the same calls timed in the same way.
+/// Throughput in 10^6 bytes per second, as the benchmark reports it and as the same calls give it when timed in the
+/// same way.
 pub(super) struct Means {
     pub kunit: f64,
     pub same_calls: f64,
@@ -30,8 +31,8 @@ struct Turn<'c> {
     best: Option<Means>,
 }
 
-/// Benchmarks that run between the samples of one length, each next to the same calls, so that both see the same CPU
-/// clock and the same disturbances.
+/// Benchmarks that run between the samples of one length. Each runs next to the same calls, so that both are subject to
+/// the same clock frequency and the same disturbances.
 pub(super) struct Turns<'c> {
     turns: Vec<Turn<'c>>,
     len: usize,
@@ -57,7 +58,7 @@ impl<'c> Turns<'c> {
         });
     }
 
-    /// Called after `n` of `of` samples.
+    /// Runs benchmarks after `n` of `of` samples.
     pub(super) fn take(&mut self, n: u64, of: u64) {
         if n * self.times < self.done * of || self.done == self.times {
             return;
@@ -89,7 +90,7 @@ impl Turn<'_> {
         let (_, kunit) = figures.into_iter().find(|f| f.0 == len)?;
         let calls = (WINDOW / (len + CALL)) as u64;
         let mut run = || (self.candidate.run)(&mut self.messages, calls).ok();
-        // The benchmark also warms up first.
+        // The benchmark also starts with an untimed run.
         run()?;
         let start = Instant::now();
         run()?;
@@ -101,12 +102,12 @@ impl Turn<'_> {
     }
 }
 
-/// Relative difference between a row's two means.
+/// Relative difference between the two means of a row.
 fn difference(row: &Row) -> Option<f64> {
     Some(row.kunit_mb_per_s? / row.mean_mb_per_s? - 1.0)
 }
 
-/// A note on how many rows agree, and which do not.
+/// A note that gives the number of rows that agree and lists those that do not.
 pub(super) fn note(rows: &[Row]) -> Option<String> {
     let long = rows.iter().filter(|r| r.len >= LONG);
     let compared: Vec<(&Row, f64)> = long.filter_map(|r| Some((r, difference(r)?))).collect();
@@ -129,7 +130,7 @@ pub(super) fn note(rows: &[Row]) -> Option<String> {
     Some(note + "; a row's own result is its best sample and therefore above both")
 }
 
-/// One line for each row with a result of KUnit, for people; empty if there are none.
+/// Formats one line for each row with a KUnit result; empty if there are none.
 pub(super) fn lines(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {

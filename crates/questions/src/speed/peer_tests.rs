@@ -24,8 +24,8 @@ fn words() {
     assert!(fault(&["none", "openssl"]).contains("stands alone"));
 }
 
-/// Every library gives Kiln's answers for every algorithm that it has, in both directions, at lengths with all kinds
-/// of last blocks.
+/// Every library gives the same answers as Kiln for every algorithm that it has, in both directions, at lengths that
+/// end in all kinds of last blocks.
 #[test]
 fn peers_agree_with_kiln() {
     let plan = Plan {
@@ -54,7 +54,7 @@ fn peers_agree_with_kiln() {
     }
 }
 
-/// Tests all key sizes that a library supports.
+/// Covers all key sizes that a library supports.
 #[test]
 fn peers_agree_with_all_keys() {
     let plan = Plan {

@@ -12,29 +12,29 @@ use crate::timing::{Choice, Layout, Level, Op, Own, Source, Spec, KILN};
 /// What to measure. Empty lists stand for the defaults.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Algorithms by the kernel's names; by default, all.
+    /// Algorithms, by their names in the kernel; if empty, all.
     pub algs: Vec<String>,
-    /// Driver names and symbols; by default, all that can run here.
+    /// Driver names and symbols; if empty, all implementations that can run here.
     pub impls: Vec<String>,
-    /// Operations; by default, the first that an algorithm has, or all if no algorithm is named.
+    /// Operations; if empty, the first one of each algorithm, or all if no algorithm is named.
     pub ops: Vec<Op>,
     pub lens: Lens,
-    /// Key sizes in bits; by default 256, or the largest that an algorithm has.
+    /// Key sizes in bits; if empty, 256, or the largest size that an algorithm has.
     pub key_bits: Vec<u32>,
-    /// Level; by default, primitive for Kiln's own, and all levels for a tree.
+    /// Level; if `None`, primitive for Kiln's own implementations, and all levels for a tree.
     pub level: Option<Level>,
     /// How requests' buffers are laid out in memory.
     pub layout: Layout,
     /// Whether calls depend on each other: each IV is the previous call's result.
     pub latency: bool,
     pub peers: Wanted,
-    /// An implementation or a provider with which all rows are compared.
+    /// An implementation or a provider with which all rows are compared, if any.
     pub baseline: Option<String>,
-    /// Determines keys, data and the order of samples.
+    /// Seed for the keys, the data and the order of samples.
     pub seed: u64,
     /// Whether to finish in about 20 s.
     pub quick: bool,
-    /// Measuring ends after this time, with wider intervals.
+    /// Measuring ends after this time; less time gives wider intervals.
     pub within: Option<Duration>,
     /// Set for one of many turns, with its approximate maximum duration; Kiln's own implementations and limits are not
     /// measured.
@@ -68,7 +68,7 @@ impl Plan {
         }
     }
 
-    /// Checks that Kiln's own implementations can fulfil the request.
+    /// Checks that Kiln's own implementations can do what the plan requests.
     pub fn checked(self) -> Result<Plan, Error> {
         let own = self.own_source();
         self.checked_with(&[&own]).map(|(plan, _)| plan)
@@ -91,7 +91,7 @@ impl Plan {
         }
     }
 
-    /// Checks that these sources can fulfil the request, and determines the algorithms.
+    /// Checks that these sources can do what the plan requests, and determines the algorithms.
     pub(super) fn checked_with(
         mut self,
         sources: &[&dyn Source],
@@ -131,7 +131,7 @@ impl Plan {
         self.check_peers("api", "libraries have functions only")
     }
 
-    /// At a level that other libraries do not support, none of them is measured.
+    /// If no library supports the requested level, no library is measured.
     fn check_peers(&mut self, level: &str, why: &str) -> Result<(), Error> {
         if let (Wanted::Named(_), _) | (_, Some(_)) = (&self.peers, self.baseline_peer()) {
             return Err(Error::input(format!(
@@ -146,7 +146,8 @@ impl Plan {
     fn specs(&self, sources: &[&dyn Source]) -> Result<Vec<Spec>, Error> {
         let mut all: Vec<Spec> = Vec::new();
         for spec in sources.iter().flat_map(|s| s.algorithms()) {
-            // Poly1305 has two forms: with a key, and in a kernel with the key before each message.
+            // Poly1305 has two forms: with a key that is set once, and, in a kernel, with a key at the beginning of
+            // each message.
             let same = |s: &&mut Spec| s.name == spec.name && s.prefix == spec.prefix;
             match all.iter_mut().find(same) {
                 Some(first) => first.more.extend(spec.more),
@@ -215,7 +216,8 @@ impl Plan {
         )))
     }
 
-    /// Checks that each named algorithm has one of the operations; if none is named, that any algorithm has.
+    /// Checks that each named algorithm has one of the operations; if no algorithm is named, that at least one
+    /// algorithm has.
     fn check_ops(&self, specs: &[Spec]) -> Result<(), Error> {
         let lacks = |spec: &&Spec| self.ops.iter().all(|op| !spec.kind.ops().contains(op));
         let lacking = match (self.ops.is_empty(), self.algs.is_empty()) {
@@ -263,8 +265,8 @@ impl Plan {
         self.key_bits.iter().copied().filter(has).collect()
     }
 
-    /// Checks the lengths in advance for Kiln's own named algorithms. Implementations of others are left out where
-    /// they do not accept a length.
+    /// Checks the lengths in advance for Kiln's own algorithms that were named. Other implementations are left out at
+    /// lengths that they do not accept.
     fn check_lens(&self) -> Result<(), Error> {
         let lens = &self.lens.0;
         let (Some(&first), Some(&last)) = (lens.first(), lens.last()) else {
@@ -298,8 +300,8 @@ impl Plan {
         self.lens == Lens::default()
     }
 
-    /// The lengths to measure for an algorithm. Default lengths that are not whole blocks are rounded to blocks, as
-    /// tcrypt does; more lengths are added if a function accepts only few.
+    /// The lengths to measure for an algorithm. Default lengths that are not whole blocks are rounded to whole blocks,
+    /// as in tcrypt; lengths are added for functions that accept only few.
     pub(super) fn lens_of(&self, spec: &Spec) -> Vec<usize> {
         let fit = |len: usize| match self.usual_lens() {
             true => len.next_multiple_of(spec.takes.multiple.max(1)),
@@ -365,7 +367,7 @@ impl Plan {
         Err(unknown("baseline", &name, &known))
     }
 
-    /// Adds a baseline to the candidates even if it was not requested.
+    /// Adds the baseline to the candidates even if it was not requested.
     fn take_part(&mut self, name: String) -> Result<(), Error> {
         if !self.impls.is_empty() && !self.impls.contains(&name) {
             self.impls.push(name.clone());
@@ -559,7 +561,7 @@ mod tests {
         let own = Algorithm::all().len();
         assert_eq!((names.len(), names[own]), (own + 1, "cbc(des)"));
         let of = |name: &str| specs.iter().find(|s| s.name == name).unwrap();
-        // If both have an algorithm, Kiln's description is used.
+        // If Kiln and another source both have an algorithm, Kiln's description is used.
         assert_eq!(of("xts(aes)").key_bits, [128, 192, 256]);
         assert_eq!(plan.ops_of(of("sha256")), [Op::Digest]);
         assert_eq!(plan.keys_of(of("sha256")), [0]);

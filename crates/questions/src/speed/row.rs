@@ -172,8 +172,8 @@ pub struct Row {
         extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "KUnit, MB/s")
     )]
     pub kunit_mb_per_s: Option<f64>,
-    /// With `--kunit`: throughput of the row's calls, timed in turn with that benchmark and as it times them. `mb_per_s`, from
-    /// the best sample, is higher.
+    /// With `--kunit`: throughput of the row's calls, measured alternately with that benchmark and by the same method.
+    /// Lower than `mb_per_s`, which is calculated from the best sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         with = "f64",
@@ -183,8 +183,8 @@ pub struct Row {
     /// With a baseline: the comparison with it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
-    /// Whether each call processes several messages at once; a message processed alone would take longer than the row
-    /// says.
+    /// Whether each call processes several messages at once; a message processed alone would take longer than the time
+    /// in this row.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub together: bool,
     /// In the row of Kiln's fastest API call, if libraries were measured: the comparison with the fastest library.
@@ -198,7 +198,7 @@ pub struct Row {
     pub many: Option<ManyRival>,
 }
 
-/// A row's comparison with the baseline's row, from interleaved pairs.
+/// A comparison of the row with the baseline's row, from interleaved pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Against {
     /// With a baseline: cycles of this row divided by cycles of the baseline, the median over rounds measured in
@@ -301,7 +301,7 @@ pub(crate) fn example(imp: &str, len: usize, cycles: f64) -> Row {
     row
 }
 
-/// Nine rounds at 4 GHz, whose fifth best is 1 % above the best; the last round was stopped.
+/// Nine rounds at 4 GHz, the fifth best of which is 1 % above the best; the last round was not completed.
 #[cfg(test)]
 pub(crate) fn steady(cycles: f64) -> Series {
     use kiln_measure::Round;

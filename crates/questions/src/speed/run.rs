@@ -43,7 +43,7 @@ pub(crate) fn run_with(
     let mut outcome = Outcome::default();
     let peers = Peers::load(&plan.peers, plan.baseline_peer(), &mut outcome.notes)?;
     sources.insert(usize::from(plan.own), &peers);
-    // The API calls with which a library's calls are compared.
+    // The API calls that are compared with a library's calls.
     let calls = Own::Calls;
     let functions = plan.own && plan.level.is_none() && plan.turn.is_none();
     if functions && !plan.latency && peers.count() > 0 && plan.lens.0.len() <= effort::SWEEP {
@@ -102,8 +102,8 @@ pub(super) fn works(plan: &Plan, spec: &Spec) -> Vec<Work> {
     works
 }
 
-/// The tables of this run's share with their lengths. All candidates of a length are compared with each other, so a
-/// length of a table is not divided.
+/// The tables of this run's share, with their lengths. All candidates at one length are compared with each other, so
+/// they are not divided among shards.
 fn select(plan: &Plan, works: Vec<Work>) -> Vec<(Work, Vec<usize>)> {
     let all = works.iter().enumerate();
     let all = all.flat_map(|(w, work)| plan.lens_of(&work.spec).into_iter().map(move |n| (w, n)));
@@ -116,7 +116,7 @@ fn select(plan: &Plan, works: Vec<Work>) -> Vec<(Work, Vec<usize>)> {
     };
     let lens: Vec<Vec<usize>> = (0..works.len()).map(|w| lens(w).collect()).collect();
     let tables = works.into_iter().zip(lens);
-    // Without shards, tables without lengths stay, because a note says why they have none.
+    // In a run without shards, keep tables that have no lengths, because a note explains why they have none.
     let divided = plan.share.shard().is_some();
     tables
         .filter(|(_, lens)| !(divided && lens.is_empty()))
@@ -137,7 +137,7 @@ pub(super) struct Run<'a> {
     pub stop: &'a AtomicBool,
     pub progress: Report<'a>,
     pub outcome: Outcome<Row>,
-    /// The limits with which rows are compared.
+    /// The hardware limits with which rows are compared.
     limits: Limits,
     pub left_out: usize,
     pub done: usize,
@@ -297,7 +297,7 @@ impl Run<'_> {
                 Ok(_) => {}
                 Err(why) => {
                     self.wrong(&what, candidate, why);
-                    // A wrong library has a note but no row.
+                    // A library with wrong answers gets a note but no row.
                     if !is_peer(candidate) {
                         self.outcome.rows.push(row);
                     }
@@ -353,7 +353,7 @@ impl Run<'_> {
         row
     }
 
-    /// Cycles of the AES rounds alone with this tier's vectors, and those of the serial chain of dependent calls.
+    /// Cycles of the AES rounds alone with this tier's vectors, and cycles of the serial chain of dependent calls.
     fn limit(&self, work: &Work, len: usize, candidate: &Candidate) -> (Option<f64>, Option<f64>) {
         let limits = &self.limits;
         let tier = candidate.tier.as_ref();
@@ -394,7 +394,7 @@ impl Run<'_> {
         let mut outcome = self.outcome;
         outcome.interrupted = self.stop.load(Ordering::Relaxed);
         let notes = &mut outcome.notes;
-        // Encryption and decryption may give the same note.
+        // Encryption and decryption may produce the same note.
         let mut said = HashSet::new();
         notes.retain(|note| said.insert(note.clone()));
         notes.extend(best::Summary::new(&outcome.rows).sentences());
@@ -444,7 +444,7 @@ impl Run<'_> {
     }
 }
 
-/// The comparison, if it belongs to this row.
+/// The comparison, if it was made for this row.
 fn here<T: Clone>(best: &Option<(usize, T)>, row: usize) -> Option<T> {
     let found = best.as_ref().filter(|(of, _)| *of == row);
     found.map(|(_, comparison)| comparison.clone())

@@ -1,4 +1,4 @@
-//! One table's candidates and judges, and for each length the messages with their right answers.
+//! The candidates and judges of one table, and for each length the messages with their right answers.
 
 use std::rc::Rc;
 
@@ -10,24 +10,24 @@ use crate::timing::{
     Candidate, Judge, Kind, Layout, Level, Messages, Op, Reference, Shape, Source, Work, KILN,
 };
 
-/// All candidates that are compared with each other, at any length.
+/// All candidates that are compared with each other, at all lengths.
 pub(super) struct Table<'s> {
     pub work: Work,
     pub candidates: Vec<Candidate<'s>>,
     /// Sources of right answers; candidates must agree with all of them.
     judges: Vec<Rc<Judge<'s>>>,
-    /// Makes the ciphertexts for an AEAD to open.
+    /// Makes the ciphertexts that an AEAD opens.
     sealer: Option<Judge<'s>>,
     seed: u64,
     chained: bool,
     layout: Layout,
 }
 
-/// Messages of one shape with their right answers, for some of the candidates.
+/// Messages of one shape with their right answers, which some of the candidates process.
 pub(super) struct Set<'s> {
     pub messages: Messages,
     pub references: Vec<Reference<'s>>,
-    /// Indices in the table.
+    /// Indices of these candidates in the table.
     pub candidates: Vec<usize>,
 }
 
@@ -44,7 +44,7 @@ impl<'s> Table<'s> {
         let mut judges = Vec::new();
         let mut sealer = None;
         for (i, source) in sources.iter().enumerate() {
-            // In turns only other sources are compared; Kiln, which is first, still provides the right answers.
+            // In turns, only other sources are compared. Kiln, the first source, still provides the right answers.
             if i > 0 || plan.turn.is_none() {
                 candidates.extend(source.candidates(&work, choice, notes)?);
             }
@@ -222,7 +222,7 @@ mod tests {
         let mut right = set.messages.afresh();
         (judge.run)(&mut right, count).unwrap();
         let mut got = set.messages.afresh();
-        // Twice through all messages, and one call more.
+        // Process all messages twice, and the first one a third time.
         let ran = (candidate.run)(&mut got, 2 * count + 1);
         ran.is_ok_and(|()| got.compare(&right, count).is_ok())
     }
@@ -257,7 +257,7 @@ mod tests {
         assert!(drivers > 500, "{drivers}");
     }
 
-    /// Control: the result with another key does not count as right.
+    /// Control: a result computed with another key does not count as right.
     #[test]
     fn a_driver_with_another_key_is_found() {
         for layout in [Layout::Plain, Layout::Tcrypt] {

@@ -1,4 +1,4 @@
-//! Steps in a sweep: how much longer one length takes than its neighbour.
+//! Steps in a sweep: by how much one length takes longer than a neighbouring length.
 
 use super::row::Row;
 
@@ -9,7 +9,7 @@ pub(super) struct Step {
     pub row: usize,
     /// Index of the neighbour's row.
     pub neighbour: usize,
-    /// Cycles of the length divided by cycles of the neighbour; above 1.
+    /// Cycles for the length divided by cycles for the neighbour; always above 1.
     pub ratio: f64,
 }
 

@@ -11,7 +11,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Measures AES-XTS, compared with libraries and the limit; gives the first headline.
+/// Measures AES-XTS and compares it with libraries and the hardware limit; provides the first headline.
 pub(super) static SPEED: Part = Part {
     name: "speed",
     what: "AES-XTS beside other libraries",
@@ -73,8 +73,8 @@ pub(super) static TREE: Part = Part {
     ..Part::USUAL
 };
 
-/// Lengths at which all ciphers are measured. There is no time for more of them, and the longest is the one that is
-/// quoted.
+/// Lengths at which all ciphers are measured. There is no time for more lengths, and the longest is the one that
+/// headlines quote.
 const LENS: &str = "16,64,512,4096";
 /// Further ciphers, the most widely used first.
 const CIPHERS: [&str; 12] = [
@@ -91,7 +91,7 @@ const CIPHERS: [&str; 12] = [
     "sm3",
     "polyval",
 ];
-/// Seconds for one of them at these lengths, together with the libraries.
+/// Seconds to measure one cipher at these lengths, together with the libraries.
 const CIPHER_S: f64 = 0.4;
 
 /// Number of further ciphers for which there is time.
@@ -111,7 +111,7 @@ fn rows(answers: &[Answer]) -> Vec<Row> {
     let first = Runs::new(answers, &[&SPEED]);
     let both = Runs::new(answers, &[&SPEED, &MORE]);
     let more = !Runs::new(answers, &[&MORE]).is_empty();
-    // The comparison that matters to kernel developers comes before libraries.
+    // The comparison with a tree, which matters to kernel developers, comes before the one with libraries.
     let rows = [
         headline::throughput(&first),
         headline::against_tree(&Runs::new(answers, &[&TREE])),

@@ -1,4 +1,4 @@
-//! Runs `speed` from end to end with a different kind of source than Kiln's own.
+//! Runs `speed` from end to end with a source other than Kiln's own.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::timing::{
     Candidate, Choice, Judge, Kind, Level, Messages, Op, Run, Source, Spec, Takes, Work, KILN,
 };
 
-/// A toy AEAD and a toy hash, each in a right version and in one with a fault.
+/// A toy AEAD and a toy hash, each in a correct and a faulty version.
 struct Toys;
 
 /// Ciphertext: XOR with the IV's first byte; tag: sums of associated data and plaintext, repeated seven times.
@@ -154,7 +154,7 @@ fn try_outcome(change: impl FnOnce(&mut Plan)) -> Result<Outcome<Row>, Error> {
 fn aeads_and_hashes_are_timed_and_faulty_ones_have_no_figure() {
     let outcome = outcome(|plan| plan.algs = vec!["toy-aead".into(), "toy-hash".into()]);
     assert!(outcome.failed);
-    // 30 bytes is not a multiple of 8.
+    // A length of 30 bytes is not a multiple of 8.
     assert_eq!(outcome.rows.len(), 3 * 2 * 2, "{:?}", outcome.rows);
     for row in &outcome.rows {
         assert_eq!(row.measured(), row.imp.ends_with("good"), "{row:?}");
@@ -222,7 +222,8 @@ fn call(name: &'static str, tier: Tier) -> Candidate<'static> {
     }
 }
 
-/// Calls are compared with calls, functions with a tree's functions, and several messages with several.
+/// Calls are compared with calls, functions with a tree's functions, and functions for several messages with each
+/// other.
 #[test]
 fn like_is_compared_with_like() {
     let together = |c: Candidate<'static>| Candidate {
@@ -238,7 +239,7 @@ fn like_is_compared_with_like() {
         (function("asm", "linux-6.12.1"), 50.0),
         (together(function("jobs", "ipsec-mb-1.3.0")), 4.0),
         (together(function("many", KILN)), 8.0),
-        // A hash's block function does less work, and a request to a tree is laid out in advance.
+        // A hash's block function does less work than a whole hash, and requests to a tree are laid out in advance.
         (
             Candidate {
                 digest: Some(40),
@@ -281,7 +282,7 @@ fn like_is_compared_with_like() {
         (6, "many", 2.0)
     );
     assert_eq!(many.kiln_verdict, Verdict::Slower);
-    // Without a function for several messages, Kiln's function for a single message is used.
+    // If Kiln has no function for several messages, its function for a single message is used.
     timed.remove(7);
     let (_, many) = best::find_best(&timed).many.unwrap();
     assert_eq!((&*many.kiln_impl, many.kiln_time_ratio), ("own", 10.0));
@@ -289,7 +290,7 @@ fn like_is_compared_with_like() {
     timed.drain(1..3);
     let best = best::find_best(&timed);
     assert!(best.peer.is_none() && best.tree.is_some());
-    // If code without 512-bit vectors is the fastest anyway, there is no second ratio.
+    // If the fastest implementation has no 512-bit vectors, there is no second ratio.
     let two = [(&all[2].0, Some(&times[2])), (&all[3].0, Some(&times[3]))];
     assert_eq!(
         best::find_best(&two).peer.unwrap().1.best_peer_ymm_impl,
@@ -297,8 +298,8 @@ fn like_is_compared_with_like() {
     );
 }
 
-/// 512-bit code that takes fewer cycles but more time is not faster, neither among Kiln's own nor compared with
-/// others.
+/// 512-bit code that takes fewer cycles but more time does not count as faster, neither among Kiln's own
+/// implementations nor compared with others.
 #[test]
 fn time_decides_where_the_clock_is_lowered() {
     let all = [
@@ -315,7 +316,7 @@ fn time_decides_where_the_clock_is_lowered() {
     ];
     let (i, peer) = best::find_best(&timed).peer.unwrap();
     assert_eq!((i, peer.best_peer_verdict), (1, Verdict::Faster));
-    // If there is only wide code, its cycles and its time contradict each other.
+    // If there is only 512-bit code, its cycles and its time contradict each other.
     let timed = [timed[0], timed[2]];
     let (_, peer) = best::find_best(&timed).peer.unwrap();
     assert_eq!(peer.best_peer_verdict, Verdict::Disagree);

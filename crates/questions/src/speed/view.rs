@@ -9,10 +9,10 @@ use super::effort::SWEEP;
 use super::row::Row;
 use crate::timing::{Level, KILN};
 
-/// Number of implementations that fit next to length, limit and interval.
+/// Number of implementations that fit on a line next to length, limit and interval.
 const COLUMNS: usize = 6;
 
-/// Number of lengths that fit next to an implementation's name, provider and level.
+/// Number of lengths that fit on a line next to an implementation's name, provider and level.
 const LENGTHS: usize = 4;
 /// Maximum width of an implementation's name in characters.
 const NAME: usize = 33;
@@ -42,7 +42,7 @@ pub(super) fn tables(rows: &[Row], tty: bool) -> String {
 
 /// The heading of a column.
 fn title(row: &Row) -> String {
-    // On two lines, because names are long and numbers are short.
+    // The heading has two lines, because names are long and numbers are short.
     if row.provider == KILN {
         let prefix = row.alg.replace(['(', ','], "-").replace(')', "") + "-";
         let name = row.imp.strip_prefix(&prefix).unwrap_or(&row.imp);
@@ -93,7 +93,7 @@ fn table(rows: &[&Row], tty: bool) -> String {
     {
         return out + &listed(rows, &columns, &lens, tty);
     }
-    // If not all fit, Kiln's are placed next to each other.
+    // If not all fit into one part, Kiln's are placed next to each other.
     if columns.len() > COLUMNS {
         columns.sort_by_key(|c| c.provider != KILN);
     }
@@ -133,7 +133,7 @@ fn listed(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String 
     out
 }
 
-/// The ratio of a row to the baseline's, marked if there is no significant difference.
+/// The ratio of a row's cost to the baseline's, marked if the difference is not significant.
 fn against(row: &Row) -> String {
     let mark = match row.against.and_then(|a| a.verdict) {
         Some(Verdict::Same) => "=",
@@ -189,7 +189,7 @@ fn grid(
     text(&table)
 }
 
-/// A name that fits; the middle of a longer one is left out.
+/// Shortens a name to fit by leaving out its middle.
 fn short(name: &str) -> String {
     let n = name.chars().count();
     if n <= NAME {
@@ -200,7 +200,7 @@ fn short(name: &str) -> String {
     format!("{head}…{tail}")
 }
 
-/// The row with this length that belongs to the candidate of `column`.
+/// The row with this length and the same candidate as `column`.
 fn at<'a>(rows: &[&'a Row], column: &Row, len: usize) -> Option<&'a Row> {
     let found = rows.iter().find(|r| r.len == len && r.same_curve(column));
     found.copied()
@@ -434,7 +434,7 @@ pub(super) mod tests {
             heads("api") && heads("vaes-avx512") && heads("?0.900"),
             "{text}"
         );
-        // A table that contains only requests lists implementations by line.
+        // A table that contains only requests has one line per implementation.
         assert!(tables(&[api("xts-aes-aesni", 16)], false).contains("implementation"));
     }
 

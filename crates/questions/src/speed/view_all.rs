@@ -5,7 +5,7 @@ use kiln_question::table::figure;
 use super::row::Row;
 use crate::timing::{Level, KILN};
 
-/// Number of lengths that fit next to a name in the table of all algorithms.
+/// Number of lengths that fit on a line next to a name in the table of all algorithms.
 const MANY: usize = 8;
 /// Maximum width of a name in this table, in characters.
 const WHO: usize = 22;
@@ -45,7 +45,7 @@ pub(super) fn compact(rows: &[Row], tty: bool) -> String {
     out
 }
 
-/// Kiln's line, then those of the others, the fastest at the longest length first.
+/// Formats Kiln's line, then those of the others, starting with the fastest at the longest length.
 fn lines(rows: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {
@@ -144,7 +144,7 @@ mod tests {
         assert!(text.contains("\n  kiln api "), "{text}");
         assert!(text.contains("kiln vaes-avx512"), "{text}");
         assert!(text.contains("ipsec-mb-1.3.0 *"), "{text}");
-        // The best of five implementations at 16 bytes.
+        // The best of the five implementations at 16 bytes is shown.
         let kiln = text.lines().nth(2).unwrap();
         assert!(kiln.contains(" 1250 "), "{kiln}");
         assert!(compact(&rows, true).contains("\x1b[1m"));

@@ -22,19 +22,19 @@ const DONE: Errno = Errno(0);
 /// How a request deviates from a correct one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twist {
-    /// Not at all.
+    /// The request is correct.
     None,
-    /// One bit of the tag is flipped, in the byte of this number.
+    /// One bit of the tag is flipped, in the byte with this index.
     Forged(usize),
     /// No key is set.
     NoKey,
-    /// A valid key is set, and then one of this length, which is invalid.
+    /// A valid key is set, followed by an invalid key of this length.
     BadKey(usize),
-    /// A tag size that is invalid is set.
+    /// An invalid tag size is set.
     BadTag(usize),
     /// Associated data, including the IV at its end, has this length, which IPsec does not use.
     BadAssociated(usize),
-    /// Ciphertext and tag together have this length, which is less than the tag's.
+    /// Ciphertext and tag together have this length, which is less than the length of the tag alone.
     ShorterThanTag(usize),
     /// The message itself is wrong: its length or its IV.
     Message,

@@ -8,7 +8,7 @@ use kiln_measure::{measure, Plan, Series, Subject};
 use super::candidate::{Candidate, Judge};
 use super::messages::{Messages, Wrong};
 
-/// A judge's right answers for a set of messages.
+/// The right answers of a judge for a set of messages.
 pub(crate) struct Reference<'a> {
     judge: Rc<Judge<'a>>,
     independent: Messages,
@@ -28,7 +28,7 @@ impl<'a> Reference<'a> {
     /// Checks that `got` contains the results of `calls` calls.
     fn check(&self, got: &Messages, calls: u64) -> Result<(), String> {
         let compared = if self.independent.chained {
-            // If messages are chained, the results depend on the number of calls.
+            // If messages are chained, the results depend on the number of calls made.
             let mut right = self.independent.afresh();
             (self.judge.run)(&mut right, calls)?;
             got.compare(&right, calls)
@@ -96,8 +96,8 @@ pub(crate) fn check(
 /// The result for one candidate: a series, or a description of what is wrong.
 pub(super) type Timed = Result<Series, String>;
 
-/// Checks each entry on all its messages, times the right ones interleaved, and checks what the timed calls wrote.
-/// `references[i]` contains the right answers for `entries[i]`, which must agree with all of them.
+/// Checks each entry on all its messages, times the entries that are right, interleaved, and checks what the timed
+/// calls wrote. `references[i]` contains the right answers for `entries[i]`, which must agree with all of them.
 pub(crate) fn bench(
     mut entries: Vec<Entry>,
     references: &[Vec<&Reference>],

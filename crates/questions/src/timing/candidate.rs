@@ -19,28 +19,28 @@ pub(crate) const KILN: &str = "kiln";
 
 /// An implementation that is compared with others.
 pub(crate) struct Candidate<'a> {
-    /// Driver name, the library's name for it, or a function's symbol.
+    /// The driver's name, the library's own name for the function, or the function's symbol.
     pub name: Cow<'static, str>,
-    /// `kiln`, or the library or tree with its version.
+    /// `kiln`, or the name and version of the library or tree.
     pub provider: String,
-    /// Its tier, if known; libraries select their code themselves.
+    /// The ISA tier, if known; libraries select their code themselves.
     pub tier: Option<Cow<'static, str>>,
     /// The level at which it is called.
     pub level: Level,
-    /// For a tree: the configuration it was built with.
+    /// For a tree: the configuration that it was built with.
     pub config: Option<String>,
-    /// Lengths that it accepts.
+    /// The lengths that it accepts.
     pub takes: Takes,
-    /// Whether it processes several messages at a time, so that a single one would take longer.
+    /// Whether it processes several messages at a time. A single message would then take longer.
     pub together: bool,
-    /// Size of its result in bytes if that is not the algorithm's digest but a state, for a function that does not
-    /// finish the hash.
+    /// Size of the result in bytes if the result is not the algorithm's digest but a state, because the function does
+    /// not finish the hash.
     pub digest: Option<usize>,
-    /// Source of its right answers, if it differs from that of the other candidates.
+    /// Source of the right answers, if it differs from that of the other candidates.
     pub judge: Option<Rc<Judge<'a>>>,
-    /// Makes the calls.
+    /// Calls the implementation.
     pub run: Run<'a>,
-    /// Another benchmark that measures it.
+    /// Another benchmark of the same function, if there is one.
     pub beside: Option<Beside<'a>>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Candidate<'a> {
 pub(crate) struct Judge<'a> {
     /// The name in messages for the user.
     pub name: String,
-    /// Makes the calls.
+    /// Computes the right answers.
     pub run: Run<'a>,
 }
 

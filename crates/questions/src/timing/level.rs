@@ -1,4 +1,4 @@
-//! Whether a function or a request is timed, and the memory layout of requests.
+//! The level at which an implementation is timed, a function or a request, and the memory layout of requests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// The function, with one FPU section around many calls.
+    /// Calls of the function, with one FPU section around many of them.
     #[default]
     Primitive,
-    /// A request through the crypto API to a driver of this name.
+    /// Requests through the crypto API to a driver of this name.
     Api,
-    /// A function that a kernel tree's library exports, which opens its own FPU sections.
+    /// Calls of a function that a kernel tree's library exports, which opens its own FPU sections.
     Library,
 }
 
@@ -55,7 +55,7 @@ pub enum Layout {
     #[default]
     Plain,
     /// A single request that is repeated, with its data in pages as in Linux's tcrypt. A cipher's data follows the
-    /// key's bytes in the first page and is processed in place; an AEAD's associated data is a separate piece.
+    /// bytes of the key in the first page and is processed in place; an AEAD's associated data is in a separate piece.
     Tcrypt,
     /// A single message that is repeated, as in the benchmarks of KUnit suites.
     Kunit,

@@ -1,13 +1,13 @@
-//! The memory for calls: messages, IVs and room for the results, laid out as a user stores them.
+//! The memory for calls: messages, IVs and space for the results, laid out like those of a typical user.
 
 use kiln_kernel::cipher;
 use kiln_measure::SplitMix64;
 
 use super::shape::{Op, Shape};
 
-/// Number of distinct messages in a set, if they are short.
+/// Number of distinct messages in a set of short messages.
 pub(super) const MESSAGES: usize = 256;
-/// Total size of the messages in a set in bytes, if they are long.
+/// Total size in bytes of the messages in a set of long messages.
 const BYTES: usize = 256 << 10;
 /// Minimum number of messages in a set, however long they are.
 const FEWEST: usize = 8;
@@ -15,7 +15,7 @@ const FEWEST: usize = 8;
 const LINE: usize = 64;
 /// Size of a page in bytes; also the distance at which processors mistake a load for one that depends on a store.
 pub(super) const PAGE: usize = 4096;
-/// Content of the space between results, which shows if anything was written there.
+/// Content of the space between results, which reveals any write to that space.
 const CANARY: u8 = 0xa5;
 /// IVs are stored in units of this many bytes.
 pub(crate) const IV_UNIT: usize = 16;
@@ -75,7 +75,7 @@ pub(crate) struct Messages {
 pub(crate) struct Wrong {
     /// Index of the message.
     pub message: usize,
-    /// Index of the byte in the message's result; from the result's length on, in the space after it.
+    /// Index of the byte in the message's result. An index beyond the result's length is in the space that follows.
     pub byte: usize,
 }
 
@@ -95,7 +95,7 @@ impl Messages {
         Messages::so_many(count, shape, chained, rng)
     }
 
-    /// Makes this many random messages.
+    /// Makes the given number of random messages.
     pub(crate) fn so_many(
         count: usize,
         shape: Shape,
@@ -119,7 +119,7 @@ impl Messages {
         }
     }
 
-    /// A copy of the messages in other memory, without results.
+    /// Copies the messages to other memory, without their results.
     pub(crate) fn afresh(&self) -> Messages {
         let mut src = Placed::new(self.src.len, 0, 0);
         src.bytes_mut().copy_from_slice(self.src.bytes());
@@ -179,7 +179,7 @@ impl Messages {
         self.dst.bytes_mut().fill(CANARY);
     }
 
-    /// Checks that the first `calls` results equal those of `right`, and that nothing was written between them.
+    /// Checks that the first `calls` results equal those in `right`, and that nothing was written between results.
     pub(crate) fn compare(&self, right: &Messages, calls: u64) -> Result<(), Wrong> {
         let calls = usize::try_from(calls).unwrap_or(usize::MAX);
         let (got, want) = (self.dst.bytes(), right.dst.bytes());
@@ -207,7 +207,7 @@ pub(super) fn cipher_op(op: Op) -> cipher::Op {
     }
 }
 
-/// Messages in the form that `kernel/` accepts; `iv_room` is resized to the length of the IVs.
+/// The messages in the form that `kernel/` accepts; `iv_room` is resized to hold their IVs.
 pub(super) fn cipher_messages<'a>(
     op: Op,
     iv_room: &'a mut Vec<u8>,

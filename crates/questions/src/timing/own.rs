@@ -15,13 +15,13 @@ use super::requests;
 use super::shape::{Kind, Op};
 use super::source::{bits_of_key, Choice, Source, Spec, Work};
 
-/// All implementations of `kernel/`: as functions, or as drivers of its crypto API.
+/// All implementations of `kernel/`, called as functions or as drivers of its crypto API.
 pub(crate) enum Own {
     /// Functions, called directly.
     Functions,
     /// Drivers, called by requests with this memory layout.
     Requests(Layout),
-    /// The functions, and the requests with which libraries' calls are compared.
+    /// Functions, and also the requests that are compared with libraries' calls.
     Calls,
 }
 
@@ -69,7 +69,7 @@ impl Source for Own {
         match self {
             Own::Functions => names.chain(many).collect(),
             Own::Requests(_) => names.collect(),
-            // The number of requests that will be measured.
+            // Requests are made to at most two drivers.
             Own::Calls => names.rev().take(2).collect(),
         }
     }
@@ -140,7 +140,7 @@ impl Source for Own {
     }
 }
 
-/// The algorithm, unless it was requested in a form that only other sources have.
+/// The algorithm, unless a form was requested that only other sources have.
 fn named(work: &Work) -> Option<Algorithm> {
     Algorithm::named(&work.spec.name).filter(|alg| spec(*alg).prefix == work.spec.prefix)
 }
@@ -174,7 +174,7 @@ pub(super) fn spec(alg: Algorithm) -> Spec {
     }
 }
 
-/// The key sizes as rows give them.
+/// The key sizes in bits, in the form used in rows.
 fn key_bits(alg: Algorithm) -> Vec<u32> {
     let mut sizes = alg.any().key_sizes();
     if sizes.is_empty() {
@@ -195,7 +195,7 @@ fn context(imp: Impl, work: &Work) -> Result<Rc<Context>, Error> {
         .map_err(|e| Error::Failed(format!("{}: a key of {} bytes", imp.driver(), e.0)))
 }
 
-/// The best driver; if that uses 512-bit vectors, also the best without them.
+/// The best driver and, if that uses 512-bit vectors, also the best one without them.
 fn called(alg: Algorithm) -> Vec<Impl> {
     let best = alg.best();
     let narrow = |i: &Impl| i.tier().usable() && i.tier().bits() < 512;

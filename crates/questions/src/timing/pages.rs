@@ -97,10 +97,10 @@ impl Pages {
     }
 }
 
-/// An address and a length in bytes.
+/// Address and length in bytes of a piece.
 pub(super) type Piece = (*mut u8, usize);
 
-/// The ranges of `len` bytes from `at` on, page by page; at least one.
+/// Divides the `len` bytes from `at` on into ranges that do not cross pages; there is at least one range.
 fn in_pages(at: usize, len: usize) -> Vec<Range<usize>> {
     let (mut at, end) = (at, at + len);
     let mut pieces = Vec::new();

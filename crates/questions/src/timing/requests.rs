@@ -46,8 +46,8 @@ fn lens(shape: Shape) -> Lens {
     }
 }
 
-/// Converts errors to text. A request deferred to cryptd is an error too, because another driver would have been
-/// timed.
+/// Converts errors to text. A request that was deferred to cryptd also counts as an error, because another driver would
+/// have been timed.
 fn told(answer: Result<u64, Errno>, calls: u64) -> Result<(), String> {
     match answer {
         Ok(0) => Ok(()),
@@ -66,14 +66,14 @@ fn each(driver: Driver, op: Op) -> Run<'static> {
     })
 }
 
-/// State of a repeated request: the driver, its memory, an IV.
+/// State of a repeated request: the driver, the memory and the IV.
 struct Repeated {
     driver: Driver,
     pages: Option<Pages>,
     iv: Vec<u8>,
 }
 
-/// Repeats one request over pages. If it works in place, the first call's answer is the one to check.
+/// Repeats one request over the same pages. If the request works in place, the answer of the first call is checked.
 fn again(driver: Driver, op: Op, key: usize) -> Run<'static> {
     let state = RefCell::new(Repeated {
         driver,

@@ -15,12 +15,12 @@ pub(crate) enum Kind {
     Hash,
     /// A key agreement, with a secret of fixed size.
     Kpp,
-    /// The parities of a RAID's disks, with output half as long as the input.
+    /// The parity blocks of a RAID, with output half as long as the input.
     Parity,
 }
 
 impl Kind {
-    /// Its operations, the default first.
+    /// The operations of this kind, the default one first.
     pub(crate) fn ops(self) -> &'static [Op] {
         match self {
             Kind::Skcipher | Kind::Aead => &[Op::Encrypt, Op::Decrypt],
@@ -33,13 +33,13 @@ impl Kind {
 /// An operation on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Plaintext to ciphertext.
+    /// Converts plaintext to ciphertext.
     Encrypt,
-    /// Ciphertext to plaintext.
+    /// Converts ciphertext to plaintext.
     Decrypt,
-    /// Message to digest.
+    /// Computes the digest of a message.
     Digest,
-    /// Public value to secret.
+    /// Computes the shared secret from a public value.
     Derive,
 }
 
@@ -78,9 +78,9 @@ pub(crate) struct Shape {
     pub len: usize,
     /// Length of the IV in bytes; 0 if there is none.
     pub iv: usize,
-    /// Bytes before the message in the source: an AEAD's associated data, or a MAC's one-time key.
+    /// Number of bytes before the message in the source: an AEAD's associated data, or a MAC's one-time key.
     pub prefix: usize,
-    /// Length in bytes of an AEAD's tag, which follows the ciphertext.
+    /// Length of an AEAD's tag in bytes; the tag follows the ciphertext.
     pub tag: usize,
     /// Length of a digest or a secret in bytes.
     pub digest: usize,
@@ -110,7 +110,7 @@ impl Shape {
         self.prefix + self.len + tag
     }
 
-    /// Length of the destination in bytes. An AEAD's begins with room for the associated data, which need not be
+    /// Length of the destination in bytes. For an AEAD, it begins with space for the associated data, which need not be
     /// written.
     pub(crate) fn dst(&self) -> usize {
         match (self.kind, self.op) {

@@ -9,23 +9,23 @@ use super::candidate::{Candidate, Judge, Takes};
 use super::level::Level;
 use super::shape::{Kind, Op, Shape};
 
-/// The description of an algorithm for timing.
+/// An algorithm, as it is timed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
-    /// Its name in the kernel.
+    /// Name of the algorithm in the kernel.
     pub name: Cow<'static, str>,
     pub kind: Kind,
-    /// Key sizes in bits as in rows, ascending; a single 0 if it takes no key.
+    /// Key sizes in bits, as in rows, in ascending order; a single 0 if the algorithm takes no key.
     pub key_bits: Vec<u32>,
-    /// Length of an IV in bytes.
+    /// Length of the IV in bytes.
     pub iv: usize,
-    /// Bytes before the message: see [`Shape`].
+    /// Number of bytes before the message: see [`Shape`].
     pub prefix: usize,
-    /// Length of a tag in bytes.
+    /// Length of the tag in bytes.
     pub tag: usize,
-    /// Length of a digest in bytes.
+    /// Length of the digest in bytes.
     pub digest: usize,
-    /// Lengths that it accepts.
+    /// The lengths that the algorithm accepts.
     pub takes: Takes,
     /// Lengths measured in addition to the default ones, for functions that accept only few lengths.
     pub more: Vec<usize>,
@@ -45,7 +45,7 @@ impl Spec {
         }
     }
 
-    /// Whether both have the same inputs and outputs.
+    /// Whether both algorithms have the same inputs and outputs.
     pub(crate) fn is_like(&self, other: &Spec) -> bool {
         let keyed = |s: &Spec| s.key_bits != [0];
         keyed(self) == keyed(other)
@@ -53,7 +53,7 @@ impl Spec {
                 == (other.kind, other.iv, other.prefix, other.tag, other.digest)
     }
 
-    /// Length in bytes of a whole key of this size: [`key_bytes`].
+    /// Length in bytes of the complete key for a key size in bits: see [`key_bytes`].
     pub(crate) fn key_bytes(&self, bits: u32) -> usize {
         key_bytes(&self.name, bits)
     }
@@ -72,8 +72,8 @@ impl Spec {
     }
 }
 
-/// Length in bytes of a whole key, for a cipher key of `bits` bits: XTS takes two of them, LRW an additional block,
-/// and some AEADs a salt.
+/// Length in bytes of the complete key for a cipher with keys of `bits` bits: XTS takes two such keys, LRW an
+/// additional block, and some AEADs a salt.
 pub(super) fn key_bytes(alg: &str, bits: u32) -> usize {
     let cipher = bits as usize / 8;
     let template = alg.trim_start_matches("__");
@@ -88,13 +88,13 @@ pub(super) fn key_bytes(alg: &str, bits: u32) -> usize {
     }
 }
 
-/// The inverse: size of the cipher's key in bits, for a whole key of this length.
+/// The inverse of [`key_bytes`]: size in bits of the cipher's key, for a complete key of this length.
 pub(super) fn bits_of_key(alg: &str, bytes: usize) -> Option<u32> {
     let bits = (1..=bytes as u32).map(|n| 8 * n);
     bits.into_iter().find(|&bits| key_bytes(alg, bits) == bytes)
 }
 
-/// A title such as `AES-256-XTS`, `AES-256, cbc(aes)` or `sha256`.
+/// Title of an algorithm, such as `AES-256-XTS`, `AES-256, cbc(aes)` or `sha256`.
 pub(super) fn title(alg: &str, key_bits: u32) -> String {
     match (alg, key_bits) {
         ("xts(aes)", bits) => format!("AES-{bits}-XTS"),
@@ -109,7 +109,7 @@ pub(crate) struct Work {
     pub op: Op,
     /// Size of the cipher's key in bits.
     pub key_bits: u32,
-    /// The whole key.
+    /// The complete key.
     pub key: Zeroizing<Vec<u8>>,
 }
 
@@ -119,7 +119,7 @@ impl Work {
         self.spec.shape(self.op, len)
     }
 
-    /// A description for notes.
+    /// Describes the work at this length in notes.
     pub(crate) fn what(&self, len: usize) -> String {
         format!("{} {}, {len} B", self.spec.title(self.key_bits), self.op)
     }
@@ -138,9 +138,9 @@ impl Work {
 /// A selection of candidates.
 #[derive(Clone, Copy)]
 pub(crate) struct Choice<'a> {
-    /// Names; if empty, all.
+    /// Names of implementations; if empty, all are selected.
     pub impls: &'a [String],
-    /// The level; if `None`, all.
+    /// Level of the calls; if `None`, all levels are selected.
     pub level: Option<Level>,
     /// Whether each call's IV is the previous call's result.
     pub latency: bool,
@@ -159,15 +159,15 @@ pub(crate) trait Source {
     /// The algorithms that it supports.
     fn algorithms(&self) -> Vec<Spec>;
 
-    /// Names of its candidates for an algorithm, with their levels, including those that cannot run here.
+    /// Names and levels of the candidates for an algorithm, including those that cannot run here.
     fn names(&self, alg: &str) -> Vec<(String, Level)>;
 
-    /// Fails for a name that exists but cannot run here.
+    /// Returns an error for a name that exists but cannot run here.
     fn usable(&self, _alg: &str, _name: &str) -> Result<(), Error> {
         Ok(())
     }
 
-    /// The selected candidates. `notes` receives which ones are missing, and why.
+    /// The selected candidates. Missing ones are listed in `notes`, with the reason.
     fn candidates(
         &self,
         work: &Work,

@@ -13,7 +13,7 @@ enum { LARGEST_KEY = 2048, LARGEST_IV = 32, LARGEST_TAG = 64 };
 
 struct subject {
 	size_t key, iv, tag;	/* bytes; 0 if there is no tag */
-	int writes;		/* whether @dst is written */
+	int writes;		/* whether the subject writes @dst */
 	/* Returns 0 unless the key is refused. NULL for algorithms without a key. */
 	int (*setkey)(const uint8_t *key, size_t len);
 	void (*run)(uint8_t *dst, const uint8_t *src, size_t len, const uint8_t *iv, uint8_t *tag);

@@ -45,7 +45,7 @@ pub(crate) struct FunctionRow {
     /// How many of these instructions were interrupted, each at its first visits (`--visits`).
     #[schemars(extend("x-role" = "main"))]
     pub points: u64,
-    /// Interrupts injected.
+    /// Number of interrupts injected.
     #[schemars(extend("x-role" = "figure"))]
     pub injected: u64,
     /// How many of them arrived while interrupts were disabled and were served later. In a hardirq that is all of them.
@@ -56,7 +56,7 @@ pub(crate) struct FunctionRow {
     /// Answers of softirqs that the interrupts raised; 0 in softirqs and hardirqs, which no softirq interrupts.
     #[schemars(extend("x-role" = "main"))]
     pub in_softirqs: u64,
-    /// Wrong answers.
+    /// Number of wrong answers.
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
     pub wrong: u64,
     /// Broken rules: wrong answers, changed vector registers, nested sections, vector registers outside sections,

@@ -18,17 +18,17 @@ use crate::fpu::replay::REPLAY;
 pub(in crate::fpu) struct Asked<'a> {
     pub dir: &'a Path,
     pub build: &'a TreeBuildArgs,
-    /// Patterns of suites and cases; if empty, all.
+    /// Patterns for suites and cases; if empty, all are examined.
     pub suites: &'a [String],
-    /// If empty, all.
+    /// Contexts in which functions are called; if empty, all are used.
     pub contexts: &'a [String],
     /// Number of visits of each instruction that are interrupted.
     pub visits: u64,
-    /// The last interrupt: the call, and the instruction within it.
+    /// For a replay: the last interrupt to inject, given by the call and the instruction within it.
     pub at: Option<(u64, u64)>,
 }
 
-/// Examines all suites. In a child, runs the single order that the child was given.
+/// Examines all suites. In a child process, runs only the order that the child was given.
 pub(in crate::fpu) fn prove<Q: Question>(
     asked: &Asked<'_>,
     session: &Session,
@@ -142,7 +142,7 @@ fn judge(
         for proof in ran.proofs.iter().filter(|p| !p.same) {
             let again = |f: &Finding| replay(ran, &proof.case, proof.context.name(), f.at);
             let row = FunctionRow::new(ran, proof, config, again);
-            // A row has room only for the first finding.
+            // A row has room for only one finding.
             others.extend(proof.findings.iter().skip(1).map(|f| {
                 let place = format!("{} {} {}", ran.suite, ran.tier, proof.context.name());
                 format!("{place}: {}", describe(f))

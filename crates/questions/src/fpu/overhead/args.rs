@@ -41,7 +41,7 @@ pub(crate) struct OverheadArgs {
     policy: Vec<String>,
     #[command(flatten)]
     build: TreeBuildArgs,
-    /// Lengths of messages in bytes [default: 16,512,4096]
+    /// Message lengths in bytes [default: 16,512,4096]
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
     /// SIMD implementation [default: the best]

@@ -9,16 +9,16 @@ pub(super) struct Plan {
     pub policies: Vec<Policy>,
     /// Message lengths in bytes.
     pub lens: Vec<usize>,
-    /// SIMD implementation; `None` for the best.
+    /// SIMD implementation to use; `None` for the best one.
     pub imp: Option<Impl>,
-    /// Determines key, messages and order.
+    /// Seed for the key, the messages and the order of the samples.
     pub seed: u64,
     /// Whether to use fewer rounds.
     pub quick: bool,
 }
 
 impl Plan {
-    /// The default lengths, under the policies of Linux up to 6.14 and since 6.15.
+    /// The default plan: the default lengths, under the policies of Linux up to 6.14 and since 6.15.
     pub(super) fn new(seed: u64, quick: bool) -> Plan {
         let usual = |p: &Policy| ["legacy", "bh-off"].contains(&p.name());
         Plan {

@@ -26,19 +26,19 @@ const COUNT: usize = 256;
 /// A method to reach a cipher, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
-    /// The function, with one FPU section around all calls.
+    /// Calls of the function, with one FPU section around all of them.
     Primitive,
-    /// The function, with one section per call, as in a library call.
+    /// Calls of the function, each in its own section, as in a library call.
     Library,
-    /// A synchronous request to its driver.
+    /// Synchronous requests to the function's driver.
     Direct,
-    /// A request through the simd helper while the FPU is usable.
+    /// Requests through the simd helper while the FPU is usable.
     SimdHelper,
-    /// A request to cryptd, as the helper makes it while the FPU is in use.
+    /// Requests to cryptd, as the helper makes them while the FPU is in use.
     Cryptd,
-    /// A request to the scalar driver.
+    /// Requests to the scalar driver.
     Scalar,
-    /// The driver for callers that exclude asynchronous drivers.
+    /// Requests to the driver for callers that exclude asynchronous drivers.
     SyncUser,
     /// A part of the simd helper's additional cost.
     Part(Part),
@@ -55,7 +55,7 @@ impl Path {
         Path::SyncUser,
     ];
 
-    /// Its name in rows.
+    /// Name of the method in rows.
     pub(super) fn name(self) -> &'static str {
         match self {
             Path::Primitive => "primitive",
@@ -89,7 +89,7 @@ const BASELINE: (&str, Path) = ("legacy", Path::SimdHelper);
         "x-old-commands" = ["fpu --overhead"],
         "x-view" = {
             "how": "What one message costs by each method to reach the cipher. Farther left is better.",
-            // The remaining rows are parts of a method.
+            // The remaining rows are parts of methods.
             "only": ["path=primitive|library|direct|simd-helper|cryptd|scalar|sync-user"],
             "each": ["alg", "len", "policy", "provider", "config"],
             "name": ["path"],
@@ -218,9 +218,9 @@ pub(super) struct Row {
 /// A result with the ends of its interval.
 type Figure = (f64, f64, f64);
 
-/// The quotient of two results of one table, computed with the same estimator, so that columns are consistent. The
-/// interval extends from the quotient of the nearest ends to that of the farthest: if both results of a rerun are
-/// within their intervals, their quotient is within this one.
+/// The quotient of two results in one table, computed with the same estimator, so that columns are consistent. The
+/// interval extends from the quotient of the nearest ends to that of the farthest ends: if both results of a rerun are
+/// within their intervals, their quotient is within this interval.
 fn divide(a: Option<Figure>, b: Option<Figure>) -> Option<Figure> {
     let (a, b) = a.zip(b)?;
     Some((a.0 / b.0, a.1 / b.2, a.2 / b.1))
@@ -252,8 +252,8 @@ impl Row {
     }
 }
 
-/// Sets the quotients of whole methods at one length: each divided by `direct` under the same policy, and the method
-/// of `baseline` divided by each.
+/// Sets the quotients for whole methods at one length: each method divided by `direct` under the same policy, and the
+/// method `baseline` divided by each.
 pub(super) fn compare(rows: &mut [Row], baseline: (&str, Path)) {
     let find = |all: &[Row], policy: &str, path: Path| {
         let mut same = all
@@ -302,7 +302,7 @@ pub(super) fn run(
         let bench = Bench { plan, imp, len };
         bench.run(&mut cpu, stop, &mut outcome, &mut tell)?;
     }
-    // By policy, then by length, as in the tables.
+    // Sort by policy, then by length, as in the tables.
     let place = |row: &Row| plan.policies.iter().position(|p| p.name() == row.policy);
     outcome.rows.sort_by_key(place);
     Policy::all()[0].set(&mut cpu);
@@ -326,7 +326,7 @@ struct Bench<'a> {
     len: usize,
 }
 
-/// A subject: its policy, the transform it uses, and how it calls it.
+/// A method under test: its FPU policy, its call path, and the transform for that path.
 struct Way {
     policy: Policy,
     path: Path,
@@ -447,7 +447,7 @@ impl Bench<'_> {
                 INTERNAL,
             ),
             Path::Scalar => (Model::Helper, "xts-aes-fixed-time".to_string(), 0, 0),
-            // If softirqs may find the FPU in use, SIMD is behind the helper.
+            // If softirqs may find the FPU in use, SIMD drivers are behind the simd helper.
             Path::SyncUser => match policy.name() {
                 "legacy" => (Model::Helper, "xts(aes)".to_string(), 0, ASYNC),
                 _ => (Model::Direct, "xts(aes)".to_string(), 0, ASYNC),
@@ -506,7 +506,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Checks that a method writes the same as the generic implementation.
+    /// Checks that a method gives the same output as the generic implementation.
     fn check(&self, way: &mut Way, messages: &mut Messages, ctx: &Context, count: u64) {
         if matches!(way.path, Path::Part(_)) || way.fault.is_some() {
             return;
@@ -558,7 +558,7 @@ impl Bench<'_> {
             }
             rows.push(row);
         }
-        // The cost that the kworker and the two task switches add to the request itself.
+        // The hand-over is what the kworker and the two task switches add to the request itself.
         if let (Some((way, _)), Some(cryptd), Some(direct)) = (
             measured.iter().find(|(w, _)| w.path == Path::Cryptd),
             best(Path::Cryptd),
@@ -632,7 +632,7 @@ mod tests {
         assert_eq!(of(0), (1.0, 1.5));
         assert_eq!(of(1), (1.5, 1.0));
         assert_eq!(of(2), (1.0, 1.25));
-        // The ratio to direct under the same policy, and the speedup compared with the baseline of another policy.
+        // The ratio to `direct` under the same policy, and the speedup relative to the baseline under another policy.
         assert_eq!(of(3), (1.5, 75.0 / 90.0));
         assert_eq!(
             (rows[1].ci_low, rows[1].ci_high),
@@ -654,7 +654,7 @@ mod tests {
             ns_high: Some(ns + 1.0),
             ..row
         };
-        // Two thirds of the cycles, at half the clock.
+        // Two thirds of the cycles, at half the clock frequency.
         let mut rows = [
             timed(row("legacy", Path::SimdHelper, 75.0, 0.0), 20.0),
             timed(row("bh-off", Path::Direct, 50.0, 0.0), 25.0),
@@ -702,7 +702,7 @@ mod tests {
             (row.cycles_per_op, row.ns_per_op, row.mb_per_s)
         };
         assert_eq!(rate(10.0), (Some(40.0), Some(10.0), Some(1600.0)));
-        // The same cycles at half the clock.
+        // The same cycles at half the clock frequency.
         assert_eq!(rate(20.0), (Some(40.0), Some(20.0), Some(800.0)));
     }
 

@@ -4,7 +4,8 @@ use kiln_question::table::{align, paragraph, plain, text};
 
 use super::run::Row;
 
-/// For each policy, the methods with a ratio; then the costs that the simd helper and the kworker add.
+/// Formats, for each policy, the methods with their ratios, followed by the costs that the simd helper and the kworker
+/// add.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::new();
     for group in rows.chunk_by(|a, b| a.policy == b.policy && a.config == b.config) {
@@ -83,7 +84,7 @@ fn cycles(row: &Row) -> String {
     row.cycles_per_op.map_or("-".into(), |c| format!("{c:.1}"))
 }
 
-/// A ratio with two decimals; more if it is small, fewer if it is large.
+/// A ratio with two decimals; a small ratio has more, a large one fewer.
 fn digits(ratio: f64) -> String {
     match ratio {
         r if r < 0.1 => format!("{r:.3}"),

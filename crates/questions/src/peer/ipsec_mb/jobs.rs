@@ -10,7 +10,7 @@ use crate::peer::interface::Peer;
 use crate::timing::{Messages, Op, Run, Shape, Work};
 
 impl IpsecMb {
-    /// Submits a job for each message, then flushes. For 1.3, whose jobs are as long as [`Job`].
+    /// Submits a job for each message, then flushes. Only for version 1.3, whose jobs have the size of [`Job`].
     pub(super) fn jobs(&self, work: &Work) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
@@ -65,8 +65,8 @@ impl IpsecMb {
         }))
     }
 
-    /// Submits bursts of `batch` jobs, at most [`BATCH`], without checks, then flushes. Jobs keep what does not change
-    /// between messages.
+    /// Submits bursts of `batch` jobs, at most [`BATCH`], without checks, then flushes. Jobs keep the fields that do
+    /// not change between messages.
     pub(super) fn bursts(&self, work: &Work, batch: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
@@ -142,8 +142,8 @@ impl IpsecMb {
         }))
     }
 
-    /// Submits arrays of `batch` jobs, at most [`BATCH`], without checks; each has a cipher or a hash, not both. They are
-    /// complete when the call returns.
+    /// Submits arrays of `batch` jobs, at most [`BATCH`], without checks. Each job has a cipher or a hash, not both,
+    /// and is complete when the call returns.
     pub(super) fn arrays(&self, work: &Work, batch: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
@@ -198,7 +198,7 @@ fn judge(right: bool) -> Result<(), String> {
     }
 }
 
-/// Whether a job that has come back is complete and, when opening, has the right tag, which the submitter compares.
+/// Whether a returned job is complete and, when opening, has the right tag: comparing the tags is up to the submitter.
 ///
 /// # Safety
 /// When opening, the job's tags were set by [`keep_tag`].
@@ -212,7 +212,7 @@ unsafe fn is_right(job: &Job, open: bool, shape: &Shape) -> bool {
         })
 }
 
-/// Has a job write its tag to `made`, and keeps where the message's tag is.
+/// Makes a job write its tag to `made`, and stores the address of the message's own tag.
 ///
 /// # Safety
 /// The message is followed by its tag.
@@ -255,7 +255,7 @@ unsafe fn place(job: &mut Job, call: &Call, shape: &Shape) {
     }
 }
 
-/// The key material of jobs, kept as long as they use it.
+/// The memory for the keys of jobs; it must outlive the jobs that use it.
 struct Keys {
     enc: Memory,
     dec: Memory,
@@ -319,7 +319,7 @@ impl Keys {
     }
 }
 
-/// The fields that all jobs of a work share.
+/// A job with the fields that all jobs of this work share.
 fn template(work: &Work, keys: &Keys) -> Result<Job, String> {
     let encrypt = work.op != Op::Decrypt;
     let mut job = Job {

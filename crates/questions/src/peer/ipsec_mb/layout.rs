@@ -1,6 +1,6 @@
-//! Layout of ipsec-mb's manager and of its jobs, as declared in intel-ipsec-mb.h of versions 1.3 and 2.0. What is used
-//! of 1.3 is in the same place in 2.0, which appends functions to the manager and fields to the job. Tests compare the
-//! layout with both headers where they are installed, and every manager is checked before it is used.
+//! Layout of ipsec-mb's manager and of its jobs, as declared in intel-ipsec-mb.h of versions 1.3 and 2.0. The members
+//! used here have the same offsets in both versions; 2.0 only appends functions to the manager and fields to the job.
+//! Tests compare the layout with both headers where they are installed, and every manager is checked before it is used.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -24,14 +24,15 @@ pub(super) type Gcm = unsafe extern "C" fn(
     u64,
 );
 pub(super) type GetJob = unsafe extern "C" fn(Mgr) -> *mut Job;
-/// Of 2.0: gets, submits or flushes up to this many jobs, and returns how many.
+/// Only in 2.0: gets, submits or flushes up to this many jobs, and returns their number.
 pub(super) type Burst = unsafe extern "C" fn(Mgr, c_uint, *mut *mut Job2) -> c_uint;
-/// Of 2.0: processes an array of jobs with the same mode, direction and key size; returns how many.
+/// Only in 2.0: processes an array of jobs with the same mode, direction and key size, and returns the number
+/// processed.
 pub(super) type CipherBurst =
     unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint, c_uint, c_uint) -> c_uint;
-/// Of 2.0: processes an array of jobs with the same hash; returns how many.
+/// Only in 2.0: processes an array of jobs with the same hash, and returns the number processed.
 pub(super) type HashBurst = unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint) -> c_uint;
-/// Of 2.0: prepares a job for bursts; returns 0 on error.
+/// Only in 2.0: prepares a job for bursts; returns 0 on error.
 pub(super) type SetSession = unsafe extern "C" fn(Mgr, *mut Job2) -> c_uint;
 
 /// Offsets into `IMB_MGR`.
@@ -47,27 +48,27 @@ pub(super) const SHA512_ONE_BLOCK: usize = 192;
 pub(super) const SHA1: usize = 208;
 pub(super) const SHA256: usize = 224;
 pub(super) const SHA512: usize = 240;
-/// Functions for 128, 192 and 256 bits, one after the other.
+/// Functions for keys of 128, 192 and 256 bits, in this order.
 pub(super) const GCM_ENC: usize = 256;
 pub(super) const GCM_DEC: usize = 280;
 pub(super) const GCM_PRE: usize = 448;
 pub(super) const GHASH: usize = 680;
 pub(super) const CMAC_SUBKEY_GEN_256: usize = 808;
 pub(super) const GHASH_PRE: usize = 816;
-/// Of 2.0 only.
+/// Only in 2.0.
 pub(super) const GET_NEXT_BURST: usize = 952;
 pub(super) const SUBMIT_BURST_NOCHECK: usize = 968;
 pub(super) const FLUSH_BURST: usize = 976;
 pub(super) const SUBMIT_CIPHER_BURST_NOCHECK: usize = 992;
 pub(super) const SUBMIT_HASH_BURST_NOCHECK: usize = 1008;
 
-/// Room for `struct gcm_key_data` (1264 bytes in 2.0) and `struct gcm_context_data` (88).
+/// Space for `struct gcm_key_data` (1264 bytes in 2.0) and `struct gcm_context_data` (88 bytes).
 pub(super) const GCM_KEY: usize = 2048;
 pub(super) const GCM_CTX: usize = 256;
 /// An expanded AES key has at most 15 round keys.
 pub(super) const AES_KEY: usize = 256;
 
-// enum IMB_CIPHER_MODE, IMB_HASH_ALG, and others.
+// Values of enum IMB_CIPHER_MODE, IMB_HASH_ALG, and others.
 pub(super) const CIPHER_CBC: c_uint = 1;
 pub(super) const CIPHER_CNTR: c_uint = 2;
 pub(super) const CIPHER_NULL: c_uint = 3;
@@ -85,7 +86,7 @@ pub(super) const AUTH_SHA_256: c_uint = 15;
 pub(super) const AUTH_SHA_512: c_uint = 17;
 pub(super) const AUTH_AES_CMAC_256: c_uint = 27;
 pub(super) const AUTH_CHACHA20_POLY1305: c_uint = 29;
-/// Of 2.0 only.
+/// Only in 2.0.
 pub(super) const AUTH_SM3: c_uint = 47;
 pub(super) const DIR_ENCRYPT: c_uint = 1;
 pub(super) const DIR_DECRYPT: c_uint = 2;
@@ -93,7 +94,7 @@ pub(super) const ORDER_CIPHER_HASH: c_uint = 1;
 pub(super) const ORDER_HASH_CIPHER: c_uint = 2;
 pub(super) const STATUS_COMPLETED: c_uint = 3;
 
-/// `IMB_JOB`.
+/// The part of `IMB_JOB` that versions 1.3 and 2.0 share.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Job {
@@ -110,7 +111,7 @@ pub(super) struct Job {
     pub iv_len: u64,
     pub tag: *mut u8,
     pub tag_len: u64,
-    /// For an AEAD: associated data and its length. For a MAC: its keys.
+    /// For an AEAD: the associated data and its length. For a MAC: its keys.
     pub u: [*const c_void; 3],
     pub status: c_uint,
     pub cipher_mode: c_uint,
@@ -125,12 +126,12 @@ pub(super) struct Job {
     pub cipher_fields: *mut c_void,
 }
 
-/// `IMB_JOB` of 2.0.
+/// `IMB_JOB` of version 2.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Job2 {
     pub job: Job,
-    /// Set by `imb_set_session`, as the next field.
+    /// Set by `imb_set_session`, like `session_id`.
     pub suite_id: [c_uint; 2],
     pub session_id: c_uint,
 }
@@ -145,14 +146,14 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    /// The header of 1.3 that is installed on the system.
+    /// Uses the header of 1.3 that is installed on the system.
     #[test]
     fn as_the_header_of_1_3_has_it() {
         let own = format!("SAME(sizeof(IMB_JOB), {});\n", size_of::<Job>());
         check_header(None, "1.3", 0x1_0300..0x1_0400, &own);
     }
 
-    /// The header of 2.0 that `kiln libraries install ipsec-mb` unpacks.
+    /// Uses the header of 2.0 that `kiln libraries install ipsec-mb` unpacks.
     #[test]
     fn as_the_header_of_2_0_has_it() {
         let manager = [
@@ -178,8 +179,8 @@ mod tests {
         check_header(dir.as_deref(), "2.0", 0x2_0000..0x2_0100, &own);
     }
 
-    /// Checks the layout against the header in `dir`, or the system's, by a C compiler. `own` are assertions for this
-    /// version only.
+    /// Lets a C compiler check the layout against this header, or else the system's. `own` contains assertions for
+    /// this version only.
     fn check_header(header: Option<&Path>, version: &str, numbers: Range<u32>, own: &str) {
         let dir = tempfile::tempdir().unwrap();
         let (source, program) = (dir.path().join("a.c"), dir.path().join("a"));

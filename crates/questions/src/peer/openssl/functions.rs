@@ -1,4 +1,5 @@
-//! libcrypto's functions, with the types of its headers evp.h, core.h and crypto.h, the same from 1.1.1 to 4.0.
+//! libcrypto's functions, with the types of its headers evp.h, core.h and crypto.h. These types are the same from 1.1.1
+//! to 4.0.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void, CStr};
 use std::ptr::{null, null_mut};
@@ -13,7 +14,7 @@ pub(super) const FIND: Find = Find {
     remedy: "kiln libraries install openssl, or apt-get install libssl3",
 };
 
-/// The oldest version that has the functions needed: 1.1.1.
+/// The oldest version that has all required functions: 1.1.1.
 const OLDEST: c_ulong = 0x1010_1000;
 
 type Ctx = *mut c_void;
@@ -33,7 +34,7 @@ pub(super) struct Functions {
     pub ctrl: unsafe extern "C" fn(Ctx, c_int, c_int, *mut c_void) -> c_int,
     pub set_padding: unsafe extern "C" fn(Ctx, c_int) -> c_int,
     pub md_by_name: ByName,
-    /// Since 3.0.
+    /// Available since version 3.0.
     pub md_fetch:
         Option<unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *const c_void>,
     pub md_ctx_new: unsafe extern "C" fn() -> Ctx,
@@ -41,9 +42,9 @@ pub(super) struct Functions {
     pub md_init: unsafe extern "C" fn(Ctx, *const c_void, *mut c_void) -> c_int,
     pub md_update: unsafe extern "C" fn(Ctx, *const c_void, usize) -> c_int,
     pub md_final: unsafe extern "C" fn(Ctx, *mut u8, *mut c_uint) -> c_int,
-    /// Since 3.0.
+    /// Available since version 3.0.
     pub mac: Option<Mac>,
-    /// The last field, so that the library is closed last.
+    /// Must be the last field, so that the library is closed last.
     pub opened: Opened,
 }
 
@@ -140,7 +141,7 @@ impl Mac {
     }
 }
 
-/// Extracts `3.0.17` from `OpenSSL 3.0.17 1 Jul 2025`.
+/// Extracts the version `3.0.17` from `OpenSSL 3.0.17 1 Jul 2025`.
 fn version(text: &CStr) -> String {
     let text = text.to_string_lossy();
     text.split_whitespace().nth(1).unwrap_or("?").to_string()

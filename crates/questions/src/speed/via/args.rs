@@ -9,7 +9,7 @@ use kiln_question::{Error, Exit, Question, Session};
 use super::plan::Plan;
 use super::{run, view};
 
-/// The path of a message.
+/// The method by which messages reach the cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Via {
     /// A virtio-crypto device in another process.
@@ -19,16 +19,16 @@ pub(super) enum Via {
 #[derive(Args)]
 #[command(next_help_heading = "Through a device")]
 pub(crate) struct ViaArgs {
-    /// Ciphers by way of a device in another process, against the same in this one
+    /// Measure ciphers through a device in another process, compared with the same ciphers in this process
     #[arg(long, value_name = "WHAT", conflicts_with_all = ["tree", "impls", "baseline", "level", "latency"])]
     via: Option<Via>,
-    /// With --via virtio: data queues, each with a thread on either side [default: 1,2]
+    /// With --via virtio: numbers of data queues, each with a thread on either side [default: 1,2]
     #[arg(long, value_delimiter = ',', value_name = "N,…", requires = "via")]
     queues: Vec<usize>,
-    /// With --via virtio: messages in flight on each [default: 1,64]
+    /// With --via virtio: numbers of messages in flight on each queue [default: 1,64]
     #[arg(long, value_delimiter = ',', value_name = "N,…", requires = "via")]
     depth: Vec<usize>,
-    /// With --via virtio: a device that is there already
+    /// With --via virtio: socket of a device that is already running
     #[arg(long, value_name = "PATH", requires = "via")]
     socket: Option<PathBuf>,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kiln_question::{unknown, Error};
 use kiln_virtio::wire::algo;
 
-/// Ciphers that both sides support, and the number of AES keys that each takes.
+/// Ciphers that both sides support, and the number of AES keys that each uses.
 const CIPHERS: [(&str, u32, usize); 4] = [
     ("xts(aes)", algo::cipher::AES_XTS, 2),
     ("cbc(aes)", algo::cipher::AES_CBC, 1),
@@ -49,7 +49,7 @@ pub(super) struct Plan {
     pub seconds: f64,
     /// Socket of a running device; if `None`, one is started.
     pub socket: Option<PathBuf>,
-    /// Determines keys and data.
+    /// Seed for the keys and the data.
     pub seed: u64,
 }
 
@@ -100,7 +100,7 @@ impl Plan {
                 .find(|c| c.0 == name)
                 .ok_or_else(|| unknown("cipher of the device", name, &known))?;
             for &key_bits in &self.key_bits {
-                // The standard has no XTS with 192-bit keys, and devices refuse it.
+                // The standard does not define XTS with 192-bit keys, and devices refuse it.
                 if ![128, 192, 256].contains(&key_bits) || keys == 2 && key_bits == 192 {
                     return Err(Error::input(format!(
                         "--key-bits {key_bits}: {alg} of the device has none of these: use {}",

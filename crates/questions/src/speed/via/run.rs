@@ -19,9 +19,9 @@ use crate::peer::Wanted;
 use crate::speed;
 use crate::timing::Op;
 
-/// Warm-up before a row counts, as a share of its time.
+/// Duration of the warm-up before a row is measured, as a share of the row's time.
 const WARM: f64 = 0.1;
-/// A device that takes longer is considered broken.
+/// A device that takes longer than this is considered broken.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a driver with a spare core keeps polling before it sleeps.
 const LINGER: Duration = Duration::from_micros(20);
@@ -118,7 +118,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Throughput of Kiln's best implementation, called directly.
+/// Throughput of Kiln's best implementation when it is called directly.
 fn direct(
     plan: &Plan,
     subject: Subject,
@@ -144,7 +144,7 @@ fn direct(
     Ok(figures.filter(|f| f.is_finite()).max_by(f64::total_cmp))
 }
 
-/// The work of one row.
+/// What one row measures.
 #[derive(Clone, Copy)]
 struct Shape {
     subject: Subject,
@@ -153,7 +153,7 @@ struct Shape {
     seconds: f64,
 }
 
-/// Results of one queue: number of messages, total time, and the time of each.
+/// Results of one queue: number of messages, total time, and the time that each message took.
 #[derive(Default)]
 struct Times {
     ops: u64,

@@ -1,6 +1,6 @@
-//! Right answers that do not depend on the tree's code: from Kiln's generic implementations, and from plain
-//! arithmetic. They are needed because since 7.0 a tree's `-lib` drivers call the very assembly to be judged, and
-//! because no driver returns the results of some functions.
+//! Right answers that do not depend on the tree's code: from Kiln's generic implementations, and from plain arithmetic.
+//! They are needed because since 7.0 a tree's `-lib` drivers call the very assembly that is to be judged, and because
+//! some functions compute results that no driver returns.
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ use crate::timing::source::Work;
 /// destination.
 type Answer = Box<dyn Fn(&[u8], &[u8], &mut [u8]) -> Result<(), String>>;
 
-/// The judge that a row names, if it is one of these; `key` is the row's unprepared key.
+/// The judge with the name given in a row, if it is one of those here; `key` is the row's key before preparation.
 pub(super) fn judge(
     row: &Primitive,
     work: &Work,
@@ -102,11 +102,11 @@ fn state(row: &Primitive) -> Result<Answer, String> {
     }))
 }
 
-/// Bytes reserved for the round keys of AES in `kernel/ciphers/aes/aes.h` and in Linux's `struct crypto_aes_ctx`:
-/// those of encryption, then those of decryption.
+/// Bytes reserved for the AES round keys in `kernel/ciphers/aes/aes.h` and in Linux's `struct crypto_aes_ctx`: first
+/// those for encryption, then those for decryption.
 const ROUND_KEYS: usize = 240;
 
-/// The round keys of encryption, and those of the equivalent inverse cipher.
+/// The round keys for encryption, and those for the equivalent inverse cipher.
 fn round_keys(key: &[u8]) -> Result<[Vec<u8>; 2], String> {
     let (_, context) = keyed("ecb(aes)", key)?;
     let bytes = 16 * (key.len() / 4 + 7);
@@ -195,12 +195,12 @@ fn nh(key: &[u8]) -> Answer {
     })
 }
 
-/// The one-time key precedes the message.
+/// The message begins with the one-time key.
 fn poly1305() -> Answer {
     Box::new(|_, message, to| digest("poly1305", &message[..32], &message[32..], to))
 }
 
-/// Each half of the message is a message of its own.
+/// The two halves of the message are hashed separately.
 fn sha256_twice() -> Answer {
     Box::new(|_, message, to| {
         let halves = message.chunks(message.len() / 2).zip(to.chunks_mut(32));
@@ -218,7 +218,7 @@ fn checksum(crc: Crc, invert: u64) -> Answer {
     })
 }
 
-/// Prepares a key like the C callers of the tree's functions.
+/// Prepares a key as the C callers of the tree's functions do.
 ///
 /// # Errors
 /// The preparation is unknown.
@@ -231,7 +231,7 @@ pub(super) fn prepare(how: &str, key: &[u8]) -> Result<Vec<u8>, String> {
             let carry = (h >> 127) * (0xc2 << 120);
             Ok((h.rotate_left(1) ^ carry).to_le_bytes().to_vec())
         }
-        // Powers from the eighth down to the first.
+        // The powers from the eighth down to the first.
         "polyval" => {
             let h = u128::from_le_bytes(bytes(key)?);
             let powers = std::iter::successors(Some(h), |p| Some(dot(*p, h)));
@@ -247,7 +247,7 @@ pub(super) fn prepare(how: &str, key: &[u8]) -> Result<Vec<u8>, String> {
 fn dot(a: u128, b: u128) -> u128 {
     (0..128).fold(0, |sum, bit| {
         let sum = sum ^ (a * (b >> bit & 1));
-        // Divided by x: the polynomial is x^128 + x^127 + x^126 + x^121 + 1.
+        // Divide by x: the polynomial is x^128 + x^127 + x^126 + x^121 + 1.
         (sum >> 1) ^ ((sum & 1) * (0xe1 << 120))
     })
 }
@@ -270,8 +270,8 @@ mod tests {
         to
     }
 
-    /// FIPS 197, A.1 and 5.3.5: the last round key of encryption is the first of decryption, and the key itself is the
-    /// last.
+    /// FIPS 197, A.1 and 5.3.5: the last round key for encryption is the first one for decryption, whose last one is
+    /// the key itself.
     #[test]
     fn aes_keys_of_fips_197() {
         let key = hex("2b7e1516 28aed2a6 abf71588 09cf4f3c");

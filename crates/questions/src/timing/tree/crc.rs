@@ -1,4 +1,4 @@
-//! Cyclic redundancy checks for any polynomial, with one plain table: right answers for functions of trees.
+//! Cyclic redundancy checks for any polynomial, computed with a single table: right answers for functions of trees.
 
 /// A CRC, given by its polynomial.
 pub(super) struct Crc {
@@ -51,8 +51,8 @@ impl Crc {
         })
     }
 
-    /// The CRC of a message, which begins with `invert` and is inverted with it at the end. Stores as many of its
-    /// bytes as there is room for, the lowest first.
+    /// The CRC of a message; the register starts at `invert` and is inverted with it at the end. Stores as many bytes
+    /// of the CRC as there is space for, the lowest first.
     pub(super) fn store(&self, invert: u64, message: &[u8], to: &mut [u8]) {
         let crc = self.continue_from(invert, message) ^ invert;
         to.copy_from_slice(&crc.to_le_bytes()[..to.len()]);

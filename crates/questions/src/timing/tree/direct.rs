@@ -18,14 +18,15 @@ use crate::timing::own;
 use crate::timing::shape::Kind;
 use crate::timing::source::{Choice, Spec, Work};
 
-/// Length in bytes of a key at the beginning of each message. A tree's library takes Poly1305's key separately.
+/// Length in bytes of the key at the beginning of each message. A tree's library takes Poly1305's key as a separate
+/// argument.
 const KEY_IN_MESSAGE: usize = 32;
 
-/// Keys and tables of a function, kept as long as it is called.
+/// Keys and tables of a function, kept for as long as the function is called.
 struct Material {
     /// Engines whose contexts contain the expanded keys.
     engines: Vec<Engine>,
-    /// A constant of the tree.
+    /// A constant table of the tree.
     table: Option<Keys>,
     /// A key, either unchanged or prepared.
     raw: Vec<u8>,
@@ -34,8 +35,8 @@ struct Material {
 }
 
 impl Tree {
-    /// Adds algorithms for which the tree has functions but no drivers, and the maximum message lengths of functions
-    /// that only accept short messages.
+    /// Adds algorithms for which the tree has functions but no drivers, and the maximum lengths for functions that only
+    /// accept short messages.
     pub(super) fn describe_functions(&self, specs: &mut Vec<Spec>) {
         let there = |p: &&Primitive| self.host.borrow().image.symbol(&p.symbol).is_some();
         for row in self.primitives.iter().filter(there) {
@@ -82,7 +83,7 @@ impl Tree {
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, row.symbol)),
             }
         }
-        // Other versions of the tree have these functions.
+        // Functions of the table that this tree lacks exist in other versions.
         if !absent.is_empty() {
             notes.push(format!("{} has no {}", self.provider, absent.join(", ")));
         }
@@ -122,7 +123,7 @@ impl Tree {
             }),
             (None, None) => None,
         };
-        // A hash's internal state is not its digest, even if both have the same size.
+        // A hash's internal state differs from its digest, even if both have the same size.
         let whole = |bytes: &usize| *bytes == work.spec.digest && !row.from_state();
         Ok(Candidate {
             tier: Some(row.tier.clone().into()),
@@ -192,7 +193,8 @@ impl Tree {
     }
 }
 
-/// The description of an algorithm without a driver: Kiln's if Kiln has it, otherwise derived from the function.
+/// The description of an algorithm without a driver: Kiln's own description if there is one, otherwise one derived from
+/// the function.
 fn spec(row: &Primitive) -> Option<Spec> {
     let own = Algorithm::named(&row.alg).filter(|_| !row.key_in_message());
     if let Some(alg) = own {
@@ -226,7 +228,7 @@ fn takes(row: &Primitive) -> Takes {
     }
 }
 
-/// The calls of a function.
+/// Makes the calls of a function.
 fn direct(bound: Bound, row: Primitive, material: Rc<Material>, work: &Work) -> Run<'static> {
     let op = work.op;
     let iv_room = RefCell::new(Vec::new());

@@ -1,6 +1,6 @@
 //! The name of the all-generic C driver for an algorithm's name.
 
-/// Names to request from a tree, the likeliest first. Later trees call the library's code `-lib`.
+/// Driver names to request from a tree, the likeliest first. Later trees give the library's code the suffix `-lib`.
 pub(super) fn names(alg: &str) -> Vec<String> {
     vec![generic(alg, "generic"), generic(alg, "lib")]
 }
@@ -13,7 +13,7 @@ fn generic(alg: &str, suffix: &str) -> String {
     let parts: Vec<String> = split(inner).iter().map(|p| generic(p, suffix)).collect();
     let one = &parts[0];
     match template {
-        // By default, these use an ECB driver, which may be a fast one.
+        // By default, these templates use an ECB driver, which may be a fast one.
         "xts" | "lrw" => format!("{template}(ecb({one}))"),
         "gcm" => format!("gcm_base(ctr({one}),ghash-{suffix})"),
         "ccm" => format!("ccm_base(ctr({one}),cbcmac({one}))"),

@@ -31,7 +31,7 @@ impl Tree {
         self.library.as_ref().map_or(&[], |l| l.functions())
     }
 
-    /// The selected functions, each with a key and a judge.
+    /// The selected functions with their keys and judges.
     pub(super) fn library_functions(
         &self,
         work: &Work,
@@ -67,8 +67,8 @@ impl Tree {
         found
     }
 
-    /// The judge of one function, if it differs from that of the algorithm: Kiln, or a generic driver of the tree with
-    /// separate code. A driver called `-lib` would call the function itself.
+    /// The judge of one function, if it differs from the judge of its algorithm: Kiln, or a generic driver of the tree
+    /// whose code is separate. A driver called `-lib` would call the function itself.
     fn judge_of(&self, function: &Function, work: &Work) -> Result<Option<Judge<'_>>, String> {
         let generic = || {
             let (name, _) = self.generic(work)?;
@@ -81,8 +81,8 @@ impl Tree {
         }
     }
 
-    /// A computation of Kiln's; or the function that the table names as the judge; or the function itself within an
-    /// open FPU section, where it uses its generic code.
+    /// A judge that does not run the same code: Kiln's own computation; or the function that the table names as the
+    /// judge; or the function itself within an open FPU section, where it uses its generic code.
     fn other_path(&self, function: &Function, work: &Work) -> Result<Judge<'_>, String> {
         if let Some(answer) = reference::answer(&work.spec.name) {
             return Ok(Judge {
@@ -144,7 +144,7 @@ impl Tree {
         }))
     }
 
-    /// The calls of a function; with `generic`, of its generic code.
+    /// Makes the calls of a function; if `generic` is set, those of its generic code.
     fn series(&self, function: &Function, work: &Work, generic: bool) -> Result<Run<'_>, String> {
         let library = self.library.as_ref().ok_or("the tree has no library")?;
         let own_key = self.key(function.own_key);
@@ -169,7 +169,7 @@ impl Tree {
         }))
     }
 
-    /// Checks a function against its known answer, if there is one.
+    /// Checks a function against its known answer; true if there is none.
     fn knows(&self, function: &Function, work: &Work) -> Result<bool, String> {
         let Some((key, answer)) = known::answer(&function.alg, work.op.name()) else {
             return Ok(true);
@@ -218,10 +218,10 @@ fn spec(function: &Function) -> Spec {
     }
 }
 
-/// Whether a function does this work.
+/// Whether the function does this work.
 fn is_for(function: &Function, work: &Work) -> bool {
     let ops = match work.op {
-        // A stream cipher does the same in both directions.
+        // A stream cipher performs the same operation in both directions.
         Op::Decrypt if function.kind == library::Kind::Cipher => ["decrypt", "crypt"],
         Op::Encrypt => ["encrypt", "crypt"],
         op => [op.name(), op.name()],

@@ -28,9 +28,10 @@ use super::own::Own;
 use super::shape::{Kind, Op};
 use super::source::{key_bytes, Choice, Source, Spec, Work};
 
-/// Key sizes that are tried, in bits; the last is NHPoly1305's.
+/// Key sizes in bits to try; the last one is NHPoly1305's.
 const KEY_BITS: [u32; 9] = [64, 128, 160, 192, 256, 320, 384, 448, 8704];
-/// Template instances, which are only registered on request; these are the ones that the kernel's own users request.
+/// Template instances, which are registered only when requested; these are the ones that the kernel's own users
+/// request.
 const TEMPLATES: [&str; 14] = [
     "ccm(aes)",
     "rfc4309(ccm(aes))",
@@ -64,14 +65,14 @@ pub(crate) struct Tree {
     provider: String,
     config: String,
     skipped: Vec<String>,
-    /// Whether to measure cryptd's instances, which answer from another context.
+    /// Whether to measure cryptd's instances, which complete requests in another context.
     cryptd: bool,
     seed: u64,
 }
 
 impl Tree {
     /// Boots the tree of this order on this thread. Instantiates the algorithms in `asked` that are not registered; if
-    /// it is empty, the usual ones.
+    /// the list is empty, the usual ones.
     pub(crate) fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
         let host = Host::boot(order, &cpu::Config::default())?;
         let calls = Calls::find(&host).map_err(|e| Error::input(e.to_string()))?;
@@ -108,7 +109,7 @@ impl Tree {
         }
     }
 
-    /// All algorithms whose drivers can be opened and accept a key of a known size; then those that only have
+    /// All algorithms whose drivers can be opened and accept a key of a known size, followed by those that only have
     /// functions.
     fn describe(&self) -> Vec<Spec> {
         let mut specs: Vec<Spec> = Vec::new();
@@ -123,7 +124,7 @@ impl Tree {
         specs
     }
 
-    /// Determines sizes from the first driver that can be opened, and key sizes by trying.
+    /// Determines sizes from the first driver that can be opened, and key sizes by trial.
     fn spec(&self, name: &str) -> Option<Spec> {
         let drivers = self.drivers(name);
         let (listed, engine) = drivers
@@ -137,7 +138,7 @@ impl Tree {
         let mut key_bits = vec![0];
         if sizes.keyed {
             key_bits = KEY_BITS.into_iter().filter(takes).collect();
-            // The null cipher.
+            // The null cipher takes an empty key.
             if key_bits.is_empty() && engine.set_key(&[], 0).is_ok() {
                 key_bits.push(0);
             }
@@ -169,8 +170,8 @@ impl Tree {
         })
     }
 
-    /// The algorithm of this tree, unless it was requested in another form: Poly1305's key is either set once or
-    /// begins each message.
+    /// The algorithm in this tree, unless another form was requested: Poly1305's key is either set once or at the
+    /// beginning of each message.
     fn shaped(&self, work: &Work) -> Option<&Spec> {
         let same = |s: &&Spec| s.name == work.spec.name && s.prefix == work.spec.prefix;
         self.specs.iter().find(same)
@@ -182,7 +183,7 @@ impl Tree {
         all.filter(move |l| wanted(l) && plain(&l.name) == alg && !self.skips(&l.driver))
     }
 
-    /// Whether it is left out because it crashes.
+    /// Whether the algorithm or driver is left out because it crashes.
     fn skips(&self, name: &str) -> bool {
         self.skipped.iter().any(|s| s == name)
     }
@@ -197,7 +198,8 @@ impl Tree {
         Engine::open(&self.calls, driver, kind, internal).ok()
     }
 
-    /// A driver by its name, internal or not; if both exist, the internal one, which does the work.
+    /// Finds a driver by its name. If an internal and another driver have this name, returns the internal one, which
+    /// does the work.
     fn find(&self, driver: &str) -> Option<&Listed> {
         let internal = format!("__{driver}");
         let by = |name: &str| self.listed.iter().find(|l| l.driver == name);
@@ -288,7 +290,7 @@ fn takes(spec: &Spec, block: usize) -> Takes {
     }
 }
 
-/// Calls through the crypto API.
+/// Makes calls through the crypto API.
 fn requests(engine: Engine, op: Op) -> Run<'static> {
     let iv_room = RefCell::new(Vec::new());
     Box::new(move |messages, calls| {
@@ -317,7 +319,7 @@ impl Source for Tree {
         let functions = self.primitives.iter().filter(|p| p.alg == alg);
         let there = functions.filter(|p| self.host.borrow().image.symbol(&p.symbol).is_some());
         names.extend(there.map(|p| (p.symbol.clone(), Level::Primitive)));
-        // Drivers that were left out can still be named.
+        // The user may still name drivers that were left out.
         names.extend(self.skipped.iter().map(|name| (name.clone(), Level::Api)));
         names
     }
@@ -355,7 +357,7 @@ impl Source for Tree {
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, listed.driver)),
             }
         }
-        // The instance made of generic parts, which is only registered on request.
+        // The instance made of generic parts, which is registered only when requested.
         let wanted = |name: &str| choice.wants(name, Level::Api);
         if let Some((name, engine)) = self.generic(work).filter(|(name, _)| wanted(name)) {
             if found.iter().all(|c| c.name != name) {
@@ -376,7 +378,7 @@ impl Source for Tree {
         let Some((name, engine)) = self.generic(work) else {
             return Ok(self.library_judge(work));
         };
-        // A library's driver calls the assembly that is to be judged.
+        // A driver of the library calls the assembly that is to be judged.
         if name.contains("-lib") {
             if let Some(kiln) = Own::Functions.judge(work)? {
                 return Ok(Some(kiln));

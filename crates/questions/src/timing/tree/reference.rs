@@ -1,5 +1,5 @@
-//! Right answers that neither a driver nor a cipher of Kiln gives: checksums by their polynomials, and the parities of
-//! a RAID byte by byte.
+//! Right answers that neither a driver nor a cipher of Kiln gives: checksums, computed with their polynomials, and the
+//! parities of a RAID, computed byte by byte.
 
 use super::crc::Crc;
 
@@ -23,7 +23,8 @@ pub(super) fn answer(alg: &str) -> Option<Answer> {
         "raid6" => |src, dst| parities(src, dst, true),
         "raid6-recover-2data" => recover_2data,
         "raid6-recover-datap" => recover_datap,
-        // Signatures in the tree's own test messages are right, all others are rejected (-EKEYREJECTED): hashes.c.
+        // Signatures in the tree's own test messages are right, and all others are rejected (-EKEYREJECTED): see
+        // hashes.c.
         "ml-dsa-44" | "ml-dsa-65" | "ml-dsa-87" => |src, dst| {
             let verdict = -129 * i32::from(src[0] & 1);
             dst.copy_from_slice(&verdict.to_le_bytes());
@@ -72,7 +73,7 @@ fn generator(n: usize) -> u8 {
     (0..n).fold(1, |power, _| product(power, 2))
 }
 
-/// For four disks: P, and Q if requested.
+/// For four disks: computes P and, if requested, Q.
 fn parities(src: &[u8], dst: &mut [u8], with_q: bool) {
     let size = src.len() / 4;
     let (p, q) = dst.split_at_mut(size);

@@ -5,12 +5,13 @@ use kiln_tree::engine::{self, Engine, Listed};
 
 use super::{generic, measured, plain, Tree};
 
-/// Names of drivers, and of the function that they end at. Trees without a simd helper have only one driver.
+/// Names of an algorithm's drivers, and of the function that does the work. Trees without a simd helper have only one
+/// driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ways {
-    /// The function.
+    /// The function that `direct` calls to do the work.
     pub primitive: Option<String>,
-    /// The driver that calls it in the context of the request.
+    /// The driver that calls that function in the context of the request.
     pub direct: String,
     /// The helper in front of it, which checks whether SIMD may be used.
     pub helper: Option<String>,
@@ -23,7 +24,8 @@ pub(crate) struct Ways {
 }
 
 impl Tree {
-    /// The call paths to an algorithm's best driver, or to `driver`. Those not registered yet are instantiated.
+    /// The call paths to an algorithm's best driver, or to `driver`. Drivers that are not registered yet are
+    /// instantiated.
     ///
     /// # Errors
     /// The tree has no such driver.
@@ -69,8 +71,8 @@ impl Tree {
             }
             false => ways.direct = best,
         }
-        // Asked before the generic driver is instantiated, which would otherwise be chosen. The answer is the driver
-        // that a caller would get at this time.
+        // Ask before the generic driver is instantiated, since it would then be chosen. The answer is the driver that a
+        // caller would get at this time.
         if Engine::open_synchronous(&self.calls, alg, kind).is_ok() {
             let listed = self.calls.list();
             let synchronous = listed
