@@ -79,7 +79,7 @@ fn arguments_that_do_not_fit_are_refused_in_one_line() {
     fault(
         &kiln(&["budget", "--cc", "gcc"]),
         2,
-        "name it with --tree DIR",
+        "name one with --tree DIR",
     );
     fault(&kiln(&["budget", "--max-section-us", "9"]), 2, "--tree");
     let no_tree = ["budget", "--tree", "/no/such/dir"];

@@ -52,7 +52,7 @@ fn bad_arguments_are_refused_in_one_line() {
         &["speed", "--level", "api", "--peers", "openssl"],
         "functions only",
     );
-    refuses(&["speed", "--peers", "none,openssl"], "stands alone");
+    refuses(&["speed", "--peers", "none,openssl"], "cannot be combined");
     refuses(&["speed", "--peers", "nss"], "unknown peer");
     refuses(&["speed", "--baseline", "nobody-here"], "unknown baseline");
     refuses(

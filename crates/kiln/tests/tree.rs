@@ -453,7 +453,7 @@ fn tcrypt_runs_when_asked_and_only_then() {
     fault(
         &kiln_keeping(&["speed", "--tree", dir, "--tcrypt", "99999"]),
         2,
-        "says nothing to this number",
+        "printed nothing for this mode",
     );
     fault(&kiln(&["speed", "--tcrypt", "200"]), 2, "--tree");
     fault(&kiln(&["speed", "--config", "x"]), 2, "--tree DIR");

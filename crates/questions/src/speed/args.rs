@@ -170,12 +170,12 @@ impl SpeedArgs {
     fn plan(&self, session: &Session) -> Result<Plan, Error> {
         if self.layout == Layout::Tcrypt && self.tree.is_some() {
             return Err(Error::input(
-                "--layout tcrypt: a tree lays buffers out so itself: use --tree DIR --tcrypt MODE, or leave --tree out",
+                "--layout tcrypt does not apply to trees: run a tree's own tcrypt with --tree DIR --tcrypt MODE, or leave --tree out",
             ));
         }
         if self.level == Some(Level::Library) && self.tree.is_none() {
             return Err(Error::input(
-                "--level library: these are functions of a kernel tree: name it with --tree DIR",
+                "--level library measures functions of a kernel tree: name one with --tree DIR",
             ));
         }
         if self.kunit && self.level != Some(Level::Library) {
@@ -244,7 +244,7 @@ impl Question for SpeedArgs {
         }
         if self.tree.is_none() && self.build.given() {
             return Err(Error::input(
-                "--cc and --config build a tree: name it with --tree DIR",
+                "--cc and --config are for kernel trees: name one with --tree DIR",
             ));
         }
         if self.via.given() {

@@ -21,7 +21,7 @@ fn words() {
     assert!(!Wanted::Auto.names("openssl"));
     let fault = |words| parse(words).unwrap_err().to_string();
     assert!(fault(&["opensll"]).contains("did you mean 'openssl'"));
-    assert!(fault(&["none", "openssl"]).contains("stands alone"));
+    assert!(fault(&["none", "openssl"]).contains("cannot be combined"));
 }
 
 /// Every library gives the same answers as Kiln for every algorithm that it has, in both directions, at lengths that

@@ -51,7 +51,7 @@ pub(super) fn ask<Q: Question>(
     }
     if lines == 0 {
         return Err(Error::input(format!(
-            "--tcrypt {}: the tcrypt of Linux {version} says nothing to this number: its do_test() has the list",
+            "--tcrypt {}: tcrypt of Linux {version} printed nothing for this mode: its do_test() lists the modes",
             request.mode
         )));
     }

@@ -89,7 +89,7 @@ impl Plan {
             .find(|&&n| n == 0 || n > 1 << 20 || n % 16 != 0)
         {
             return Err(Error::input(format!(
-                "--len {n}: whole blocks of 16 bytes, up to 1 MiB"
+                "--len {n}: use a multiple of 16, at most 1 MiB"
             )));
         }
         let mut subjects = Vec::new();
