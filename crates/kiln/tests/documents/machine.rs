@@ -47,6 +47,8 @@ fn peers() -> &'static BTreeMap<String, bool> {
     PEERS.get_or_init(|| {
         let list = process::Command::new(env!("CARGO_BIN_EXE_kiln"))
             .args(["list", "--json", "--quick"])
+            // The user's cache may have libraries; the documents' commands run without it.
+            .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
             .output()
             .unwrap();
         let doc: serde_json::Value = serde_json::from_slice(&list.stdout).unwrap();
