@@ -15,6 +15,8 @@ struct Entry {
     /// Pattern of function names.
     place: Option<String>,
     driver: Option<String>,
+    /// Pattern of the case in which the finding was made.
+    case: Option<String>,
     /// First and last affected series; `None` leaves that end open.
     versions: (Option<Series>, Option<Series>),
     reason: String,
@@ -58,7 +60,7 @@ impl Known {
     pub(crate) fn find(
         &self,
         oracle: &str,
-        rule: &str,
+        (rule, case): (&str, &str),
         driver: &str,
         place: &str,
     ) -> Option<usize> {
@@ -70,6 +72,7 @@ impl Known {
             e.oracle == oracle
                 && fits(&e.rule, rule)
                 && fits(&e.driver, driver)
+                && fits(&e.case, case)
                 && fits(&e.place, function)
         })
     }
@@ -145,11 +148,12 @@ fn entry(fields: &[(usize, String, String)], from: &str) -> Result<Entry, String
             "rule" => entry.rule = Some(value),
             "where" => entry.place = Some(value),
             "driver" => entry.driver = Some(value),
+            "case" => entry.case = Some(value),
             "versions" => entry.versions = versions(&value)?,
             "reason" => entry.reason = value,
             _ => {
                 return Err(format!(
-                    "'{key}' is not one of oracle, rule, where, driver, versions, reason"
+                    "'{key}' is not one of oracle, rule, where, driver, case, versions, reason"
                 ))
             }
         }
@@ -202,16 +206,19 @@ mod tests {
         assert!(!parse(BUILT_IN, BUILT_IN_NAME).unwrap().is_empty());
         let known = Known::built_in(&version(7, 3));
         assert_eq!(
-            known.find("memory", "answer", "krb5enc(a,b)", "f+0x1"),
+            known.find("memory", ("answer", ""), "krb5enc(a,b)", "f+0x1"),
             Some(1)
         );
         assert_eq!(
-            known.find("memory", "answer", "authenc(a,b)", "f+0x1"),
+            known.find("memory", ("answer", ""), "authenc(a,b)", "f+0x1"),
             None
         );
         // 6.12 does not have krb5enc yet.
         let old = Known::built_in(&version(6, 12));
-        assert_eq!(old.find("memory", "answer", "krb5enc(a,b)", "f"), None);
+        assert_eq!(
+            old.find("memory", ("answer", ""), "krb5enc(a,b)", "f"),
+            None
+        );
     }
 
     #[test]
@@ -221,15 +228,21 @@ mod tests {
         known.read(text, "list", &version(6, 6)).unwrap();
         assert_eq!(known.reason(0), "one two");
         assert_eq!(
-            known.find("leaks", "leak", "lrw(ecb)", "lrw_init+0x10"),
+            known.find("leaks", ("leak", ""), "lrw(ecb)", "lrw_init+0x10"),
             Some(0)
         );
         assert_eq!(
-            known.find("leaks", "leak", "lrw(ecb)", "xlrw_init+0x1"),
+            known.find("leaks", ("leak", ""), "lrw(ecb)", "xlrw_init+0x1"),
             None
         );
-        assert_eq!(known.find("leaks", "leak", "xts(ecb)", "lrw_init"), None);
-        assert_eq!(known.find("fill", "leak", "lrw(ecb)", "lrw_init"), None);
+        assert_eq!(
+            known.find("leaks", ("leak", ""), "xts(ecb)", "lrw_init"),
+            None
+        );
+        assert_eq!(
+            known.find("fill", ("leak", ""), "lrw(ecb)", "lrw_init"),
+            None
+        );
         assert_eq!(known.unseen(&["leaks"], &[]), ["list:3: leaks lrw_* lrw(*"]);
         assert!(known.unseen(&["leaks"], &[0]).is_empty());
         assert!(known.unseen(&["fill"], &[]).is_empty());
@@ -256,7 +269,7 @@ mod tests {
             ),
             (
                 "oracle: leaks\ncolour: red",
-                "list:1: 'colour' is not one of oracle, rule, where, driver, versions, reason",
+                "list:1: 'colour' is not one of oracle, rule, where, driver, case, versions, reason",
             ),
         ] {
             assert_eq!(parse(text, "list").unwrap_err(), why);

@@ -808,7 +808,7 @@ fn collect(image: &Path, told: Vec<Told>, known: &Known) -> Found {
             let family = || t.subject.driver.split('(').next().unwrap_or("").to_owned();
             let (oracle, driver) = (t.oracle.name, &t.subject.driver);
             let at = place.map_or(driver.as_str(), String::as_str);
-            let entry = known.find(oracle, &violation.rule, driver, at);
+            let entry = known.find(oracle, (&violation.rule, &violation.case), driver, at);
             found.seen.extend(entry);
             let key = (
                 oracle,
