@@ -63,6 +63,9 @@ const START: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
 const SELDOM: Duration = Duration::from_millis(50);
 
+/// How long a process that has closed its channel may take to end.
+const DYING: Duration = Duration::from_millis(30);
+
 /// A device whose sockets are bound.
 pub struct Server {
     config: Config,
@@ -101,6 +104,8 @@ struct Guest {
     host: Host,
     /// When the front end disconnected.
     gone: Option<Instant>,
+    /// When its process was seen to have closed its channel.
+    closed: Option<Instant>,
     killed: Option<Instant>,
 }
 
@@ -637,11 +642,15 @@ impl Server {
                 guest.close(closer);
                 continue;
             }
-            // A process that has closed its channel has finished its work.
+            // A process that has closed its channel has finished its work, or it is dying. If it is dying, it gets the time
+            // to do so, because the log must have the reason.
             let closed =
                 matches!(&guest.host, Host::Process(process) if process.state == State::Closed);
-            if guest.killed.is_none() && (closed || guest.gone.is_some_and(|g| g.elapsed() > GRACE))
-            {
+            if closed {
+                guest.closed.get_or_insert_with(Instant::now);
+            }
+            let over = |since: Option<Instant>, limit| since.is_some_and(|s| s.elapsed() > limit);
+            if guest.killed.is_none() && (over(guest.closed, DYING) || over(guest.gone, GRACE)) {
                 if !closed {
                     tracing::warn!(
                         guest = guest.number,
@@ -770,6 +779,7 @@ impl Server {
             stream: waiting.stream,
             host,
             gone: None,
+            closed: None,
             killed: None,
         })
     }
