@@ -26,6 +26,10 @@ const MOST: usize = 24;
 /// Name prefixes of files that determine what is built and how.
 const RULES: [&str; 3] = ["Makefile", "Kbuild", "Kconfig"];
 
+/// Name suffix of programs that write assembly files. Kbuild records for an object which assembly file it was made from, but
+/// not which program wrote that.
+const GENERATOR: &str = ".pl";
+
 /// Any file in this directory may affect a build.
 const SCRIPTS: &str = "scripts";
 
@@ -359,7 +363,7 @@ fn objects_of(changed: &BTreeSet<&Path>, records: &[Record]) -> Option<Vec<PathB
     Some(objects.into_iter().collect())
 }
 
-/// Files by which Kbuild decides what to build, apart from those its records name.
+/// Files that decide what is built, apart from those that Kbuild's records name.
 fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut open = vec![PathBuf::new()];
@@ -375,7 +379,10 @@ fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
             let name = name.to_string_lossy();
             if entry.file_type().is_ok_and(|t| t.is_dir()) {
                 open.extend((name != ".git").then_some(path));
-            } else if all || RULES.iter().any(|rule| name.starts_with(rule)) {
+            } else if all
+                || name.ends_with(GENERATOR)
+                || RULES.iter().any(|rule| name.starts_with(rule))
+            {
                 found.insert(path);
             }
         }
@@ -450,5 +457,24 @@ mod tests {
             assert_eq!(of(&[path]), None, "{path}");
             assert_eq!(of(&["lib/a.c", path]), None, "{path}");
         }
+    }
+
+    #[test]
+    fn makefiles_scripts_and_generators_are_rules() {
+        let tree = tempfile::tempdir().unwrap();
+        for file in [
+            "lib/Makefile",
+            "lib/x86/poly.pl",
+            "lib/a.c",
+            "scripts/any",
+            ".git/Kconfig",
+        ] {
+            let path = tree.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let found = find_rules(tree.path());
+        let wanted = ["lib/Makefile", "lib/x86/poly.pl", "scripts/any"].map(PathBuf::from);
+        assert_eq!(found, BTreeSet::from(wanted));
     }
 }
