@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Generated from the headers by tests/border.rs of kiln-kbuild; set KILN_BLESS=1 to
- * regenerate.
- */
+/* Made from the headers by tests/border.rs of kiln-kbuild; KILN_BLESS=1 makes it anew. */
 #include <kiln/tree.h>
 
 #define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type)

@@ -4,6 +4,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `side.rs` | one column of a report: the records of one machine or one commit, read from files and pages |
+//! | `assemble.rs` | the sides of a report: shards united, records of one machine together, names shortened |
 //! | `shards.rs` | the shards of a run as one record, and those that are missing |
 //! | `change.rs` | what differs between machines, and what changed over commits |
 //! | `group.rs` | the rows of all sides, by type |
@@ -17,6 +18,7 @@
 //! | `error.rs` | errors about records, in one line |
 #![forbid(unsafe_code)]
 
+mod assemble;
 mod change;
 mod error;
 pub mod export;
@@ -30,9 +32,10 @@ mod side;
 mod table;
 mod verdict;
 
+pub use assemble::gather;
 pub use error::Error;
 pub use page::{html, Options};
 pub use shards::missing_shards;
-pub use side::{gather, Side};
+pub use side::Side;
 
 use kiln_record::read as record;

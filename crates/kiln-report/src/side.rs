@@ -5,12 +5,10 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use kiln_record::{base_command, type_of};
 use serde_json::{json, Value};
 
 use crate::error::Error;
 use crate::record::{self, Origin};
-use crate::shards;
 
 /// Larger files are refused, so that reading a device or a disk image does not fill memory. Kiln's own files are far
 /// smaller.
@@ -82,89 +80,6 @@ impl Side {
     /// Where and with which build its records were made.
     pub(crate) fn origin(&self) -> Origin {
         self.records.first().map(record::origin).unwrap_or_default()
-    }
-}
-
-/// Merges the shards of each run. Then merges sides with one record each from the same machine, commit and compiler,
-/// unless two records answer the same question. Then removes the common parts of names.
-pub fn gather(mut found: Vec<Side>) -> Vec<Side> {
-    shards::unite(&mut found);
-    let mut sides: Vec<Side> = Vec::new();
-    for side in found {
-        let alone = |s: &Side| s.records.len() == 1;
-        let apart = |s: &Side| {
-            s.records
-                .iter()
-                .all(|r| side.records.iter().all(|o| !same_question(r, o)))
-        };
-        let home = sides
-            .iter_mut()
-            .find(|s| alone(&side) && s.origin() == side.origin() && apart(s));
-        match home {
-            Some(home) => {
-                home.records.extend(side.records);
-                home.name = common(&home.name, &side.name);
-            }
-            None => sides.push(side),
-        }
-    }
-    name_apart(&mut sides);
-    sides
-}
-
-/// Whether both records are from the same command and have the same row type.
-fn same_question(a: &Value, b: &Value) -> bool {
-    let kind = |r: &Value| type_of(r).name.as_str();
-    let command = |r| base_command(record::command(r));
-    command(a) == command(b) && kind(a) == kind(b)
-}
-
-/// The name of the common directory.
-fn common(a: &str, b: &str) -> String {
-    match (Path::new(a).parent(), Path::new(b).parent()) {
-        (Some(one), Some(other)) if one == other && !one.as_os_str().is_empty() => {
-            one.display().to_string()
-        }
-        _ => a.to_string(),
-    }
-}
-
-/// Shortens names to the first path component from the end that differs; adds a number if names are still equal.
-fn name_apart(sides: &mut [Side]) {
-    let plain = |name: &str| -> String {
-        let name = name.strip_suffix(".json").unwrap_or(name);
-        name.strip_suffix(".html")
-            .unwrap_or(name)
-            .trim_end_matches('/')
-            .to_string()
-    };
-    let full: Vec<String> = sides.iter().map(|s| plain(&s.name)).collect();
-    let parts: Vec<Vec<&str>> = full.iter().map(|n| n.split('/').collect()).collect();
-    // Count the trailing components that are the same in all names.
-    let last = |p: &Vec<&str>, k: usize| p.len().checked_sub(k + 1).map(|i| p[i].to_string());
-    let mut same = 0;
-    while sides.len() > 1
-        && parts
-            .iter()
-            .all(|p| last(p, same).is_some() && last(p, same) == last(&parts[0], same))
-    {
-        same += 1;
-    }
-    let mut seen: Vec<String> = Vec::new();
-    for (side, parts) in sides.iter_mut().zip(&parts) {
-        let mut name = last(parts, same).unwrap_or_else(|| parts.join("/"));
-        let mut number = 2;
-        while seen.contains(&name) {
-            name = format!(
-                "{} ({number})",
-                name.trim_end_matches(
-                    |c: char| " ()".contains(c) || c.is_ascii_digit() && number > 2
-                )
-            );
-            number += 1;
-        }
-        seen.push(name.clone());
-        side.name = name;
     }
 }
 
@@ -297,6 +212,7 @@ pub(crate) fn escaped(document: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gather;
 
     fn record(command: &str, model: &str) -> Value {
         json!({"kiln": "1", "schema": 1, "command": command, "args": [command], "seed": 1,

@@ -197,7 +197,7 @@ fn compare_takes_bundles_pages_and_directories() {
     let two = dir.path().join("two.html");
     let two = two.to_str().unwrap();
     assert_eq!(kiln(&["report", &a, &b, "--out", two]).status, 0);
-    fault(&kiln(&["compare", &a, two]), 2, "holds 2 sides");
+    fault(&kiln(&["compare", &a, two]), 2, "contains 2 sides");
 }
 
 #[test]

@@ -7,8 +7,7 @@ use serde_json::{json, Map, Value};
 use crate::error::Error;
 use crate::side::Side;
 
-use super::result::{results, Figure};
-use super::to_text;
+use super::result::{results, to_text, Figure};
 
 /// Bencher's built-in measure for a time, in nanoseconds.
 const LATENCY: &str = "latency";

@@ -14,8 +14,7 @@ use crate::side::Side;
 use kiln_record::view::all_hold;
 
 use super::ktap::judge;
-use super::result::{results, Result as Row};
-use super::to_text;
+use super::result::{results, to_text, Result as Row};
 
 /// The submitting CI system, whose name begins every identifier. A system that submits these reports replaces it by its
 /// own name.

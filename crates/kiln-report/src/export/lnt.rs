@@ -7,8 +7,7 @@ use crate::error::Error;
 use crate::record::{self, origin};
 use crate::side::Side;
 
-use super::result::results;
-use super::to_text;
+use super::result::{results, to_text};
 
 /// Exports all rows whose result is a time, in seconds. An LNT report describes a single machine.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {

@@ -11,8 +11,6 @@ mod result;
 
 use std::str::FromStr;
 
-use serde_json::Value;
-
 use crate::error::Error;
 use crate::side::Side;
 
@@ -72,12 +70,6 @@ impl Format {
             Format::Lnt => lnt::text(sides),
         }
     }
-}
-
-/// A JSON document with a newline at its end.
-fn to_text(document: &Value) -> String {
-    let text = serde_json::to_string_pretty(document);
-    text.expect("a document has string keys only") + "\n"
 }
 
 impl FromStr for Format {

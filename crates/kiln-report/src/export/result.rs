@@ -126,3 +126,9 @@ pub(super) fn called<'a>(kind: &'a RowType, what: &str) -> Option<&'a Field> {
     let is = |f: &&Field| f.benchmark.as_deref() == Some(what);
     kind.fields.iter().find(is)
 }
+
+/// A JSON document with a newline at its end.
+pub(super) fn to_text(document: &Value) -> String {
+    let text = serde_json::to_string_pretty(document);
+    text.expect("a document has string keys only") + "\n"
+}
