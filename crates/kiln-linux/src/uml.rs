@@ -198,6 +198,6 @@ mod tests {
         let message = with("\tDEFINE_LONGS(HOST_FP_SIZE, 511);\n")
             .unwrap_err()
             .to_string();
-        assert!(message.contains("holds 511 bytes"), "{message}");
+        assert!(message.contains("can store 511 bytes"), "{message}");
     }
 }

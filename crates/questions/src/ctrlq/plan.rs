@@ -252,7 +252,7 @@ mod tests {
         let mut plan = Plan::new(1, true);
         plan.check().unwrap();
         plan.rounds = 5;
-        assert!(plan.check().unwrap_err().to_string().contains("from 6"));
+        assert!(plan.check().unwrap_err().to_string().contains("use 6"));
         plan.rounds = 6;
         plan.workers = vec![0];
         assert!(plan.check().is_err());
