@@ -20,6 +20,8 @@ struct Entry {
     /// First and last affected series; `None` leaves that end open.
     versions: (Option<Series>, Option<Series>),
     reason: String,
+    /// The finding depends on chance, so that a run without it is no sign that the entry is out of date.
+    by_chance: bool,
     /// File and line of the entry.
     from: String,
 }
@@ -90,7 +92,7 @@ impl Known {
     /// Locations and descriptions of the entries for these oracles whose index is not in `seen`.
     pub(crate) fn unseen(&self, oracles: &[&str], seen: &[usize]) -> Vec<String> {
         let unseen = self.0.iter().enumerate().filter(|(number, entry)| {
-            oracles.contains(&entry.oracle.as_str()) && !seen.contains(number)
+            oracles.contains(&entry.oracle.as_str()) && !seen.contains(number) && !entry.by_chance
         });
         unseen
             .map(|(_, e)| {
@@ -151,11 +153,11 @@ fn entry(fields: &[(usize, String, String)], from: &str) -> Result<Entry, String
             "case" => entry.case = Some(value),
             "versions" => entry.versions = versions(&value)?,
             "reason" => entry.reason = value,
-            _ => {
-                return Err(format!(
-                    "'{key}' is not one of oracle, rule, where, driver, case, versions, reason"
-                ))
-            }
+            "seen" if value == "by chance" => entry.by_chance = true,
+            "seen" => return Err(format!("'{value}' is not 'by chance'")),
+            _ => return Err(format!(
+                "'{key}' is not one of oracle, rule, where, driver, case, versions, seen, reason"
+            )),
         }
     }
     if entry.oracle.is_empty() {
@@ -246,6 +248,10 @@ mod tests {
         assert_eq!(known.unseen(&["leaks"], &[]), ["list:3: leaks lrw_* lrw(*"]);
         assert!(known.unseen(&["leaks"], &[0]).is_empty());
         assert!(known.unseen(&["fill"], &[]).is_empty());
+        let mut chance = Known::default();
+        let by_chance = text.replace("reason:", "seen: by chance\nreason:");
+        chance.read(&by_chance, "list", &version(6, 6)).unwrap();
+        assert!(chance.unseen(&["leaks"], &[]).is_empty());
         assert_eq!(known.of_no_oracle(&["fill"]), Some(("list:3", "leaks")));
         let mut other = Known::default();
         other.read(text, "list", &version(6, 15)).unwrap();
@@ -269,7 +275,7 @@ mod tests {
             ),
             (
                 "oracle: leaks\ncolour: red",
-                "list:1: 'colour' is not one of oracle, rule, where, driver, case, versions, reason",
+                "list:1: 'colour' is not one of oracle, rule, where, driver, case, versions, seen, reason",
             ),
         ] {
             assert_eq!(parse(text, "list").unwrap_err(), why);
