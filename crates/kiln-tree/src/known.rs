@@ -155,9 +155,11 @@ fn entry(fields: &[(usize, String, String)], from: &str) -> Result<Entry, String
             "reason" => entry.reason = value,
             "seen" if value == "by chance" => entry.by_chance = true,
             "seen" => return Err(format!("'{value}' is not 'by chance'")),
-            _ => return Err(format!(
+            _ => {
+                return Err(format!(
                 "'{key}' is not one of oracle, rule, where, driver, case, versions, seen, reason"
-            )),
+            ))
+            }
         }
     }
     if entry.oracle.is_empty() {
