@@ -599,13 +599,24 @@ fn descriptors_that_are_slow_to_close_hold_nobody_up() {
         args.extend((!isolation).then_some("--no-isolation"));
         let device = Device::start(&args);
         let mut victim = Victim::new(&device);
-        let mut held = Vec::new();
-        for socket in ["kiln.sock", "metrics.sock", "kiln.sock"] {
+        // While the device is stopped, it cannot close its references before this process has closed its own, which
+        // would make this process wait. A signal would interrupt the device's wait, so it is stopped once only.
+        let signal = |signal| {
+            // SAFETY: a child of this process, which has not waited for it.
+            assert_eq!(unsafe { libc::kill(device.child.id() as i32, signal) }, 0);
+        };
+        signal(libc::SIGSTOP);
+        until("the device is stopped", || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", device.child.id()));
+            stat.unwrap().contains(") T ")
+        });
+        let held = ["kiln.sock", "metrics.sock", "kiln.sock"].map(|socket| {
             let (slow, peer) = lingering();
             let mut late = Raw::connect(&device.path(socket));
             late.send_bytes(&message(3, 0, &[]), &[slow.as_raw_fd()]);
-            held.push((late, peer));
-        }
+            (late, peer)
+        });
+        signal(libc::SIGCONT);
         victim.is_served();
         if isolation {
             Victim::at(&device, "other.sock").is_served();
@@ -617,8 +628,10 @@ fn descriptors_that_are_slow_to_close_hold_nobody_up() {
             let limit = Some(std::time::Duration::from_secs(1));
             client.set_read_timeout(limit).unwrap();
             client.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-            assert!(client.read(&mut [0; 16]).is_err());
+            let answer = client.read(&mut [0; 16]);
+            assert!(answer.is_err(), "{answer:?}");
         }
+        drop(held);
     }
 }
 
