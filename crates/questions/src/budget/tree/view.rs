@@ -10,7 +10,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     lengths.sort_unstable();
     lengths.dedup();
     let functions = || rows.chunk_by(is_same);
-    // A length that is only the maximum of few functions has no column.
+    // A length that occurs only because few functions do not accept longer messages has no column.
     let many = |n: u64| rows.iter().filter(|r| r.bytes == n).count();
     let most = lengths.iter().map(|&n| many(n)).max().unwrap_or(0);
     let columns: Vec<u64> = lengths

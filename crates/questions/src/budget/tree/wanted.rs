@@ -1,4 +1,4 @@
-//! The request.
+//! What `budget --tree` is asked to measure.
 
 use kiln_question::lens::{Lens, LONGEST};
 use kiln_question::Error;
