@@ -1,4 +1,4 @@
-//! `kiln budget`: the command's arguments, and how it runs.
+//! `kiln budget`: the command's arguments and its entry point.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
