@@ -1,4 +1,4 @@
-//! Fields that `kiln ipsec` adds to a row of the policy table.
+//! Fields that `kiln ipsec` adds to the rows of the policy table.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,8 +53,8 @@ pub(crate) struct Sweep {
     /// `core_share` at the highest rate tried that is not above the knee.
     #[schemars(extend("x-role" = "main", "x-heading" = "share of the core"))]
     pub knee_core_share: Option<f64>,
-    /// Where most packets were lost at the lowest rate with losses: `cryptd` (its queue), `core` (the network card's
-    /// ring) or `replay` (an anti-replay window).
+    /// What lost the most packets at the lowest rate with losses: `cryptd` (its queue), `core` (the
+    /// network card's ring) or `replay` (an anti-replay window).
     pub knee_loss: Option<String>,
     /// Packets per second that the receivers accepted.
     #[schemars(extend(
@@ -73,6 +73,7 @@ pub(crate) struct Sweep {
     pub core_share: Option<f64>,
     /// Number of trials at this rate.
     pub trials: Option<u32>,
-    /// Softirqs raised by a hardirq that interrupted another softirq; they wait until that one is done.
+    /// Softirqs raised by a hardirq that interrupted another softirq. They wait until the
+    /// interrupted softirq is done.
     pub softirqs_behind: Option<u64>,
 }
