@@ -26,10 +26,10 @@ pub(crate) struct Sweep {
     /// `offered_pps` in bits of IP packets per second.
     #[schemars(extend("unit" = "10^9 bits/s"))]
     pub offered_gbit_s: Option<f64>,
-    /// The packet rate from which packets are lost: the geometric mean of the highest rate without losses and the
-    /// lowest rate with losses. A rate has losses if more than 0.1 % of the packets of all its trials are lost, or if
-    /// the core falls behind in most of them. Null in the rows of single rates and of controls, and if the knee is
-    /// outside the rates tried.
+    /// The packet rate from which packets are lost: the geometric mean of the highest rate without
+    /// losses and the lowest rate with losses. A rate has losses if more than 0.1 % of the packets
+    /// of all its trials are lost, or if the core falls behind in most of these trials. Null in the
+    /// rows of single rates and of controls, and if the knee is outside the rates tried.
     #[schemars(extend(
         "unit" = "1/s",
         "x-role" = "main",
@@ -38,13 +38,14 @@ pub(crate) struct Sweep {
         "x-better" = "more"
     ))]
     pub knee_pps: Option<f64>,
-    /// Lower end of the interval of `knee_pps`: one step (9 %) below the highest rate without losses, in the round in
-    /// which that was lowest. If `knee_pps` is null: that rate itself, or null if a round had losses even at the
-    /// lowest rate.
+    /// Lower end of the interval of `knee_pps`: one step (9 %) below the highest rate without
+    /// losses, in the round in which this rate was lowest. If `knee_pps` is null, the rate itself
+    /// instead of one step below it; null if a round had losses even at the lowest rate.
     #[schemars(extend("unit" = "1/s"))]
     pub knee_pps_low: Option<f64>,
-    /// Upper end of that interval: one step (9 %) above the lowest rate with losses, in the round in which that was
-    /// highest. If `knee_pps` is null: that rate itself, or null if a round had no losses at any rate.
+    /// Upper end of the interval of `knee_pps`: one step (9 %) above the lowest rate with losses,
+    /// in the round in which this rate was highest. If `knee_pps` is null, the rate itself instead
+    /// of one step above it; null if a round had no losses at any rate.
     #[schemars(extend("unit" = "1/s"))]
     pub knee_pps_high: Option<f64>,
     /// `knee_pps` in bits of IP packets per second.
