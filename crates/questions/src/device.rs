@@ -1,4 +1,4 @@
-//! A device in a separate process, and the CPU time of processes.
+//! Runs a virtio-crypto device in a separate process, and reads the CPU time of processes.
 
 use std::env;
 use std::fs;

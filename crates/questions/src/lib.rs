@@ -1,4 +1,5 @@
-//! The commands of Kiln, one folder for each: its arguments, plan, run, rows, tables, and part of the survey.
+//! The commands of Kiln, one folder for each: its arguments, plan, run, rows, tables, and part of
+//! the survey.
 //!
 //! The list below is the only place outside a command's folder that names the command. Each entry
 //! becomes a command with help, completions and a manual page. Its row types become part of the
@@ -8,7 +9,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `timing/` | what is timed: shapes, messages, candidates, and the bench that checks and times them |
+//! | `timing/` | what is timed: shapes, messages, candidates, and the bench that times them |
 //! | `peer/` | other libraries, loaded at run time |
 //! | `limits/` | what the hardware could do at most, measured |
 //! | `device.rs` | a virtio-crypto device in a separate process |

@@ -26,7 +26,7 @@ pub(crate) fn sentences(topic: &Topic, answers: &[Answer]) -> Vec<String> {
     .collect()
 }
 
-/// The verdicts about a topic.
+/// Returns the verdicts of the headlines about a topic.
 pub(crate) fn verdicts(topic: &Topic, answers: &[Answer]) -> Vec<String> {
     let rows = crate::headlines(topic, answers).into_iter();
     rows.map(|r| r.verdict.unwrap()).collect()

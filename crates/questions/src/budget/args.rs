@@ -57,7 +57,7 @@ pub struct BudgetArgs {
     /// Algorithms, by the kernel's names; with --tree also functions [default: all]
     #[arg(value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     algs: Vec<String>,
-    /// How long a section may last [default: 30]
+    /// How long a section may last, in microseconds [default: 30]
     #[arg(
         long,
         value_delimiter = ',',

@@ -48,7 +48,7 @@ pub(super) fn text(impls: &[Impl], facts: &Facts<'_>) -> String {
         let (Some(encrypt), Some(decrypt)) = (of[0], of[1]) else {
             continue;
         };
-        // The slower direction determines the value for both.
+        // Encryption and decryption share one constant, so the slower direction determines it.
         let (d, bytes) = match decrypt < encrypt {
             true => (1, decrypt),
             false => (0, encrypt),

@@ -168,7 +168,7 @@ fn verdict(runs: &Runs, imp: &str, mode: &str) -> Option<bool> {
     (told.len() * 2 > asked.len() && told.iter().all(|v| *v == first)).then_some(first)
 }
 
-/// Numbers of implementations by verdict.
+/// Number of implementations for each verdict.
 #[derive(Default)]
 struct Count<'a> {
     kept: usize,
@@ -189,7 +189,7 @@ impl<'a> Count<'a> {
         count
     }
 
-    /// The implementations that missed the target, and those without a verdict, in words.
+    /// Describes the implementations that missed the target, and those without a verdict.
     fn exceptions(&self) -> String {
         let mut parts = Vec::new();
         if !self.missed.is_empty() {

@@ -48,9 +48,9 @@ impl FromStr for Data {
 pub(super) struct Plan {
     /// Implementations that open sections.
     pub impls: Vec<Impl>,
-    /// Operations: encrypt or decrypt. A hash has only one.
+    /// Operations to measure: encrypt or decrypt. A hash has only one operation.
     pub ops: Vec<Op>,
-    /// Chunking strategies.
+    /// Chunking strategies to measure.
     pub ways: Vec<Way>,
     /// How long a section may last, in microseconds.
     pub targets_us: Vec<f64>,
@@ -67,10 +67,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Plans all algorithms, or those named; with `quick`, only the best implementation of each.
+    /// Makes the default plan for all algorithms, or for those named; with `quick`, only the best
+    /// implementation of each.
     ///
     /// # Errors
-    /// An unknown name; no implementation that opens a section.
+    /// A name is unknown, or no implementation opens a section.
     pub(super) fn new(names: &[String], seed: u64, quick: bool) -> Result<Plan, Error> {
         let algs = match names {
             [] => Algorithm::all(),
@@ -139,7 +140,7 @@ impl Plan {
                 .map(|&i| (smallest_us(i, tsc_hz), i.driver()))
                 .max_by(|a, b| a.0.total_cmp(&b.0));
             if let Some((least, driver)) = slowest.filter(|s| us < s.0) {
-                // Rounded up, so that the suggested number is accepted.
+                // Round up, so that the suggested number is accepted.
                 let least = (least * 100.0).ceil() / 100.0;
                 return Err(Error::input(format!(
                     "--target-us {us}: one block of {driver} takes longer: the smallest possible is {least:.2}"

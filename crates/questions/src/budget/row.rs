@@ -1,4 +1,4 @@
-//! The rows: the results of one implementation under one chunking strategy.
+//! The rows of `kiln budget`: the results of one implementation under one chunking strategy.
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,7 @@ pub(super) struct Row {
     /// byte is counted as a cache miss. Null if not even one block fits.
     #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "budget with margin, bytes"))]
     pub budget_bytes: Option<u64>,
-    /// Length of an FPU section: the median.
+    /// Median length of an FPU section.
     #[schemars(extend(
         "unit" = "µs",
         "x-role" = "main",
@@ -97,7 +97,7 @@ pub(super) struct Row {
     /// Maximum length of an FPU section.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "max"))]
     pub section_us_max: Option<f64>,
-    /// Length of a null section: the 95th percentile.
+    /// 95th percentile of the length of a null section.
     #[schemars(extend("unit" = "µs"))]
     pub null_us_p95: Option<f64>,
     /// 99.9th percentile of the length of a null section.
@@ -117,7 +117,7 @@ pub(super) struct Row {
     /// Upper end of the 95 % interval of `loss_pct`.
     #[schemars(extend("unit" = "%"))]
     pub loss_high: Option<f64>,
-    /// Time from the raise of a softirq to its handler's first action: the median.
+    /// Median time from the raise of a softirq to its handler's first action.
     #[schemars(extend("unit" = "µs"))]
     pub softirq_us_p50: Option<f64>,
     /// 95th percentile of the time from the raise of a softirq to its handler's first action.
@@ -132,7 +132,7 @@ pub(super) struct Row {
     /// The same as `softirq_us_p999`, with null sections.
     #[schemars(extend("unit" = "µs"))]
     pub null_softirq_us_p999: Option<f64>,
-    /// Time from the interrupt that wakes a task to the task's first action: the median.
+    /// Median time from the interrupt that wakes a task to the task's first action.
     #[schemars(extend("unit" = "µs"))]
     pub wake_us_p50: Option<f64>,
     /// 95th percentile of the time from the interrupt that wakes a task to the task's first action.
@@ -210,7 +210,7 @@ pub(super) fn keeps_target(long_pct: f64, null_long_pct: f64, over: Option<f64>)
     (null_long_pct <= MISSED_PCT && over.is_none_or(|x| x > LONG)).then_some(false)
 }
 
-/// Section lengths of a row for the picture.
+/// Section lengths of a row, for the picture.
 #[derive(Clone, Debug)]
 pub(super) struct Lengths {
     /// Name of the chunking strategy.
@@ -236,7 +236,7 @@ impl Lengths {
     }
 }
 
-/// A quantile in microseconds.
+/// Quantile `q` of a histogram of TSC ticks, in microseconds.
 pub(super) fn us(h: &Histogram, q: f64, tsc_hz: f64) -> Option<f64> {
     h.quantile(q).map(|ticks| ticks as f64 / tsc_hz * 1e6)
 }
@@ -256,7 +256,8 @@ pub(super) fn holds(messages: &[u64], len: usize, ticks: u64) -> Option<u64> {
     Some((len as u64 * ticks / undisturbed.max(1)).min(len as u64))
 }
 
-/// Loss of `judged` compared with `free` in per cent, pair by pair: the median and its 95 % interval.
+/// How much slower `judged` is than `free` in per cent, computed for each pair: the median and its
+/// 95 % interval.
 pub(super) fn loss(judged: &[u64], free: &[u64]) -> Option<(f64, f64, f64)> {
     let pairs = judged.iter().zip(free);
     let pairs = pairs.filter(|(&a, &b)| a > 0 && b > 0);

@@ -4,7 +4,8 @@ use kiln_question::table::{align, figure, paragraph, plain, text};
 
 use super::row::Row;
 
-/// A paragraph for each implementation, operation, kind of data and target, with one line per strategy.
+/// Formats a paragraph for each implementation, operation, kind of data and target, with one line
+/// per strategy.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::from(
         "Microseconds: lengths of sections under interrupts (p50 to max), of sections of\n\

@@ -208,8 +208,8 @@ impl Question for CompareArgs {
     }
 }
 
-/// Whether the path is a tree: a git revision, or a directory without records. If the directory is not a kernel tree,
-/// the error says why.
+/// Whether the path is taken for a tree: a git revision, or a directory that contains a Makefile or
+/// no records. If such a directory is not a kernel tree, opening it reports why.
 fn is_tree(path: &Path) -> bool {
     if !path.exists() {
         return is_revision(path);
@@ -357,7 +357,7 @@ fn name(dir: &Path, hosted: &Hosted) -> String {
     format!("{} ({})", dir.display(), hosted.title)
 }
 
-/// A tree to be built.
+/// A tree, with the compiler and the configuration for building it.
 struct Tree<'a> {
     name: &'a Path,
     what: (Source, Compiler, Config),

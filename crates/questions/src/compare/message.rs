@@ -76,7 +76,7 @@ fn head(a: &Side, b: &Side, rows: &[Row], cpu: &str) -> Vec<String> {
     lines
 }
 
-/// The processor's name without trademark signs and repeated blanks.
+/// Removes trademark signs and repeated blanks from the processor's name.
 fn plain(cpu: &str) -> String {
     let text = cpu.replace("(R)", "").replace("(TM)", "");
     text.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -12,7 +12,7 @@ use kiln_measure::{exceeds_by_known, ratio_of_rounds, verdict_by_known, Ratio, V
 
 use super::side::{Figure, Side, Subject};
 
-/// One row that both records have.
+/// One result that both records have.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "compare",
@@ -24,16 +24,16 @@ use super::side::{Figure, Side, Subject};
     )
 )]
 pub(super) struct Row {
-    /// The values of the fields that identify the row, joined.
+    /// The values that identify the compared rows, joined by commas.
     #[schemars(extend("x-role" = "key"))]
     pub key: String,
     /// Name of the field that is compared, such as `cycles_per_op`.
     #[schemars(extend("x-role" = "key"))]
     pub unit: &'static str,
-    /// Value of that field in A; null if A has none.
+    /// Value of the compared field in A; null if A has none.
     #[schemars(with = "Option<f64>", extend("x-role" = "main", "x-heading" = "A"))]
     pub a: f64,
-    /// Value of that field in B; null if B has none.
+    /// Value of the compared field in B; null if B has none.
     #[schemars(with = "Option<f64>", extend("x-role" = "main", "x-heading" = "B"))]
     pub b: f64,
     /// Cost of B divided by cost of A: `b` divided by `a`, or for rates `a` divided by `b`. Above
@@ -139,7 +139,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// The result of a comparison.
+/// All rows of a comparison, and whether B passes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Comparison {
     /// The rows, worst first.
@@ -447,7 +447,7 @@ mod tests {
         }
     }
 
-    /// Compares with the limit of --max-regression, if given.
+    /// Compares two sides with the limit of --max-regression, if one is given.
     fn compare(a: &Side, b: &Side, max_regression: Option<f64>) -> Comparison {
         let gate = Gate {
             max_regression,

@@ -25,7 +25,7 @@ pub(super) enum Baseline {
     Compiler(Arc<Toolchain>),
     /// The rows of an earlier run.
     Record {
-        /// The file's name.
+        /// Name of the record's file.
         name: String,
         rows: Vec<Row>,
     },
@@ -137,7 +137,7 @@ impl Ratios {
     }
 }
 
-/// The quotient of two results, each with the ends of its interval.
+/// The quotient of two results; each consists of a value and the ends of its interval.
 fn quotient(a: (f64, f64, f64), b: (f64, f64, f64)) -> Ratio {
     Ratio {
         ratio: a.0 / b.0,

@@ -19,7 +19,7 @@ use super::cell::Status;
 
 /// Duration of a build's trial run in milliseconds.
 const TRIAL_MS: u64 = 2;
-/// SIGALRM: the harness ran out of time.
+/// SIGALRM, which ends a harness that ran out of time.
 const ALARM: i32 = 14;
 /// The result of a round is a low quantile of its samples: one in this many samples is smaller.
 const LOWER: usize = 10;
@@ -75,7 +75,7 @@ pub(super) struct Told {
     pub complaint: Option<String>,
 }
 
-/// Runs a build once.
+/// Runs a build once, and parses its output.
 pub(super) fn once(
     executable: &Path,
     messages: Messages,
@@ -136,13 +136,13 @@ fn read(text: &str) -> Told {
 pub(super) struct Entry<'a> {
     pub name: String,
     pub executable: &'a Path,
-    /// The messages that it processes.
+    /// The messages that the executable processes.
     pub messages: Messages,
     /// Entries with the same group number are timed one after another.
     pub group: usize,
 }
 
-/// Directory for copies, and the stop flag.
+/// Where builds run: a directory for copies of executables, and the stop flag.
 pub(super) struct Place<'a> {
     /// A directory that only this process uses.
     pub scratch: &'a Path,
@@ -163,7 +163,7 @@ impl Place<'_> {
     }
 }
 
-/// The results of one entry.
+/// What timing one entry has given: its series and answer, or a fault.
 #[derive(Clone, Debug)]
 pub(super) struct Timed {
     /// Core cycles and nanoseconds per message.

@@ -34,7 +34,7 @@ pub(super) struct Built {
     pub facts: Facts,
 }
 
-/// Properties of a build.
+/// Sizes and build time of an executable, stored next to it in the cache.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Facts {
     /// Size of the code in the objects under test, in bytes.
@@ -369,7 +369,7 @@ impl<'a> Builder<'a> {
         Ok(objects)
     }
 
-    /// Checks whether a 32-bit build is possible.
+    /// Checks whether a cell can be built for 32 bits.
     fn narrow(&self, cell: &Cell) -> Result<(), Refused> {
         if !cell.subject.narrow {
             let name = &cell.subject.name;
@@ -421,7 +421,7 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Runs the preprocessor on a source.
+/// Returns the output of the preprocessor for a source.
 pub(super) fn preprocess(
     cc: &Toolchain,
     source: &Source,

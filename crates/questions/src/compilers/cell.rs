@@ -1,4 +1,4 @@
-//! A cell: one subject, one compiler, one level, one variant, and its status.
+//! A cell, which is one combination of subject, compiler, level and variant; and its status.
 
 use std::fmt;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl Abi {
     }
 }
 
-/// The result of a cell.
+/// Whether a cell has a result, and if not, why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {

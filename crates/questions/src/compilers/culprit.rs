@@ -3,7 +3,7 @@
 
 use super::toolchain::Toolchain;
 
-/// The result of a search.
+/// What the search for a flag has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Culprit {
     /// This flag alone, added to the slow level, gives the fast level's result.
@@ -69,7 +69,7 @@ pub(super) fn search<E>(
     if !good(switches)? {
         return Ok(Culprit::Level(switches.len()));
     }
-    // Invariant: the first `low` switches are not enough, but the first `high` are.
+    // The first `low` switches are never enough, but the first `high` always are.
     let (mut low, mut high) = (0, switches.len());
     while high - low > 1 {
         let middle = (low + high) / 2;

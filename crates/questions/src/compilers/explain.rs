@@ -21,7 +21,7 @@ use super::variant::Variant;
 
 /// Levels with which a cell is compared.
 const LEVELS: [&str; 4] = ["O1", "O2", "O3", "Os"];
-/// Two builds whose ratio is below this count as equal, and no cause is searched for.
+/// Two builds with a ratio below this count as equal, and no cause is searched for.
 const ALIKE: f64 = 1.02;
 /// Number of rounds of a measurement, and the duration of each round.
 const EFFORT: Effort = Effort {
@@ -40,7 +40,7 @@ pub(super) struct Seen {
     pub code: Option<Code>,
 }
 
-/// The explanation of a cell.
+/// A cell, compared with similar ones to explain its speed.
 pub(super) struct Explained {
     /// The requested cell.
     pub own: Seen,
@@ -101,7 +101,7 @@ impl Cell {
 }
 
 impl Seen {
-    /// The cell as a row of the matrix.
+    /// Makes the row that this cell would have in the matrix.
     pub(super) fn row(&self, len: usize) -> Row {
         let mut row = Row::new(&self.cell, len, &self.built.facts);
         row.cycles_per_byte = Some(self.cycles_per_byte);

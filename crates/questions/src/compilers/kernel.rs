@@ -1,4 +1,5 @@
-//! The subjects of `kernel/ciphers`: Kiln's own AES, and every implementation by its driver name.
+//! Makes subjects from `kernel/ciphers`: Kiln's own AES, and every implementation by its driver
+//! name.
 
 use std::fs;
 use std::path::{Path, PathBuf};

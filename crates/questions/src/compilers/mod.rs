@@ -22,7 +22,7 @@
 //! | `run.rs` | from a plan to rows |
 //! | `code.rs` | the hot loop of a cell, read from its machine code |
 //! | `culprit.rs` | the flag between two levels that makes the difference |
-//! | `explain.rs`, `explain_run.rs`, `explain_view.rs` | a cell compared with similar ones (`--explain`) |
+//! | `explain.rs`, `explain_run.rs`, `explain_view.rs` | `--explain`: a cell and similar ones |
 //! | `reproduce.rs` | a directory for a compiler's bug tracker |
 //! | `view.rs` | the tables for people |
 //! | `survey.rs`, `headline.rs` | the command's part of the survey, and its headlines |

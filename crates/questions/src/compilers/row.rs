@@ -82,7 +82,8 @@ pub(super) struct Row {
     /// Upper end of the prediction interval of `cycles_per_byte`.
     #[schemars(extend("unit" = "cycles"))]
     pub ci_high: Option<f64>,
-    /// Time per byte of the message, measured by the TSC in the same samples; null unless `status` is `ok`.
+    /// Time per byte of the message, measured by the TSC in the same samples as `cycles_per_byte`;
+    /// null unless `status` is `ok`.
     #[schemars(extend("unit" = "ns", "x-role" = "figure", "x-interval" = ["ns_low", "ns_high"]))]
     pub ns_per_byte: Option<f64>,
     /// Lower end of the prediction interval of `ns_per_byte`: where the result of a rerun is expected.

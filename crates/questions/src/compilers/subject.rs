@@ -46,7 +46,7 @@ pub(super) enum Flags {
         /// Directories of headers.
         include: Vec<PathBuf>,
     },
-    /// Compiled with the flags of a kernel tree's build.
+    /// Compiled with flags from the build of a kernel tree.
     Tree {
         /// Flags common to all objects.
         common: Vec<String>,

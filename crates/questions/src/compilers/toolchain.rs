@@ -22,7 +22,7 @@ pub struct Toolchain {
     pub(super) name: String,
     /// First line of `--version`.
     pub(super) version: String,
-    /// Directory of the compiler's own headers; `None` if the compiler does not report one.
+    /// Directory of the compiler's own headers, such as `stddef.h`; `None` if it cannot be found.
     pub(super) headers: Option<PathBuf>,
     program: PathBuf,
     words: Vec<String>,
@@ -131,7 +131,7 @@ impl Toolchain {
         words
     }
 
-    /// A value that changes only if the compiler changes.
+    /// A hash that changes only if the compiler changes.
     pub(super) fn identity(&self) -> u64 {
         self.identity
     }
@@ -146,7 +146,7 @@ impl Toolchain {
         known
     }
 
-    /// The flags that the compiler accepts.
+    /// Returns those of `flags` that the compiler accepts.
     pub(super) fn known<S: AsRef<str>>(&self, flags: &[S]) -> Vec<String> {
         let words: Vec<String> = flags.iter().map(|f| f.as_ref().to_string()).collect();
         let unknown = {

@@ -28,9 +28,9 @@ const LEAVES: [&str; 2] = ["lib/crypto", "lib"];
 /// A kernel tree that has been built.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
-    /// Directory of its sources.
+    /// Directory of the tree's sources.
     pub source: PathBuf,
-    /// Directory of its objects and the commands that compiled them.
+    /// Directory of the tree's objects, and of the commands that compiled them.
     pub build: PathBuf,
     /// Name of the tree, such as `linux-6.12.1`.
     pub name: String,

@@ -9,7 +9,7 @@ use super::row::Row;
 /// Maximum number of judged rows that are shown.
 const MOST: usize = 30;
 
-/// A table for each subject and width, followed by the differences from the baseline.
+/// Formats a table for each subject and width, followed by the differences from the baseline.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::new();
     let mut seen: Vec<(&str, Abi)> = Vec::new();
@@ -80,7 +80,7 @@ fn shown(row: &Row) -> String {
     }
 }
 
-/// Rows that differ from the baseline, worst first.
+/// Formats the rows that differ from the baseline, worst first.
 fn verdicts(rows: &[Row]) -> String {
     let mut judged: Vec<(&Row, f64)> = rows
         .iter()

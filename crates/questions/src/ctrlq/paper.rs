@@ -8,7 +8,7 @@ pub(super) const POLL_PAIRS_PER_S: [(usize, f64); 2] = [(1, 35_000.0), (8, 40_00
 pub(super) const POLL_CPU_PCT: f64 = 800.0;
 /// Pairs per second with waiting instead of polling; the paper does not give the number of workers.
 pub(super) const WAIT_PAIRS_PER_S: f64 = 200_000.0;
-/// Per cent of a CPU with waiting.
+/// Per cent of a CPU that the workers took with waiting.
 pub(super) const WAIT_CPU_PCT: f64 = 300.0;
 
 /// Histogram of the closes of akcipher sessions in 5 s under busy polling: from 0 to 1 µs, from 2

@@ -102,7 +102,7 @@ impl Kind {
 
 /// Encodes an `RSAPublicKey` with exponent 65537 in DER (RFC 8017, appendix A.1.1).
 fn public_key(modulus: &[u8; MODULUS]) -> Vec<u8> {
-    // The leading zero keeps the number positive.
+    // The leading zero keeps the modulus positive.
     let mut numbers = vec![0x02, 0x82, 1, 1, 0];
     numbers.extend_from_slice(modulus);
     numbers.extend_from_slice(&[0x02, 3, 1, 0, 1]);
@@ -161,7 +161,7 @@ impl Plan {
     /// Checks whether the plan can be run.
     ///
     /// # Errors
-    /// A number out of range.
+    /// A number is out of range.
     pub(super) fn check(&self) -> Result<(), Error> {
         if let Some(n) = self.workers.iter().find(|&&n| n == 0 || n > MOST_WORKERS) {
             return Err(Error::input(format!(

@@ -30,7 +30,7 @@ impl Octaves {
 }
 
 impl Serialize for Octaves {
-    /// Serialized as flat fields `PREFIX_1`, `PREFIX_2` and so on.
+    /// Serializes the histogram as flat fields `PREFIX_1`, `PREFIX_2` and so on.
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
         let mut map = s.serialize_map(Some(BOUNDS + 1))?;
@@ -212,7 +212,7 @@ pub(super) struct Row {
     pub holds_bcc: Vec<u64>,
 }
 
-/// A quantile in microseconds.
+/// Quantile `q` of a histogram of nanoseconds, in microseconds.
 pub(super) fn us(h: &Histogram, q: f64) -> Option<f64> {
     h.quantile(q).map(|ns| ns as f64 / 1e3)
 }

@@ -34,7 +34,7 @@ struct Cell {
     workers: usize,
 }
 
-/// Measurements of one round of a cell.
+/// What one round of a cell has measured.
 struct Sample {
     tally: Tally,
     holds: Histogram,

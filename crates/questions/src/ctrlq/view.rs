@@ -10,7 +10,7 @@ use super::row::Row;
 /// Number of stars in the longest bar of a histogram.
 const STARS: usize = 16;
 
-/// A paragraph for each device and kind of session, followed by histograms.
+/// Formats a paragraph for each device and kind of session, followed by histograms.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::from(
         "Sessions created and closed, in pairs per second: median of the rounds and its\n\

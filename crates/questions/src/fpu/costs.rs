@@ -13,7 +13,7 @@ use kiln_measure::{measure, ratio, Plan, Ratio, SplitMix64, Subject};
 /// Costs of one policy in core cycles; `None` if the run was stopped before they could be measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Costs {
-    /// An empty begin/end pair, with the user state already saved.
+    /// An empty begin/end pair if the user state is already saved.
     pub pair: Option<f64>,
     /// An empty begin/end pair without the section timer.
     pub pair_untimed: Option<f64>,

@@ -15,7 +15,7 @@ const SHORTEST_GAP: u64 = 50_000;
 /// Longest gap in nanoseconds; a time slice without an interrupt would measure nothing.
 const LONGEST_GAP: u64 = 1_000_000_000;
 
-/// A source of interrupts.
+/// A source of interrupts, as requested.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Inject {
     /// A timer with a constant period.

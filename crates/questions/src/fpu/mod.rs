@@ -22,7 +22,8 @@
 //! | `examined.rs`, `step_row.rs` | the results of proof runs for one combination, and its row |
 //! | `packets.rs`, `course.rs`, `timeline.rs` | what `kiln ipsec` adds to a row |
 //! | `replay.rs` | notes with commands that reproduce a loss |
-//! | `ask.rs`, `tree.rs` | measure Kiln's own policies in this process, those of trees in children |
+//! | `ask.rs` | measures Kiln's own policies in this process, and prints all rows |
+//! | `tree.rs` | measures the policies of kernel trees in child processes |
 //! | `args.rs`, `prove_args.rs`, `breakpoint_args.rs`, `usable_args.rs` | the commands |
 //! | `policy_args.rs`, `load_args.rs`, `cpu_args.rs` | flags that several commands share |
 //! | `functions/` | `kiln fpu prove --tree`: interrupts at every instruction of library functions |

@@ -23,7 +23,7 @@ pub(crate) const BUSIEST_TABLE: f64 = 4000.0;
 pub(crate) enum Contender {
     /// One of Kiln's own policies.
     Own(Policy),
-    /// `tree:DIR`: the policy of a kernel tree.
+    /// The policy of a kernel tree in this directory, given as `tree:DIR`.
     Tree(PathBuf),
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Entry {
     pub fallback: Fallback,
 }
 
-/// The tree hosted in this process, as rows describe it.
+/// The tree that is hosted in this process, with the name and version that rows contain.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TreeName {
     /// The name of the policy, as the user gave it: `tree:DIR`.

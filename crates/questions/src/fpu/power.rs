@@ -63,7 +63,7 @@ pub(super) fn expected(count: &Count, all: &[Count]) -> Option<f64> {
     enough(&control).then(|| count.hit as f64 * loss(&control))
 }
 
-/// Wrong results per interrupt into a section.
+/// Wrong results of the control per interrupt into a section.
 fn loss(control: &Count) -> f64 {
     (control.wrong as f64 / control.hit as f64).min(1.0)
 }
@@ -94,10 +94,10 @@ fn control_of<'a>(load: &'a str, all: &[Count]) -> Option<Count<'a>> {
     })
 }
 
-/// Whether the counts of all loads together allow a verdict.
+/// Whether the counts of all loads together allow a verdict on lost state.
 pub(super) fn judge(all: &[Count]) -> Result<(), NoVerdict> {
     if !all.iter().any(|c| !is_control(c.policy)) {
-        // If only the control ran, judge the control itself.
+        // If only the control ran, there is no other policy to judge, so judge the control itself.
         for control in all {
             judge_control(&control_of(control.load, all).expect("it is among them"))?;
         }

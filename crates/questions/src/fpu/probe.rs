@@ -81,11 +81,11 @@ pub(super) struct Probe {
     pub seed: u64,
 }
 
-/// The results of a probe.
+/// What one run of a probe has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Number of instructions stepped in the task's section (`outer`), and in the softirq and the code after it
-    /// (`inner`).
+    /// Number of instructions that were single-stepped: `outer` in the task's section, `inner` in
+    /// the softirq and the code after it.
     pub outer: u64,
     pub inner: u64,
     pub injected: u64,

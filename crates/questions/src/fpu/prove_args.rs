@@ -57,7 +57,7 @@ pub(super) struct ProveArgs {
     command: Option<ProveCommand>,
     #[command(flatten)]
     policies: PolicyArgs,
-    /// Examine the library functions of this kernel tree
+    /// Examine the library functions of this kernel tree instead
     #[arg(long, value_name = "DIR", conflicts_with_all = ["policy", "imp", "len", "op", "hardirq_fpu"])]
     tree: Option<PathBuf>,
     /// With --tree: KUnit suites, cases as SUITE.CASE, or functions as library.FUNCTION; * and ?

@@ -125,8 +125,8 @@ pub(crate) struct Row {
     /// Upper end of the 95 % interval of `task_mb_per_s`.
     #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub task_mb_per_s_high: Option<f64>,
-    /// The task's throughput divided by its throughput in the control, from pairs of neighbouring time slices; null
-    /// for controls and in packet-rate sweeps.
+    /// The task's throughput divided by its throughput in the control, from pairs of time slices
+    /// next to each other; null for controls and in packet-rate sweeps.
     #[schemars(extend(
         "x-role" = "main",
         "x-heading" = "relative to its control",
@@ -398,7 +398,7 @@ impl Row {
         self.set_ratio(None);
     }
 
-    /// Half the width of the throughput's interval, in per cent of the throughput.
+    /// Half the width of the interval of the task's throughput, in per cent of the throughput.
     pub(crate) fn plus_minus_pct(&self) -> Option<f64> {
         let width = self.task_mb_per_s_high? - self.task_mb_per_s_low?;
         Some(50.0 * width / self.task_mb_per_s?)

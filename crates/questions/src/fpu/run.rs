@@ -401,7 +401,7 @@ fn reordered(rows: &[Row]) -> Vec<String> {
     real.filter_map(of).collect()
 }
 
-/// Describes the losses of the policies and of the control.
+/// Describes how much state the policies and the control lost.
 fn lost_state(rows: &[Row]) -> String {
     let sums = |control: bool| {
         let of: Vec<&Row> = rows

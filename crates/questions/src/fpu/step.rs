@@ -38,7 +38,8 @@ type Proof = Outcome<StepRow>;
 /// Runs the proof, or one replay.
 ///
 /// # Errors
-/// The host provides no single steps, the instruction to replay does not exist, or the tree lacks the driver.
+/// The host does not allow single steps, the instruction to replay does not exist, or the tree
+/// lacks the driver.
 pub(super) fn prove(
     plan: &Plan,
     bench: &mut Bench,
@@ -74,7 +75,7 @@ fn probe(
     }
 }
 
-/// The pattern task, and a task for each implementation, length and direction.
+/// Makes the pattern task, and a task for each implementation, length and direction.
 fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
     let mut tasks = Vec::new();
     if plan.pattern || plan.imp.is_none() {
@@ -259,7 +260,7 @@ fn passes(probe: &Probe, cpu: &mut Cpu, replays: &mut usize) -> Result<Examined,
     Ok(examined)
 }
 
-/// Repeats one injection.
+/// Repeats one injection, as requested by `--at`.
 fn replay(plan: &Plan, bench: &mut Bench, step: Step) -> Result<Proof, Error> {
     let probe = probes(plan, bench, plan.hardirq_fpu)?.swap_remove(0);
     let cpu = bench.cpu();

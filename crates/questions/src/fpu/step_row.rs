@@ -61,7 +61,7 @@ pub(crate) struct StepRow {
     pub injected: u64,
     /// Injected interrupts that arrived while interrupts were disabled and were served later.
     pub masked: u64,
-    /// Instructions of the softirq that an interrupt in the middle of the section raises.
+    /// Instructions of the softirq that is raised by an interrupt in the middle of the section.
     pub softirq_instructions: u64,
     /// Instructions of that softirq before which an interrupt was injected.
     pub softirq_points: u64,

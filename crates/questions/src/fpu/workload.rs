@@ -55,7 +55,7 @@ impl Workload {
         entry: 20,
     };
 
-    /// Makes the task's work.
+    /// Makes the task's work: encryption with `imp`, or keeping a pattern.
     pub(crate) fn task(self, imp: Impl, seed: u64) -> Result<TaskWork, Error> {
         Ok(match self.task_messages(seed)? {
             None => self.keep(seed),

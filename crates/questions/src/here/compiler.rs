@@ -19,7 +19,7 @@ const OTHERS: [&str; 5] = [
 ];
 const SANITIZERS: [&str; 3] = ["KASAN", "KCSAN", "KMSAN"];
 
-/// Answers question 4.
+/// Answers question 4: do the kernel's compiler or its flags make C code slow?
 pub(super) fn judge_compiler(machine: &Machine) -> Answer {
     let Some((words, path)) = &machine.compiler else {
         return Answer::unknown("the compiler that built this kernel cannot be read").evidence([

@@ -80,7 +80,7 @@ impl Config {
     }
 }
 
-/// The lines of a configuration that a recording needs.
+/// Selects the lines of a configuration that a recording needs.
 pub(crate) fn condense_config(text: &str) -> Vec<String> {
     let wanted = |line: &&str| {
         let name = line.strip_prefix("CONFIG_").and_then(|l| l.split_once('='));

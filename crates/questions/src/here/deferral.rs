@@ -93,12 +93,12 @@ const ESP: Words = Words {
              on a core that is nearly full ('kiln ipsec --policy legacy,bh-off')",
 };
 
-/// Answers question 1.
+/// Answers question 1: are requests from softirqs deferred?
 pub(super) fn judge_softirqs(machine: &Machine) -> Answer {
     judge(machine, &SOFTIRQS).evidence(told_by_threads(machine))
 }
 
-/// Answers question 2.
+/// Answers question 2: are IPsec's packets deferred?
 pub(super) fn judge_ipsec(machine: &Machine) -> Answer {
     let mut answer = judge(machine, &ESP);
     if machine.modules.is_ok() {

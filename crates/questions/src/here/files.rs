@@ -130,7 +130,7 @@ impl Root {
         self.0.join(path).exists()
     }
 
-    /// The lines of a source that is a single file.
+    /// Reads the lines of a source that is a single file.
     pub(super) fn lines(&self, source: &Source) -> Result<Vec<String>, Missing> {
         let file = self.open(source.pattern)?;
         select(file, source.words).map_err(|e| Missing::of(&e))
@@ -304,11 +304,11 @@ pub(crate) fn condense(path: &str, lines: Vec<String>) -> Vec<String> {
     }
 }
 
-/// Unit of the times in `/proc/PID/stat`: clock ticks per second, the same on every x86 kernel.
+/// Unit of the times in `/proc/PID/stat`, in clock ticks per second; the same on every x86 kernel.
 const USER_HZ: f64 = 100.0;
 
-/// Name and CPU seconds from a line `PID (NAME) STATE ...`, in which fields 14 and 15 are user and system time. Names
-/// may contain parentheses.
+/// Parses name and CPU seconds from a line `PID (NAME) STATE ...`, in which fields 14 and 15 are
+/// user and system time. Names may contain parentheses.
 pub(super) fn parse_stat(line: &str) -> Option<(&str, f64)> {
     let (_, rest) = line.split_once('(')?;
     let (name, fields) = rest.rsplit_once(')')?;

@@ -7,7 +7,7 @@ pub(super) fn parse_version(release: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, rest[..digits].parse().ok()?))
 }
 
-/// A C compiler.
+/// A C compiler and its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Compiler {
     /// `gcc` or `clang`.

@@ -12,7 +12,7 @@ const CALLBACK: &str = "virtcrypto_ctrlq_callback";
 const PROBE: &str = "virtcrypto_probe";
 const WAITS: (u32, u32) = (5, 19);
 
-/// Answers question 5.
+/// Answers question 5: does the virtio-crypto driver poll its control queue?
 pub(super) fn judge_queue(machine: &Machine) -> Answer {
     let devices = match &machine.devices {
         Ok(devices) => devices,

@@ -33,7 +33,7 @@ fn is_unbounded(driver: &Driver) -> bool {
     hash.is_some_and(|tier| TIERS.contains(&tier)) || OTHERS.contains(&driver.driver.as_str())
 }
 
-/// Answers question 3.
+/// Answers question 3: do FPU sections last as long as their message?
 pub(super) fn judge_sections(machine: &Machine) -> Answer {
     let drivers = machine.drivers.as_deref().unwrap_or_default();
     let names: Vec<&str> = SERVED

@@ -22,7 +22,7 @@ pub(super) fn recorded(name: &str) -> PathBuf {
     machines.join(name)
 }
 
-/// Machine, question and verdict from each line of the table.
+/// Reads machine, question and verdict from each line of the table.
 fn expected() -> Vec<(&'static str, u8, &'static str)> {
     let lines = EXPECTED.lines().filter(|l| !l.starts_with('#'));
     lines
@@ -248,7 +248,7 @@ fn compilers_and_checks_that_slow_code_are_found() {
     }
 }
 
-/// Control for question 3: a CPU on which nothing can open a long section.
+/// Control for question 3: without the instructions, no code can open a long section.
 #[test]
 fn a_cpu_without_the_instructions_has_no_long_sections() {
     let mut files = files("debian-7.3-idle");

@@ -105,7 +105,7 @@ impl Knee {
         }
     }
 
-    /// Ends of the range in which the knee is.
+    /// Lower and upper end of the range in which the knee is.
     fn ends(&self) -> Option<(f64, f64)> {
         match self {
             Knee::At(e) => e.low.zip(e.high),

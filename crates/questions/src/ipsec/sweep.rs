@@ -573,8 +573,8 @@ mod tests {
         assert!(value < Some(rate_of(46)));
     }
 
-    /// A simulated gateway: from `full` on it loses a tenth of every trial; from `bursts` on it loses 2 % of one trial
-    /// in five.
+    /// A simulated gateway. From the step `full` on, every trial loses a tenth of its packets; from
+    /// `bursts` on, one trial in five loses 2 %.
     struct Gateway {
         bursts: u32,
         full: u32,

@@ -98,7 +98,7 @@ pub(super) struct Traffic {
     pub sizes: Vec<u32>,
     /// Arrivals in order of time.
     pub arrivals: Arc<[Arrival]>,
-    /// End of the low, high and low phase, in nanoseconds.
+    /// Ends of the low, the high and the second low phase, in nanoseconds.
     pub phase_end: [u64; 3],
     /// A note that a reader of the results needs.
     pub note: String,

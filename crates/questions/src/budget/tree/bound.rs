@@ -94,7 +94,8 @@ pub(super) fn find_bound(rows: &[Row], step: Option<usize>, most: usize) -> Opti
     let longer = rows.iter().filter(|r| r.section_us > 3.0 * last.section_us);
     let other_way = longer.map(|row| row.bytes).max();
     let step = step.map(|step| step as u64);
-    // Without a step, sections end at varying places, or their number depends on the length in another way.
+    // Without a step, sections end at varying places, or their number depends on the length in a
+    // different way.
     let settled = |row: &&Row| last.section_us < 1.5 * row.section_us && rows.len() > 1;
     let end = step.or_else(|| rows.iter().find(settled).map(|row| row.bytes));
     end.map(|end| other_way.map_or(end, |other| other.max(end)))
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn parts_that_end_by_turns_do_not_halve_the_bound() {
-        // Two ciphers with 4 KiB each, one of which begins in the middle of the other's chunk.
+        // Two ciphers work in chunks of 4 KiB, and one begins in the middle of the other's chunk.
         let sections = |n: usize| (n.div_ceil(4096) + (n + 2048).div_ceil(4096)) as u64;
         assert_eq!(step_of(sections), Some(2048));
         let mut longest = |n: usize| Some(50 + n.min(4096) as u64);

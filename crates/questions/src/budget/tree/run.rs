@@ -99,7 +99,8 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// The functions that have these names or compute algorithms with these names.
+/// Selects the functions that have one of these names, or compute an algorithm with one of these
+/// names.
 fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>, Error> {
     let exported = || all.iter().filter(|f| !f.judges);
     let is = |f: &Function, name: &str| f.name == name || f.alg == name;
@@ -171,7 +172,7 @@ enum Unmeasured {
     Tree(kiln_tree::Error),
 }
 
-/// The rows of one function; empty if it opens no section.
+/// Makes the rows of one function; there are none if it opens no section.
 fn measure(
     host: &mut Host,
     bench: &mut Bench,
@@ -312,7 +313,7 @@ impl<'a> Bench<'a> {
                 1,
                 false,
             )?;
-            // The prefix stays unchanged.
+            // Copy only what was encrypted, and the tag; the prefix in `src` stays as it is.
             let made = f.prefix..f.prefix + len + f.tag;
             self.src[made.clone()].copy_from_slice(&self.dst[made]);
             self.sealed = Some(len);
