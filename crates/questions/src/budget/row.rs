@@ -256,8 +256,8 @@ pub(super) fn holds(messages: &[u64], len: usize, ticks: u64) -> Option<u64> {
     Some((len as u64 * ticks / undisturbed.max(1)).min(len as u64))
 }
 
-/// How much slower `judged` is than `free` in per cent, computed for each pair: the median and its
-/// 95 % interval.
+/// Throughput that `judged` loses compared with `free` in per cent, computed for each pair of
+/// times: the median and its 95 % interval.
 pub(super) fn loss(judged: &[u64], free: &[u64]) -> Option<(f64, f64, f64)> {
     let pairs = judged.iter().zip(free);
     let pairs = pairs.filter(|(&a, &b)| a > 0 && b > 0);

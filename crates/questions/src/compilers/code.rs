@@ -84,8 +84,8 @@ pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
     Some(code)
 }
 
-/// First and last instruction of the largest innermost loop, if it makes up at least a tenth of the
-/// code; otherwise of the whole function. The flag tells which.
+/// First and last instruction of the largest innermost loop, if the loop makes up at least a tenth
+/// of the code; otherwise of the whole function. The flag is true for a loop.
 fn hot(all: &[Instruction]) -> (usize, usize, bool) {
     let back = all.iter().enumerate().filter_map(|(at, i)| {
         let jump = matches!(

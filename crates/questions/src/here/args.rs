@@ -40,8 +40,7 @@ pub struct HereArgs {
     /// Judge a recorded machine: a directory that contains proc/, sys/ and boot/, laid out as in /
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Only record the files that would be read, to this directory, which must be empty or not
-    /// exist
+    /// Record in this directory what would be read, and do no more; it must be empty or not exist
     #[arg(long, value_name = "DIR", conflicts_with_all = ["bpftrace", "live", "check"])]
     record: Option<PathBuf>,
     /// Only print a bpftrace script that measures FPU sections by caller
