@@ -1,4 +1,4 @@
-//! A device in a separate process, and the CPU time of processes.
+//! Runs a virtio-crypto device in a separate process, and reads the CPU time of processes.
 
 use std::env;
 use std::fs;
@@ -13,20 +13,21 @@ use kiln_question::child::end_with_parent;
 use kiln_question::Error;
 use tempfile::TempDir;
 
-/// How long to wait for its socket to appear.
+/// How long to wait for the device's socket to appear.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A device that is ended on drop.
+/// A `kiln serve` process, which is killed on drop.
 pub(crate) struct Device {
     child: Child,
     dir: TempDir,
 }
 
 impl Device {
-    /// Starts this program's own device.
+    /// Starts this program's `serve` command in a separate process.
     ///
     /// # Errors
-    /// The program does not start or reports why not, or `stop` was set before it listened.
+    /// The process cannot be started or ends early, or its socket does not appear in time or before
+    /// `stop` is set.
     pub(crate) fn start(
         ctrl: &str,
         queues: usize,
@@ -35,7 +36,8 @@ impl Device {
     ) -> Result<Device, Error> {
         let program = env::current_exe()
             .map_err(|e| Error::lacks(format!("cannot find this program: {e}: mount /proc")))?;
-        // The directory is private and its name unguessable, so whatever answers at the socket is this device.
+        // The directory is private and has an unguessable name, so only this device can listen at
+        // the socket.
         let dir = kiln_tree::make_scratch(&env::temp_dir(), "kiln-device-")
             .map_err(|e| Error::lacks(format!("{e}: set TMPDIR to a directory of yours")))?;
         let socket = dir.path().join("device.sock");
@@ -78,12 +80,12 @@ impl Device {
         Ok(device)
     }
 
-    /// Path of its socket.
+    /// Path of the device's socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.dir.path().join("device.sock")
     }
 
-    /// Its process ID.
+    /// Process ID of the device.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -96,12 +98,13 @@ impl Drop for Device {
     }
 }
 
-/// CPU time so far of the threads of a process and of its children (proc(5), schedstat): a device serves each guest in a
-/// process of its own. Threads that have ended are not included.
+/// CPU time used so far by the threads of a process and of its children (proc(5), schedstat).
+/// Children are included because a device serves each guest in a separate process; threads that
+/// have ended are not.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let mut ns = 0;
     for child in children(pid) {
-        // The process may have ended since.
+        // The child may have ended since it was listed.
         ns += threads_time(child).unwrap_or(0);
     }
     Some(Duration::from_nanos(ns + threads_time(pid)?))
@@ -119,13 +122,13 @@ fn threads_time(pid: u32) -> Option<u64> {
     Some(ns)
 }
 
-/// The children of a process.
+/// PIDs of a process's children.
 fn children(pid: u32) -> Vec<u32> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
         .filter(|child| {
             let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-            // After the name, which may contain anything: the state, and the parent's PID.
+            // The state and the parent's PID follow the name, which may contain any character.
             let parent = stat
                 .rsplit_once(") ")
                 .and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());

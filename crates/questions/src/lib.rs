@@ -1,17 +1,18 @@
-//! The commands of Kiln, one folder for each: its arguments, plan, run, rows, tables, and part of the survey.
+//! The commands of Kiln, one folder for each: its arguments, plan, run, rows, tables, and part of
+//! the survey.
 //!
-//! The list below is the only place outside a command's folder that names it. Each entry becomes a command with help,
-//! completions and a manual page. Its row types become part of the records' schema, and its contribution to the survey
-//! runs there.
+//! The list below is the only place outside a command's folder that names the command. Each entry
+//! becomes a command with help, completions and a manual page. Its row types become part of the
+//! records' schema, and its contribution to the survey is run by the survey.
 //!
 //! Commands share these modules, which do not depend on any of them:
 //!
 //! | module | contents |
 //! |---|---|
-//! | `timing/` | what is timed: shapes, messages, candidates, and the bench that checks and times them |
+//! | `timing/` | what is timed: shapes, messages, candidates, and the bench that times them |
 //! | `peer/` | other libraries, loaded at run time |
 //! | `limits/` | what the hardware could do at most, measured |
-//! | `device.rs` | a virtio-crypto device in a process of its own |
+//! | `device.rs` | a virtio-crypto device in a separate process |
 
 mod device;
 mod limits;
@@ -24,7 +25,7 @@ use kiln_question::survey::{self, Answer, Contribution, Topic};
 use kiln_question::{Error, Exit, Question, RowType, Session, Shard};
 use kiln_record::Description;
 
-/// Expands the list of questions to their modules, the commands, the row types, and the survey.
+/// Expands the list of questions into their modules, the commands, the row types, and the survey.
 macro_rules! questions {
     ($($visibility:vis $module:ident: $command:ident($args:ident) $(+ $survey:ident)?;)*) => {
         $($visibility mod $module;)*
@@ -41,14 +42,14 @@ macro_rules! questions {
             /// Runs the command.
             ///
             /// # Errors
-            /// Those of the command.
+            /// Any error that the command returns.
             pub fn run(&self, session: &Session) -> Result<Exit, Error> {
                 match self {
                     $(Command::$command(args) => args.run(session),)*
                 }
             }
 
-            /// The shard that was asked for.
+            /// The shard to which the command line restricts the command, if any.
             pub fn shard(&self) -> Option<Shard> {
                 match self {
                     $(Command::$command(args) => args.shard(),)*
@@ -69,7 +70,7 @@ macro_rules! questions {
             all
         }
 
-        /// The contributions of all questions to the survey, in the order in which it runs them.
+        /// The contributions of all questions, in the order in which the survey runs them.
         pub fn survey() -> Vec<&'static Contribution> {
             let mut all: Vec<&'static Contribution> = Vec::new();
             $($(all.extend($module::$survey);)?)*

@@ -1,12 +1,12 @@
-//! `kiln schema`: what the fields of records are, as JSON Schema.
+//! `kiln schema`: prints the JSON Schema of records, or of one row type.
 
 use clap::Args;
 use kiln_question::{print, unknown, Error, Exit, Question, Session};
 
 /// Print the JSON Schema of records
 ///
-/// The same as docs/schema.json, made from the row structures of this program: with it any validator checks what --json
-/// prints and --out writes.
+/// The same as docs/schema.json, generated from this program's row types. Any JSON Schema validator
+/// can use it to check what --json prints and --out writes.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -16,7 +16,7 @@ Examples:
 See also:
   docs/RECORDS.md")]
 pub struct SchemaArgs {
-    /// Only the definition of this type of rows
+    /// Print only the definition of this row type
     #[arg(value_name = "TYPE")]
     of: Option<String>,
 }

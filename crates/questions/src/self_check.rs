@@ -1,4 +1,4 @@
-//! `kiln self-check`.
+//! `kiln self-check`: measures how far measurements can be trusted on this machine.
 
 use clap::Args;
 use kiln_measure::{self_check, Grade, Trust, TrustRow};
@@ -7,8 +7,9 @@ use kiln_question::{read_facts, Error, Exit, Progress, Question, RowType, Sessio
 
 /// How far measurements can be trusted on this machine
 ///
-/// Before figures are believed: measures the clock, the machine's quiet and the method itself, and says which differences
-/// can be trusted. Takes about 10 s, with --quick 4 s.
+/// Run this before relying on results: it measures the clock, how quiet the machine is, and the
+/// method itself, and reports which differences can be trusted. Takes about 10 s, or 4 s with
+/// --quick.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -43,7 +44,8 @@ impl Question for SelfCheckArgs {
     }
 }
 
-/// The checks, and the sentence that sums them up.
+/// Formats the table of checks, the meaning of those that are not ok, and the sentence that sums
+/// them up.
 fn view(trust: &Trust) -> String {
     let mut table = plain();
     for row in &trust.rows {

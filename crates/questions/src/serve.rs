@@ -1,4 +1,4 @@
-//! `kiln serve`.
+//! `kiln serve`: runs the virtio-crypto device.
 
 use std::fs;
 use std::io::{self, Write};
@@ -16,8 +16,9 @@ use signal_hook::low_level::pipe;
 
 /// The virtio-crypto device on a vhost-user socket
 ///
-/// For virtual machines of QEMU and others, and for programs with a driver of their own. Each connection is a guest of its
-/// own, served by a process of its own: its sessions are no other guest's, and are wiped when it goes.
+/// For virtual machines of QEMU and others, and for programs that contain a driver. Each connection
+/// is a separate guest, served by a separate process: other guests cannot use its sessions, which
+/// are wiped when it disconnects.
 #[derive(Args)]
 #[command(after_long_help = "\
 SIGTERM or Ctrl-C serves what guests have made available and ends within 2 s; a
@@ -34,10 +35,10 @@ Examples:
 See also:
   docs/VIRTIO.md (command lines of QEMU, libvirt and Cloud Hypervisor)")]
 pub struct ServeArgs {
-    /// Where to listen (repeatable)
+    /// Path of a socket to listen on (repeatable)
     #[arg(long, value_name = "PATH", alias = "socket-path", required_unless_present_any = ["fd", "print_capabilities"])]
     socket: Vec<PathBuf>,
-    /// An inherited socket: one that listens, or a connection (repeatable)
+    /// Inherited file descriptor of a listening or connected socket (repeatable)
     #[arg(long, value_name = "N")]
     fd: Vec<RawFd>,
     /// Permissions of the sockets, such as 660
@@ -46,49 +47,50 @@ pub struct ServeArgs {
     /// Group of the sockets, a name or a number
     #[arg(long, value_name = "GROUP")]
     socket_group: Option<String>,
-    /// Print what the device is, as JSON for managers of virtual machines
+    /// Print the type of the device as JSON, for virtual machine managers
     #[arg(long)]
     print_capabilities: bool,
-    /// Data queues, each on a thread of its own; the control queue comes behind them
+    /// Number of data queues, each with its own thread; the control queue follows them
     #[arg(long, value_name = "N", default_value_t = 4)]
     queues: u16,
-    /// Control requests on the queue's thread (inline), or each handed to another (thread)
+    /// Where control requests are served: on the control queue's thread (inline) or on another
+    /// (thread)
     #[arg(long, value_name = "HOW", default_value = "inline")]
     ctrl: String,
-    /// Sessions of each guest
+    /// Maximum number of sessions per guest
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_sessions)]
     max_sessions: usize,
-    /// Bytes of a request's data, IV and associated data together
+    /// Maximum size of a request in bytes: data, IV and associated data together
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().max_request)]
     max_request: usize,
-    /// Guests of each socket at a time
+    /// Maximum number of simultaneous guests per socket
     #[arg(long, value_name = "N", default_value_t = 16)]
     max_guests: usize,
-    /// Bytes of memory that each guest may share
+    /// Maximum memory that each guest may share, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = Config::default().max_memory)]
     max_memory: u64,
-    /// Requests a second of each guest
+    /// Maximum requests per second and guest
     #[arg(long, value_name = "N")]
     max_ops: Option<u64>,
-    /// Bytes a second of each guest, read and written
+    /// Maximum bytes per second and guest, read and written
     #[arg(long, value_name = "BYTES")]
     max_bytes: Option<u64>,
-    /// CPU time of each guest's process, per cent of one core
+    /// Maximum CPU time of each guest's process, in per cent of one core
     #[arg(long, value_name = "PERCENT")]
     max_cpu: Option<u64>,
-    /// Microseconds that a queue's thread looks for more before it sleeps
+    /// Microseconds that a queue's thread polls for further requests before it sleeps
     #[arg(long, value_name = "US", default_value_t = 50)]
     poll_us: u64,
-    /// Serve metrics in Prometheus's text form on this Unix socket
+    /// Serve metrics in Prometheus's text format on this Unix socket
     #[arg(long, value_name = "PATH")]
     metrics: Option<PathBuf>,
-    /// Log lines as text or json
+    /// Format of log lines: text or json
     #[arg(long, value_name = "FORM", default_value = "text")]
     log: String,
-    /// The least grave events to log: off, error, warn, info, debug, trace
+    /// Log level: off, error, warn, info, debug, trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: String,
-    /// Without seccomp and landlock, for debuggers
+    /// Run without seccomp and landlock, for debuggers
     #[arg(long)]
     no_sandbox: bool,
     /// Serve all guests in one process, for debugging; a crash then affects all guests
@@ -160,7 +162,7 @@ impl ServeArgs {
     }
 }
 
-/// Readable once there was a SIGTERM or a Ctrl-C.
+/// Returns a stream that becomes readable on SIGTERM or Ctrl-C.
 fn stop_signal() -> io::Result<UnixStream> {
     let (stop, rings) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT] {
@@ -174,7 +176,7 @@ impl Question for ServeArgs {
 
     fn run(&self, _: &Session) -> Result<Exit, Error> {
         if self.print_capabilities {
-            // The form is that of vhost-user.rst, "Backend program conventions".
+            // vhost-user.rst, "Backend program conventions", defines this format.
             return match writeln!(io::stdout(), "{{\n  \"type\": \"crypto\"\n}}") {
                 Ok(()) => Ok(Exit::Done),
                 Err(e) => Err(Error::lacks(format!("stdout: {e}"))),

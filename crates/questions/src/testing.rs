@@ -4,7 +4,7 @@ use kiln_question::child::Left;
 use kiln_question::survey::{Answer, Means, Part, Row, Slot, Topic};
 use serde_json::{json, Value};
 
-/// The answer of a process whose result is these rows.
+/// Makes the answer of a process that reported these rows.
 pub(crate) fn answer(part: &'static Part, rows: Value) -> Answer {
     let record = json!({"command": "x", "rows": rows, "notes": []});
     let left = Left {
@@ -15,7 +15,8 @@ pub(crate) fn answer(part: &'static Part, rows: Value) -> Answer {
     Answer::new(part, left)
 }
 
-/// The headlines about a topic. Checks that each verdict fits on a line of the screen.
+/// Returns the headlines about a topic, after checking that each verdict fits on a line of the
+/// screen.
 pub(crate) fn sentences(topic: &Topic, answers: &[Answer]) -> Vec<String> {
     let rows = crate::headlines(topic, answers).into_iter();
     rows.map(|r| {
@@ -25,7 +26,7 @@ pub(crate) fn sentences(topic: &Topic, answers: &[Answer]) -> Vec<String> {
     .collect()
 }
 
-/// The verdicts about a topic.
+/// Returns the verdicts of the headlines about a topic.
 pub(crate) fn verdicts(topic: &Topic, answers: &[Answer]) -> Vec<String> {
     let rows = crate::headlines(topic, answers).into_iter();
     rows.map(|r| r.verdict.unwrap()).collect()
@@ -38,7 +39,7 @@ pub(crate) fn assert_fits(row: &Row) {
     assert!((8..=76).contains(&columns), "{columns} columns: {verdict}");
 }
 
-/// The only row about a topic.
+/// Returns the row about a topic, which must be the only one.
 pub(crate) fn one(topic: &Topic, answers: &[Answer]) -> Row {
     let rows = crate::headlines(topic, answers);
     assert_eq!(rows.len(), 1, "{rows:?}");
@@ -46,13 +47,14 @@ pub(crate) fn one(topic: &Topic, answers: &[Answer]) -> Row {
     rows.into_iter().next().unwrap()
 }
 
-/// Whether all answers together show a failed check.
+/// Whether any contribution to the survey finds a failed check in these answers.
 pub(crate) fn fails(answers: &[Answer]) -> bool {
     let mut all = crate::survey().into_iter();
     all.any(|contribution| (contribution.failed)(answers))
 }
 
-/// The arguments of a part with this much time, and the value of their `--seconds`.
+/// Returns the arguments of a part that is given this many seconds, and the value of their
+/// `--seconds`.
 pub(crate) fn slot_seconds(part: &Part, seconds: f64) -> (Vec<String>, f64) {
     let means = Means {
         compilers: vec!["gcc-12".to_string()],

@@ -1,4 +1,4 @@
-//! `kiln virtio-check`.
+//! `kiln virtio-check`: checks a virtio-crypto device, and prints the results as KTAP.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use kiln_virtio_check::{
 
 /// Test a virtio-crypto device for correctness and safety; KTAP on stdout
 ///
-/// For whoever writes or runs a device: any vhost-user backend's. Checks what the device serves of what it offers, in both
-/// forms of requests and stateless, against published vectors; then what it does with requests and rings that a hostile
-/// driver makes.
+/// For developers and operators of any vhost-user backend. Checks the services that the device
+/// offers against published vectors, in both request formats and without sessions; then checks how
+/// the device handles requests and rings that a hostile driver makes.
 #[derive(Args)]
 #[command(after_long_help = "\
 Each check has a connection of its own. What is not offered is skipped. The
@@ -90,7 +90,8 @@ impl Question for VirtioCheckArgs {
             notes,
             ..Outcome::default()
         })?;
-        // An interrupted run did not make all checks, and the last one may have failed because of the interruption.
+        // An interrupted run did not make all checks, and its last check may have failed because of
+        // the interruption.
         Ok(match session.stopped() {
             true => Exit::Interrupted,
             false => Exit::from_run(failed, false),
@@ -105,7 +106,7 @@ fn note(row: &Row) -> Option<String> {
     }
 }
 
-/// Describes what the device offers.
+/// Formats the features, services and limits that the device offers.
 fn head(offer: &Offer) -> [String; 3] {
     let c = &offer.config;
     [

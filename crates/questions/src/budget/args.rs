@@ -1,4 +1,4 @@
-//! `kiln budget`.
+//! `kiln budget`: the command's arguments and its entry point.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,13 @@ use super::{parse_ways, Plan};
 
 /// How many bytes fit into an FPU section under a latency limit
 ///
-/// How long FPU sections last under each way of cutting messages into sections, and what the cutting costs. Every
-/// implementation is measured first, as a kernel would at its start. Then a task asks the crypto API for 1 MiB at a time
-/// on an emulated CPU, while interrupts raise softirqs and wake a task.
+/// Measures how long FPU sections last under each strategy of dividing messages into sections, and
+/// what the division costs. First, every implementation is timed, as a kernel would do at boot.
+/// Then a task passes messages of 1 MiB to the crypto API on an emulated CPU, while interrupts
+/// raise softirqs and wake a task.
 ///
-/// With --tree the functions that a kernel tree's library exports are measured instead: how long the FPU sections are that they
-/// open themselves, by message length.
+/// With --tree, measures instead the functions that a kernel tree's library exports: how long the
+/// FPU sections that they open are, by message length.
 #[derive(Args)]
 #[command(after_long_help = "\
 Ways of cutting (--mode):
@@ -53,10 +54,10 @@ Examples:
 See also:
   docs/BUDGETS.md")]
 pub struct BudgetArgs {
-    /// Algorithms, by the kernel's names; with --tree functions, too [default: all]
+    /// Algorithms, by the kernel's names; with --tree also functions [default: all]
     #[arg(value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     algs: Vec<String>,
-    /// How long a section may last [default: 30]
+    /// How long a section may last, in microseconds [default: 30]
     #[arg(
         long,
         value_delimiter = ',',
@@ -65,7 +66,7 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     target_us: Vec<f64>,
-    /// Ways of cutting [default: all; with --header: calibrated]
+    /// Chunking strategies [default: all; with --header: calibrated]
     #[arg(
         long,
         value_delimiter = ',',
@@ -73,7 +74,7 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     mode: Vec<String>,
-    /// encrypt, decrypt [default: encrypt]
+    /// Operations: encrypt, decrypt [default: encrypt]
     #[arg(
         long,
         value_delimiter = ',',
@@ -81,7 +82,7 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     op: Vec<String>,
-    /// Where an operation finds its data: warm, cold [default: warm]
+    /// Whether an operation's data is in the cache: warm, cold [default: warm]
     #[arg(
         long,
         value_delimiter = ',',
@@ -105,16 +106,16 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     seconds: Option<f64>,
-    /// Write the constants that fit here as a C header
+    /// Write the byte budgets for this machine to this file, as a C header
     #[arg(long, value_name = "FILE", conflicts_with = "tree")]
     header: Option<PathBuf>,
-    /// Measure the library functions of this Linux source tree, built and hosted
+    /// Build this Linux source tree, and measure its library functions in user space
     #[arg(long, value_name = "DIR")]
     tree: Option<PathBuf>,
-    /// With --tree: lengths of messages in bytes [default: 4096,65536,1048576,10485760]
+    /// With --tree: message lengths in bytes [default: 4096,65536,1048576,10485760]
     #[arg(long, value_name = "LIST", requires = "tree")]
     len: Option<String>,
-    /// With --tree: fail if an FPU section is longer
+    /// With --tree: fail if an FPU section is longer than this
     #[arg(long, value_name = "N", requires = "tree", allow_hyphen_values = true)]
     max_section_us: Option<f64>,
     #[command(flatten)]
@@ -159,7 +160,7 @@ impl BudgetArgs {
     }
 }
 
-/// Checks that the file can be written, before anything is measured for it.
+/// Checks that the file can be written, so that an error is reported before the measurements.
 fn may_write(path: &Path) -> Result<(), Error> {
     let there = path.exists();
     let opened = OpenOptions::new().append(true).create(true).open(path);
@@ -244,7 +245,7 @@ impl Question for BudgetArgs {
     }
 }
 
-/// All sections by strategy, then the sections of each implementation.
+/// One picture of all sections by strategy, then pictures of each implementation's sections.
 fn pictures(rows: &[Row], lengths: &[Lengths], target_us: f64) -> Vec<Picture> {
     let band = |lengths: &Lengths| Band {
         name: lengths.mode.to_string(),

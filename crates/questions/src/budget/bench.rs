@@ -1,4 +1,5 @@
-//! One implementation with its messages: a request of 1 MiB, and its right answer.
+//! One implementation with a long message and the right answer, ready to be measured on an emulated
+//! CPU.
 
 use kiln_kernel::budget::{Part, Parts, Run};
 use kiln_kernel::cipher::{Impl, Kind, Op};
@@ -8,7 +9,7 @@ use kiln_kernel::messages::{Lens, Messages};
 use kiln_measure::SplitMix64;
 use kiln_question::{Algorithm, Error};
 
-/// Bytes of associated data: as in ESP, followed by the IV.
+/// Bytes of associated data, which include the IV as in ESP.
 const ASSOC: usize = 16;
 /// Key length for algorithms that accept any length.
 const LONGEST_KEY: usize = 64;
@@ -16,7 +17,7 @@ const LONGEST_KEY: usize = 64;
 /// pass over 1 MiB by several per cent, and differently for each chunking strategy; with a single location, this would
 /// be mistaken for a property of the strategy.
 const PLACES: u64 = 8;
-/// Locations begin within this many bytes, at a cache line.
+/// Range in bytes from which the start of a location is drawn, in steps of a cache line.
 const SPREAD: usize = 64 << 10;
 const LINE: usize = 64;
 
@@ -35,7 +36,7 @@ pub(super) struct Bench {
     right: bool,
 }
 
-/// Bytes that can begin anywhere in a buffer that is [`SPREAD`] larger.
+/// A byte range that can be moved within a buffer that is [`SPREAD`] larger.
 struct Placed {
     room: Vec<u8>,
     at: usize,
@@ -94,7 +95,7 @@ impl Bench {
         let mut ivs = vec![0; imp.iv_size()];
         rng.fill(&mut ivs);
         if imp.alg() == "ccm(aes)" {
-            // The IVs of this mode begin with the width of the length field.
+            // A CCM IV begins with the width of the length field in bytes, minus one.
             ivs[0] = 3;
         }
         let mut bench = Bench {
@@ -154,7 +155,7 @@ impl Bench {
             .map_err(|e| fault(imp, "a request fails", e))
     }
 
-    /// Runs it with the current chunking strategy.
+    /// Runs the implementation with the current chunking strategy.
     pub(super) fn run(&mut self, cpu: &mut Cpu, run: &Run) -> Result<Parts, Error> {
         let (imp, unwritten) = (self.imp, self.lens.assoc);
         let each = Run {

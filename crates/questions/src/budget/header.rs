@@ -1,4 +1,4 @@
-//! Writes the constants as a C header, each with its derivation.
+//! Writes the byte budgets as constants in a C header, each with its derivation.
 
 use std::fmt::Write;
 
@@ -6,13 +6,13 @@ use kiln_kernel::cipher::{Impl, Op};
 
 /// The conditions under which the constants were measured.
 pub(super) struct Facts<'a> {
-    /// The CPU's name.
+    /// CPU model, as the machine reports it.
     pub model: &'a str,
     /// TSC ticks per second.
     pub tsc_hz: f64,
     /// Core cycles per second.
     pub core_hz: f64,
-    /// How long a section may last.
+    /// How long a section may last, in microseconds.
     pub target_us: f64,
 }
 
@@ -25,12 +25,12 @@ fn constant(driver: &str) -> String {
     driver.chars().map(upper).collect()
 }
 
-/// Removes what would end a C comment from text that comes from the machine.
+/// Removes what would end a C comment from text that the machine reports.
 fn harmless(text: &str) -> String {
     text.replace("*/", "* /").replace(['\n', '\\', '?'], " ")
 }
 
-/// Returns the header's text.
+/// Formats the whole header.
 pub(super) fn text(impls: &[Impl], facts: &Facts<'_>) -> String {
     let mut out = format!(
         "/*\n * Bytes that one FPU section may hold so that it lasts {} us at most.\n *\n \
@@ -48,7 +48,7 @@ pub(super) fn text(impls: &[Impl], facts: &Facts<'_>) -> String {
         let (Some(encrypt), Some(decrypt)) = (of[0], of[1]) else {
             continue;
         };
-        // The slower direction determines the value for both.
+        // Encryption and decryption share one constant, so the slower direction determines it.
         let (d, bytes) = match decrypt < encrypt {
             true => (1, decrypt),
             false => (0, encrypt),

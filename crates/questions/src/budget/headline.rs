@@ -13,7 +13,8 @@ pub(super) static TOPIC: Topic = Topic {
     source: Some("crypto: x86 - limit FPU preemption, Elliott, 2022; Cascade Lake"),
 };
 
-/// The three kinds of hashes in the mail thread of 2022, slowest first, with Kiln's algorithms.
+/// The three kinds of hashes in the mail thread of 2022, slowest first, each with the algorithms
+/// that Kiln has.
 const CLASSES: [&[&str]; 3] = [
     &["sha1", "sha256", "sha512", "sm3"],
     &["poly1305", "polyval", "nhpoly1305", "ghash"],
@@ -28,8 +29,8 @@ struct Size<'a> {
     kib: Estimate,
 }
 
-/// The largest size over all implementations of an algorithm, each by the median of its rows; it belongs to the
-/// fastest one.
+/// The largest size in KiB among an algorithm's implementations, where an implementation's size is
+/// the median of its rows.
 fn largest(rows: &[&Value], alg: &str, field: &str) -> Option<f64> {
     let of_alg: Vec<&&Value> = rows.iter().filter(|r| word(r, "alg") == alg).collect();
     let median = |imp: &str| {
@@ -79,7 +80,7 @@ fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
         classes.push(match sizes.as_slice() {
             [] => continue,
             [one] => say(one),
-            // Then this is also true of all others.
+            // If the smallest size covers a whole message, so do all others.
             [first, rest @ ..] if first.kib.value >= len => {
                 let rest = rest.iter().map(|size| format!(" and {}", size.alg));
                 say(first) + &rest.collect::<String>()
@@ -106,7 +107,7 @@ fn once(estimate: &Estimate) -> &'static str {
     }
 }
 
-/// The smallest size in a few words, with the algorithm that has it.
+/// A few words on the smallest size, with the algorithm that has it.
 fn brief(runs: &Runs, field: &str, smallest: &Estimate) -> String {
     let algs = CLASSES.concat();
     let all = sizes(runs, &algs, field);
@@ -134,7 +135,7 @@ pub(super) fn held(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &smallest, "KiB", text).with_verdict(verdict))
 }
 
-/// The number of bytes that Kiln would allow, with its margin.
+/// The number of bytes that Kiln would allow, after its safety margin.
 pub(super) fn budgets(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "budget_bytes")?;
     let text = format!(
@@ -149,8 +150,8 @@ pub(super) fn budgets(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &smallest, "KiB", text).with_verdict(verdict))
 }
 
-/// Whether an implementation kept the target under a chunking strategy; `None` if the processes disagree, or if most
-/// of them have no verdict.
+/// Whether an implementation kept the target under a chunking strategy; `None` if the survey's
+/// processes disagree, or if most of them have no verdict.
 fn verdict(runs: &Runs, imp: &str, mode: &str) -> Option<bool> {
     let of = |r: &&Value| word(r, "impl") == imp && word(r, "mode") == mode;
     let asked: Vec<Option<bool>> = runs
@@ -167,7 +168,7 @@ fn verdict(runs: &Runs, imp: &str, mode: &str) -> Option<bool> {
     (told.len() * 2 > asked.len() && told.iter().all(|v| *v == first)).then_some(first)
 }
 
-/// Numbers of implementations by verdict.
+/// Number of implementations for each verdict.
 #[derive(Default)]
 struct Count<'a> {
     kept: usize,
@@ -188,7 +189,7 @@ impl<'a> Count<'a> {
         count
     }
 
-    /// The implementations that missed the target, and those without a verdict, in words.
+    /// Describes the implementations that missed the target, and those without a verdict.
     fn exceptions(&self) -> String {
         let mut parts = Vec::new();
         if !self.missed.is_empty() {
@@ -324,7 +325,8 @@ mod tests {
                 "In time: 3 of 4 with the limits posted in 2022, 4 of 4 with a timer"
             ]
         );
-        // A machine half as fast gives another sentence, and the first sentence contains no number of the budget.
+        // A machine half as fast gets a different headline, whose first sentence contains no byte
+        // budget.
         let slow: Vec<Answer> = (0..PROCESSES).map(|_| process(&USUAL, 0.5, 0.5)).collect();
         let slow = told(&slow);
         assert!(slow[0].contains("8.5 KiB (8.5 to 8.5) of sm3"), "{slow:?}");
@@ -387,7 +389,7 @@ mod tests {
         );
         let text = &told(&five(&USUAL, 40.0))[2];
         assert!(text.contains("(cannot tell for polyval-aesni)"), "{text}");
-        // The number of bytes would have kept the target without disturbance.
+        // Without the disturbance, sections of this many bytes would have kept the target.
         let mut disturbed = USUAL;
         disturbed[3].4 = Some(40.0);
         let text = &told(&five(&disturbed, 0.5))[2];

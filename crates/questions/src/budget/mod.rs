@@ -11,7 +11,7 @@
 //! | `header.rs` | the constants as a C header |
 //! | `view.rs` | the tables for people |
 //! | `tree/` | sections of the functions that a kernel tree's library exports |
-//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made from their records |
+//! | `survey.rs`, `headline.rs` | the command's parts of the survey, and their headlines |
 
 mod args;
 mod bench;

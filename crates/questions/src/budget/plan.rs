@@ -1,4 +1,5 @@
-//! The request, and its validation.
+//! Which implementations, strategies and targets `budget` measures, and checks that this is
+//! possible.
 
 use std::str::FromStr;
 
@@ -7,12 +8,12 @@ use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::Tier;
 use kiln_question::{unknown, Algorithm, Error};
 
-/// Longest target: one tick of a kernel with the slowest timer.
+/// Longest target: one tick of a kernel with the slowest timer (100 Hz).
 const LONGEST_US: f64 = 10_000.0;
-/// Upper limit of the interrupt rate; more would mostly measure the host's signals.
+/// Highest interrupt rate per second; a higher rate would mostly measure the host's signals.
 const BUSIEST: f64 = 10_000.0;
 
-/// Where an operation finds its data.
+/// Where an operation's data is when the operation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Data {
     /// In the cache where the last operation left it: 1 MiB of input and 1 MiB of output.
@@ -22,7 +23,7 @@ pub(super) enum Data {
 }
 
 impl Data {
-    /// Its name in rows and flags.
+    /// The name in rows and flags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Data::Warm => "warm",
@@ -47,9 +48,9 @@ impl FromStr for Data {
 pub(super) struct Plan {
     /// Implementations that open sections.
     pub impls: Vec<Impl>,
-    /// Operations: encrypt or decrypt. A hash has only one.
+    /// Operations to measure: encrypt or decrypt. A hash has only one operation.
     pub ops: Vec<Op>,
-    /// Chunking strategies.
+    /// Chunking strategies to measure.
     pub ways: Vec<Way>,
     /// How long a section may last, in microseconds.
     pub targets_us: Vec<f64>,
@@ -66,10 +67,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Plans all algorithms, or those named; with `quick`, only the best implementation of each.
+    /// Makes the default plan for all algorithms, or for those named; with `quick`, only the best
+    /// implementation of each.
     ///
     /// # Errors
-    /// An unknown name; no implementation that opens a section.
+    /// A name is unknown, or no implementation opens a section.
     pub(super) fn new(names: &[String], seed: u64, quick: bool) -> Result<Plan, Error> {
         let algs = match names {
             [] => Algorithm::all(),
@@ -109,7 +111,7 @@ impl Plan {
         })
     }
 
-    /// Checks whether the plan can be run, after all implementations were calibrated.
+    /// Checks whether the plan can be run. All implementations must have been calibrated.
     ///
     /// # Errors
     /// A target too short for any section, or a rate or time out of range.
@@ -138,7 +140,7 @@ impl Plan {
                 .map(|&i| (smallest_us(i, tsc_hz), i.driver()))
                 .max_by(|a, b| a.0.total_cmp(&b.0));
             if let Some((least, driver)) = slowest.filter(|s| us < s.0) {
-                // Rounded up, so that the suggested number is accepted.
+                // Round up, so that the suggested number is accepted.
                 let least = (least * 100.0).ceil() / 100.0;
                 return Err(Error::input(format!(
                     "--target-us {us}: one block of {driver} takes longer: the smallest possible is {least:.2}"
@@ -170,7 +172,8 @@ impl Plan {
     }
 }
 
-/// Microseconds that a section takes to process one granule, including the safety margin of budgets.
+/// Length in microseconds of a section that processes one granule, including the safety margin of
+/// budgets.
 fn smallest_us(imp: Impl, tsc_hz: f64) -> f64 {
     let known = imp.budget();
     let of = |d: usize| {
@@ -180,7 +183,7 @@ fn smallest_us(imp: Impl, tsc_hz: f64) -> f64 {
     of(0).max(of(1)) / tsc_hz * 1e6
 }
 
-/// Chunking strategies by name; all of them if no name is given.
+/// Parses the names of chunking strategies; returns all strategies if there are no names.
 ///
 /// # Errors
 /// An unknown name.
@@ -216,7 +219,7 @@ mod tests {
 
     #[test]
     fn only_code_with_a_posted_limit_is_cut_by_it() {
-        // Without calibration, a driver that is not registered yet would have no limit either.
+        // A driver that is not registered yet has no limit before calibration.
         kiln_kernel::budget::calibrate();
         let mut plan = Plan::new(&[], 1, false).unwrap();
         let all = Way::ALL.len();

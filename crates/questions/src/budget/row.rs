@@ -1,4 +1,4 @@
-//! The rows: the results of one implementation under one chunking strategy.
+//! The rows of `kiln budget`: the results of one implementation under one chunking strategy.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,11 @@ use kiln_measure::median_of_rounds;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// One implementation under one chunking strategy. For comparison, null sections do pure arithmetic for as long as the
-/// target, in turns with the operations. Percentiles of times are upper edges of histogram buckets that are 3 to 6 %
-/// wide. The strategy `fixed` has rows only for implementations for which a byte limit was posted in 2022 ("crypto:
-/// x86 - limit FPU preemption").
+/// One implementation under one chunking strategy. For comparison, null sections do pure arithmetic
+/// for as long as the target; they alternate with the operations. Percentiles of times are upper
+/// edges of histogram buckets that are 3 to 6 % wide. The strategy `fixed` has rows only for
+/// implementations for which a byte limit was posted in 2022 ("crypto: x86 - limit FPU
+/// preemption").
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "budget",
@@ -66,19 +67,20 @@ pub(super) struct Row {
     /// count bytes.
     #[schemars(extend("unit" = "bytes", "x-role" = "main"))]
     pub bytes: u64,
-    /// Bytes between two checks whether the section should end, which `clocked` and `on-demand` make; null for the
-    /// other strategies.
+    /// Bytes after which `clocked` and `on-demand` check whether the section should end; null for
+    /// the other strategies.
     #[schemars(extend("unit" = "bytes"))]
     pub step_bytes: Option<u64>,
-    /// Bytes that a section of the target's length could process without any margin, `len` at most. The rate is that
-    /// of whole messages in one section (10th percentile of their times), with `data` as in this row.
+    /// Bytes that a section of the target's length could process without any margin, `len` at most.
+    /// Computed from the 10th percentile of the times of whole messages in one section, with `data`
+    /// as in this row.
     #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "target holds, bytes"))]
     pub holds_bytes: Option<u64>,
     /// The byte budget for the target, from the rate measured at start: a fifth of the target stays free, and every
     /// byte is counted as a cache miss. Null if not even one block fits.
     #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "budget with margin, bytes"))]
     pub budget_bytes: Option<u64>,
-    /// Length of an FPU section: the median.
+    /// Median length of an FPU section.
     #[schemars(extend(
         "unit" = "µs",
         "x-role" = "main",
@@ -86,22 +88,22 @@ pub(super) struct Row {
         "x-benchmark" = "real_time"
     ))]
     pub section_us_p50: Option<f64>,
-    /// The 95th percentile of that length.
+    /// 95th percentile of the length of an FPU section.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "p95"))]
     pub section_us_p95: Option<f64>,
-    /// The 99.9th percentile of that length.
+    /// 99.9th percentile of the length of an FPU section.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "p99.9"))]
     pub section_us_p999: Option<f64>,
-    /// The maximum of that length.
+    /// Maximum length of an FPU section.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "max"))]
     pub section_us_max: Option<f64>,
-    /// Length of a null section: the 95th percentile.
+    /// 95th percentile of the length of a null section.
     #[schemars(extend("unit" = "µs"))]
     pub null_us_p95: Option<f64>,
-    /// The 99.9th percentile of that length.
+    /// 99.9th percentile of the length of a null section.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "null p99.9"))]
     pub null_us_p999: Option<f64>,
-    /// Throughput lost, compared with one section for the whole message.
+    /// Throughput lost by the strategy, compared with one section for the whole message.
     #[schemars(extend(
         "unit" = "%",
         "x-role" = "main",
@@ -112,46 +114,48 @@ pub(super) struct Row {
     /// Lower end of the 95 % interval of `loss_pct`.
     #[schemars(extend("unit" = "%"))]
     pub loss_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `loss_pct`.
     #[schemars(extend("unit" = "%"))]
     pub loss_high: Option<f64>,
-    /// Time from the raise of a softirq to its handler's first action: the median.
+    /// Median time from the raise of a softirq to its handler's first action.
     #[schemars(extend("unit" = "µs"))]
     pub softirq_us_p50: Option<f64>,
-    /// The 95th percentile of that time.
+    /// 95th percentile of the time from the raise of a softirq to its handler's first action.
     #[schemars(extend("unit" = "µs"))]
     pub softirq_us_p95: Option<f64>,
-    /// The 99.9th percentile of that time.
+    /// 99.9th percentile of the time from the raise of a softirq to its handler's first action.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "softirq µs p99.9"))]
     pub softirq_us_p999: Option<f64>,
-    /// The 95th percentile of that time with null sections.
+    /// The same as `softirq_us_p95`, with null sections.
     #[schemars(extend("unit" = "µs"))]
     pub null_softirq_us_p95: Option<f64>,
-    /// The 99.9th percentile of that time with null sections.
+    /// The same as `softirq_us_p999`, with null sections.
     #[schemars(extend("unit" = "µs"))]
     pub null_softirq_us_p999: Option<f64>,
-    /// Time from the interrupt that wakes a task to the task's first action: the median.
+    /// Median time from the interrupt that wakes a task to the task's first action.
     #[schemars(extend("unit" = "µs"))]
     pub wake_us_p50: Option<f64>,
-    /// The 95th percentile of that time.
+    /// 95th percentile of the time from the interrupt that wakes a task to the task's first action.
     #[schemars(extend("unit" = "µs"))]
     pub wake_us_p95: Option<f64>,
-    /// The 99.9th percentile of that time.
+    /// 99.9th percentile of the time from the interrupt that wakes a task to the task's first
+    /// action.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "wake µs p99.9"))]
     pub wake_us_p999: Option<f64>,
-    /// The 95th percentile of that time with null sections.
+    /// The same as `wake_us_p95`, with null sections.
     #[schemars(extend("unit" = "µs"))]
     pub null_wake_us_p95: Option<f64>,
-    /// The 99.9th percentile of that time with null sections.
+    /// The same as `wake_us_p999`, with null sections.
     #[schemars(extend("unit" = "µs"))]
     pub null_wake_us_p999: Option<f64>,
     /// Sections per message.
     #[schemars(extend("x-role" = "figure", "x-heading" = "sections per message"))]
     pub sections_per_op: f64,
-    /// Scalar code is faster for messages shorter than this.
+    /// Message length below which scalar code is faster.
     #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "SIMD from, bytes"))]
     pub min_bytes: u64,
-    /// Sections longer than 1.1 times the target that the watchdog found. It checks only when an interrupt occurs.
+    /// Number of sections longer than 1.1 times the target that the watchdog found; it checks only
+    /// when an interrupt occurs.
     #[schemars(extend("x-role" = "figure"))]
     pub stalls: u64,
     /// Core cycles per byte, measured at start.
@@ -159,7 +163,7 @@ pub(super) struct Row {
     pub cycles_per_byte: f64,
     /// Messages processed.
     pub ops: u64,
-    /// Softirqs run.
+    /// Softirqs that ran.
     pub softirqs: u64,
     /// Share of the timed sections that were interrupted.
     #[schemars(extend("unit" = "%"))]
@@ -167,13 +171,15 @@ pub(super) struct Row {
     /// Share of the timed sections during which the host took the CPU away.
     #[schemars(extend("unit" = "%"))]
     pub stolen_pct: Option<f64>,
-    /// Share of the sections that were longer than 1.1 times the target, each compared individually.
+    /// Share of the sections that were longer than 1.1 times the target; each section is compared
+    /// individually.
     #[schemars(extend("unit" = "%"))]
     pub long_pct: Option<f64>,
     /// Share of the null sections that were longer than 1.1 times the target.
     #[schemars(extend("unit" = "%"))]
     pub null_long_pct: Option<f64>,
-    /// Share of those long sections that were interrupted, or during which the host took the CPU away.
+    /// Share of the sections longer than 1.1 times the target that were interrupted, or during
+    /// which the host took the CPU away.
     #[schemars(extend("unit" = "%"))]
     pub long_witnessed_pct: Option<f64>,
 }
@@ -187,13 +193,14 @@ impl Row {
     }
 }
 
-/// The verdict from the percentages of long sections and long null sections, which are counted rather than read from a
-/// histogram's buckets. `over` applies to sections with a fixed number of bytes: it is this number divided by the
-/// number that fits into the target undisturbed.
+/// Returns the verdict on a target, from the exact percentages of long sections and long null
+/// sections. For sections with a fixed number of bytes, `over` is this number divided by the number
+/// that fits into the target undisturbed.
 ///
-/// `None` if the sections missed the target and the machine may be the cause: null sections missed it as well, or the
-/// bytes would have kept it undisturbed (a lower clock and a busy SMT sibling leave null sections alone). A section
-/// timer has no such excuse, since its purpose is to notice the time.
+/// `None` if the sections missed the target and the machine may be the cause: null sections missed
+/// it as well, or sections of this many bytes would have kept it undisturbed (a lower clock and a
+/// busy SMT sibling do not lengthen null sections). This does not excuse a section timer, whose
+/// purpose is to notice the time.
 pub(super) fn keeps_target(long_pct: f64, null_long_pct: f64, over: Option<f64>) -> Option<bool> {
     const MISSED_PCT: f64 = 5.0;
     const LONG: f64 = 1.1;
@@ -203,7 +210,7 @@ pub(super) fn keeps_target(long_pct: f64, null_long_pct: f64, over: Option<f64>)
     (null_long_pct <= MISSED_PCT && over.is_none_or(|x| x > LONG)).then_some(false)
 }
 
-/// Section lengths of a row for the picture.
+/// Section lengths of a row, for the picture.
 #[derive(Clone, Debug)]
 pub(super) struct Lengths {
     /// Name of the chunking strategy.
@@ -213,8 +220,9 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    /// Buckets of an eighth of an octave: lower bound, upper bound, and the total time of the sections in the bucket.
-    /// This way, a few long sections are not lost among many short ones.
+    /// The time spent in sections, by buckets of an eighth of an octave: lower bound, upper bound,
+    /// total time. Weighting by time keeps a few long sections from being lost among many short
+    /// ones.
     pub(super) fn by_time(&self) -> Vec<(f64, f64, f64)> {
         const BARS: f64 = 8.0;
         let mut bars: BTreeMap<i32, f64> = BTreeMap::new();
@@ -228,7 +236,7 @@ impl Lengths {
     }
 }
 
-/// A quantile in microseconds.
+/// Quantile `q` of a histogram of TSC ticks, in microseconds.
 pub(super) fn us(h: &Histogram, q: f64, tsc_hz: f64) -> Option<f64> {
     h.quantile(q).map(|ticks| ticks as f64 / tsc_hz * 1e6)
 }
@@ -238,8 +246,9 @@ pub(super) fn pct(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| 100.0 * part as f64 / of as f64)
 }
 
-/// Bytes processed in `ticks` at the rate of an undisturbed message of `len` bytes, at most one message. The rate is
-/// taken from the 10th percentile of the times of messages, because disturbances only make them longer.
+/// Bytes that can be processed in `ticks`, at most one message of `len` bytes. `messages` are the
+/// times of such messages; the rate is computed from their 10th percentile, because disturbances
+/// only make them longer.
 pub(super) fn holds(messages: &[u64], len: usize, ticks: u64) -> Option<u64> {
     let mut took = messages.to_vec();
     took.sort_unstable();
@@ -247,7 +256,8 @@ pub(super) fn holds(messages: &[u64], len: usize, ticks: u64) -> Option<u64> {
     Some((len as u64 * ticks / undisturbed.max(1)).min(len as u64))
 }
 
-/// Loss of `judged` compared with `free` in per cent, pair by pair: the median and its 95 % interval.
+/// Throughput that `judged` loses compared with `free` in per cent, computed for each pair of
+/// times: the median and its 95 % interval.
 pub(super) fn loss(judged: &[u64], free: &[u64]) -> Option<(f64, f64, f64)> {
     let pairs = judged.iter().zip(free);
     let pairs = pairs.filter(|(&a, &b)| a > 0 && b > 0);
@@ -277,8 +287,8 @@ mod tests {
 
     #[test]
     fn a_target_holds_what_undisturbed_messages_give_and_no_more_than_was_run() {
-        // 1 MiB takes 600 µs of a TSC with 1 GHz: a twentieth fits into 30 µs, however much most messages were
-        // disturbed.
+        // The fastest message takes 600 µs at 1 GHz, so a twentieth of 1 MiB fits into 30 µs
+        // although most messages were disturbed.
         let took = [9_000_000, 600_000, 9_000_000, 1_200_000];
         assert_eq!(holds(&took, 1 << 20, 30_000), Some((1 << 20) / 20));
         // A single implausibly short time among many is ignored.
@@ -296,7 +306,7 @@ mod tests {
         assert_eq!(keeps_target(5.1, 0.1, Some(1.09)), None);
         assert_eq!(keeps_target(5.1, 5.1, Some(2.0)), None);
         assert_eq!(keeps_target(0.0, 60.0, Some(2.0)), Some(true));
-        // A section timer.
+        // A section timer has no fixed number of bytes.
         assert_eq!(keeps_target(5.1, 0.1, None), Some(false));
     }
 

@@ -17,14 +17,14 @@ use super::row::{holds, loss, pct, us, Lengths, Row};
 
 /// A section is long if it exceeds this multiple of the target.
 const LONG: f64 = 1.1;
-/// Minimum number of operations per row, to have enough pairs for an interval.
+/// Minimum number of operations per row; fewer would not give enough pairs for an interval.
 const OPS: u64 = 8;
-/// Number of multiplications by which the length of one is measured.
+/// Number of dependent multiplications that are timed to determine the length of a single one.
 const CHAIN: u64 = 10_000;
 /// Strategies whose sections should not exceed the target.
 const MEANT: [Way; 3] = [Way::Fixed, Way::Calibrated, Way::Clocked];
 
-/// The position of one row among all.
+/// The combination that one row measures.
 struct Cell {
     imp: Impl,
     op: Op,
@@ -33,11 +33,11 @@ struct Cell {
     way: Way,
 }
 
-/// Returns rows by implementation, operation, data, target and strategy; and section lengths by strategy for the first
-/// target. `calibrated` is the time that calibration at start took.
+/// Returns rows by implementation, operation, data, target and strategy, and section lengths by
+/// strategy for the first target. `calibrated` describes the calibration at start.
 ///
 /// # Errors
-/// The host provides no emulated CPU or no timer.
+/// The host cannot provide an emulated CPU or a timer.
 pub(super) fn run(
     plan: &Plan,
     calibrated: Calibrated,
@@ -96,7 +96,8 @@ fn measure_all(
         }
         for &op in plan.ops_of(imp) {
             let mut bench = Bench::new(imp, op, plan.len, plan.seed)?;
-            // Budgets follow the clock, as a kernel's notifier for frequency changes would ensure.
+            // Measure budgets again if the clock speed changed; a kernel would do so in a notifier
+            // for frequency changes.
             if budget::calibrate_again().is_some() {
                 let changed = "the clock speed changed while this ran: budgets were measured anew";
                 if !outcome.notes.iter().any(|n| n == changed) {
@@ -254,7 +255,8 @@ fn worst(rows: &[&Row], value: impl Fn(&Row) -> Option<f64>) -> Option<(f64, &'s
         .max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// A sentence about a strategy: how many rows kept the target, and how they were disturbed.
+/// A sentence about a strategy: how many rows kept the target, the largest p99.9, and the largest
+/// loss.
 fn summarize(rows: &[Row], way: Way) -> Option<String> {
     let rows: Vec<&Row> = rows.iter().filter(|r| r.mode == way.name()).collect();
     let verdicts = rows.iter().map(|r| r.keeps_target());

@@ -1,4 +1,4 @@
-//! What `kiln budget` adds to the survey.
+//! The part of the survey that runs `kiln budget`.
 
 use kiln_question::survey::{args, Contribution, Part, Runs, Slot};
 
@@ -30,13 +30,13 @@ pub(super) static BUDGET: Part = Part {
     ..Part::USUAL
 };
 
-/// All implementations of the hashes for which byte limits were posted. With less time, one algorithm of each kind;
-/// with more time, further chunking strategies.
+/// Measures all implementations of the hashes for which byte limits were posted; with less time,
+/// only one or two algorithms of each kind; with more time, also further chunking strategies.
 fn budget_args(slot: &Slot) -> Vec<String> {
     let few = ["sha256", "sm3", "poly1305", "polyval", "crc32c"];
     let more = ["sha1", "sha512", "ghash", "nhpoly1305", "crct10dif"];
-    // Number of rows on a CPU with all tiers, and the minimum time per row, which covers messages of the slowest
-    // implementation and the generic code's answers.
+    // `rows` is the number of rows on a CPU with all tiers. `least` is the minimum time for them,
+    // which covers messages of the slowest implementation and the generic code's answers.
     let (algs, ways, rows, least) = match slot.seconds {
         s if s < 1.7 => (few.to_vec(), "fixed,clocked", 20.0, 0.3),
         s if s < 12.0 => ([few, more].concat(), "fixed,clocked", 37.0, 0.5),

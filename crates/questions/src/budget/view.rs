@@ -4,7 +4,8 @@ use kiln_question::table::{align, figure, paragraph, plain, text};
 
 use super::row::Row;
 
-/// A paragraph for each implementation, operation, kind of data and target, with one line per strategy.
+/// Formats a paragraph for each implementation, operation, kind of data and target, with one line
+/// per strategy.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::from(
         "Microseconds: lengths of sections under interrupts (p50 to max), of sections of\n\
@@ -26,7 +27,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
 
 fn heading(rows: &[Row]) -> String {
     let row = &rows[0];
-    // Each row has measured this number; the median is the least disturbed.
+    // Every row contains a measurement of this number; their median is the least disturbed.
     let mut holds: Vec<u64> = rows.iter().filter_map(|r| r.holds_bytes).collect();
     holds.sort_unstable();
     let holds = match holds.get(holds.len() / 2) {
@@ -84,7 +85,7 @@ fn ways(rows: &[Row]) -> String {
     text(&table)
 }
 
-/// Microseconds, with no more digits than the width of a bucket justifies.
+/// Formats microseconds, with no more digits than the width of a bucket justifies.
 fn time(us: Option<f64>) -> String {
     match us {
         None => "-".to_string(),
@@ -100,7 +101,7 @@ fn kib(bytes: u64) -> String {
     }
 }
 
-/// A whole number in a short notation.
+/// Formats a whole number in a short notation.
 fn short(n: f64) -> String {
     match n {
         n if n < 9.95 && n.fract() > 0.04 => format!("{n:.1}"),

@@ -1,4 +1,4 @@
-//! `kiln compare`.
+//! `kiln compare`: the command's arguments, and how it obtains the two sides.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -23,20 +23,21 @@ use super::turns::{turns, Turn};
 use super::view;
 use crate::speed::{self, SpeedArgs};
 
-/// Number of turns of each tree; with nine or more, one disturbed turn does not matter.
+/// Number of turns of each tree; from nine on, one disturbed turn does not matter.
 const TURNS: usize = 10;
-/// Total duration of all turns, with --quick and without.
+/// Total duration of all turns in milliseconds, with --quick and without.
 const QUICK_MS: u64 = 14_000;
 const USUAL_MS: u64 = 600_000;
 
 /// What changed between two records or two kernel trees, beyond the noise
 ///
-/// For reviewers of a patch. A record is what --json printed or --out wrote, of one command or of a whole survey; a
-/// directory of records and a report (HTML) work as well. Rows are matched by what they measure (algorithm, implementation,
-/// length, ...). A kernel tree is built and measured; two trees are measured in turns, so that changes of the machine affect
-/// both. A git revision is a tree, too: HEAD~1 of the repository here, DIR@HEAD~1 of another; an existing file or directory of
-/// that name comes first. The worst rows come first. The last line counts the rows that are faster, slower and equal, and those that could not
-/// be judged.
+/// For reviewers of a patch. A record is what --json printed or --out wrote, of one command or of a
+/// whole survey; a directory of records and a report (HTML) work as well. Rows are matched by what
+/// they measure (algorithm, implementation, length, ...). A kernel tree is built and measured; two
+/// trees are measured in turns, so that changes of the machine affect both. A git revision is also
+/// accepted as a tree: HEAD~1 in the current repository, DIR@HEAD~1 in another. An existing file or
+/// directory of the same name takes precedence. The worst rows are listed first. The last line
+/// counts the rows that are faster, slower and equal, and those that could not be judged.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
@@ -64,7 +65,7 @@ pub struct CompareArgs {
     /// The baseline: a record, a survey's record, a directory of records, a report, a kernel tree or a git revision
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// What to compare with A: anything that A may be
+    /// What to compare with A; takes the same forms as A
     #[arg(value_name = "B")]
     b: PathBuf,
     /// commit-message: a table of at most 72 columns, indented for a commit message
@@ -76,7 +77,7 @@ pub struct CompareArgs {
     /// With --max-regression: do not fail because of rows that cannot be judged
     #[arg(long, requires = "max_regression")]
     allow_unjudged: bool,
-    /// Exit with status 125 if a side cannot be built, tried or judged
+    /// Exit with status 125 if a side cannot be built, measured or judged, as git bisect expects
     #[arg(long)]
     bisect: bool,
     /// For trees: algorithms [default: all]
@@ -91,17 +92,17 @@ pub struct CompareArgs {
     /// For trees: lengths in bytes
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
-    /// For trees: size of the cipher's key in bits
+    /// For trees: sizes of the cipher's key in bits
     #[arg(long, value_name = "N,…")]
     key_bits: Option<String>,
-    /// For trees: primitive, api or library
+    /// For trees: level of the measurement: primitive, api or library
     #[arg(long, value_name = "LEVEL")]
     level: Option<String>,
     #[command(flatten)]
     build: TreeBuildArgs,
 }
 
-/// The purpose for which the comparison is printed, which determines its format.
+/// Where the comparison is to be used, which determines its format.
 #[derive(Clone, Copy)]
 enum Format {
     CommitMessage,
@@ -124,7 +125,7 @@ impl FromStr for Format {
     }
 }
 
-/// The reason why nothing can be compared.
+/// Why the comparison cannot be made.
 enum Stop {
     Fault(Error),
     Exit(Exit),
@@ -207,8 +208,8 @@ impl Question for CompareArgs {
     }
 }
 
-/// Whether the path is a tree: a git revision, or a directory without records. If the directory is not a kernel tree,
-/// the error says why.
+/// Whether the path is taken for a tree: a git revision, or a directory that contains a Makefile or
+/// no records. If such a directory is not a kernel tree, opening it reports why.
 fn is_tree(path: &Path) -> bool {
     if !path.exists() {
         return is_revision(path);
@@ -249,7 +250,7 @@ fn sides(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<Strin
     }
 }
 
-/// Compares a tree with a record; the tree is measured once, as by `speed`.
+/// Compares a tree with a record. The tree is measured once, in the same way as `speed` does.
 fn one_tree(
     args: &CompareArgs,
     dir: &Path,
@@ -267,11 +268,11 @@ fn one_tree(
     )?;
     let mut side = Side::from_speed(&name(dir, &hosted), &measured.rows);
     (side.title, side.build) = about;
-    // The record of the other side may be from another machine.
+    // Record the conditions here, because the other side's record may be from another machine.
     let facts = read_facts();
     let record = session.record::<SpeedArgs, speed::Row>(&facts, &[], &[]);
     let mut record: Value = serde_json::from_str(&record.to_json()).expect("what was just written");
-    // The recorded arguments would be those of `compare`.
+    // The session's arguments are those of `compare`, so they say nothing about the measurement.
     record["args"] = Value::Null;
     side.measured_under(&record);
     Ok((side, measured.notes))
@@ -356,7 +357,7 @@ fn name(dir: &Path, hosted: &Hosted) -> String {
     format!("{} ({})", dir.display(), hosted.title)
 }
 
-/// A tree to be built.
+/// A tree, with the compiler and the configuration for building it.
 struct Tree<'a> {
     name: &'a Path,
     what: (Source, Compiler, Config),
@@ -368,8 +369,8 @@ impl Tree<'_> {
         Ok(Tree { name, what })
     }
 
-    /// Its name in a commit message, and its compiler and configuration. Git takes a second to look for changes in a
-    /// work tree.
+    /// The tree's name in a commit message, and its compiler and configuration. Empty unless a
+    /// format is asked for, because git takes a second to look for changes in a work tree.
     fn about(&self, args: &CompareArgs) -> (String, String) {
         let (source, compiler, config) = &self.what;
         if args.format.is_none() {
@@ -388,7 +389,7 @@ impl Tree<'_> {
         let hosted = Hosted::build(self.what, session)?;
         let hosted = hosted.ok_or(Stop::Exit(Exit::Interrupted))?;
         match hosted.failures.first() {
-            // A commit whose object does not build must not be reported as slow or fast.
+            // When bisecting, a commit whose object does not build must not be judged slow or fast.
             Some(why) if args.bisect => {
                 Err(Error::input(format!("{}: {why}", self.name.display())).into())
             }
@@ -397,7 +398,7 @@ impl Tree<'_> {
     }
 }
 
-/// Runs a child that measures the tree.
+/// Runs a child process that measures the tree.
 fn measure(
     hosted: &Hosted,
     args: &CompareArgs,

@@ -11,10 +11,11 @@ use super::side::{Side, Subject};
 const WIDTH: usize = 72;
 const INDENT: &str = "    ";
 
-/// Maximum width of an implementation's name in columns; a longer name has a line of its own.
+/// Maximum width of an implementation's name in columns; a longer name is put on a line by itself.
 const NAME: usize = 25;
 
-/// Says what was measured and where, then one line per row, ordered by algorithm, implementation and length.
+/// Formats what was measured and where, then one line per row, ordered by algorithm, implementation
+/// and length.
 pub(super) fn message(a: &Side, b: &Side, rows: &[Row], tally: &Tally, cpu: &str) -> String {
     let mut lines = head(a, b, rows, cpu);
     let mut rows: Vec<&Row> = rows.iter().collect();
@@ -75,7 +76,7 @@ fn head(a: &Side, b: &Side, rows: &[Row], cpu: &str) -> Vec<String> {
     lines
 }
 
-/// The processor's name without trademark signs and repeated blanks.
+/// Removes trademark signs and repeated blanks from the processor's name.
 fn plain(cpu: &str) -> String {
     let text = cpu.replace("(R)", "").replace("(TM)", "");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -162,7 +163,7 @@ fn line(row: &Row, repeated: bool) -> Vec<String> {
     lines
 }
 
-/// The change in per cent and the verdict. If no change was found, there is no number.
+/// The change in per cent and the verdict. The change is left out if none was found.
 fn judge(row: &Row) -> (String, &'static str) {
     let word = match row.verdict {
         Some(Verdict::Faster) => "faster",
@@ -171,13 +172,13 @@ fn judge(row: &Row) -> (String, &'static str) {
         Some(Verdict::Disagree) => return ("unclear".to_string(), ""),
         None => return ("-".to_string(), ""),
     };
-    // The ratios are ratios of costs; a rate changes by the inverse.
+    // Ratios compare costs; the change of a rate is the inverse.
     let percent = |ratio: f64| match row.less {
         true => (ratio - 1.0) * 100.0,
         false => (1.0 / ratio - 1.0) * 100.0,
     };
     let [ratio, low, high] = [row.ratio, row.ci_low, row.ci_high].map(|r| r.unwrap_or(f64::NAN));
-    // As many digits as the width of the interval justifies.
+    // Print no more digits than the width of the interval justifies.
     let decimals = match (percent(high) - percent(low)).abs() < 1.0 {
         true => 1,
         false => 0,

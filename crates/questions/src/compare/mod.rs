@@ -1,4 +1,5 @@
-//! Changes beyond the noise between two records, or between two sides measured in turn.
+//! `kiln compare`: finds changes beyond the noise between two records, or between two sides
+//! measured in turn.
 //!
 //! | file | contents |
 //! |---|---|

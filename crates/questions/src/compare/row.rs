@@ -12,7 +12,7 @@ use kiln_measure::{exceeds_by_known, ratio_of_rounds, verdict_by_known, Ratio, V
 
 use super::side::{Figure, Side, Subject};
 
-/// One row that both records have.
+/// One result that both records have.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "compare",
@@ -24,20 +24,20 @@ use super::side::{Figure, Side, Subject};
     )
 )]
 pub(super) struct Row {
-    /// The values of the fields that identify the row, joined.
+    /// The values that identify the compared rows, joined by commas.
     #[schemars(extend("x-role" = "key"))]
     pub key: String,
     /// Name of the field that is compared, such as `cycles_per_op`.
     #[schemars(extend("x-role" = "key"))]
     pub unit: &'static str,
-    /// Value of that field in A; null if A has none.
+    /// Value of the compared field in A; null if A has none.
     #[schemars(with = "Option<f64>", extend("x-role" = "main", "x-heading" = "A"))]
     pub a: f64,
-    /// Value of that field in B; null if B has none.
+    /// Value of the compared field in B; null if B has none.
     #[schemars(with = "Option<f64>", extend("x-role" = "main", "x-heading" = "B"))]
     pub b: f64,
-    /// Cost of B divided by cost of A: `b` divided by `a`, or for rates `a` divided by `b`. Above 1, B is the slower
-    /// one. Null if a side has no value.
+    /// Cost of B divided by cost of A: `b` divided by `a`, or for rates `a` divided by `b`. Above
+    /// 1, B is slower. Null if a side has no value.
     #[schemars(extend(
         "x-role" = "main",
         "x-heading" = "how much more B takes",
@@ -46,7 +46,7 @@ pub(super) struct Row {
     pub ratio: Option<f64>,
     /// Lower end of the interval of `ratio`; null if a side has no interval.
     pub ci_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the interval of `ratio`.
     pub ci_high: Option<f64>,
     /// For fields in cycles: time of B divided by time of A; null if a side has no times.
     #[schemars(extend(
@@ -57,13 +57,14 @@ pub(super) struct Row {
     pub time_ratio: Option<f64>,
     /// Lower end of the interval of `time_ratio`.
     pub time_ratio_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the interval of `time_ratio`.
     pub time_ratio_high: Option<f64>,
-    /// Whether B is `faster` or `slower` (for cycles, only if time agrees); `disagree` if cycles and time contradict
-    /// each other; otherwise `same`; null if `ratio` has no interval.
+    /// `faster` or `slower` if B differs from A beyond the noise (for cycles, only if time agrees);
+    /// `disagree` if cycles and time contradict each other; otherwise `same`. Null if `ratio` has
+    /// no interval.
     #[schemars(with = "Option<String>", extend("x-role" = "figure"))]
     pub verdict: Option<Verdict>,
-    /// Whether less of `unit` is better.
+    /// Whether a smaller number is better.
     #[serde(skip)]
     pub less: bool,
     /// The implementation and the message length that were measured, if the row has them.
@@ -80,7 +81,7 @@ pub(super) struct Gate {
     pub allow_unjudged: bool,
 }
 
-/// Number of rows by outcome; every result of either side is counted once.
+/// Number of rows by outcome. Each result is counted once, whether one side has it or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// B is faster beyond the noise.
@@ -91,14 +92,15 @@ pub(super) struct Tally {
     pub slower: usize,
     /// Cycles and time contradict each other beyond the noise of both.
     pub disagree: usize,
-    /// Rows on both sides without an interval, without a result on one side, in different units, or with a key that
-    /// several rows share.
+    /// Rows of both sides that cannot be judged: without an interval, without a result on one side,
+    /// in different units, or with a key that several rows share.
     pub unjudged: usize,
     /// Rows only in A.
     pub only_a: usize,
     /// Rows only in B.
     pub only_b: usize,
-    /// Rows without a result on either side, such as something that a compiler does not support; nothing was lost.
+    /// Rows without a result on either side, such as an option that a compiler does not support.
+    /// They do not count against B.
     pub without: usize,
 }
 
@@ -137,23 +139,23 @@ impl fmt::Display for Tally {
     }
 }
 
-/// The result of a comparison.
+/// All rows of a comparison, and whether B passes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Comparison {
     /// The rows, worst first.
     pub rows: Vec<Row>,
-    /// Remarks that a reader of the rows needs.
+    /// Notes that a reader of the rows needs, such as which conditions differ.
     pub notes: Vec<String>,
     /// Number of rows by outcome.
     pub tally: Tally,
     /// Whether B is slower than allowed, or lacks a result that A has.
     pub regressed: bool,
-    /// Whether some rows cannot be judged although the limit requires it.
+    /// Whether B fails because rows cannot be judged.
     pub unjudged: bool,
 }
 
 impl Comparison {
-    /// Whether B fails.
+    /// Whether B fails, because of a regression or of rows that cannot be judged.
     pub(super) fn failed(&self) -> bool {
         self.regressed || self.unjudged
     }
@@ -316,7 +318,7 @@ fn differing_conditions(a: &Side, b: &Side, notes: &mut Vec<String>) {
         all.join(" | ")
     };
     for (what, in_a) in &a.conditions {
-        // If a side does not record a condition, no difference is known.
+        // If either side did not record a condition, it cannot be compared.
         let Some(in_b) = b.conditions.get(what) else {
             continue;
         };
@@ -367,8 +369,8 @@ fn row(key: &str, a: &Figure, b: &Figure) -> Row {
     row
 }
 
-/// The ratio by which a row is judged, if it has an interval; for cycles also the ratio of times, if that has an
-/// interval.
+/// The ratio by which a row is judged, if the ratio has an interval; for cycles also the ratio of
+/// times, if that has an interval.
 fn ratios(row: &Row) -> Option<(Ratio, Option<Ratio>)> {
     let ratio = |ratio: Option<f64>, low: Option<f64>, high: Option<f64>| {
         Some(Ratio {
@@ -383,9 +385,9 @@ fn ratios(row: &Row) -> Option<(Ratio, Option<Ratio>)> {
     Some((cycles, time))
 }
 
-/// The ratio of costs, B divided by A, with its interval: from turns measured side by side if available, otherwise from
-/// the intervals of both results. Since these predict the result of a rerun, their extremes enclose the ratio of two
-/// reruns.
+/// The ratio of costs, B divided by A, with its interval: from alternating turns if available,
+/// otherwise from the intervals of both results. Each of these intervals predicts the result of a
+/// rerun, so the ratios of their opposite ends enclose the ratio of two reruns.
 fn between(a: &Figure, b: &Figure) -> Option<Ratio> {
     if let Some(ratio) = compare_turns(a, b) {
         return Some(ratio);
@@ -429,7 +431,7 @@ mod tests {
         }
     }
 
-    /// The same cycles, measured at this number of nanoseconds per cycle.
+    /// The same cycles, with a time that follows from `ns` nanoseconds per cycle.
     fn at(figure: Figure, ns: f64) -> Figure {
         let ends = |(low, high)| (low * ns, high * ns);
         let time = Figure {
@@ -445,7 +447,7 @@ mod tests {
         }
     }
 
-    /// Compares with the limit of --max-regression, if given.
+    /// Compares two sides with the limit of --max-regression, if one is given.
     fn compare(a: &Side, b: &Side, max_regression: Option<f64>) -> Comparison {
         let gate = Gate {
             max_regression,
@@ -530,14 +532,15 @@ mod tests {
     fn faster_and_slower_need_cycles_and_time() {
         let a = || at(figure(100.0, 0.002), 0.25);
         let has = |outcome: &Comparison, word: &str| outcome.notes.iter().any(|n| n.contains(word));
-        // For B: cycles, nanoseconds per cycle, and whether a limit of 5 % can be judged.
+        // Each case gives B's cycles, B's nanoseconds per cycle, and whether a limit of 5 % can be
+        // judged.
         for (cycles, ns, judged) in [
             (90.0, 0.33, false),
             (110.0, 0.2, false),
             (110.0, 0.25 / 1.1, false),
             (100.0, 0.275, false),
             (100.0, 0.255, true),
-            // Fewer cycles in the same time: certainly not slower.
+            // With fewer cycles in the same time, B is certainly not slower.
             (90.0, 0.25 / 0.9, true),
         ] {
             let b = at(figure(cycles, 0.002), ns);
@@ -595,7 +598,7 @@ mod tests {
             assert!(matches!(verdict, Verdict::Faster | Verdict::Slower));
             assert!(outcome.notes[0].starts_with("judged by cycles alone: 1, such as k"));
         }
-        // A rate already measures time.
+        // A rate already measures time, so it needs no separate ratio of times.
         let rate = Figure {
             unit: "mb_per_s",
             ..figure(100.0, 0.002)
@@ -625,8 +628,8 @@ mod tests {
 
     #[test]
     fn turns_find_what_drift_would_hide() {
-        // The machine drifts by a third while both are measured; each turn of B is 3 % slower than the turn of A next
-        // to it.
+        // The machine drifts by a third during the measurement; each turn of B is 3 % slower than
+        // the turn of A next to it.
         let mut rng = SplitMix64(3);
         let mut noise = || 1.0 + (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64 * 0.004;
         let drift = |i: usize| 100.0 * (1.0 + 0.04 * i as f64);

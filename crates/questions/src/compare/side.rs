@@ -1,4 +1,4 @@
-//! The results of one side, by key.
+//! One side of a comparison: its results by key, and the conditions under which they were measured.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -13,24 +13,25 @@ use crate::speed;
 pub(super) struct Figure {
     /// The field that contains the result.
     pub unit: &'static str,
-    /// Whether less is better.
+    /// Whether a smaller number is better.
     pub less: bool,
     /// The result; NaN if it could not be measured.
     pub value: f64,
     /// The interval of `value`, if the row has one.
     pub interval: Option<(f64, f64)>,
-    /// Whether the interval is a confidence interval over the rounds of one process, not a prediction interval for a
-    /// rerun.
+    /// Whether the interval is a confidence interval over the rounds of one process; otherwise it
+    /// predicts the result of a rerun.
     pub of_rounds: bool,
-    /// Results of single turns, each measured next to one of the other side.
+    /// Results of single turns, each measured next to a turn of the other side.
     pub turns: Vec<f64>,
-    /// What was measured.
+    /// What was measured, if the row identifies an implementation and a message length.
     pub subject: Option<Subject>,
-    /// For cycles: the same result in nanoseconds; `None` for records made before times were kept.
+    /// For cycles: the same result in nanoseconds; `None` for old records, which have no times.
     pub time: Option<Box<Figure>>,
 }
 
-/// The measured operation of an implementation, in the order of a list.
+/// What was measured: an operation of an implementation. The order of the fields is the order of
+/// lists.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Subject {
     pub alg: String,
@@ -42,7 +43,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// The subject of a row that has all of these fields.
+    /// Reads the subject of a row; `None` if the row lacks one of the fields.
     fn read(row: &Row) -> Option<Subject> {
         let text = |name: &str| Some(row.get(name)?.as_str()?.to_string());
         let number = |name: &str| row.get(name)?.as_u64();
@@ -63,7 +64,7 @@ impl Subject {
 /// Results by key, and the conditions under which they were measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Side {
-    /// Name of the side for people.
+    /// Name of the side in tables and notes.
     pub name: String,
     /// Name of the side in a commit message.
     pub title: String,
@@ -71,7 +72,8 @@ pub(super) struct Side {
     pub build: String,
     /// The results with a unique key.
     pub figures: BTreeMap<String, Figure>,
-    /// Number of results whose key another row already has, so that it is not clear which to compare.
+    /// Number of results with a key that another row already has. They are not compared, because it
+    /// is not clear which row of the other side corresponds to them.
     pub ambiguous: usize,
     /// Conditions that should be equal on both sides, with the values on this side.
     pub conditions: BTreeMap<String, BTreeSet<String>>,
@@ -112,8 +114,8 @@ impl Side {
     }
 
     fn from_rows(name: &str, rows: &[TypedRow]) -> Side {
-        // Compare versions of trees and libraries with each other, unless a record contains several versions of one
-        // family.
+        // Match kernel trees and libraries across versions, unless a record contains several
+        // versions of one family.
         let mut seen = HashSet::new();
         let plain = rows.iter().all(|(of, row)| seen.insert(of.key(row, true)));
         let mut side = Side {
@@ -127,7 +129,7 @@ impl Side {
                     Entry::Vacant(place) => {
                         place.insert(figure);
                     }
-                    // The same row in two records counts once.
+                    // The same row in two records is counted once.
                     Entry::Occupied(place) if *place.get() == figure => {}
                     Entry::Occupied(_) => side.ambiguous += 1,
                 }
@@ -136,8 +138,8 @@ impl Side {
         side
     }
 
-    /// Adds the conditions of a record: machine, program and arguments. Seeds differ on purpose, and output options do
-    /// not affect results.
+    /// Adds the conditions of a record: machine, program and arguments. Seeds are left out because
+    /// they differ on purpose, and output options because they do not affect results.
     pub(super) fn measured_under(&mut self, record: &Value) {
         let text = |v: &Value| match v {
             Value::String(text) => text.clone(),
@@ -157,7 +159,8 @@ impl Side {
         };
         let build = ["kiln", "commit"].map(|field| text(&record[field]));
         let command = text(&record["command"]);
-        // A survey's arguments determine those of its parts, whose records are compared themselves.
+        // A survey's arguments determine the arguments of its parts, and the parts have records
+        // that are compared.
         let arguments = (command != "survey").then(|| arguments(record)).flatten();
         for (what, value) in [
             ("CPU".to_string(), cpu),
@@ -179,7 +182,8 @@ impl Side {
     }
 }
 
-/// The measuring arguments of a record's command; `None` if the record has no arguments.
+/// The arguments of a record's command that affect measurements; `None` if the record has no
+/// arguments.
 fn arguments(record: &Value) -> Option<String> {
     let mut kept = Vec::new();
     let mut words = record["args"].as_array()?.iter().filter_map(Value::as_str);
@@ -198,7 +202,7 @@ fn arguments(record: &Value) -> Option<String> {
 
 type TypedRow<'a> = (&'static RowType, &'a Row);
 
-/// The rows of records, each with its record's type.
+/// The rows of all records, each with the row type of its record.
 fn typed_rows(records: &[Value]) -> Vec<TypedRow<'_>> {
     let rows = |record| {
         let of = type_of(record);
@@ -212,9 +216,9 @@ fn compared(of: &RowType) -> impl Iterator<Item = &Field> {
     of.fields.iter().filter(|field| field.better.is_some())
 }
 
-/// The results of a row. The first compared field of the type that is always present uses the row's key, and counts
-/// even if it is null, since losing a result is a difference. The others add their names to the key, and count only if
-/// they are not null.
+/// The results of a row, with their keys. The first compared field of the type that is always
+/// present uses the row's key, and is kept even if it is null, since losing a result is a
+/// difference. Other fields add their names to the key, and are kept only if they are not null.
 fn figures(of: &'static RowType, row: &Row, key: &str) -> Vec<(String, Figure)> {
     let mut found = Vec::new();
     let first = compared(of).find(|field| field.always);
@@ -227,7 +231,7 @@ fn figures(of: &'static RowType, row: &Row, key: &str) -> Vec<(String, Figure)> 
     }
     if let Some(field) = first.filter(|field| row.contains_key(&field.name)) {
         let figure = figure(of, row, field);
-        // A row with a different main result has only that one.
+        // If this field is null but the row has other results, the row measures something else.
         if !figure.value.is_nan() || found.is_empty() {
             found.push((key.to_string(), figure));
         }
@@ -241,7 +245,7 @@ fn figure(of: &'static RowType, row: &Row, field: &'static Field) -> Figure {
     let ends = field.interval.as_ref();
     let interval = ends.and_then(|(low, high)| number(low).zip(number(high)));
     let time = field.time.as_ref().and_then(|name| of.field(name));
-    // Time is a cost, and so are cycles.
+    // Only a field marked `more` is better when larger; all others, such as times, are costs.
     let less = field.better != Some(Better::More);
     Figure {
         unit: &field.name,
@@ -301,7 +305,7 @@ mod tests {
             (time.unit, time.value, time.interval),
             ("ns_per_op", 10.0, Some((9.0, 11.0)))
         );
-        // Records made before times were kept, and rows without a result.
+        // Old records have no times, and rows without a result have none either.
         assert_eq!(row(json!({})).time, None);
         assert_eq!(row(json!({"ns_per_op": null})).time, None);
         let compiled = json!([{"cc": "c", "cycles_per_byte": 4.0, "ns_per_byte": 1.0}]);
@@ -371,7 +375,8 @@ mod tests {
         );
         assert_eq!(of("poll, cipher"), ("pairs_per_s", Some((4.0, 6.0))));
         assert!(side.figures["poll, akcipher"].value.is_nan());
-        // Five rows give six results: a control that loses no packets has no result for lost packets.
+        // Five rows give six results, because the control that loses no packets has no result for
+        // lost packets.
         assert_eq!(side.figures.len(), 6);
     }
 

@@ -4,7 +4,7 @@ use kiln_question::Error;
 
 use super::side::{Figure, Side};
 
-/// The side to measure.
+/// The side that is measured in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     A,
@@ -35,7 +35,7 @@ pub(super) fn turns(
             }
         }
     }
-    // An interrupted round may have a turn of only one side.
+    // If a round was interrupted, only one side may have a turn in it.
     let complete = a.len().min(b.len());
     a.truncate(complete);
     b.truncate(complete);
@@ -71,7 +71,7 @@ fn add_turn(figure: &mut Figure, turn: Option<&Figure>) {
         true => value < figure.value,
         false => value > figure.value,
     };
-    // A wrong answer in one turn invalidates the result.
+    // A wrong answer (NaN) in any turn invalidates the result.
     if better || value.is_nan() {
         figure.value = value;
     }

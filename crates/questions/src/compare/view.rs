@@ -4,10 +4,10 @@ use kiln_question::table::{align, figure, plain, text};
 
 use super::row::Row;
 
-/// Number of rows shown if there are many: the worst ones, as many as fit on a screen.
+/// Number of rows shown if there are many, about a screenful; the worst rows are shown.
 const MOST: usize = 40;
 
-/// The table, worst rows first. `all` shows every row.
+/// Formats the table, worst rows first. `all` shows every row.
 pub(super) fn rows(rows: &[Row], all: bool) -> String {
     let mut table = plain();
     // Rates have no separate ratio of times.

@@ -1,4 +1,4 @@
-//! `kiln compilers`.
+//! `kiln compilers`: the command's arguments and its entry point.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,8 +30,9 @@ const LONGEST: usize = 1 << 20;
 
 /// Which compiler and flags make which cipher slow or wrong
 ///
-/// For whoever builds compilers or distributions. A cell is one subject, built by one compiler at one level in one
-/// variant: an executable of its own, kept in the cache by content, whose answers are checked before it is timed.
+/// For people who build compilers or distributions. Every combination of subject, compiler,
+/// optimization level and variant, called a cell, is built as a separate executable, which is
+/// cached by content. Its answers are checked before it is timed.
 #[derive(Args)]
 #[command(after_long_help = "\
 Variants are default, patched (-fno-tree-pre -fno-tree-sra), ubsan,
@@ -79,7 +80,7 @@ pub struct CompilersArgs {
         default_value = "O1,O2,O3,Os"
     )]
     opt: Vec<String>,
-    /// Kinds of build
+    /// Kinds of build (see below)
     #[arg(
         long,
         value_delimiter = ',',
@@ -87,10 +88,10 @@ pub struct CompilersArgs {
         default_value = "default,patched,ubsan,patched+ubsan"
     )]
     variant: Vec<String>,
-    /// Flags that make a further variant; may be given several times
+    /// Compiler flags that make a further variant; may be given several times
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     cflags: Vec<String>,
-    /// Widths: 32 is -m32
+    /// Widths in bits: 64, or 32 for -m32
     #[arg(
         long,
         value_delimiter = ',',
@@ -98,7 +99,7 @@ pub struct CompilersArgs {
         default_value = "64"
     )]
     abi: Vec<String>,
-    /// What to compile: names of --list, FILE.c, FILE.c:FUNCTION:CONVENTION
+    /// What to compile: a name from --list, FILE.c, or FILE.c:FUNCTION:CONVENTION
     #[arg(
         long,
         value_delimiter = ',',
@@ -109,13 +110,14 @@ pub struct CompilersArgs {
     /// A kernel tree or a git revision of one; subjects may then be its files, such as crypto/aes_generic.c
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
-    /// Directories of headers for a file of yours; may be given several times
+    /// Header directories for your own source files; may be given several times
     #[arg(long, value_name = "DIR")]
     include: Vec<PathBuf>,
     /// Message length in bytes
     #[arg(long, value_name = "N", default_value_t = 4096)]
     len: usize,
-    /// Seconds for timing all cells, without building; less gives wider intervals [default: by the number of cells]
+    /// Total seconds for timing all cells, without building; less gives wider intervals [default:
+    /// by the number of cells]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     /// Baseline to compare against: a compiler, or a record (NAME.json) that --out wrote
@@ -124,19 +126,21 @@ pub struct CompilersArgs {
     /// Exit with status 1 if a cell is slower than its baseline by more than this, beyond the noise
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
-    /// Exit with status 125 if a cell that was to be judged cannot be built or tried; needs --max-regression
+    /// Exit with status 125 if a cell that was to be judged cannot be built or measured; needs
+    /// --max-regression
     #[arg(long)]
     bisect: bool,
-    /// Find out what makes a cell slow or fast: CC/LEVEL/SUBJECT/VARIANT, compared with its neighbours
+    /// Explain what makes a cell slow or fast, by comparing it with similar cells:
+    /// CC/LEVEL/SUBJECT/VARIANT
     #[arg(long, value_name = "CELL", conflicts_with_all = ["baseline", "reproduce"])]
     explain: Option<String>,
-    /// Write a directory for a compiler's bug tracker, named by --out
+    /// Write a directory for a compiler's bug report, to the path given by --out
     #[arg(long, value_name = "CELL", conflicts_with = "baseline")]
     reproduce: Option<String>,
-    /// For --explain and --reproduce: the cell to compare with [default: the fastest neighbour]
+    /// For --explain and --reproduce: the cell to compare with [default: the fastest similar cell]
     #[arg(long, value_name = "CELL")]
     against: Option<String>,
-    /// Rebuild everything
+    /// Rebuild everything, even if it is in the cache
     #[arg(long)]
     no_cache: bool,
     /// List the names of all subjects and exit
@@ -159,7 +163,7 @@ impl Question for CompilersArgs {
     }
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
-        // Without a limit, every commit would count as good, however slow it is.
+        // Without a limit, bisection would take even a slow commit for a good one.
         if self.bisect && self.max_regression.is_none() {
             return Err(Error::input(
                 "--bisect: nothing decides between good and bad: add --baseline CC or RECORD.json, and --max-regression PCT",
@@ -243,8 +247,8 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
     })
 }
 
-/// A source file of the user's for which no compiler has a result, because the file does not define the function or the
-/// convention is wrong.
+/// Returns the name of a user's source file for which no compiler has a result, usually because the
+/// file does not define the function or the convention is wrong.
 fn untimed_file<'a>(subjects: &'a [Arc<Subject>], rows: &[Row]) -> Option<&'a str> {
     let own = subjects
         .iter()

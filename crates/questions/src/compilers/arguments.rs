@@ -16,7 +16,7 @@ const PROGRAM: [&str; 4] = [
 ];
 
 impl Source {
-    /// The arguments for compiling the source, except its own name and the output's.
+    /// The arguments for compiling the source, except the names of the source and of the output.
     pub(super) fn arguments(
         &self,
         cc: &Toolchain,
@@ -29,7 +29,8 @@ impl Source {
         let assembly = self.path.extension().is_some_and(|e| e == "S");
         match &self.flags {
             Flags::Kernel { dir } => {
-                // A kernel is not position-independent, and debugging information is not used.
+                // Leave out -fPIE and -g because a kernel is not position-independent and debugging
+                // information is not used; -O2 and -nostdinc are added where they apply.
                 let other = ["-O2", "-fPIE", "-g", "-nostdinc"];
                 let common: Vec<&str> = recipe::COMMON
                     .iter()
@@ -81,7 +82,8 @@ impl Source {
     }
 }
 
-/// The flags of a tree that this compiler accepts. Options for directories and macros are universal.
+/// Those of a tree's flags that this compiler accepts. Options for directories and macros are not
+/// checked, because every compiler accepts them.
 fn accepted(cc: &Toolchain, flags: &[String]) -> Vec<String> {
     let of_code = |f: &str| f.starts_with("-f") || f.starts_with("-m");
     let asked: Vec<&String> = flags.iter().filter(|f| of_code(f)).collect();

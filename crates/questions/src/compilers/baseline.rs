@@ -1,4 +1,5 @@
-//! The baseline of builds: another compiler in the same run, or a record of an earlier run.
+//! What builds are judged against: another compiler in the same run, or the record of an earlier
+//! run.
 
 use std::fs;
 use std::path::Path;
@@ -15,23 +16,23 @@ use super::toolchain::Toolchain;
 
 /// Relative differences up to this size between builds timed side by side are not reported.
 const FLOOR: f64 = 0.005;
-/// The same limit for builds of two runs, which differ in their placement in memory.
+/// The same limit for builds from two runs. It is higher because their placement in memory differs.
 const FLOOR_OF_RECORDS: f64 = 0.02;
 
 #[derive(Clone, Debug)]
 pub(super) enum Baseline {
-    /// Another compiler, whose builds are timed together with the others.
+    /// Another compiler. Its builds are timed together with those that are judged.
     Compiler(Arc<Toolchain>),
     /// The rows of an earlier run.
     Record {
-        /// The file's name.
+        /// Name of the record's file.
         name: String,
         rows: Vec<Row>,
     },
 }
 
 impl Baseline {
-    /// Opens a baseline: a file is a record, anything else is a compiler.
+    /// Opens a baseline: the name of a file is a record, any other name a compiler.
     pub(super) fn find(name: &str) -> Result<Baseline, Error> {
         match name.ends_with(".json") {
             true => Baseline::read(Path::new(name)),
@@ -75,8 +76,8 @@ impl Baseline {
     }
 }
 
-/// The row of a record against which this row is judged: from the same compiler, or from the only compiler in the
-/// record.
+/// The row of a record against which `row` is judged: the row of the same compiler or, if the
+/// record has only one compiler, the row of that one.
 pub(super) fn of_record<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
     let mut same = rows.iter().filter(|r| r.place() == row.place());
     let all: Vec<&Row> = same.by_ref().collect();
@@ -86,7 +87,7 @@ pub(super) fn of_record<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
     }
 }
 
-/// The cost of a build divided by that of its baseline.
+/// The cost of a build divided by the cost of its baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratios {
     /// The ratio of core cycles.
@@ -96,7 +97,8 @@ pub(super) struct Ratios {
 }
 
 impl Ratios {
-    /// Makes ratios from rounds timed side by side; `comparisons` of them are judged together.
+    /// Makes ratios from rounds timed side by side. The confidence level holds for all
+    /// `comparisons` of a run together.
     pub(super) fn from_series(
         own: &Series,
         baseline: &Series,
@@ -108,8 +110,8 @@ impl Ratios {
         })
     }
 
-    /// Makes ratios from two rows. Their intervals predict the result of a rerun, so the extremes enclose the ratio of
-    /// two reruns.
+    /// Makes ratios from two rows. Their intervals predict the result of a rerun, so the ratios of
+    /// opposite ends enclose the ratio of two reruns.
     pub(super) fn from_rows(row: &Row, old: &Row) -> Option<Ratios> {
         let cycles = |r: &Row| Some((r.cycles_per_byte?, r.ci_low?, r.ci_high?));
         let time = |r: &Row| Some((r.ns_per_byte?, r.ns_low?, r.ns_high?));
@@ -119,7 +121,7 @@ impl Ratios {
         })
     }
 
-    /// The ratios in a judged row.
+    /// Reads the ratios from a judged row.
     fn in_row(row: &Row) -> Option<Ratios> {
         let ratio = |(ratio, low, high)| Ratio {
             ratio,
@@ -135,7 +137,7 @@ impl Ratios {
     }
 }
 
-/// The quotient of two results, each with the ends of its interval.
+/// The quotient of two results; each consists of a value and the ends of its interval.
 fn quotient(a: (f64, f64, f64), b: (f64, f64, f64)) -> Ratio {
     Ratio {
         ratio: a.0 / b.0,
@@ -166,12 +168,12 @@ pub(super) struct Regressions {
     pub slower: Vec<usize>,
     /// Rows without a result although the baseline has one.
     pub lost: Vec<usize>,
-    /// Rows that cannot be judged, because cycles or time, but not both, are slower than allowed.
+    /// Rows that cannot be judged, because only one of cycles and time is slower than allowed.
     pub unjudged: Vec<usize>,
 }
 
-/// Finds rows that are worse than their baseline by more than `percent`. `had` returns whether the baseline of a row
-/// has a result.
+/// Finds rows that are worse than their baseline by more than `percent`. `had` returns whether a
+/// row's baseline has a result.
 pub(super) fn regressions(rows: &[Row], percent: f64, had: &dyn Fn(&Row) -> bool) -> Regressions {
     let mut found = Regressions::default();
     for (i, row) in rows.iter().enumerate() {
@@ -233,7 +235,7 @@ mod tests {
             ..none.clone()
         };
         let new = |cycles: f64, clock: f64| row("a", "default", Some(cycles)).at_clock(clock);
-        // Wide vectors: 90 % of the cycles at 75 % of the clock; and the reverse.
+        // Wide vectors take 90 % of the cycles at 75 % of the clock frequency; then the reverse.
         assert_eq!(
             judged(new(9.0, 1.33), &old),
             (Verdict::Disagree, unjudged.clone())
@@ -248,7 +250,7 @@ mod tests {
             (Verdict::Disagree, unjudged.clone())
         );
         assert_eq!(judged(new(10.0, 1.1), &old), (Verdict::Disagree, unjudged));
-        // Fewer cycles in the same time: certainly not slower.
+        // With fewer cycles in the same time, the build is certainly not slower.
         assert_eq!(
             judged(new(9.0, 1.0 / 0.9), &old),
             (Verdict::Disagree, none.clone())

@@ -1,9 +1,10 @@
-//! Times builds in rounds. In each round every build is timed once, in an order drawn from the seed, with the
-//! reference among them.
+//! Times builds in rounds. In each round every build is timed once, in an order drawn from the
+//! seed; runs of the reference build are interspersed.
 //!
-//! Each time, a new copy of the executable runs. On the reference machine, one file with 60 KB of code took 110 cycles
-//! per byte while it stayed in the same memory pages, but each of twenty copies took 24. The compiler does not
-//! determine the effect of a file's pages, and the best of several copies is free of it.
+//! Each time, a new copy of the executable runs. On the reference machine, one file with 60 KB of
+//! code took 110 cycles per byte while it stayed in the same memory pages, but each of twenty
+//! copies took 24. The compiler has no influence on which pages a file occupies, and the best of
+//! several copies is not affected by them.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -18,14 +19,15 @@ use super::cell::Status;
 
 /// Duration of a build's trial run in milliseconds.
 const TRIAL_MS: u64 = 2;
-/// SIGALRM: the harness ran out of time.
+/// SIGALRM, which ends a harness that ran out of time.
 const ALARM: i32 = 14;
-/// The result of a round is a low quantile of its samples: one in this many samples is below it.
+/// The result of a round is a low quantile of its samples: one in this many samples is smaller.
 const LOWER: usize = 10;
 /// Number of builds between two runs of the reference.
 const REFERENCE_EVERY: usize = 12;
 
-/// The number of rounds, and the duration of a build's turn in each.
+/// How long builds are timed: the number of rounds, and the duration of a build's turn in each
+/// round.
 #[derive(Clone, Debug)]
 pub(super) struct Effort {
     pub rounds: usize,
@@ -45,7 +47,8 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// As many messages as fit into the first-level cache, but at least a few and at most some hundred.
+    /// Chooses as many messages as fit into the first-level cache, but at least a few and at most
+    /// some hundred.
     pub(super) fn new(seed: u64, len: usize) -> Messages {
         Messages {
             seed,
@@ -62,7 +65,7 @@ pub(super) struct Told {
     pub answer: Option<u64>,
     /// Messages per sample.
     pub iterations: u64,
-    /// Samples discarded.
+    /// Number of samples discarded because the clock changed.
     pub rejected: u64,
     /// Core cycles per message, one value per sample.
     pub samples: Vec<f64>,
@@ -72,7 +75,7 @@ pub(super) struct Told {
     pub complaint: Option<String>,
 }
 
-/// Runs a build once.
+/// Runs a build once, and parses its output.
 pub(super) fn once(
     executable: &Path,
     messages: Messages,
@@ -83,7 +86,8 @@ pub(super) fn once(
     let numbers = [seed, len as u64, count as u64, ms, iterations];
     let output = Command::new(executable)
         .args(numbers.map(|n| n.to_string()))
-        // Ask for reports of one line; leaks in the harness do not matter.
+        // Ask for reports of one line, and ignore leaks, because the harness need not free its
+        // memory.
         .env("ASAN_OPTIONS", "detect_leaks=0")
         .env("UBSAN_OPTIONS", "print_stacktrace=0")
         .output()
@@ -132,13 +136,13 @@ fn read(text: &str) -> Told {
 pub(super) struct Entry<'a> {
     pub name: String,
     pub executable: &'a Path,
-    /// The messages that it processes.
+    /// The messages that the executable processes.
     pub messages: Messages,
     /// Entries with the same group number are timed one after another.
     pub group: usize,
 }
 
-/// Directory for copies, and the stop flag.
+/// Where builds run: a directory for copies of executables, and the stop flag.
 pub(super) struct Place<'a> {
     /// A directory that only this process uses.
     pub scratch: &'a Path,
@@ -149,7 +153,7 @@ pub(super) struct Place<'a> {
 impl Place<'_> {
     fn once(&self, entry: &Entry, ms: u64, iterations: u64) -> Result<Told, (Status, String)> {
         let copy = self.scratch.join("cell");
-        // Remove the old file first: if it were overwritten, it would keep its pages.
+        // Remove the old copy first: overwriting it would reuse its memory pages.
         let _ = fs::remove_file(&copy);
         let executable = match fs::copy(entry.executable, &copy) {
             Ok(_) => &copy,
@@ -159,7 +163,7 @@ impl Place<'_> {
     }
 }
 
-/// The results of one entry.
+/// What timing one entry has given: its series and answer, or a fault.
 #[derive(Clone, Debug)]
 pub(super) struct Timed {
     /// Core cycles and nanoseconds per message.
@@ -168,11 +172,12 @@ pub(super) struct Timed {
     pub answer: Option<u64>,
     /// First line on stderr, such as a sanitizer's report.
     pub complaint: Option<String>,
-    /// The reason why there is no result.
+    /// Why there is no result; `None` if there is one.
     pub fault: Option<(Status, String)>,
 }
 
-/// Times all entries and, between them, the reference, whose series is the second result.
+/// Times all entries, with runs of the reference between them. The second result is the reference's
+/// series.
 pub(super) fn time(
     entries: &[Entry],
     reference: Option<&Entry>,
@@ -221,7 +226,7 @@ fn begin(timed: &mut [Timed]) {
     }
 }
 
-/// Groups in random order, and the entries of each group in random order.
+/// Puts the groups in random order, and the entries of each group as well.
 fn order(entries: &[Entry], rng: &mut SplitMix64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..entries.len()).collect();
     rng.shuffle(&mut order);
@@ -275,7 +280,7 @@ fn turn(entry: &Entry, timed: &mut Timed, ms: u64, place: &Place) {
             add_turn(timed.series.rounds_ns.last_mut(), ns.collect());
             add_turn(timed.series.rounds.last_mut(), told.samples);
         }
-        // Ctrl-C also ends the build's process.
+        // Ctrl-C also ends the build's process, which is not the build's fault.
         Err(_) if place.stop.load(Ordering::Relaxed) => {}
         Err(fault) => timed.fault = Some(fault),
     }
@@ -285,7 +290,8 @@ fn turn(entry: &Entry, timed: &mut Timed, ms: u64, place: &Place) {
 fn add_turn(round: Option<&mut Round>, mut samples: Vec<f64>) {
     let Some(round) = round else { return };
     samples.sort_unstable_by(f64::total_cmp);
-    // Do not use the minimum: among so many samples, the smallest is the one whose chains were disturbed most.
+    // The minimum is unsuitable: among so many samples, it is the one for which the clock
+    // measurement was most disturbed.
     let figure = samples.get(samples.len() / LOWER).copied();
     round.best = match (round.best, figure) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -1,4 +1,4 @@
-//! Compiles builds into executables, on all cores.
+//! Compiles cells into executables, in parallel on all cores.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,19 +22,19 @@ use super::variant::Variant;
 
 /// Name of the executable in its directory.
 const EXECUTABLE: &str = "cell";
-/// Name of the file with facts about the build, in the same directory.
+/// Name of the file in the same directory that describes the build.
 const FACTS: &str = "facts.json";
 
-/// A build's executable and the known facts about it.
+/// The executable of a cell, and what is known about it.
 #[derive(Clone, Debug)]
 pub(super) struct Built {
     pub executable: PathBuf,
-    /// The objects under test.
+    /// Object files of the code under test.
     pub objects: Vec<PathBuf>,
     pub facts: Facts,
 }
 
-/// Facts about a build.
+/// Sizes and build time of an executable, stored next to it in the cache.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Facts {
     /// Size of the code in the objects under test, in bytes.
@@ -45,7 +45,7 @@ pub(super) struct Facts {
     pub build_ms: f64,
 }
 
-/// The reason why there is no executable.
+/// Why a cell has no executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
     /// `absent` or `failed`.
@@ -74,17 +74,18 @@ fn absent(reason: impl Into<String>) -> Refused {
     }
 }
 
-/// State shared by all builds.
+/// Builds cells; holds what all builds share.
 pub(super) struct Builder<'a> {
     store: &'a Store,
     /// Compiler for the files that are not under test.
     helper: Arc<Toolchain>,
-    /// Whether to rebuild what is in the cache.
+    /// Whether to rebuild cells that are in the cache.
     pub anew: bool,
 }
 
 impl<'a> Builder<'a> {
-    /// Chooses a compiler for the files that are not under test: the machine's own, otherwise the first of `others`.
+    /// Chooses a compiler for the files that are not under test: `cc`, `gcc` or `clang`, otherwise
+    /// the first of `others`.
     pub(super) fn new(store: &'a Store, others: &[Arc<Toolchain>]) -> Result<Builder<'a>, Error> {
         let own = ["cc", "gcc", "clang"]
             .iter()
@@ -104,15 +105,15 @@ impl<'a> Builder<'a> {
         &self.helper
     }
 
-    /// Builds all cells in any order and returns the results in the order of the cells. Cells not tried when `stop` was
-    /// set are refused.
+    /// Builds all cells in parallel, and returns the results in the order of the cells. Cells not
+    /// yet begun when `stop` is set are refused.
     pub(super) fn build_all(
         &self,
         cells: &[Cell],
         stop: &AtomicBool,
         progress: &(dyn Fn(usize, &str) + Sync),
     ) -> Vec<Result<Built, Refused>> {
-        // Prepare each subject once, before several builds need it at the same time.
+        // Prepare each subject once, before several threads need it at the same time.
         let mut prepared: Vec<(*const Subject, Abi)> = Vec::new();
         for cell in cells {
             let key = (Arc::as_ptr(&cell.subject), cell.abi);
@@ -146,7 +147,7 @@ impl<'a> Builder<'a> {
             .collect()
     }
 
-    /// Builds one cell, or finds it in the cache.
+    /// Builds one cell, unless it is in the cache.
     pub(super) fn cell(&self, cell: &Cell) -> Result<Built, Refused> {
         let (cc, subject) = (&cell.cc, &cell.subject);
         if cell.abi == Abi::Bits32 {
@@ -214,7 +215,8 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Makes a static function callable from the harness. Fails if the function does not exist.
+    /// Makes a static function callable from the harness. Fails if the objects do not define the
+    /// function.
     fn called(&self, subject: &Subject, objects: &[PathBuf]) -> Result<(), Refused> {
         let of_kernel = |s: &Source| matches!(s.flags, Flags::Kernel { .. });
         if subject.sources.iter().all(of_kernel) {
@@ -251,8 +253,9 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Defines functions that trap for the symbols that a tree's object needs and that are missing here, because a
-    /// subject does not register itself or print.
+    /// A tree's object may need symbols that are not linked in. Makes an object that defines these
+    /// symbols as functions that trap; they are never called, because a subject neither registers
+    /// itself nor prints.
     fn unmet(
         &self,
         subject: &Subject,
@@ -267,7 +270,7 @@ impl<'a> Builder<'a> {
         let mut names: Vec<String> = Vec::new();
         let tree = objects.iter().chain(&subject.objects);
         for name in tree.flat_map(|o| object::undefined(o)) {
-            // The compiler's runtime and libc's functions are linked in anyway.
+            // The compiler's runtime and libc provide these functions.
             let linked = name.starts_with("__ubsan_")
                 || name.starts_with("__asan_")
                 || ["mem", "str", "bcmp"].iter().any(|p| name.starts_with(p));
@@ -289,7 +292,7 @@ impl<'a> Builder<'a> {
         Ok(Some(object))
     }
 
-    /// The content of a source file that may include others: the output of the preprocessor.
+    /// The preprocessed source, as a cache key that also depends on included files.
     fn content(
         &self,
         cc: &Toolchain,
@@ -297,13 +300,14 @@ impl<'a> Builder<'a> {
         line: &[String],
     ) -> Result<Vec<u8>, Refused> {
         if matches!(source.flags, Flags::Kernel { .. }) {
-            // The directory is named after its content.
+            // The path of these sources is itself derived from their content.
             return Ok(Vec::new());
         }
         preprocess(cc, source, line)
     }
 
-    /// Compiles the harness, the convention and the other files that a subject needs, with the helper.
+    /// Compiles the files that a subject needs but that are not under test: the harness, the file
+    /// of the convention, and the subject's support files. Uses the helper compiler.
     pub(super) fn support(&self, subject: &Subject, abi: Abi) -> Result<Vec<PathBuf>, Refused> {
         let c = &subject.convention;
         let (opt, variant) = (
@@ -328,7 +332,8 @@ impl<'a> Builder<'a> {
                 cc.args(["-O2", "-fno-pie", "-fno-stack-protector"])
                     .args(abi.flags());
                 if adapter {
-                    // With vector registers, loads during chaining would stall on data that the cipher stored as words.
+                    // CBC with vector registers would stall when it loads data that the cipher
+                    // stored word by word.
                     cc.arg("-mgeneral-regs-only");
                     cc.args(c.defines.iter().map(|d| format!("-D{d}")));
                     let kernel = subject.sources.iter().find_map(|s| match &s.flags {
@@ -364,7 +369,7 @@ impl<'a> Builder<'a> {
         Ok(objects)
     }
 
-    /// Checks whether a 32-bit build is possible.
+    /// Checks whether a cell can be built for 32 bits.
     fn narrow(&self, cell: &Cell) -> Result<(), Refused> {
         if !cell.subject.narrow {
             let name = &cell.subject.name;
@@ -396,7 +401,7 @@ pub(super) fn harness_files(subject: &Subject) -> Vec<&'static str> {
     files
 }
 
-/// Compiles a source; for `kernel/`, renames its implicit calls.
+/// Compiles a source; for `kernel/`, renames the functions that compilers call implicitly.
 pub(super) fn compile(
     cc: &Toolchain,
     source: &Source,
@@ -416,7 +421,7 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// The preprocessed source.
+/// Returns the output of the preprocessor for a source.
 pub(super) fn preprocess(
     cc: &Toolchain,
     source: &Source,
@@ -451,7 +456,7 @@ fn link(
     output(&mut command).map(|_| ())
 }
 
-/// The command's output, or its first error line.
+/// Runs a command; returns its output, or the first line of its errors.
 fn output(command: &mut Command) -> Result<Vec<u8>, Refused> {
     for variable in recipe::IGNORED_ENV {
         command.env_remove(variable);

@@ -10,7 +10,8 @@ use super::store::Store;
 use super::subject::Subject;
 use super::tree::Tree;
 
-/// The subject of this name, or a file of a tree or of the user's; `include` lists the directories of its headers.
+/// Finds the subject of this name, or makes one from a file of the tree or of the user. `include`
+/// lists the directories of headers for the user's file.
 pub(super) fn find_subject(
     name: &str,
     tree: Option<&Tree>,

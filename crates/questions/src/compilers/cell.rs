@@ -1,4 +1,4 @@
-//! A cell: one subject, one compiler, one level, one variant, and its status.
+//! A cell, which is one combination of subject, compiler, level and variant; and its status.
 
 use std::fmt;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl Abi {
     }
 }
 
-/// The result of a cell.
+/// Whether a cell has a result, and if not, why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
@@ -92,13 +92,13 @@ pub(super) enum Status {
     Ok,
     /// The compiler lacks a feature, or the subject does not support the combination.
     Absent,
-    /// The build failed.
+    /// The compiler or the linker failed.
     Failed,
     /// The build gave a wrong answer.
     Wrong,
     /// The run was ended by a signal or with an error.
     Crashed,
-    /// The run did not end.
+    /// The run did not end in time.
     Hung,
 }
 
@@ -115,13 +115,11 @@ impl fmt::Display for Status {
     }
 }
 
-/// One cell of the matrix.
+/// One combination of subject, compiler, level, variant and width.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
-    /// The compiler.
     pub cc: Arc<Toolchain>,
     pub subject: Arc<Subject>,
-    /// The optimisation level.
     pub opt: Opt,
     pub variant: Variant,
     pub abi: Abi,

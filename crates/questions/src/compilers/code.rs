@@ -1,4 +1,4 @@
-//! Analyses the hottest machine code of a build.
+//! Disassembles the hottest code of a build and counts its instructions.
 
 use std::fs;
 use std::path::Path;
@@ -8,12 +8,12 @@ use iced_x86::{
 };
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 
-/// Static counts for a stretch of code.
+/// Counts of instructions in a piece of machine code, such as a loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Code {
-    /// The function that contains it.
+    /// Name of the function that contains the code.
     pub function: String,
-    /// Whether it is a loop rather than the whole function.
+    /// Whether the code is a loop; otherwise it is the whole function.
     pub is_loop: bool,
     /// Number of instructions.
     pub instructions: usize,
@@ -29,12 +29,13 @@ pub(super) struct Code {
     pub calls: usize,
     /// Functions of the runtime that the code calls, with the number of calls of each.
     pub called: Vec<(String, usize)>,
-    /// The disassembly of this code.
+    /// The disassembly, one line per instruction.
     pub text: Vec<String>,
 }
 
-/// The hottest code of this function in an object: its largest innermost loop, otherwise the whole function. If the
-/// object lacks the function, its largest one is used.
+/// The hottest code of this function in an object: the largest innermost loop, or the whole
+/// function if it has no loop. If the object does not define the function, its largest function is
+/// used.
 pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
     let bytes = fs::read(object).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
@@ -61,7 +62,7 @@ pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
         count(i, &mut code);
         let mut line = String::new();
         formatter.format(i, &mut line);
-        // Only the linker knows the operand of this instruction.
+        // The relocation names the operand, which the object file itself does not contain.
         let inside = |at: u64| (i.ip()..i.next_ip()).contains(&at);
         for (_, relocation) in section.relocations().filter(|(at, _)| inside(*at)) {
             let RelocationTarget::Symbol(target) = relocation.target() else {
@@ -83,7 +84,8 @@ pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
     Some(code)
 }
 
-/// First and last instruction of the largest innermost loop that makes up at least a tenth of the function.
+/// First and last instruction of the largest innermost loop, if the loop makes up at least a tenth
+/// of the code; otherwise of the whole function. The flag is true for a loop.
 fn hot(all: &[Instruction]) -> (usize, usize, bool) {
     let back = all.iter().enumerate().filter_map(|(at, i)| {
         let jump = matches!(
@@ -92,7 +94,7 @@ fn hot(all: &[Instruction]) -> (usize, usize, bool) {
         );
         let to = i.near_branch_target();
         let to = all.iter().position(|t| jump && t.ip() == to)?;
-        // Out-of-line code jumps back unconditionally from behind a return; that is not a loop.
+        // Out-of-line code behind a return jumps back into the function without forming a loop.
         let body = all.get(to..at)?;
         let left = body.iter().any(|i| i.flow_control() == FlowControl::Return);
         (!left).then_some((to, at))

@@ -1,22 +1,24 @@
-//! Finds the flag that makes the difference between two levels, by bisection, if the compiler lists its flags.
+//! Finds the flag that makes the difference between two levels by bisection, if the compiler can
+//! list its flags.
 
 use super::toolchain::Toolchain;
 
-/// The result of a search.
+/// What the search for a flag has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Culprit {
-    /// This flag alone, added to those of the slow level, gives the fast level's result.
+    /// This flag alone, added to the slow level, gives the fast level's result.
     Alone(String),
-    /// This flag gives the fast level's result, but only together with these flags, which precede it in the list.
+    /// This flag gives the fast level's result, but only together with the flags that precede it in
+    /// the list.
     With(String, Vec<String>),
-    /// Even all flags together, of which there are this many, do not give the fast level's result: the cause is the
-    /// level itself, or a parameter.
+    /// Even all flags together do not give the fast level's result, so the cause is the level
+    /// itself or a parameter. Contains the number of flags.
     Level(usize),
     /// The compiler does not list its flags.
     Unlisted,
 }
 
-/// The flags that turn the switches of level `from` into those of level `to`.
+/// The flags that differ between two levels, as arguments that change level `from` into level `to`.
 pub(super) fn switches(cc: &Toolchain, from: &str, to: &str) -> Vec<String> {
     let (from, to) = (listed(cc, from), listed(cc, to));
     let mut flags = Vec::new();
@@ -31,7 +33,7 @@ pub(super) fn switches(cc: &Toolchain, from: &str, to: &str) -> Vec<String> {
     flags
 }
 
-/// The switches of a level, each with whether it is on.
+/// The switches of a level, with whether each is on.
 fn listed(cc: &Toolchain, level: &str) -> Vec<(String, bool)> {
     let output = cc
         .command()
@@ -54,8 +56,9 @@ fn parse(text: &str) -> Vec<(String, bool)> {
     lines.collect()
 }
 
-/// Finds the switch at which `good` begins to hold, by calling `good` with prefixes of the list. Each call costs a
-/// build and a measurement; the number of calls is about the number of binary digits of the number of switches.
+/// Finds the last switch of the shortest prefix of the list for which `good` returns true, by
+/// bisection. Each call of `good` costs a build and a measurement; the number of calls is about the
+/// binary logarithm of the number of switches.
 pub(super) fn search<E>(
     switches: &[String],
     good: &mut dyn FnMut(&[String]) -> Result<bool, E>,
@@ -66,7 +69,7 @@ pub(super) fn search<E>(
     if !good(switches)? {
         return Ok(Culprit::Level(switches.len()));
     }
-    // Invariant: the first `low` switches are not enough, but the first `high` are.
+    // The first `low` switches are never enough, but the first `high` always are.
     let (mut low, mut high) = (0, switches.len());
     while high - low > 1 {
         let middle = (low + high) / 2;

@@ -1,4 +1,5 @@
-//! Compares a build with similar ones: other levels, the plain build, and the flag that makes the difference.
+//! Compares a cell with similar ones: other levels, the default variant, and the flag that makes
+//! the difference.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -18,20 +19,20 @@ use super::toolchain::Toolchain;
 use super::tree::Tree;
 use super::variant::Variant;
 
-/// Levels that a build is compared with.
+/// Levels with which a cell is compared.
 const LEVELS: [&str; 4] = ["O1", "O2", "O3", "Os"];
-/// Two builds whose ratio is below this count as equal, and no cause is searched for.
+/// Two builds with a ratio below this count as equal, and no cause is searched for.
 const ALIKE: f64 = 1.02;
-/// Number of rounds of one measurement, and the time of each.
+/// Number of rounds of a measurement, and the duration of each round.
 const EFFORT: Effort = Effort {
     rounds: 8,
     round_ms: 12,
 };
 
-/// A cell with its result and its code.
+/// A cell that was measured, with its result and its code.
 pub(super) struct Seen {
     pub cell: Cell,
-    /// The cell's executable and the facts about it.
+    /// The cell's executable, and what is known about it.
     pub built: Built,
     /// Core cycles per byte.
     pub cycles_per_byte: f64,
@@ -39,24 +40,24 @@ pub(super) struct Seen {
     pub code: Option<Code>,
 }
 
-/// The explanation of a cell.
+/// A cell, compared with similar ones to explain its speed.
 pub(super) struct Explained {
     /// The requested cell.
     pub own: Seen,
-    /// The cell that it is compared with: the one given, the fastest other level, or the plain build of the same
-    /// level.
+    /// The cell with which `own` is compared: the cell given by the user, the fastest other level,
+    /// or the default variant of the same level.
     pub other: Seen,
-    /// The other cells that were measured.
+    /// The other similar cells that were measured.
     pub more: Vec<Seen>,
-    /// The flag that makes the difference; `None` unless the two are levels of the same compiler.
+    /// The flag that makes the difference; `None` unless the two cells differ only in the level.
     pub culprit: Option<Culprit>,
-    /// Cycles per byte of the slower cell with that flag.
+    /// Cycles per byte of the slower cell with the flag added.
     pub cured: Option<f64>,
 }
 
 impl Cell {
-    /// Parses `CC/LEVEL/SUBJECT/VARIANT`, optionally followed by `/32`. A compiler or a subject may be a path: the
-    /// level is the first word that is a level.
+    /// Parses `CC/LEVEL/SUBJECT/VARIANT`, optionally followed by `/32`. The compiler or the subject
+    /// may be a path, so the first word that is a level separates the two.
     pub(super) fn parse(
         text: &str,
         tree: Option<&Tree>,
@@ -100,7 +101,7 @@ impl Cell {
 }
 
 impl Seen {
-    /// The cell as a row of the matrix.
+    /// Makes the row that this cell would have in the matrix.
     pub(super) fn row(&self, len: usize) -> Row {
         let mut row = Row::new(&self.cell, len, &self.built.facts);
         row.cycles_per_byte = Some(self.cycles_per_byte);
@@ -162,7 +163,7 @@ impl Lens<'_> {
                 cell,
             });
         }
-        // Without the first cell there is nothing to explain.
+        // The first cell is the one to be explained, so its errors are reported.
         if seen
             .first()
             .is_none_or(|s| s.cell.to_string() != cells[0].to_string())
@@ -189,7 +190,7 @@ impl Lens<'_> {
     }
 }
 
-/// Explains a cell by comparing it with another one, or with the best of its neighbours.
+/// Explains a cell by comparing it with another cell, or with the best of the similar ones.
 pub(super) fn explain(
     own: &Cell,
     against: Option<&Cell>,
@@ -248,7 +249,8 @@ fn neighbours(own: &Cell) -> Vec<Cell> {
     cells
 }
 
-/// The fastest of the faster levels; otherwise the plain build if it is faster; otherwise the slowest level.
+/// Chooses the fastest level if it is faster than `own`; otherwise the default variant if it is
+/// faster; otherwise the slowest level.
 fn choose(own: &Seen, others: &[Seen]) -> Option<usize> {
     let ratio = |i: &usize| own.cycles_per_byte / others[*i].cycles_per_byte;
     let by_ratio = |a: &usize, b: &usize| ratio(a).total_cmp(&ratio(b));
@@ -263,8 +265,8 @@ fn choose(own: &Seen, others: &[Seen]) -> Option<usize> {
         .or_else(|| (!others.is_empty()).then_some(0))
 }
 
-/// If both are builds of the same compiler with different levels: searches the switches that lead from the slower to
-/// the faster.
+/// If the two cells differ only in the level: searches the flags in which the levels differ for the
+/// one that makes the difference.
 fn look_for_culprit(
     lens: &Lens,
     done: &mut Explained,

@@ -1,4 +1,4 @@
-//! `kiln compilers --explain` and `--reproduce`, which examine a single cell.
+//! Runs `kiln compilers --explain` and `--reproduce`, which examine a single cell.
 
 use std::path::PathBuf;
 
@@ -12,11 +12,11 @@ use super::{explain_view, reproduce};
 
 /// The request to explain or reproduce a cell.
 pub(super) struct CellQuestion<'a> {
-    /// `CC/LEVEL/SUBJECT/VARIANT`.
+    /// The cell to examine, as `CC/LEVEL/SUBJECT/VARIANT`.
     pub cell: &'a str,
-    /// The cell to compare with; if `None`, one is chosen automatically.
+    /// The cell to compare with; if `None`, the best of the similar cells.
     pub against: Option<&'a str>,
-    /// Whether to write a directory for a bug tracker.
+    /// Whether to write a directory for a compiler's bug report.
     pub reproduce: bool,
     /// Message length in bytes.
     pub len: usize,
@@ -24,7 +24,7 @@ pub(super) struct CellQuestion<'a> {
     pub include: &'a [PathBuf],
 }
 
-/// Runs the request as part of the command `Q`.
+/// Examines the cell, as part of the command `Q`.
 pub(super) fn run<Q: Question>(
     question: &CellQuestion,
     tree: Option<&Tree>,

@@ -1,4 +1,4 @@
-//! The text about a cell and its neighbours.
+//! Formats the explanation of a cell: its results and those of similar cells.
 
 use kiln_question::table::{align, figure, paragraph, plain, text, WIDTH};
 
@@ -6,10 +6,10 @@ use super::code::Code;
 use super::culprit::Culprit;
 use super::explain::{Explained, Seen};
 
-/// Number of lines shown of each hot stretch of code.
+/// Maximum number of lines shown of each cell's hot code.
 const LINES: usize = 24;
 
-/// The results of all cells, the flag, and the two hot stretches of code.
+/// Formats the results of all cells, the flag, and the hot code of the two cells.
 pub(super) fn format_tables(found: &Explained) -> String {
     let mut table = plain();
     table.set_header([

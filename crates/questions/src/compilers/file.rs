@@ -1,4 +1,4 @@
-//! Subjects that are source files of the user.
+//! Makes subjects from the user's own source files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use kiln_question::Error;
 
 use super::subject::{Convention, Flags, Judge, Source, Subject};
 
-/// Calling conventions that can be given for a file (`docs/COMPILERS.md`).
+/// Calling conventions that a user can name for a file, described in `docs/COMPILERS.md`.
 const CONVENTIONS: [&str; 7] = [
     "block",
     "cipher",
@@ -17,7 +17,7 @@ const CONVENTIONS: [&str; 7] = [
     "transform",
     "openssl",
 ];
-/// Marker by which a file declares its own calling convention.
+/// Marks the comment in which a file declares its calling convention.
 const DECLARED: &str = "kiln-subject:";
 
 /// Parses `FILE`, `FILE:FUNCTION:CONVENTION` or `FILE:FUNCTION+SETKEY:block`.
@@ -83,7 +83,8 @@ pub(super) fn subject(text: &str, include: &[PathBuf]) -> Result<Subject, Error>
     })
 }
 
-/// The convention of this name for these functions.
+/// Finds a calling convention by name. `function` names one function, or a cipher function and its
+/// key function joined by `+`.
 pub(super) fn find_convention(name: &str, function: &str, file: &str) -> Result<Convention, Error> {
     let is_name =
         |n: &str| !n.is_empty() && n.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');

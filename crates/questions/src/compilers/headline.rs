@@ -15,7 +15,8 @@ pub(super) static TOPIC: Topic = Topic {
 const CELLS: (f64, f64) = (13.5, 124.7);
 /// Cycles per byte at -O2 without further flags: gcc 7.2 divided by gcc 7.1, on a Threadripper.
 const NEWER_GCC: f64 = 16.8 / 13.5;
-/// A smaller ratio disappears with the next change of code placement (docs/COMPILERS.md).
+/// Smaller ratios are not reported, because the next change of code placement can remove them
+/// (docs/COMPILERS.md).
 const FLOOR: f64 = 1.02;
 
 /// A cell at -O2, the level of the published table.
@@ -24,7 +25,7 @@ struct Cell<'a> {
     variant: &'a str,
     /// Cycles per byte.
     cycles: Estimate,
-    /// Nanoseconds per byte; `None` for records made before times were kept.
+    /// Nanoseconds per byte; `None` for old records, which have no times.
     time: Option<Estimate>,
 }
 
@@ -37,7 +38,8 @@ impl Cell<'_> {
     }
 }
 
-/// The cost per byte of one build in one process: a field in cycles or in nanoseconds.
+/// The cost per byte of one build, from the rows of one process. `field` is in cycles or in
+/// nanoseconds.
 fn cost(rows: &[&Value], cc: &str, variant: &str, field: &str) -> Option<f64> {
     let wanted = [
         ("opt", "O2"),
@@ -80,18 +82,19 @@ fn spread(runs: &Runs, fastest: &Cell, slowest: &Cell, field: &str) -> Option<Es
     })
 }
 
-/// Whether the slowest build is an outlier, and not just the largest of many equal results.
+/// Whether the slowest build is really slower than the fastest, rather than the upper end of equal
+/// results.
 #[derive(Clone, Debug, PartialEq)]
 enum Apart {
     Yes,
     No,
-    /// Cycles or time shows it, but not both. Contains the ratio of times.
+    /// Only one of cycles and time shows that it is slower. Contains the ratio of times.
     Disagree(Estimate),
-    /// There is only one process.
+    /// The survey had only one process, so there are no intervals.
     CannotTell,
 }
 
-/// Judges by cycles and, if available, by time.
+/// Judges by the ratio of cycles and, if records have times, by the ratio of times.
 fn judge(runs: &Runs, fastest: &Cell, slowest: &Cell, cycles: &Estimate) -> Apart {
     let Some(apart) = is_apart(&fastest.cycles, &slowest.cycles, cycles) else {
         return Apart::CannotTell;
@@ -108,13 +111,13 @@ fn judge(runs: &Runs, fastest: &Cell, slowest: &Cell, cycles: &Estimate) -> Apar
     }
 }
 
-/// Whether no rerun of the slowest build is expected to be as fast as one of the fastest. The extremes of a few dozen
-/// equal builds do not fulfil this.
+/// Whether no rerun of the slowest build is expected to be as fast as any rerun of the fastest.
+/// This is not the case for the slowest and fastest of a few dozen equal builds.
 fn is_apart(fastest: &Estimate, slowest: &Estimate, ratio: &Estimate) -> Option<bool> {
     Some(slowest.low? > fastest.high? && ratio.low? > FLOOR)
 }
 
-/// Headline about all -O2 builds, with and without sanitizers.
+/// The headline about all builds at -O2, with and without sanitizers.
 pub(super) fn cells(runs: &Runs) -> Option<Row> {
     let cells = cells_at_o2(runs, None);
     let [fastest, .., slowest] = cells.as_slice() else {
@@ -165,7 +168,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
 
-/// Headline about builds without further flags, if there are several compilers.
+/// The headline about default builds at -O2, if there are several compilers.
 pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     let cells = cells_at_o2(runs, Some("default"));
     let [fastest, .., slowest] = cells.as_slice() else {
@@ -226,7 +229,7 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
 
-/// The range in which reruns of these builds are expected.
+/// The range of results that is expected from reruns of these builds.
 fn range(cells: &[Cell]) -> String {
     let lows = cells.iter().filter_map(|c| c.cycles.low);
     let highs = cells.iter().filter_map(|c| c.cycles.high);
@@ -244,12 +247,12 @@ mod tests {
     use kiln_question::survey::PROCESSES;
     use serde_json::json;
 
-    /// Answers of processes that differ by a tenth of a per cent.
+    /// Makes answers of several processes, with results that differ by a tenth of a per cent.
     fn answers(cells: &[(&str, &str, &str, &str, f64)], processes: usize) -> Vec<Answer> {
         answers_at(cells, processes, &|_| 0.25)
     }
 
-    /// The same, with a given number of nanoseconds per cycle for each build.
+    /// Makes the same answers, with a given number of nanoseconds per cycle for each build.
     fn answers_at(
         cells: &[(&str, &str, &str, &str, f64)],
         processes: usize,
@@ -330,7 +333,7 @@ mod tests {
             let at = |i| if i == 1 { ns } else { 0.25 };
             sentences(&TOPIC, &answers_at(&two, PROCESSES, &at))
         };
-        // More cycles at a higher clock frequency, in the same time.
+        // The build takes more cycles at a higher clock frequency, in the same time.
         let all = said(0.2);
         assert!(all[0].starts_with("Cycles and time disagree"), "{all:?}");
         assert!(

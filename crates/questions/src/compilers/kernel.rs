@@ -1,4 +1,5 @@
-//! The subjects of `kernel/ciphers`: Kiln's own AES, and every implementation by its driver name.
+//! Makes subjects from `kernel/ciphers`: Kiln's own AES, and every implementation by its driver
+//! name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,15 +13,15 @@ use kiln_tree::hash;
 use super::store::{fault, Store};
 use super::subject::{Convention, Flags, Judge, Source, Subject};
 
-/// The sources, with their paths under `kernel/`.
+/// Path of each source under `kernel/`, and its text.
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
-/// The table-based AES, block by block.
+/// Name of the table-based AES, which processes single blocks.
 pub(super) const GENERIC: &str = "aes-generic";
-/// The same cipher in assembly, the reference for all timing.
+/// Name of the same cipher in assembly, the reference for all timing.
 pub(super) const ASSEMBLY: &str = "aes-asm";
 
-/// The directory of the sources, and the archive of all objects.
+/// The cache directory with the sources, and with an archive of all objects.
 pub(super) struct Kernel {
     dir: PathBuf,
 }
@@ -47,7 +48,7 @@ impl Kernel {
         Ok(Kernel { dir })
     }
 
-    /// The subject of this name; `None` if it is not in `kernel/ciphers`.
+    /// Makes the subject of this name; `None` if `kernel/ciphers` has no such implementation.
     pub(super) fn subject(&self, name: &str) -> Option<Result<Subject, Error>> {
         let of_aes = |function: &str, file: &str| Subject {
             name: name.to_string(),
@@ -150,9 +151,9 @@ impl Kernel {
     }
 }
 
-/// The files from which an implementation is compiled: the files for its tier in its own folder and in the folders
-/// whose headers those include. Empty if its folder has no file for any tier, because then it only calls functions of
-/// other ciphers.
+/// The files from which an implementation is compiled: the files for its tier in its own folder,
+/// and in the folders from which those include headers. Empty if its folder has no file for any
+/// tier; such an implementation only calls functions of other ciphers.
 fn files(imp: Impl) -> Vec<String> {
     let Some(own) = imp.folder() else {
         return Vec::new();
@@ -171,9 +172,10 @@ fn files(imp: Impl) -> Vec<String> {
     folders.iter().flat_map(|f| in_folder(imp, f)).collect()
 }
 
-/// Whether a file belongs to an implementation. A file whose name ends in a tier belongs to the implementations of that
-/// tier whose driver name begins like the file's: `sha256_avx2.c` to `sha256-avx2`. Any other file belongs to the
-/// generic implementation whose driver name ends like the file's: `fixed_time.c` to `cbc-aes-fixed-time`.
+/// Whether a file belongs to an implementation. A file with a tier at the end of its name belongs
+/// to the implementations of that tier for which the driver name and the file name begin alike:
+/// `sha256_avx2.c` to `sha256-avx2`. Any other file belongs to the generic implementation for which
+/// both names end alike: `fixed_time.c` to `cbc-aes-fixed-time`.
 fn is_for(imp: Impl, file: &str) -> bool {
     let path = Path::new(file);
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -193,14 +195,14 @@ fn is_for(imp: Impl, file: &str) -> bool {
     }
 }
 
-/// Returns `modes` for `ciphers/modes/aesni.c`.
+/// The folder of a cipher's source: `modes` for `ciphers/modes/aesni.c`.
 fn folder_of(file: &str) -> Option<&str> {
     let (folder, _) = file.strip_prefix("ciphers/")?.split_once('/')?;
     Some(folder)
 }
 
-/// The folders from which the sources of `folder` include headers, directly or indirectly, except `simd`, which
-/// contains no code of its own.
+/// The folders from which the sources in `folder` include headers, directly or indirectly. `simd`
+/// is left out because it contains only headers.
 fn included_folders(folder: &str) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
     let mut unread = vec![folder];
@@ -220,7 +222,7 @@ fn included_folders(folder: &str) -> Vec<&'static str> {
     found
 }
 
-/// Length of the longest key, unless keys may have any length.
+/// Length in bytes of the longest key, or of a usual key if keys may be longer than 64 bytes.
 pub(super) fn key_bytes(imp: Impl) -> usize {
     const USUAL: usize = 32;
     let sizes = imp.key_sizes();
@@ -238,7 +240,8 @@ pub(super) fn key_bytes(imp: Impl) -> usize {
     }
 }
 
-/// An implementation of the algorithm other than `but`, of the lowest tier, which provides the right answers.
+/// The implementation that computes the right answers: if possible a generic one, and not `but`,
+/// which is under test.
 pub(super) fn judge_of(alg: &str, but: &str) -> Option<Impl> {
     let mut usable: Vec<Impl> = Impl::find_all(alg)
         .into_iter()
@@ -261,7 +264,8 @@ mod tests {
                 n => assert!(n <= 4, "{}: {:?}", imp.driver(), files(imp)),
             }
         }
-        // HMACs and the AEAD of ChaCha20 and Poly1305 call functions of other ciphers.
+        // These are HMACs, and the AEAD of ChaCha20 and Poly1305, which only call functions of
+        // other ciphers.
         for driver in &without {
             let of_others = driver.starts_with("hmac-") || driver.starts_with("rfc7539-");
             assert!(of_others, "{driver} has no file");

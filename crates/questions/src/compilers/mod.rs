@@ -3,17 +3,17 @@
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
-//! | `toolchain.rs` | a compiler on this machine, and the flags it knows |
+//! | `toolchain.rs` | a compiler on this machine, and the flags it accepts |
 //! | `variant.rs` | a kind of build: sanitizers, flags |
 //! | `subject.rs` | what is compiled, and how it is called |
 //! | `catalogue.rs` | subjects by their names |
 //! | `kernel.rs` | the subjects of `kernel/ciphers` |
-//! | `file.rs` | subjects that are files of the user's |
+//! | `file.rs` | subjects that are source files of the user |
 //! | `tree.rs` | subjects that are files of a kernel tree |
 //! | `cell.rs` | one subject, one compiler, one level, one variant, and the result |
 //! | `arguments.rs` | the arguments for compiling a source |
 //! | `build.rs` | builds executables, on all cores |
-//! | `store.rs` | where executables are kept, by content |
+//! | `store.rs` | the cache of executables, by content |
 //! | `object.rs` | facts from an object file: bytes of code, stack |
 //! | `answer.rs` | the right answers |
 //! | `bench.rs` | times cells in rounds, together with a reference |
@@ -22,10 +22,10 @@
 //! | `run.rs` | from a plan to rows |
 //! | `code.rs` | the hot loop of a cell, read from its machine code |
 //! | `culprit.rs` | the flag between two levels that makes the difference |
-//! | `explain.rs`, `explain_run.rs`, `explain_view.rs` | a cell compared with its neighbours (`--explain`) |
+//! | `explain.rs`, `explain_run.rs`, `explain_view.rs` | `--explain`: a cell and similar ones |
 //! | `reproduce.rs` | a directory for a compiler's bug tracker |
 //! | `view.rs` | the tables for people |
-//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made from their records |
+//! | `survey.rs`, `headline.rs` | the command's part of the survey, and its headlines |
 //! | `harness/` | the C code around a subject |
 
 mod answer;

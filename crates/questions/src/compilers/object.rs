@@ -13,13 +13,14 @@ pub(super) fn text_bytes(object: &Path) -> Option<u64> {
     Some(text.map(|s| s.size()).sum())
 }
 
-/// Maximum stack usage of a function in bytes, from the file that `-fstack-usage` writes; `None` without one.
+/// Maximum stack usage of a function in bytes, from the file that `-fstack-usage` writes; `None` if
+/// there is no such file.
 pub(super) fn stack_bytes(notes: &Path) -> Option<u64> {
     let text = fs::read_to_string(notes).ok()?;
     text.lines().filter_map(usage).max()
 }
 
-/// Parses `FILE:LINE:COLUMN:FUNCTION<tab>BYTES<tab>KIND`.
+/// Reads the bytes from a line `FILE:LINE:COLUMN:FUNCTION<tab>BYTES<tab>KIND`.
 fn usage(line: &str) -> Option<u64> {
     line.split('\t').nth(1)?.trim().parse().ok()
 }
@@ -38,7 +39,7 @@ pub(super) fn exports(object: &Path, function: &str) -> bool {
         .any(|name| name == function)
 }
 
-/// Symbols that the object needs from elsewhere.
+/// Symbols that the object uses but does not define.
 pub(super) fn undefined(object: &Path) -> Vec<String> {
     symbols(object, |s| s.is_undefined())
 }

@@ -1,4 +1,5 @@
-//! Writes a directory for a compiler's bug tracker, which needs two compilers and a shell but not Kiln.
+//! Writes a directory for a compiler's bug report. Reproducing the bug from it requires two
+//! compilers and a shell, but not Kiln.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +18,8 @@ use super::subject::{Flags, Source, HARNESS};
 use super::toolchain::Toolchain;
 use super::variant::Variant;
 
-/// Preprocessor flags, which have no effect on files that are already preprocessed.
+/// Flags that only the preprocessor uses. They are left out because the files are already
+/// preprocessed.
 const OF_PREPROCESSING: [&str; 4] = ["-I", "-D", "-U", "-fmacro-prefix-map"];
 
 /// Writes what is needed to reproduce `found` to `dir`.
@@ -41,7 +43,7 @@ pub(super) fn write(
     let put = |name: &str, text: &[u8]| replace::write(&dir.join(name), text);
     for (name, text) in HARNESS {
         let wanted = harness_files(&cell.subject).contains(&name) || name == "harness.h";
-        // The adapter for kernel/'s tables includes its headers, and is therefore written preprocessed.
+        // kiln.c includes headers of kernel/, so it is written in preprocessed form instead.
         if wanted && name != "kiln.c" {
             put(name, text.as_bytes())?;
         }
@@ -122,7 +124,7 @@ fn preprocessed(cc: &Toolchain, cell: &Cell, source: &Source) -> Result<Vec<u8>,
     preprocess(cc, source, &line(cc, cell, source)?).map_err(of)
 }
 
-/// The adapter for `kernel/`'s tables, preprocessed.
+/// The adapter that finds an implementation in `kernel/`'s tables, preprocessed.
 fn adapter(cell: &Cell) -> Result<Vec<u8>, Error> {
     let Some(Flags::Kernel { dir }) = cell.subject.sources.first().map(|s| &s.flags) else {
         return Err(Error::input("no headers for the adapter"));
@@ -167,7 +169,7 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// The flags of a build that still have an effect.
+    /// The flags of a build that still have an effect on preprocessed files.
     fn flags(seen: &Seen) -> String {
         let cell = &seen.cell;
         let all = line(&cell.cc, cell, &cell.subject.sources[0]).unwrap_or_default();
@@ -210,12 +212,12 @@ impl Facts<'_> {
         let name = |seen: &Seen| {
             let words = program(seen);
             match words.rsplit('/').next() {
-                // Programs in /usr/bin are named without the directory.
+                // Programs in /usr/bin can be called without the directory.
                 Some(name) if words.starts_with("/usr/bin/") => name.to_string(),
                 _ => words,
             }
         };
-        // A reduced file must keep half of the difference.
+        // A reduced test case must still show half of the difference.
         let keep = 1.0 + (self.ratio - 1.0) / 2.0;
         format!(
             "# What build.sh, run.sh and interesting.sh share. Set CC_BAD, CC_GOOD or HARNESS_CC to use others.\n\

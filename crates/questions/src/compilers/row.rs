@@ -8,7 +8,8 @@ use kiln_measure::Verdict;
 use super::build::Facts;
 use super::cell::{Abi, Cell, Status};
 
-/// A row is marked if its cost exceeds the best of its line in the table by this factor.
+/// A row is marked as an outlier if its cost exceeds the lowest cost in its line of the table by
+/// this factor.
 pub(super) const OUTLIER: f64 = 1.5;
 
 /// One subject, built by one compiler, at one optimization level, as one kind of build.
@@ -78,23 +79,25 @@ pub(super) struct Row {
     /// Lower end of the prediction interval of `cycles_per_byte`: where the result of a rerun is expected.
     #[schemars(extend("unit" = "cycles"))]
     pub ci_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the prediction interval of `cycles_per_byte`.
     #[schemars(extend("unit" = "cycles"))]
     pub ci_high: Option<f64>,
-    /// Time per byte of the message, measured by the TSC in the same samples; null unless `status` is `ok`.
+    /// Time per byte of the message, measured by the TSC in the same samples as `cycles_per_byte`;
+    /// null unless `status` is `ok`.
     #[schemars(extend("unit" = "ns", "x-role" = "figure", "x-interval" = ["ns_low", "ns_high"]))]
     pub ns_per_byte: Option<f64>,
     /// Lower end of the prediction interval of `ns_per_byte`: where the result of a rerun is expected.
     #[schemars(extend("unit" = "ns"))]
     pub ns_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the prediction interval of `ns_per_byte`.
     #[schemars(extend("unit" = "ns"))]
     pub ns_high: Option<f64>,
-    /// `cycles_per_byte` divided by the best value of all kinds of build with the same subject, compiler, level and
-    /// width.
+    /// `cycles_per_byte` divided by the lowest value among all kinds of build with the same
+    /// subject, compiler, level and width.
     #[schemars(extend("x-role" = "figure", "x-heading" = "relative to the best of its row"))]
     pub row_ratio: Option<f64>,
-    /// Whether the row takes more than 1.5 times the best of these kinds of build, both in cycles and in time.
+    /// Whether the row takes more than 1.5 times the lowest value among all kinds of build with the
+    /// same subject, compiler, level and width, both in cycles and in time.
     pub outlier: bool,
     /// Cycles of this row divided by cycles of the baseline; null without a baseline.
     #[schemars(extend(
@@ -104,9 +107,9 @@ pub(super) struct Row {
     ))]
     pub ratio: Option<f64>,
     /// Lower end of the interval of `ratio`. If the baseline is a compiler, the 95 % confidence level holds for all
-    /// rows together; if it is a record, the interval follows from those of the two rows.
+    /// rows together; if it is a record, the interval follows from the intervals of the two rows.
     pub ratio_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the interval of `ratio`.
     pub ratio_high: Option<f64>,
     /// Time of this row divided by time of the baseline; null without a baseline, or if one of the two rows has no
     /// time.
@@ -116,14 +119,16 @@ pub(super) struct Row {
         "x-interval" = ["time_ratio_low", "time_ratio_high"]
     ))]
     pub time_ratio: Option<f64>,
-    /// Lower end of the interval of `time_ratio`, formed like that of `ratio`.
+    /// Lower end of the interval of `time_ratio`, which is formed in the same way as the interval
+    /// of `ratio`.
     pub time_ratio_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the interval of `time_ratio`.
     pub time_ratio_high: Option<f64>,
     /// Size of the compiled machine code.
     #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "code, bytes"))]
     pub text_bytes: Option<u64>,
-    /// Stack usage of the function that uses most; null if the compiler does not report it.
+    /// Stack usage of the function that uses the most stack; null if the compiler does not report
+    /// it.
     #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "stack, bytes"))]
     pub stack_bytes: Option<u64>,
     /// `ok`; `absent` (not available, or not measured); `failed` (does not build); `wrong` (wrong result); `crashed`;
@@ -140,14 +145,14 @@ pub(super) struct Row {
     pub reason: Option<String>,
     /// Name of the compiler or record that the row was compared with; null if it was not compared.
     pub baseline: Option<String>,
-    /// Time that compiling and linking took when the program was built, even if it now comes from the cache; null if
-    /// it was not built.
+    /// Time that compiling and linking took, even if the program now comes from the cache; null if
+    /// it could not be built.
     #[schemars(extend("unit" = "ms"))]
     pub build_ms: Option<f64>,
 }
 
 impl Row {
-    /// A row for a cell, without results.
+    /// Makes a row for a cell, without results.
     pub(super) fn new(cell: &Cell, len: usize, facts: &Facts) -> Row {
         Row {
             cc: cell.cc.name.clone(),
@@ -166,13 +171,14 @@ impl Row {
         }
     }
 
-    /// The properties that comparable rows share: all except the compiler.
+    /// The properties in which comparable rows agree: all except the compiler.
     pub(super) fn place(&self) -> (&str, &str, &str, Abi, usize) {
         (&self.subject, &self.opt, &self.variant, self.abi, self.len)
     }
 }
 
-/// Marks rows far from the best of their line, in cycles and, if available, in time.
+/// Marks outliers: rows that cost much more than the best of their line, in cycles and, if
+/// available, in time.
 pub(super) fn mark(rows: &mut [Row]) {
     let ratios = |figure: fn(&Row) -> Option<f64>| -> Vec<Option<f64>> {
         let to_best = |row: &Row| {
@@ -198,11 +204,12 @@ fn line(row: &Row) -> (&str, &str, Abi, &str) {
 pub(crate) mod tests {
     use super::*;
 
-    /// The clock frequency of the rows in tests.
+    /// Clock frequency of rows in tests.
     const GHZ: f64 = 4.0;
 
     impl Row {
-        /// The same cycles, measured at a clock frequency lower by the factor `slower`.
+        /// Changes the row to the same number of cycles at a clock frequency that is lower by the
+        /// factor `slower`.
         pub(crate) fn at_clock(self, slower: f64) -> Row {
             let times = |ns: Option<f64>| ns.map(|ns| ns * slower);
             Row {
@@ -213,7 +220,7 @@ pub(crate) mod tests {
             }
         }
 
-        /// The row as it would be in a record made before times were kept.
+        /// Removes the times, as in old records.
         pub(crate) fn without_time(self) -> Row {
             Row {
                 ns_per_byte: None,

@@ -1,4 +1,4 @@
-//! From a plan to rows: builds all cells, times them, judges them.
+//! Runs a plan: builds all cells, times them, and judges them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,14 +24,14 @@ use super::variant::Variant;
 const DEFAULT: &str = "default";
 /// Number of rounds if no row is judged against a baseline.
 const ROUNDS: usize = 12;
-/// Milliseconds per cell, summed over all rounds: if there are few cells, and if there are many. With --quick:
-/// milliseconds for all cells together, and the maximum for one.
+/// Time per cell in milliseconds, summed over all rounds: with few cells, and with more than
+/// `MANY`. With --quick: the time for all cells together, and the maximum for one.
 const FEW_MS: u64 = 1_500;
 const MANY_MS: u64 = 800;
 const MANY: usize = 48;
 const QUICK_MS: u64 = 9_000;
 const QUICK_CELL_MS: u64 = 500;
-/// Time to start a cell's process.
+/// Time in milliseconds to start a cell's process.
 const START_MS: u64 = 3;
 
 /// The cells to build and time, and how to judge them.
@@ -45,17 +45,17 @@ pub(super) struct Plan<'a> {
     pub len: usize,
     /// Seed for messages and orders.
     pub seed: u64,
-    /// Whether to take at most about 20 s.
+    /// Whether to limit the time to about 20 s.
     pub quick: bool,
-    /// Time for all cells, instead of the default.
+    /// Total time for timing all cells, if the user gave one.
     pub within: Option<Duration>,
     /// Whether to rebuild cells that are in the cache.
     pub anew: bool,
     /// What the cells are compared with.
     pub baseline: Option<Baseline>,
-    /// Maximum slowdown in per cent.
+    /// How much slower than its baseline a cell may be, in per cent.
     pub max_regression: Option<f64>,
-    /// Which of the cells are built.
+    /// Which of the cells this process builds and times.
     pub share: Share,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
@@ -66,7 +66,8 @@ pub(super) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Whether the baseline is a compiler that was also requested itself; then its variants are judged too.
+    /// Whether the user named the baseline's compiler also in --cc. Its variants are then judged,
+    /// too.
     fn tests_baseline(&self) -> bool {
         match &self.baseline {
             Some(Baseline::Compiler(cc)) => self.ccs.iter().any(|c| c.identity() == cc.identity()),
@@ -107,8 +108,8 @@ impl Plan<'_> {
         cells
     }
 
-    /// The cells of this run's share. Cells of one subject at one level are compared with each other, by compiler and by
-    /// variant, and stay together.
+    /// The cells of this process's share. Cells of one subject at one level stay together, because
+    /// they are compared with each other by compiler and by variant.
     fn select(&self, cells: Vec<Cell>) -> Vec<Cell> {
         let unit = |cell: &Cell| format!("{}/{:?}/{:?}", cell.subject.name, cell.opt, cell.abi);
         let mut units: Vec<String> = Vec::new();
@@ -177,8 +178,9 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Index of the cell against which the `i`-th cell is judged: for another compiler, the baseline's cell of the same
-/// variant; for the baseline itself, if it is under test, its default build at the same level.
+/// Index of the cell against which the `i`-th cell is judged. If the `i`-th cell is from another
+/// compiler than the baseline, this is the baseline's cell of the same variant. If it is from the
+/// baseline's compiler, which is under test itself, this is the default build at the same level.
 fn partner(sites: &[Site], i: usize, baseline: u64, tests_baseline: bool) -> Option<usize> {
     let wanted = match sites[i] {
         own if own.cc != baseline => Site {
@@ -194,9 +196,9 @@ fn partner(sites: &[Site], i: usize, baseline: u64, tests_baseline: bool) -> Opt
     sites.iter().position(|site| *site == wanted)
 }
 
-/// Builds, times and judges; returns a row for each cell, and one for the reference. The outcome has failed if a
-/// compiler miscompiles or a cell is slower than allowed. The flag returned is set if a cell to be judged has no
-/// result.
+/// Builds, times and judges the cells; returns a row for each cell, and one for the reference. The
+/// outcome has failed if a compiler miscompiles or a cell is slower than allowed. The returned flag
+/// is set if a cell could not be measured or judged.
 pub(super) fn run(plan: &Plan) -> Result<(Outcome<Row>, bool), Error> {
     let store = Store::open()?;
     let mut builder = Builder::new(&store, &plan.ccs)?;
@@ -275,7 +277,8 @@ pub(super) fn run(plan: &Plan) -> Result<(Outcome<Row>, bool), Error> {
     Ok((outcome, untried))
 }
 
-/// The cell of the assembly, which none of the compilers under test has built.
+/// Builds the assembly, which serves as the reference because it does not depend on the compilers
+/// under test.
 fn reference(builder: &Builder, kernel: &Kernel) -> Result<(Cell, Built), Refused> {
     let subject = match kernel.subject(ASSEMBLY) {
         Some(subject) => subject?,
@@ -291,7 +294,8 @@ fn reference(builder: &Builder, kernel: &Kernel) -> Result<(Cell, Built), Refuse
     builder.cell(&cell).map(|built| (cell, built))
 }
 
-/// Group number of cells that are compared with each other: those that differ only in the compiler.
+/// Group number of the `i`-th cell. Cells that differ only in the compiler share a group, since
+/// they are compared with each other.
 fn group(cells: &[Cell], i: usize) -> usize {
     let own = &cells[i];
     cells
@@ -305,8 +309,8 @@ fn group(cells: &[Cell], i: usize) -> usize {
         .unwrap_or(i)
 }
 
-/// The right answer for each subject. If builds can only be compared with each other, it is the answer of the
-/// majority, or the first.
+/// The right answer for each subject. If no other implementation computes it, the answer that most
+/// builds give; in a tie, the first of these.
 fn answers(
     plan: &Plan,
     cells: &[Cell],
@@ -377,7 +381,7 @@ fn figures(row: &mut Row, timed: &Timed, len: usize) {
     row.ns_high = time.map(|t| t.high / bytes);
 }
 
-/// The row of the assembly, which every run has.
+/// Makes the row of the assembly, which is part of every run.
 fn row_of_assembly(plan: &Plan, cell: &Cell, built: &Built, timed: &Timed) -> Option<Row> {
     let plain = plan.len.div_ceil(16) * 16;
     let mut row = row(plan, cell, &Ok(built.clone()), None);
@@ -397,7 +401,8 @@ fn row_of_assembly(plan: &Plan, cell: &Cell, built: &Built, timed: &Timed) -> Op
     row.cycles_per_byte.is_some().then_some(row)
 }
 
-/// Compares each row with its partner's, and returns which partners have a result. `by` is the baseline's name.
+/// Judges each row against its partner; returns for each row whether its partner has a result. `by`
+/// is the baseline's name.
 fn judge_by_partners(
     rows: &mut [Row],
     partners: &[Option<usize>],
@@ -411,7 +416,7 @@ fn judge_by_partners(
             continue;
         };
         let own = rows[partner].cc == rows[i].cc && rows[partner].variant != rows[i].variant;
-        // A variant that a compiler lacks counts neither as slower nor as lost.
+        // A variant that the compiler does not support is neither slower nor lost.
         if own && rows[i].status == Status::Absent {
             continue;
         }
@@ -476,7 +481,7 @@ fn judge(
         let found = baseline::regressions(&rows, percent, &|r| index(r).is_some_and(|i| had[i]));
         tell_regressions(&rows, &found, percent, &mut outcome.notes);
         let worse = !found.slower.is_empty() || !found.lost.is_empty();
-        // If no row is known to be slower but some may be, the commit is neither good nor bad.
+        // If some rows may be slower but none certainly is, the commit is neither good nor bad.
         untried |= !worse && !found.unjudged.is_empty();
         outcome.failed |= worse || !found.unjudged.is_empty();
     }
@@ -518,7 +523,7 @@ fn tell_regressions(rows: &[Row], found: &Regressions, percent: f64, notes: &mut
     }
 }
 
-/// Adds notes on verdicts: how many there are of each, and which were made without times.
+/// Adds notes on the number of each verdict, and on verdicts that were made without times.
 fn verdict_notes(by: &Baseline, rows: &[Row], notes: &mut Vec<String>) {
     let judged = |r: &&Row| r.verdict.is_some();
     if !rows.iter().any(|r| judged(&r)) {
@@ -582,7 +587,7 @@ fn notes(plan: &Plan, rows: &[Row], effort: &Effort) -> Vec<String> {
     if let Some(by) = &plan.baseline {
         verdict_notes(by, rows, &mut notes);
     }
-    // Each reason is noted once.
+    // Note each reason only once, with the number of rows.
     let mut said: Vec<(&str, usize)> = Vec::new();
     for row in rows.iter().filter(|r| r.status != Status::Wrong) {
         let Some(why) = row.reason.as_deref() else {
@@ -606,7 +611,8 @@ mod tests {
     use super::*;
     use kiln_measure::{Round, Series};
 
-    /// The results of a cell that took about this many cycles, at this many nanoseconds each, in every round.
+    /// The results of a cell that took about this many cycles in every round, at `ns` nanoseconds
+    /// per cycle.
     fn timed_at(cycles: f64, ns: f64) -> Timed {
         let rounds = |figure: f64| {
             let round = |i: usize| {
@@ -657,8 +663,8 @@ mod tests {
         }
     }
 
-    /// The verdict on a compiler's cell and the effect of the limit: whether it fails, whether a bisection skips the
-    /// commit, and the notes.
+    /// Judges a compiler's cell with the limit. Returns the verdict, whether the run fails, whether
+    /// a bisection skips the commit, and the notes.
     fn gate(new: Row, old: Row) -> (Verdict, bool, bool, Vec<String>) {
         let stop = AtomicBool::new(false);
         let record = Baseline::Record {
@@ -693,7 +699,8 @@ mod tests {
             );
             assert!(has(&notes, "0 slower, 1 disagree, 0 without"), "{notes:?}");
         }
-        // Controls: both units slower, both faster, and a record without times, which a note mentions.
+        // Controls: slower both in cycles and in time, faster in both, and a record without times,
+        // which is noted.
         let (verdict, failed, untried, notes) = gate(new(11.0, 1.0), old());
         assert_eq!((verdict, failed, untried), (Verdict::Slower, true, false));
         assert!(has(&notes, "REGRESSION") && !has(&notes, "UNJUDGED"));
@@ -726,8 +733,8 @@ mod tests {
         assert_eq!(verdict(timed_at(10.0, 0.25)), Verdict::Same);
     }
 
-    /// Judges made-up cells of compilers a (the baseline) and b with these cycles; returns those slower than their
-    /// partners by more than 5 %.
+    /// Judges invented cells of compilers a (the baseline) and b with these cycles; returns those
+    /// slower than their partners by more than 5 %.
     fn slower(cells: &[(&str, &str, f64)], tests_baseline: bool) -> Vec<(String, String)> {
         let opt = Opt::parse("O2").unwrap();
         let sites: Vec<Site> = cells
@@ -769,9 +776,9 @@ mod tests {
         ];
         let a_slow = ("a -O0".to_string(), "a default".to_string());
         assert_eq!(slower(&planted, true), [a_slow]);
-        // A compiler that is only the baseline is not under test.
+        // A compiler that serves only as the baseline is not judged.
         assert_eq!(slower(&planted, false), []);
-        // Controls: a variant without extra cost, and another compiler that is slower.
+        // Controls: a variant that costs nothing, and another compiler that is slower.
         let mut equal = planted;
         (equal[1].2, equal[3].2) = (10.0, 10.0);
         assert_eq!(slower(&equal, true), []);
@@ -789,7 +796,7 @@ mod tests {
         let timed = [(0, timed(10.0))].into();
         let had = judge_by_partners(&mut rows, &[None, Some(0)], &timed, "a", 1);
         assert_eq!((had[1], rows[1].baseline.as_deref()), (false, None));
-        // Control: a crashed build is lost.
+        // Control: a build that crashes counts as lost.
         rows[1].status = Status::Crashed;
         let had = judge_by_partners(&mut rows, &[None, Some(0)], &timed, "a", 1);
         assert_eq!(baseline::regressions(&rows, 5.0, &|_| had[1]).lost, [1]);

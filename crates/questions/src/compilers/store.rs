@@ -12,7 +12,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Creates the directory.
+    /// Opens the cache, creating its directory if necessary.
     pub(super) fn open() -> Result<Store, Error> {
         let root = kiln_tree::root().map_err(|e| Error::lacks(e.to_string()))?;
         let root = root.join("kiln/compilers");
@@ -20,8 +20,8 @@ impl Store {
         Ok(Store { root })
     }
 
-    /// The directory for this key, filled by `make` if it does not exist. Two processes may fill it at the same time,
-    /// since both make the same content.
+    /// Returns the directory for this key. If it does not exist, `make` fills it; two processes may
+    /// do so at the same time, since both make the same content.
     pub(super) fn entry<E: From<Error>>(
         &self,
         key: u64,
@@ -39,13 +39,13 @@ impl Store {
         Ok(dir)
     }
 
-    /// Makes a new, empty directory for one use.
+    /// Makes a new, empty directory that is removed on drop.
     pub(super) fn scratch(&self) -> Result<TempDir, Error> {
         kiln_tree::make_scratch(&self.root, "work-").map_err(|e| fault(&self.root, &e))
     }
 }
 
-/// The error for a file of the cache.
+/// Makes the error for a file of the cache that cannot be read or written.
 pub(super) fn fault(path: &Path, e: &std::io::Error) -> Error {
     Error::lacks(format!(
         "{}: {e}: free some space, or set XDG_CACHE_HOME to a directory you may write to",

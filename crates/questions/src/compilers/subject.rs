@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The harness, and the files of the conventions.
+/// Names and texts of the harness's files, including one for each calling convention.
 pub(super) const HARNESS: [(&str, &str); 10] = [
     ("harness.h", include_str!("harness/harness.h")),
     ("harness.c", include_str!("harness/harness.c")),
@@ -19,11 +19,11 @@ pub(super) const HARNESS: [(&str, &str); 10] = [
 /// A calling convention: a file of the harness, and the macros with which it is compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Convention {
-    /// Its name: `block`, `digest` and so on.
+    /// Name that a user gives, such as `block` or `digest`.
     pub name: &'static str,
-    /// Its file in the harness.
+    /// File of the harness that implements the convention.
     pub file: &'static str,
-    /// Macros `SUBJECT_…`.
+    /// Macros `SUBJECT_…` that adapt the file to the subject.
     pub defines: Vec<String>,
     /// Name of the function that is timed.
     pub function: String,
@@ -33,7 +33,7 @@ pub(super) struct Convention {
     pub iv: usize,
 }
 
-/// How a source is compiled, apart from level, width and variant.
+/// Where a source's compiler arguments come from, apart from level, width and variant.
 #[derive(Clone, Debug)]
 pub(super) enum Flags {
     /// Compiled with the recipe of `kernel/`.
@@ -46,13 +46,13 @@ pub(super) enum Flags {
         /// Directories of headers.
         include: Vec<PathBuf>,
     },
-    /// Compiled with the flags of a kernel tree's build.
+    /// Compiled with flags from the build of a kernel tree.
     Tree {
         /// Flags common to all objects.
         common: Vec<String>,
-        /// Flags that only this object has.
+        /// Flags that the tree sets for this object alone.
         own: Vec<String>,
-        /// Working directory.
+        /// Working directory of the compiler.
         dir: PathBuf,
     },
 }
@@ -63,24 +63,24 @@ pub(super) struct Source {
     pub flags: Flags,
 }
 
-/// The source of right answers.
+/// Where the right answers come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judge {
     /// Another implementation of this algorithm, run in this process.
     Algorithm {
         alg: &'static str,
-        /// Driver name of the implementation under test, which must not judge itself.
+        /// Driver name of the implementation under test, which must not check itself.
         but: &'static str,
     },
-    /// The answer that most builds give.
+    /// The answer that most builds give is taken to be right.
     Majority,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
-    /// Its name for the user.
+    /// Name shown to the user.
     pub name: String,
-    /// The algorithm that it computes.
+    /// The algorithm that the subject computes.
     pub alg: String,
     /// Key size in bits.
     pub key_bits: Option<u32>,
@@ -92,8 +92,8 @@ pub(super) struct Subject {
     /// x86-64 objects and archives that the subject needs.
     pub objects: Vec<PathBuf>,
     pub judge: Judge,
-    /// Whether it can be built for 32 bits.
+    /// Whether the subject can be built for 32 bits.
     pub narrow: bool,
-    /// Whether it is assembly, which does not depend on the compiler.
+    /// Whether the subject is assembly, which does not depend on the compiler.
     pub assembly: bool,
 }

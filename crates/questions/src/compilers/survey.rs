@@ -1,4 +1,4 @@
-//! What `kiln compilers` adds to the survey.
+//! The part of the survey that runs `kiln compilers`.
 
 use kiln_question::survey::{args, Contribution, Means, Part, Runs, Slot};
 
@@ -33,7 +33,8 @@ pub(super) static COMPILERS: Part = Part {
     ..Part::USUAL
 };
 
-/// Seconds to find a compiler, build a cell (on two cores) and time it, and for the harness.
+/// Estimated seconds to find one compiler, to build one cell (on two cores), to time one cell, and
+/// to build the harness.
 const FIND_S: f64 = 0.25;
 const BUILD_S: f64 = 0.35;
 const CELL_S: f64 = 0.25;
@@ -55,18 +56,18 @@ fn left_out(slot: &Slot) -> Option<String> {
     (n < all).then(|| format!("{} of {all} compilers, for lack of time", all - n))
 }
 
-/// Numbers of compilers, levels and variants that fit into the available time.
+/// How many compilers and levels fit into the available time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Matrix {
     /// Number of compilers.
     compilers: usize,
-    /// Number of [`LEVELS`].
+    /// Number of levels, taken from the start of [`LEVELS`].
     levels: usize,
 }
 
 impl Matrix {
-    /// The matrix for `processes` processes of `seconds` each. Adds compilers first, because the question is which
-    /// compiler matters, then levels.
+    /// The largest matrix for `processes` processes of `seconds` each. Compilers are added before
+    /// levels, because the question is which compiler matters.
     fn within(seconds: f64, processes: usize, compilers: usize) -> Matrix {
         let fits = |m: &Matrix| m.seconds(processes) <= seconds * processes as f64;
         let mut matrix = Matrix {
@@ -100,8 +101,8 @@ impl Matrix {
         self.compilers * self.levels * VARIANTS
     }
 
-    /// Time that all processes spend before they measure. The first finds the build cache empty; the others find all
-    /// builds in it.
+    /// Seconds that all processes together spend before they measure. The first process finds an
+    /// empty build cache and builds everything; the others use its builds.
     fn untimed(self, processes: usize) -> f64 {
         BUILD_S * self.cells() as f64
             + processes as f64 * (HARNESS_S + FIND_S * self.compilers as f64)
@@ -131,7 +132,8 @@ impl Matrix {
     }
 }
 
-/// The newest version of each family, then the oldest of each, and so on inwards, because distant versions differ most.
+/// Orders compilers so that the most different versions come first: from each family in turn the
+/// newest, then the oldest, then the second newest, and so on.
 fn spread(names: &[String], count: usize) -> Vec<String> {
     let family = |n: &str| n.split(['-', ' ']).next().unwrap_or_default().to_string();
     let mut families: Vec<(String, Vec<String>)> = Vec::new();
@@ -142,7 +144,7 @@ fn spread(names: &[String], count: usize) -> Vec<String> {
             None => families.push((own, vec![name.clone()])),
         }
     }
-    // Kernels are usually built with gcc.
+    // gcc comes first because kernels are usually built with it.
     families.sort_by_key(|f| f.0 != "gcc");
     let mut order = Vec::new();
     for turn in 0..names.len() {

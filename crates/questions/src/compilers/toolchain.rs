@@ -12,16 +12,17 @@ use kiln_kbuild::{recipe, which};
 use kiln_question::Error;
 use kiln_tree::hash;
 
-/// A compiler driver up to this size may be a script, whose text is checked.
+/// A compiler driver of at most this many bytes may be a script, so its text is part of the
+/// compiler's identity.
 const SCRIPT: u64 = 1 << 16;
 
 #[derive(Debug)]
 pub struct Toolchain {
-    /// Its name for the user: `gcc-12`, `zig cc`, a path.
+    /// Name shown to the user: `gcc-12`, `zig cc`, or a path.
     pub(super) name: String,
     /// First line of `--version`.
     pub(super) version: String,
-    /// Directory of the compiler's own headers; `None` if the compiler does not report one.
+    /// Directory of the compiler's own headers, such as `stddef.h`; `None` if it cannot be found.
     pub(super) headers: Option<PathBuf>,
     program: PathBuf,
     words: Vec<String>,
@@ -30,10 +31,10 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// The compiler of this name or path; words after a blank are its first arguments (`zig cc`).
+    /// Finds a compiler by name or path. Words after a blank are its first arguments (`zig cc`).
     ///
     /// # Errors
-    /// The compiler is missing (status 3), or does not behave like one (status 2).
+    /// The compiler is missing (status 3), or does not behave like a compiler (status 2).
     pub(super) fn find(name: &str) -> Result<Toolchain, Error> {
         let mut words: Vec<String> = match Path::new(name).is_file() {
             true => vec![name.to_string()],
@@ -46,9 +47,10 @@ impl Toolchain {
         }
         let program = which(&words.remove(0))
             .ok_or_else(|| Error::lacks(not_found(name, &Toolchain::names())))?;
-        // zig's Python package is started by `python -m ziglang cc`.
+        // zig may also be run from its Python package, by `python -m ziglang cc`.
         if program.file_stem().is_some_and(|p| p == "zig") || words.iter().any(|w| w == "ziglang") {
-            // Otherwise zig generates code for this very machine, using vectors despite the flags that disable them.
+            // By default zig generates code for the host CPU, and uses vectors even if flags
+            // disable them.
             words.push("-mcpu=baseline".to_string());
         }
         let ask = |argument: &str| -> Option<String> {
@@ -80,13 +82,13 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// Names on PATH: gcc and clang with a version, `zig cc`, and names without a version that are a different
-    /// compiler. None of them is run.
+    /// Names of compilers on PATH: gcc and clang with a version, `zig cc`, and names without a
+    /// version if they are a different program. None of the compilers is run.
     pub fn names() -> Vec<String> {
         let names = compilers_on_path();
         let mut found: Vec<String> = Vec::new();
         let mut programs = Vec::new();
-        // Versioned names first, because `gcc` is usually one of these.
+        // Versioned names come first, because `gcc` is usually a link to one of them.
         let (plain, versioned): (Vec<_>, Vec<_>) = names.into_iter().partition(|(k, _)| k.1 == 0);
         for (key, name) in versioned.into_iter().chain(plain) {
             match which(&name).and_then(|p| fs::canonicalize(p).ok()) {
@@ -101,7 +103,8 @@ impl Toolchain {
         found
     }
 
-    /// All working compilers on PATH. Broken ones are not offered, but a user who names one gets the reason.
+    /// All working compilers on PATH. Broken ones are left out here; [`Toolchain::find`] reports
+    /// what is wrong with them.
     pub(super) fn all() -> Result<Vec<Toolchain>, Error> {
         let names = Toolchain::names().into_iter();
         let found: Vec<Toolchain> = names.filter_map(|n| Toolchain::find(&n).ok()).collect();
@@ -114,21 +117,21 @@ impl Toolchain {
         }
     }
 
-    /// A command for the compiler without arguments, and without flags from the environment.
+    /// A command that runs the compiler, without arguments and without flags from the environment.
     pub(super) fn command(&self) -> Command {
         let mut command = plain(&self.program);
         command.args(&self.words);
         command
     }
 
-    /// Its program and first arguments.
+    /// The compiler's program and its first arguments.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = vec![self.program.display().to_string()];
         words.extend(self.words.iter().cloned());
         words
     }
 
-    /// A value that changes only if the compiler changes.
+    /// A hash that changes only if the compiler changes.
     pub(super) fn identity(&self) -> u64 {
         self.identity
     }
@@ -143,14 +146,14 @@ impl Toolchain {
         known
     }
 
-    /// The flags that the compiler accepts.
+    /// Returns those of `flags` that the compiler accepts.
     pub(super) fn known<S: AsRef<str>>(&self, flags: &[S]) -> Vec<String> {
         let words: Vec<String> = flags.iter().map(|f| f.as_ref().to_string()).collect();
         let unknown = {
             let known = self.known.lock().expect("no thread panics");
             words.iter().any(|f| !known.contains_key(f))
         };
-        // Usually the compiler accepts all flags, and a single run is enough.
+        // Usually the compiler accepts all flags, so try them together first.
         if unknown && self.compiles(&strictly(&words)) {
             words.iter().for_each(|f| self.remember(f, true));
         }
@@ -162,8 +165,8 @@ impl Toolchain {
         map.insert(flag.to_string(), known);
     }
 
-    /// Whether the program turns an empty file into assembly; `true`, for example, accepts any arguments and writes
-    /// nothing.
+    /// Whether the program turns an empty file into assembly. Programs such as `true`, which accept
+    /// any arguments and write nothing, do not.
     fn writes_assembly(&self) -> bool {
         self.assemble(&[])
             .is_some_and(|assembly| assembly.contains("\t."))
@@ -173,8 +176,9 @@ impl Toolchain {
         self.assemble(flags).is_some()
     }
 
-    /// The assembly of an empty file, written in a new directory: with some flags compilers write further files to the
-    /// current directory, and zig takes `-o -` for a file name.
+    /// Compiles an empty file and returns the assembly. Uses a new directory, because with some
+    /// flags compilers write further files to the current directory, and because zig takes the `-`
+    /// of `-o -` for a file name.
     fn assemble(&self, flags: &[String]) -> Option<String> {
         let dir = kiln_tree::make_scratch(&env::temp_dir(), "kiln-cc-").ok()?;
         let mut command = self.command();
@@ -184,12 +188,13 @@ impl Toolchain {
         done.then(|| fs::read_to_string(dir.path().join("out.s")).unwrap_or_default())
     }
 
-    /// The directory in which the compiler's preprocessor finds `stddef.h`. The answer to -print-file-name cannot be
-    /// relied on: zig gives the headers of gcc.
+    /// The directory in which the compiler's preprocessor finds `stddef.h`. -print-file-name is
+    /// unreliable: zig answers with the headers of gcc.
     fn find_headers(&self) -> Option<PathBuf> {
         let mut command = self.command();
         command.args(["-E", "-x", "c", "-include", "stddef.h", "/dev/null"]);
-        // The current directory is searched first, so use one into which no other user can put a file.
+        // The preprocessor searches the current directory first, so use one to which other users
+        // cannot write.
         let output = command.current_dir("/").output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let quoted = text
@@ -201,8 +206,8 @@ impl Toolchain {
         Some(dir.to_owned())
     }
 
-    /// Values that change with the compiler: its driver and the compiler proper behind it, which changes when somebody
-    /// rebuilds gcc.
+    /// A hash that changes with the compiler. It covers the driver and also cc1, which changes when
+    /// gcc is rebuilt.
     fn identify(&self) -> u64 {
         let mut parts: Vec<Vec<u8>> =
             vec![self.words().join(" ").into(), self.version.clone().into()];
@@ -229,7 +234,8 @@ impl Toolchain {
     }
 }
 
-/// Turns warnings into errors, except for link flags, which clang reports as unused here.
+/// Adds flags that turn warnings into errors. Link flags are exempt, because clang reports them as
+/// unused when it only compiles.
 fn strictly(flags: &[String]) -> Vec<String> {
     let mut all = vec![
         "-Werror".to_string(),
@@ -239,13 +245,13 @@ fn strictly(flags: &[String]) -> Vec<String> {
     all
 }
 
-/// The error for an unknown compiler name, with a remedy.
+/// The error message for an unknown compiler name, with advice.
 fn not_found(name: &str, found: &[String]) -> String {
     let missing = format!("no compiler '{name}' here");
     if found.is_empty() {
         return format!("{missing}: {}", provide_any());
     }
-    // Packages are named like their programs, but a distribution has few versions.
+    // Packages have the names of their compilers, but a distribution contains only a few versions.
     let package = match family(name) {
         Some((family, version)) if version > 0 => {
             format!("apt-get install {family}-{version} if your distribution has it, or ")
@@ -284,7 +290,7 @@ pub(crate) fn compilers_on_path() -> BTreeMap<(String, u32), String> {
     names
 }
 
-/// Family and version in a compiler's name.
+/// Parses family and version from a compiler's name; a name without a version has version 0.
 fn family(name: &str) -> Option<(String, u32)> {
     let (family, version) = match name.split_once('-') {
         Some((family, version)) => (family, version.parse().ok().filter(|v| *v > 0)?),
@@ -353,7 +359,8 @@ mod tests {
         assert!(not_found("gcc-99", &[]).ends_with("apt-get install gcc, or name one with --cc"));
     }
 
-    /// Like `zig cc`, this compiler takes `-o -` for a file name and reports the headers of another compiler.
+    /// The planted compiler behaves like `zig cc`: it takes `-o -` for a file name, and reports the
+    /// headers of another compiler.
     #[test]
     fn a_compiler_without_a_standard_output_is_found_and_leaves_no_file() {
         let Ok(gcc) = Toolchain::find("gcc") else {
@@ -370,7 +377,7 @@ mod tests {
         fs::write(&program, script).unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&program, executable).unwrap();
-        // Control: the planted program really behaves like that.
+        // Control: the planted compiler really behaves like `zig cc`.
         let mut asked = Command::new(&program);
         asked.args(["-x", "c", "-S", "-o", "-", "/dev/null"]);
         let output = asked.current_dir(dir.path()).output().unwrap();

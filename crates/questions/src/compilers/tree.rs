@@ -1,5 +1,5 @@
-//! Subjects that are files of a kernel tree, compiled with the flags of the tree's own build, except compiler and
-//! level.
+//! Makes subjects from files of a kernel tree. They are compiled with the flags of the tree's own
+//! build, except for the compiler and the level.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +11,7 @@ use super::file;
 use super::object;
 use super::subject::{Convention, Flags, Judge, Source, Subject};
 
-/// Files with known functions: the file, the cipher function, the key function.
+/// Files for which the functions are known: the file, its cipher function, its key function.
 const KNOWN: [(&str, &str, &str); 2] = [
     (
         "crypto/aes_generic.c",
@@ -21,22 +21,23 @@ const KNOWN: [(&str, &str, &str); 2] = [
     ("lib/crypto/aes.c", "aes_encrypt", "aes_expandkey"),
 ];
 
-/// Directories of objects that a subject may call: these have no state and register nothing.
+/// Directories of the tree with objects that a subject may call: they have no state and register
+/// nothing.
 const LEAVES: [&str; 2] = ["lib/crypto", "lib"];
 
 /// A kernel tree that has been built.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
-    /// Directory of its sources.
+    /// Directory of the tree's sources.
     pub source: PathBuf,
-    /// Directory of its objects and the commands that compiled them.
+    /// Directory of the tree's objects, and of the commands that compiled them.
     pub build: PathBuf,
     /// Name of the tree, such as `linux-6.12.1`.
     pub name: String,
 }
 
 impl Tree {
-    /// The subject for a file of the tree; `None` if the tree has no such file.
+    /// Makes the subject for a file of the tree; `None` if the tree has no such file.
     pub(super) fn subject(&self, text: &str) -> Option<Result<Subject, Error>> {
         let path = text.split(':').next().unwrap_or_default();
         let there = !path.is_empty() && self.source.join(path).is_file();
@@ -140,8 +141,8 @@ fn stem(path: &str) -> &str {
     name.strip_suffix(".c").unwrap_or(name)
 }
 
-/// Flags that affect code and occur only in this object's command, because the tree's makefile sets them for this
-/// object alone.
+/// The flags that affect code and occur only in this object's command. The tree's makefile sets
+/// them for this object alone.
 fn own_flags(path: &str, commands: &HashMap<String, Vec<String>>) -> Vec<String> {
     let line = &commands[stem(path)];
     let elsewhere = |flag: &String| {
@@ -157,8 +158,8 @@ fn own_flags(path: &str, commands: &HashMap<String, Vec<String>>) -> Vec<String>
         .collect()
 }
 
-/// The flags of a saved command that another compiler and another level can use: no warnings, no level, no names of
-/// output files.
+/// The flags of a saved command that can be used with another compiler and level. Warnings, the
+/// level, and the names of output files are left out.
 fn flags(command: &str) -> Option<Vec<String>> {
     let (_, line) = command.split_once(":=")?;
     let line = line.split(" ; ").next().unwrap_or(line);
@@ -180,7 +181,7 @@ fn flags(command: &str) -> Option<Vec<String>> {
     Some(flags)
 }
 
-/// Splits a line into words like a shell, by blanks and quotes.
+/// Splits a line into words at blanks, and removes quotes, as a shell does.
 fn unquoted(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut quote, mut begun) = (String::new(), None, false);

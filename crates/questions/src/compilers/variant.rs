@@ -1,4 +1,4 @@
-//! A kind of build: the flags added to those of a level.
+//! Variants, the kinds of build: which flags each adds to the flags of a level.
 
 use std::fmt;
 
@@ -6,10 +6,11 @@ use kiln_question::Error;
 
 use super::toolchain::Toolchain;
 
-/// Disables `-ftree-pre` and `-ftree-sra`, like the patch for gcc's bug 83651.
+/// Disables `-ftree-pre` and `-ftree-sra`, which is also what the patch for gcc's bug 83651 does.
 const PATCHED: [&str; 2] = ["-fno-tree-pre", "-fno-tree-sra"];
 
-/// The checks of Linux 4.15 with `UBSAN`, `UBSAN_NULL` and `UBSAN_ALIGNMENT`, as kernels had at the time of the bug.
+/// The checks that Linux 4.15 enables with `UBSAN`, `UBSAN_NULL` and `UBSAN_ALIGNMENT`; kernels had
+/// these at the time of the bug.
 const UBSAN: [&str; 12] = [
     "-fsanitize=shift",
     "-fsanitize=integer-divide-by-zero",
@@ -25,12 +26,12 @@ const UBSAN: [&str; 12] = [
     "-fsanitize=alignment",
 ];
 
-/// The checks that `CONFIG_UBSAN` alone enables in Linux 6.12: shifts, bool and enum; bounds are added in the form
-/// that the compiler supports.
+/// The checks that `CONFIG_UBSAN` alone enables in Linux 6.12: shift, bool and enum. A check of
+/// array bounds is added in the form that the compiler supports.
 const UBSAN_TREE: [&str; 3] = ["-fsanitize=shift", "-fsanitize=bool", "-fsanitize=enum"];
 const BOUNDS_TREE: [&str; 2] = ["-fsanitize=bounds-strict", "-fsanitize=array-bounds"];
 
-/// Names of the parts of a variant.
+/// Names that a variant can consist of.
 pub(super) const NAMES: [&str; 6] = [
     "default",
     "patched",
@@ -46,13 +47,13 @@ enum Part {
     Ubsan,
     UbsanTree,
     Asan,
-    /// Removes the flags that a tree has for this object alone.
+    /// Removes the flags that a tree sets for this object alone.
     NoObjectFlags,
-    /// Flags from the user.
+    /// Adds the user's flags.
     Flags(Vec<String>),
 }
 
-/// A kind of build.
+/// A kind of build, such as `asan` or `ubsan+patched`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Variant {
     name: String,
@@ -91,7 +92,7 @@ impl Variant {
         })
     }
 
-    /// Makes a variant of the user's flags, separated by blanks.
+    /// Makes a variant from the user's flags, which are separated by blanks.
     pub(super) fn parse_flags(flags: &str) -> Variant {
         Variant {
             name: flags.trim().to_string(),
@@ -101,7 +102,7 @@ impl Variant {
         }
     }
 
-    /// The same variant with further flags.
+    /// Returns this variant with further flags.
     pub(super) fn with(&self, flags: &[String]) -> Variant {
         let mut more = self.clone();
         more.parts.push(Part::Flags(flags.to_vec()));
@@ -112,7 +113,7 @@ impl Variant {
         &self.name
     }
 
-    /// Whether an object's own flags are removed.
+    /// Whether the variant removes the flags that a tree sets for an object alone.
     pub(super) fn drops_object_flags(&self) -> bool {
         self.parts.contains(&Part::NoObjectFlags)
     }
@@ -144,7 +145,7 @@ impl Variant {
         Ok(flags)
     }
 
-    /// The flags that linking also needs, because they add a runtime library.
+    /// Those of a variant's flags that linking needs as well, because they add a runtime library.
     pub(super) fn link_flags(flags: &[String]) -> Vec<String> {
         let brings = |f: &&String| f.starts_with("-fsanitize") || f.starts_with("-flto");
         flags.iter().filter(brings).cloned().collect()

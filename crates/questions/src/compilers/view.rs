@@ -6,10 +6,10 @@ use kiln_question::table::{align, figure, plain, text};
 use super::cell::{Abi, Status};
 use super::row::Row;
 
-/// Number of judged rows that are shown if there are many.
+/// Maximum number of judged rows that are shown.
 const MOST: usize = 30;
 
-/// A table for each subject and width, followed by the differences from the baseline.
+/// Formats a table for each subject and width, followed by the differences from the baseline.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::new();
     let mut seen: Vec<(&str, Abi)> = Vec::new();
@@ -23,7 +23,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     out + &verdicts(rows)
 }
 
-/// The table that contains a row.
+/// Formats the table that contains the row `of`.
 fn matrix(rows: &[Row], of: &Row) -> String {
     let own = |r: &&Row| r.cc != "-" && r.subject == of.subject && r.abi == of.abi;
     let mut variants: Vec<&str> = Vec::new();
@@ -69,7 +69,8 @@ fn matrix(rows: &[Row], of: &Row) -> String {
     )
 }
 
-/// A result, marked if it is far from the best, or the status of the cell.
+/// Formats a result, with a mark if it is far from the best; or the status of a cell without a
+/// result.
 fn shown(row: &Row) -> String {
     match (row.status, row.cycles_per_byte) {
         (Status::Ok, Some(x)) => format!("{}{}", figure(x), if row.outlier { " !" } else { "  " }),
@@ -79,7 +80,7 @@ fn shown(row: &Row) -> String {
     }
 }
 
-/// Rows that differ from the baseline, worst first.
+/// Formats the rows that differ from the baseline, worst first.
 fn verdicts(rows: &[Row]) -> String {
     let mut judged: Vec<(&Row, f64)> = rows
         .iter()

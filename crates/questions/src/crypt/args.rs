@@ -1,4 +1,4 @@
-//! `kiln crypt`.
+//! `kiln crypt`: the command's arguments and its entry point.
 
 use std::fs;
 use std::io::{stdin, Read};
@@ -17,8 +17,8 @@ use super::cipher::{Cipher, Plan, Row};
 
 /// Run one implementation on a file or on stdin
 ///
-/// To look at what an implementation does with data of yours. The data is read whole and is one message. Nothing is written
-/// when anything is wrong.
+/// Shows what an implementation does with your own data. The data is read completely and processed
+/// as one message. If anything is wrong, nothing is written.
 #[derive(Args)]
 #[command(after_long_help = "\
 An AEAD writes its tag behind the text, and finds it there unless --tag is
@@ -43,10 +43,10 @@ Examples:
        --aad 2b --in plain --out-file sealed
   kiln crypt --alg sha256 --in plain | xxd -p -c 32")]
 pub struct CryptArgs {
-    /// Algorithm, by the kernel's name
+    /// Algorithm, by its name in the kernel
     #[arg(long, value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     alg: String,
-    /// Implementation, by driver name [default: the one a caller gets]
+    /// Implementation, by driver name [default: the one that the kernel would choose]
     #[arg(long = "impl", value_name = "NAME", value_parser = Drivers, hide_possible_values = true)]
     imp: Option<String>,
     /// Key in hex, or @FILE with hex or raw bytes
@@ -67,10 +67,10 @@ pub struct CryptArgs {
     /// Read this file [default: stdin]
     #[arg(long = "in", value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Write this file, whole or not at all; may be the one read [default: stdout]
+    /// Write this file, completely or not at all; may be the input file [default: stdout]
     #[arg(long, value_name = "FILE")]
     out_file: Option<PathBuf>,
-    /// Lengths of scatterlist pieces in bytes, used in turn and from the start again
+    /// Lengths of scatterlist pieces in bytes; the list is repeated until the data ends
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     divide: Vec<usize>,
 }
@@ -134,7 +134,7 @@ impl Question for CryptArgs {
 }
 
 impl CryptArgs {
-    /// Rejects two outputs on stdout, and binary data on a terminal.
+    /// Rejects flags that would send two outputs to stdout, or binary data to a terminal.
     fn check_flags(&self, session: &Session) -> Result<(), Error> {
         match &self.out_file {
             None if session.global.json => Err(Error::input(
@@ -161,7 +161,7 @@ fn read(input: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Error> {
     Ok(data)
 }
 
-/// Reads a key given in hex, or a file that contains it as hex or as raw bytes.
+/// Parses a key given in hex, or reads it from a file that contains hex or raw bytes.
 fn read_key(text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     let Some(path) = text.strip_prefix('@') else {
         return hex("--key", text);
@@ -179,7 +179,7 @@ fn read_key(text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     }
 }
 
-/// The error message does not repeat the value, which may be a key.
+/// Parses hex digits. The error message does not repeat the value, which may be a key.
 fn hex(flag: &str, text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     let digit = |i: usize, b: u8| {
         (b as char).to_digit(16).map(|d| d as u8).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Processes one message with one implementation.
+//! Checks a request to process one message with one implementation, and carries it out.
 
 use kiln_kernel::cipher::{Context, Impl, Kind, Op};
 use kiln_question::algorithm::usable_impl;
@@ -10,19 +10,20 @@ use zeroize::Zeroizing;
 /// What to do with a message.
 pub(crate) struct Plan<'a> {
     pub alg: Algorithm,
-    /// Driver name; by default the usable implementation with the highest priority.
+    /// Driver name; if `None`, the usable implementation with the highest priority.
     pub imp: Option<&'a str>,
-    /// Encrypt or decrypt; a hash uses the first for digesting.
+    /// Whether to encrypt or decrypt; for a hash, `Encrypt` means to compute the digest.
     pub op: Op,
-    /// The whole key (for XTS, two AES keys); `None` for an algorithm without key.
+    /// The whole key (for XTS, two AES keys); `None` for an algorithm without a key.
     pub key: Option<&'a [u8]>,
-    /// `None` for an algorithm without IV.
+    /// The IV; `None` for an algorithm without an IV.
     pub iv: Option<&'a [u8]>,
     /// Associated data of an AEAD.
     pub aad: &'a [u8],
-    /// The tag that an AEAD checks; if `None`, the end of the data.
+    /// The tag that an AEAD checks; if `None`, the data ends with the tag.
     pub tag: Option<&'a [u8]>,
-    /// Lengths of the message's pieces, used in turn and from the start again; empty for a single piece.
+    /// Lengths of the message's pieces; the list is repeated until the data ends. If it is empty,
+    /// there is a single piece.
     pub divide: &'a [usize],
 }
 
@@ -50,12 +51,12 @@ pub(super) struct Row {
     /// Size of the output.
     #[schemars(extend("unit" = "bytes", "x-role" = "main"))]
     pub bytes: usize,
-    /// Number of scatterlist pieces that the input was divided into.
+    /// Number of scatterlist pieces into which the input was divided.
     #[schemars(extend("x-role" = "figure"))]
     pub pieces: usize,
 }
 
-/// Everything that `plan` needs, checked before any data is read.
+/// A plan that was checked, with its implementation and expanded key.
 pub(crate) struct Cipher<'a> {
     imp: Impl,
     key: Context,
@@ -63,7 +64,7 @@ pub(crate) struct Cipher<'a> {
 }
 
 impl<'a> Cipher<'a> {
-    /// Checks the plan.
+    /// Checks the plan and sets the key, before any data is read.
     pub(crate) fn new(plan: &'a Plan<'a>) -> Result<Cipher<'a>, Error> {
         let imp = match plan.imp {
             Some(driver) => usable_impl(plan.alg, driver)?,
@@ -86,10 +87,12 @@ impl<'a> Cipher<'a> {
         self.imp.driver()
     }
 
-    /// Processes the message in `pieces`. Returns the text (for an AEAD, followed by its tag) or a hash's digest.
+    /// Processes the message in `pieces`. Returns the text (for an AEAD that encrypts, followed by
+    /// its tag) or a hash's digest.
     ///
     /// # Errors
-    /// A wrong tag of an AEAD is a failure; none of the text is returned.
+    /// The tag of an AEAD is wrong, in which case none of the text is returned; or the length is
+    /// not supported.
     pub(crate) fn crypt(&self, pieces: &[Vec<u8>]) -> Result<Zeroizing<Vec<u8>>, Error> {
         let whole = Zeroizing::new(pieces.concat());
         let alg = self.plan.alg;
@@ -130,7 +133,8 @@ impl<'a> Cipher<'a> {
             Err(e) => return Err(Error::Failed(format!("{}: {e}", self.imp.driver()))),
         };
         if hash || aead && !open {
-            // Allocated with its final size, because a growing vector leaves text behind in memory.
+            // Allocate the final size at once, because a growing vector leaves copies of the text
+            // in memory.
             let mut all = Zeroizing::new(Vec::with_capacity(result.len() + tag.len()));
             all.extend_from_slice(&result);
             all.extend_from_slice(&tag);
@@ -151,7 +155,8 @@ impl<'a> Cipher<'a> {
         if len % alg.block() != 0 {
             return fault(format!("takes whole blocks of {} bytes", alg.block()));
         }
-        // The message length must fit into the bytes of the length field that the IV leaves.
+        // In CCM, the IV determines the width of the length field, into which the message length
+        // must fit.
         let of_length = self
             .plan
             .iv
@@ -165,7 +170,7 @@ impl<'a> Cipher<'a> {
         Ok(())
     }
 
-    /// Divides data as planned, with each piece in a separate buffer.
+    /// Divides data into the planned pieces, each in a separate buffer.
     pub(crate) fn cut(&self, mut data: &[u8]) -> Vec<Vec<u8>> {
         let mut pieces = Vec::new();
         let mut lengths = self.plan.divide.iter().copied().cycle();
@@ -245,7 +250,7 @@ fn check_iv(plan: &Plan, imp: Impl) -> Result<(), Error> {
             iv.len(),
             2 * size
         ))),
-        // RFC 3610: the first byte gives the size of the length field, minus one.
+        // In RFC 3610, the first byte is the size of the length field minus one.
         Some(iv) if is_ccm(alg) && !(1..=7).contains(&iv[0]) => Err(Error::input(format!(
             "--iv: first byte {:02x}: {alg} takes 01 to 07, the width of its counter in bytes minus 1",
             iv[0]
@@ -386,7 +391,7 @@ mod tests {
         assert_eq!(nothing[..4], [0xe3, 0xb0, 0xc4, 0x42]);
     }
 
-    /// Each algorithm decrypts what it encrypted, or gives a digest.
+    /// Each algorithm must decrypt what it encrypted; a hash must give a digest.
     #[test]
     fn every_algorithm_has_its_turn() {
         for alg in Algorithm::all() {

@@ -1,4 +1,4 @@
-//! `kiln ctrlq`.
+//! `kiln ctrlq`: the command's arguments and its entry point.
 
 use std::path::PathBuf;
 
@@ -11,9 +11,10 @@ use super::{run, view};
 
 /// Compare ways of waiting on a virtio-crypto control queue
 ///
-/// For authors of drivers and devices. Driver and device are two processes; the device is this program's own (kiln
-/// serve). Workers create a session, close it and begin again; creating and closing one session is a pair. All rows are
-/// measured in alternating rounds, each over a new connection.
+/// For authors of drivers and devices. Driver and device are two processes; the device is this
+/// program's own (kiln serve). Workers repeatedly create a session and close it; a create and the
+/// close of its session are counted as a pair. All rows are measured in alternating rounds, each
+/// over a new connection.
 #[derive(Args)]
 #[command(after_long_help = "\
 Ways of waiting (--mode):
@@ -33,31 +34,32 @@ pub struct CtrlqArgs {
     /// Ways of waiting: poll, wait, async [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     mode: Vec<String>,
-    /// Threads that create and close sessions [default: 1,2,8]
+    /// Numbers of threads that create and close sessions [default: 1,2,8]
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     workers: Vec<usize>,
-    /// Sessions: cipher (AES-128-CBC), akcipher (RSA-2048) [default: both]
+    /// Kinds of sessions: cipher (AES-128-CBC), akcipher (RSA-2048) [default: both]
     #[arg(long, value_delimiter = ',', value_name = "KIND,…")]
     session: Vec<String>,
-    /// The device serves on the queue's thread (inline) or on another (thread) [default: both]
+    /// Where the device serves requests: on the queue's thread (inline), on another (thread)
+    /// [default: both]
     #[arg(long, value_delimiter = ',', value_name = "HOW,…")]
     ctrl: Vec<String>,
-    /// In flight under async [default: 128]
+    /// Number of requests in flight under async [default: 128]
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
-    /// Measured time of each row, shared by its rounds [default: 2; with --quick 0.4]
+    /// Measured time per row in seconds, divided among its rounds [default: 2; with --quick 0.4]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// Rounds, in each of which every row is measured once; at least 6 [default: 9; with --quick 6]
+    /// Number of rounds, at least 6; each measures every row once [default: 9; with --quick 6]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// A device that is there already
+    /// Use a device that is already running, by its socket
     #[arg(long, value_name = "PATH", conflicts_with_all = ["ctrl", "poll_us"])]
     socket: Option<PathBuf>,
     /// Microseconds for which the device keeps polling before it sleeps [default: as in kiln serve]
     #[arg(long, value_name = "US")]
     poll_us: Option<u64>,
-    /// Attempts of a poller on the lock before it yields its core [default: 256]
+    /// How often a poller tries to take the lock before it yields its core [default: 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     spins: Option<u32>,
 }
@@ -94,7 +96,7 @@ impl Question for CtrlqArgs {
         vec![RowType::at::<Row>(60)]
     }
 
-    /// Driver and device have their own threads, which are not confined to one core.
+    /// Does not pin this process to a core, because driver and device have several threads.
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         let plan = self.plan(session)?;
         session.answer::<Self, _>(

@@ -1,4 +1,4 @@
-//! Headlines about how a control queue should wait.
+//! Headlines about how a driver should wait for its control queue.
 
 use kiln_question::survey::words::{figure, has, number, thousands};
 use kiln_question::survey::{Against, Estimate, Row, Runs, Topic};
@@ -16,7 +16,8 @@ pub(super) static TOPIC: Topic = Topic {
 /// Number of workers in the published measurement.
 const WORKERS: f64 = 8.0;
 
-/// A device: the value of `ctrl`, its description, and whether it is the published one.
+/// The devices: the value of `ctrl`, a description, and whether the published results are from such
+/// a device.
 const DEVICES: [(&str, &str, bool); 2] = [
     (
         "thread",
@@ -30,8 +31,9 @@ const DEVICES: [(&str, &str, bool); 2] = [
     ),
 ];
 
-/// Headlines about the published sessions, which use RSA. The published device passes each request to another thread;
-/// a device that serves requests on the queue's own thread gives a second answer.
+/// Headlines about RSA sessions, the kind in the published results. The published device hands each
+/// request to another thread; a device that serves requests on the queue's own thread has a
+/// headline of its own.
 pub(super) fn waiting(runs: &Runs) -> Vec<Option<Row>> {
     let cores = |field: &str| -> Option<f64> {
         let all = runs.all().filter(|r| is_asked_for(r));
@@ -51,7 +53,7 @@ fn is_asked_for(row: &Value) -> bool {
     modes && has(row, &[("session", "akcipher")]) && number(row, "workers") == Some(WORKERS)
 }
 
-/// A field of one waiting method with one device, over all processes.
+/// Estimates a field for one waiting method with one device, over all processes.
 fn estimate(runs: &Runs, mode: &str, ctrl: &str, field: &str) -> Option<Estimate> {
     let wanted = [("mode", mode), ("ctrl", ctrl)];
     runs.estimate(|rows| {
@@ -60,7 +62,7 @@ fn estimate(runs: &Runs, mode: &str, ctrl: &str, field: &str) -> Option<Estimate
     })
 }
 
-/// Both rates with one device, in words.
+/// The rates of both waiting methods with one device, in words.
 fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
     let said = |x: f64| match x < 1e3 {
         true => thousands(x),
@@ -77,7 +79,8 @@ fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
     ))
 }
 
-/// Threads that take turns on too few cores measure the scheduler, so there is neither a ratio nor a comparison.
+/// The headline if there are too few cores: it gives neither a ratio nor a comparison, because
+/// threads that share cores measure the scheduler.
 fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
     let said: Vec<String> = DEVICES
         .iter()
@@ -155,15 +158,15 @@ mod tests {
     use kiln_question::survey::Answer;
     use serde_json::json;
 
-    /// A row whose rate and ratio are those of process `k` of five, which differ by a few per cent.
+    /// Makes a row of process `k` of five. Its rate and its ratio deviate from the given ones by a
+    /// few per cent.
     fn row(mode: &str, ctrl: &str, rate: f64, ratio: f64, p999: f64, k: usize) -> Value {
         let by = [1.0, 0.98, 1.02, 0.99, 1.01][k];
         json!({"mode": mode, "ctrl": ctrl, "session": "akcipher", "workers": 8, "cores": 16, "cores_needed": 11,
                "ops_per_s": 2.0 * rate * by, "pairs_per_s": rate * by, "ops_ratio_to_wait": ratio * by, "lat_us_p999": p999})
     }
 
-    /// The sentences about a device with a second thread and one without, if polling is `ratio` times as fast as
-    /// waiting.
+    /// The headlines about both devices if polling is `ratio` times as fast as waiting.
     fn told(processes: usize, ratio: f64, change: impl Fn(&mut Value)) -> Vec<Row> {
         let answer = |k| {
             let mut rows = [
@@ -270,7 +273,7 @@ mod tests {
             );
             assert_eq!((rows[0].value, rows[0].baseline), (None, None));
         }
-        // With one core less than needed there is no answer; with exactly as many there is.
+        // One core less than needed gives no ratio; exactly as many as needed give one.
         assert!(text(&told(5, 1.0, |r| r["cores"] = json!(10))[0]).contains("need 11 cores; on 10"));
         assert!(text(&told(5, 1.0, |r| r["cores"] = json!(11))[0]).contains("published"));
     }

@@ -1,4 +1,4 @@
-//! Workers that create and close sessions for some time.
+//! Workers that create and close sessions for a given time, and the latencies of their requests.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kiln_driver::{Batch, Control, Error, Histogram, Request};
 
-/// Times of operations within the measured period.
+/// Latencies of the operations that began in the measured period.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     /// Latencies of session creations and closes.
@@ -16,7 +16,7 @@ pub(super) struct Tally {
     pub(super) closes: Histogram,
 }
 
-/// Determines when counting begins and ends.
+/// Tells workers whether to count operations and when to end.
 pub(super) struct Clock {
     counting: AtomicBool,
     over: AtomicBool,
@@ -30,7 +30,7 @@ impl Clock {
         }
     }
 
-    /// Begins counting, after the warm-up.
+    /// Begins the measured period, after the warm-up.
     pub(super) fn begin(&self) {
         self.counting.store(true, Ordering::Relaxed);
     }
@@ -50,8 +50,9 @@ impl Clock {
 }
 
 impl Tally {
-    /// Counts an operation if it `began` in the measured period, even if it ends later. Otherwise the slowest
-    /// operations of every round, which are those in flight at its end, would be missing.
+    /// Counts an operation if it `began` in the measured period, even if it ends later. Otherwise
+    /// the operations in flight at the end of a round, which include the slowest ones, would be
+    /// missing.
     fn note(&mut self, began: bool, time: Duration, close: bool) {
         if !began {
             return;
@@ -69,7 +70,8 @@ impl Tally {
     }
 }
 
-/// Runs threads that each create a session, close it and start again; `meanwhile` ends the run by setting the clock.
+/// Runs threads that repeatedly create a session and close it. `meanwhile` runs on the calling
+/// thread, and ends the run through `clock`.
 pub(super) fn threads(
     control: &Control,
     request: &Request,
@@ -107,11 +109,11 @@ fn time_request(control: &Control, request: &Request, clock: &Clock) -> Result<T
     Ok(tally)
 }
 
-/// State shared by the callbacks.
+/// State shared by the completion callbacks.
 struct Chains {
     request: Request,
     clock: Arc<Clock>,
-    /// Only the interrupt's thread locks it.
+    /// The lock is never contended, because only the interrupt's thread takes it while chains run.
     tally: Mutex<Tally>,
     fault: Mutex<Option<Error>>,
     running: AtomicUsize,
@@ -138,7 +140,8 @@ impl Chains {
     }
 }
 
-/// Runs `depth` chains of requests, each alternating between creating and closing; all are driven by the interrupt.
+/// Runs `depth` chains of requests, each of which alternately creates and closes a session. The
+/// completion of a request submits the next one, on the interrupt's thread.
 pub(super) fn chains(
     control: &Control,
     request: &Request,
@@ -170,7 +173,8 @@ pub(super) fn chains(
     Ok(tally)
 }
 
-/// Creates one session, and then the next.
+/// Creates a session and closes it when it has been created, then repeats this until the clock is
+/// over.
 fn link(chains: &Arc<Chains>, batch: &mut Batch) {
     if chains.clock.is_over() {
         chains.end(None);

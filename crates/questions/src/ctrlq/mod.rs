@@ -1,4 +1,5 @@
-//! How should a virtio-crypto control queue wait, and how fast can it get? Driver and device in two processes.
+//! Measures how a virtio-crypto control queue should wait, and how fast it can get, with driver and
+//! device in two processes.
 //!
 //! | file | contents |
 //! |---|---|
@@ -9,7 +10,7 @@
 //! | `row.rs` | the rows |
 //! | `view.rs` | the tables for people |
 //! | `paper.rs` | results of the paper |
-//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made from their records |
+//! | `survey.rs`, `headline.rs` | the command's part of the survey, and its headlines |
 
 mod args;
 mod headline;

@@ -1,4 +1,4 @@
-//! The request, and its validation.
+//! Which waiting methods, sessions and devices `ctrlq` measures, and checks of these choices.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,16 +9,17 @@ use kiln_question::{unknown, Error};
 use kiln_virtio::wire::session::{Akcipher, Cipher};
 use kiln_virtio::wire::{algo, Create};
 
-/// Maximum number of workers; more threads would mainly be moved around by the host.
+/// Maximum number of workers; with more threads, the host's scheduler would dominate the result.
 const MOST_WORKERS: usize = 256;
-/// Default number of rounds, enough that one disturbed round is outside the interval; and the number with `--quick`.
+/// Default number of rounds, and the number with `--quick`. With nine rounds, a single disturbed
+/// one is outside the interval.
 const ROUNDS: usize = 9;
 const QUICK_ROUNDS: usize = 6;
-/// The fewest rounds that give a 95 % interval (`kiln_measure::ratio_of_rounds`), and an upper limit against typing
-/// errors.
+/// The fewest rounds that give a 95 % interval (`kiln_measure::ratio_of_rounds`), and an upper
+/// limit that catches typing errors.
 const LEAST_ROUNDS: usize = 6;
 const MOST_ROUNDS: usize = 1000;
-/// Size of an RSA modulus in bytes: 2048 bits.
+/// Size in bytes of the modulus of a 2048-bit RSA key.
 const MODULUS: usize = 256;
 
 /// How the driver waits for the control queue.
@@ -28,14 +29,14 @@ pub(super) enum Way {
     Poll,
     /// The thread sleeps until its request is completed.
     Wait,
-    /// A callback is called on completion; many requests are in flight.
+    /// A callback runs on completion, and many requests are in flight.
     Async,
 }
 
 impl Way {
     pub(super) const ALL: [Way; 3] = [Way::Poll, Way::Wait, Way::Async];
 
-    /// Its name in rows and flags.
+    /// The name in rows and flags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Way::Poll => "poll",
@@ -50,14 +51,14 @@ impl Way {
 pub(super) enum Kind {
     /// AES-128-CBC.
     Cipher,
-    /// An RSA public key of 2048 bits, raw.
+    /// A raw public RSA key of 2048 bits.
     Akcipher,
 }
 
 impl Kind {
     pub(super) const ALL: [Kind; 2] = [Kind::Cipher, Kind::Akcipher];
 
-    /// Its name in rows and flags.
+    /// The name in rows and flags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Cipher => "cipher",
@@ -65,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// A request that creates a session of this kind, with a key from the seed.
+    /// Makes a request that creates a session of this kind, with a key derived from the seed.
     pub(super) fn request(self, seed: u64) -> Request {
         let mut random = SplitMix64(seed);
         match self {
@@ -82,7 +83,8 @@ impl Kind {
             Kind::Akcipher => {
                 let mut modulus = [0; MODULUS];
                 random.fill(&mut modulus);
-                // Set the highest bit, for full length, and the lowest, since a modulus is odd.
+                // Set the highest bit for a full-length modulus, and the lowest because a modulus
+                // is odd.
                 modulus[0] |= 0x80;
                 modulus[MODULUS - 1] |= 1;
                 let key = public_key(&modulus);
@@ -98,9 +100,9 @@ impl Kind {
     }
 }
 
-/// `RSAPublicKey` in DER (RFC 8017, appendix A.1.1) with exponent 65537.
+/// Encodes an `RSAPublicKey` with exponent 65537 in DER (RFC 8017, appendix A.1.1).
 fn public_key(modulus: &[u8; MODULUS]) -> Vec<u8> {
-    // The leading zero keeps the number positive.
+    // The leading zero keeps the modulus positive.
     let mut numbers = vec![0x02, 0x82, 1, 1, 0];
     numbers.extend_from_slice(modulus);
     numbers.extend_from_slice(&[0x02, 3, 1, 0, 1]);
@@ -121,22 +123,25 @@ pub(super) struct Plan {
     pub kinds: Vec<Kind>,
     /// Requests in flight under `async`.
     pub depth: usize,
-    /// Measured time of each row, shared by its rounds.
+    /// Measured time per row in seconds, divided among its rounds.
     pub seconds: f64,
-    /// Rounds, in each of which every row is measured once.
+    /// Number of rounds; each measures every row once.
     pub rounds: usize,
-    /// Socket of a running device; if `None`, devices are started.
+    /// Socket of a running device; if `None`, Kiln starts its own devices.
     pub socket: Option<PathBuf>,
-    /// Microseconds for which a started device keeps polling before it sleeps; `None` for its default.
+    /// Microseconds for which a device that Kiln starts keeps polling before it sleeps; `None` for
+    /// the default.
     pub poll_us: Option<u64>,
-    /// Attempts of a poller on the lock before it yields its core; `None` for the driver's default.
+    /// How often a poller tries to take the lock before it yields its core; `None` for the driver's
+    /// default.
     pub spins: Option<u32>,
     /// Seed for every random choice.
     pub seed: u64,
 }
 
 impl Plan {
-    /// The default plan: the paper's comparison, extended by the other methods and kinds.
+    /// The default plan: the published comparison, and in addition other waiting methods and kinds
+    /// of sessions.
     pub(super) fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             ways: Way::ALL.to_vec(),
@@ -156,7 +161,7 @@ impl Plan {
     /// Checks whether the plan can be run.
     ///
     /// # Errors
-    /// A number out of range.
+    /// A number is out of range.
     pub(super) fn check(&self) -> Result<(), Error> {
         if let Some(n) = self.workers.iter().find(|&&n| n == 0 || n > MOST_WORKERS) {
             return Err(Error::input(format!(
@@ -194,7 +199,7 @@ impl FromStr for Way {
     }
 }
 
-/// Waiting methods by name; all of them if no name is given.
+/// Parses the names of waiting methods; returns all methods if there are no names.
 ///
 /// # Errors
 /// An unknown name.
@@ -205,7 +210,7 @@ pub(super) fn parse_modes(names: &[String]) -> Result<Vec<Way>, Error> {
     }
 }
 
-/// Kinds of sessions by name; both if no name is given.
+/// Parses the names of kinds of sessions; returns both kinds if there are no names.
 ///
 /// # Errors
 /// An unknown name.
@@ -221,7 +226,7 @@ pub(super) fn parse_kinds(names: &[String]) -> Result<Vec<Kind>, Error> {
     }
 }
 
-/// How the device serves control requests, by name; both variants if no name is given.
+/// Parses how the device serves control requests; returns both methods if there are no names.
 ///
 /// # Errors
 /// An unknown name.

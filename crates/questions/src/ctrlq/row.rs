@@ -1,14 +1,14 @@
-//! The results of one waiting method.
+//! The rows of `kiln ctrlq`: the results of one waiting method.
 
 use kiln_driver::Histogram;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-/// Number of histogram bounds: powers of two in microseconds, 1, 2, 4 ... 16384.
+/// Number of upper bounds of a histogram's buckets: powers of two in microseconds, from 1 to 16384.
 const BOUNDS: usize = 15;
 
-/// A histogram: for each power of two, the number of times above half of it and up to it; and the number of longer
-/// times.
+/// A histogram of times by powers of two. Each bucket counts times above half of its power of two
+/// and up to it; the last one counts longer times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Octaves {
     prefix: &'static str,
@@ -30,7 +30,7 @@ impl Octaves {
 }
 
 impl Serialize for Octaves {
-    /// Serialized as flat fields `PREFIX_1`, `PREFIX_2` and so on.
+    /// Serializes the histogram as flat fields `PREFIX_1`, `PREFIX_2` and so on.
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
         let mut map = s.serialize_map(Some(BOUNDS + 1))?;
@@ -42,7 +42,7 @@ impl Serialize for Octaves {
     }
 }
 
-/// One method of waiting for the device. Latencies are those of session creates and closes.
+/// One method of waiting for the device. All latencies are latencies of session creates and closes.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "ctrlq",
@@ -78,24 +78,24 @@ pub(super) struct Row {
     /// How the driver waits: `poll`, `wait` or `async`.
     #[schemars(extend("x-role" = "key"))]
     pub mode: &'static str,
-    /// Driver threads that create and close sessions.
+    /// Number of driver threads that create and close sessions.
     #[schemars(extend("x-role" = "key", "x-benchmark" = "threads"))]
     pub workers: usize,
     /// Kind of session: `cipher` or `akcipher`.
     #[schemars(extend("x-role" = "key"))]
     pub session: &'static str,
-    /// How the device serves control requests: `inline`, or by a `thread` of its own; null for a device that was
-    /// already running.
+    /// Where the device serves control requests: `inline`, on the queue's thread, or on a separate
+    /// `thread`; null for a device that was already running.
     #[schemars(extend("x-role" = "key"))]
     pub ctrl: Option<&'static str>,
     /// Maximum number of requests in flight.
     #[schemars(extend("x-role" = "key"))]
     pub depth: usize,
-    /// Host cores that driver and device share.
+    /// Number of host cores that driver and device share.
     #[schemars(extend("x-role" = "condition"))]
     pub cores: usize,
-    /// Pairs per second, each a create and the close of its session (the unit of the published results): the median of
-    /// the rounds; null with fewer than six rounds.
+    /// Pairs per second, each a create and the close of its session: the median of the rounds.
+    /// Published results use the same unit. Null with fewer than six rounds.
     #[schemars(extend(
         "unit" = "1/s",
         "x-role" = "main",
@@ -107,11 +107,12 @@ pub(super) struct Row {
     /// Lower end of the 95 % interval of `pairs_per_s` over the rounds (sign test).
     #[schemars(extend("unit" = "1/s"))]
     pub pairs_per_s_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `pairs_per_s`.
     #[schemars(extend("unit" = "1/s"))]
     pub pairs_per_s_high: Option<f64>,
-    /// Number of threads that have work at the same time and so need a core each: workers, interrupt thread, threads
-    /// of the device. If `cores` is smaller, the result depends on the host's scheduler.
+    /// Number of threads that have work at the same time and so need one core each: workers, the
+    /// interrupt thread, and the device's threads. If `cores` is smaller, the result depends on the
+    /// host's scheduler.
     #[schemars(extend("x-role" = "main"))]
     pub cores_needed: usize,
     /// CPU time of driver and device together, in percent of the measured time, 100 being one core; null for a device
@@ -127,7 +128,7 @@ pub(super) struct Row {
     /// CPU time of driver and device per create or close; null for a device that was already running.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "CPU µs per operation"))]
     pub cpu_us_per_op: Option<f64>,
-    /// Latency of creates and closes: the median.
+    /// Median latency of creates and closes.
     #[schemars(extend(
         "unit" = "µs",
         "x-role" = "main",
@@ -135,32 +136,33 @@ pub(super) struct Row {
         "x-benchmark" = "real_time"
     ))]
     pub lat_us_p50: Option<f64>,
-    /// The 99th percentile of that latency.
+    /// 99th percentile of the latency of creates and closes.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "p99"))]
     pub lat_us_p99: Option<f64>,
-    /// The 99.9th percentile of that latency.
+    /// 99.9th percentile of the latency of creates and closes.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "p99.9"))]
     pub lat_us_p999: Option<f64>,
-    /// The 99.99th percentile of that latency.
+    /// 99.99th percentile of the latency of creates and closes.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "p99.99"))]
     pub lat_us_p9999: Option<f64>,
-    /// The maximum of that latency.
+    /// Maximum latency of creates and closes.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "max"))]
     pub lat_us_max: Option<f64>,
-    /// How long the queue's lock was held: the median.
+    /// Median time for which the queue's lock was held.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "lock held µs p50"))]
     pub hold_us_p50: Option<f64>,
-    /// The 99th percentile of that time.
+    /// 99th percentile of the time for which the queue's lock was held.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "lock held µs p99"))]
     pub hold_us_p99: Option<f64>,
-    /// The 99.9th percentile of that time.
+    /// 99.9th percentile of the time for which the queue's lock was held.
     #[schemars(extend("unit" = "µs"))]
     pub hold_us_p999: Option<f64>,
-    /// The maximum of that time.
+    /// Maximum time for which the queue's lock was held.
     #[schemars(extend("unit" = "µs"))]
     pub hold_us_max: Option<f64>,
-    /// `pairs_per_s` divided by that of `wait` with the same device, kind of session and number of workers: the median
-    /// of the rounds' ratios; null with fewer than six rounds, or if `wait` was not measured.
+    /// `pairs_per_s` divided by `pairs_per_s` of `wait` with the same device, kind of session and
+    /// number of workers: the median of the rounds' ratios. Null with fewer than six rounds, or if
+    /// `wait` was not measured.
     #[schemars(extend(
         "x-role" = "figure",
         "x-heading" = "pairs, relative to wait",
@@ -169,31 +171,32 @@ pub(super) struct Row {
     pub ops_ratio_to_wait: Option<f64>,
     /// Lower end of the 95 % interval of `ops_ratio_to_wait` over the rounds (sign test).
     pub ops_ratio_to_wait_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `ops_ratio_to_wait`.
     pub ops_ratio_to_wait_high: Option<f64>,
-    /// `cpu_us_per_op` divided by that of the same row of `wait`.
+    /// `cpu_us_per_op` divided by `cpu_us_per_op` of `wait` with the same device, kind of session
+    /// and number of workers.
     #[schemars(extend("x-role" = "figure", "x-heading" = "CPU, relative to wait"))]
     pub cpu_ratio_to_wait: Option<f64>,
     /// Time measured, summed over all rounds.
     #[schemars(extend("unit" = "s"))]
     pub seconds: f64,
-    /// Creates and closes, each counted as one, summed over all rounds.
+    /// Number of creates and closes, each counted as one, summed over all rounds.
     #[schemars(extend("x-benchmark" = "iterations"))]
     pub ops: u64,
     /// `ops` divided by `seconds`: creates and closes per second.
     #[schemars(extend("unit" = "1/s"))]
     pub ops_per_s: f64,
-    /// Pairs per second in each round, in the order of measurement. All rows were measured once before the next round
-    /// began.
+    /// Pairs per second in each round, in the order of measurement. In each round, all rows are
+    /// measured once.
     #[schemars(extend("unit" = "1/s"))]
     pub rounds_pairs_per_s: Vec<f64>,
     /// Notifications (kicks) from the driver to the device.
     pub kicks: u64,
     /// Interrupts from the device.
     pub interrupts: u64,
-    /// How often a thread yielded its core because the lock was still held by another.
+    /// How often a thread yielded its core because another thread still held the lock.
     pub yields: u64,
-    /// Histogram of closes.
+    /// Histogram of the latencies of closes.
     #[serde(flatten)]
     #[schemars(skip)]
     pub closes: Octaves,
@@ -201,15 +204,15 @@ pub(super) struct Row {
     #[serde(flatten)]
     #[schemars(skip)]
     pub holds: Octaves,
-    /// Closes in the paper's octaves of whole microseconds, for its picture.
+    /// Latencies of closes, in the paper's buckets: octaves of whole microseconds.
     #[serde(skip)]
     pub closes_bcc: Vec<u64>,
-    /// The same of how long the lock was held.
+    /// Times for which the lock was held, in the same buckets as `closes_bcc`.
     #[serde(skip)]
     pub holds_bcc: Vec<u64>,
 }
 
-/// A quantile in microseconds.
+/// Quantile `q` of a histogram of nanoseconds, in microseconds.
 pub(super) fn us(h: &Histogram, q: f64) -> Option<f64> {
     h.quantile(q).map(|ns| ns as f64 / 1e3)
 }

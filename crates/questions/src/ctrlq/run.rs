@@ -17,15 +17,15 @@ use super::plan::{Kind, Plan, Way};
 use super::row::{us, Octaves, Row};
 use crate::device::{cpu_time, Device};
 
-/// Warm-up before a round counts: as a share of its time, and the minimum in seconds.
+/// Warm-up before a round is counted: a share of the round's time, and the minimum in seconds.
 const WARM: f64 = 0.1;
 const LEAST_WARM: f64 = 0.005;
 /// Interval at which the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(20);
-/// Longer than any device takes to answer.
+/// Time after which a device is considered dead; no working device takes this long to answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The position of one row among all.
+/// The combination that one row measures.
 #[derive(Clone, Copy)]
 struct Cell {
     ctrl: Option<&'static str>,
@@ -34,7 +34,7 @@ struct Cell {
     workers: usize,
 }
 
-/// Measurements of one round of a cell.
+/// What one round of a cell has measured.
 struct Sample {
     tally: Tally,
     holds: Histogram,
@@ -50,12 +50,12 @@ struct Sample {
 #[derive(Default)]
 struct Sum {
     samples: Vec<Sample>,
-    /// Whether the device lacks this kind of session.
+    /// Whether the device does not offer this kind of session.
     absent: bool,
 }
 
-/// Runs every cell once per round, so that changes of the machine affect all of them alike. Cells that are compared
-/// with each other are measured directly one after the other.
+/// Runs every cell once per round, so that changes of the machine affect all cells equally. Cells
+/// that are compared with each other are measured directly one after the other.
 ///
 /// # Errors
 /// There is no device, or it refuses sessions or offers none of the requested kinds.
@@ -88,9 +88,10 @@ pub(super) fn run(
                 &format!("round {} of {}, {name}", round + 1, plan.rounds),
             );
             match cell.measure(plan, &mut devices, stop) {
-                // Discard the last round, which was cut short.
+                // When interrupted, discard the current round, because it was cut short.
                 Ok(Some(_)) | Err(_) if stop.load(Ordering::Relaxed) => {
-                    // Ctrl-C ends every wait for the device, and at a terminal the device, too, which causes these errors.
+                    // Such an error is not the device's fault: Ctrl-C aborts every wait for the
+                    // device and, at a terminal, also ends the device.
                     outcome.interrupted = true;
                     break 'rounds;
                 }
@@ -144,8 +145,9 @@ fn cells(plan: &Plan) -> Vec<Cell> {
     cells
 }
 
-/// The order of the cells within a round: the methods with the same device, sessions and workers in sequence (poll,
-/// wait, poll, wait, …), since their ratio is the main result.
+/// The order of the cells within a round. The methods with the same device, sessions and workers
+/// follow each other (poll, wait, poll, wait, …), since the ratio of their rates is the main
+/// result.
 fn side_by_side(cells: &[Cell]) -> Vec<usize> {
     let question = |c: &Cell| (c.ctrl, c.kind.name(), c.workers);
     let mut order: Vec<usize> = (0..cells.len()).collect();
@@ -158,7 +160,7 @@ fn side_by_side(cells: &[Cell]) -> Vec<usize> {
 }
 
 impl Cell {
-    /// Measures one round of the cell; `None` if the device lacks this kind of session.
+    /// Measures one round of the cell; `None` if the device does not offer this kind of session.
     fn measure(
         &self,
         plan: &Plan,
@@ -269,7 +271,8 @@ impl Cell {
         })
     }
 
-    /// Number of threads that have work at the same time. A device that was already running has at least one.
+    /// Number of threads that have work at the same time. For a device that was already running,
+    /// one thread is assumed.
     fn cores_needed(&self) -> usize {
         let device = match self.ctrl {
             Some("thread") => 2,
@@ -278,7 +281,8 @@ impl Cell {
         match self.way {
             Way::Poll => self.workers + device,
             Way::Wait => self.workers + 1 + device,
-            // The interrupt's thread submits further requests; the worker only started them.
+            // The interrupt's thread submits all further requests, so the worker needs no core
+            // after the start.
             Way::Async => 1 + device,
         }
     }
@@ -367,7 +371,7 @@ fn pause(seconds: f64, stop: &AtomicBool) {
     }
 }
 
-/// Compares every row with `wait`, round by round; both were measured within the same second.
+/// Compares every row with `wait`, round by round; both were measured directly one after the other.
 fn compare(rows: &mut [Row]) {
     let waits: Vec<Row> = rows.iter().filter(|r| r.mode == "wait").cloned().collect();
     for row in rows.iter_mut() {
@@ -500,7 +504,8 @@ mod tests {
 
     #[test]
     fn the_ratio_is_of_the_same_round_and_fewer_than_six_have_none() {
-        // The machine slows down from round to round; in each round polling is half as fast.
+        // The machine becomes slower from round to round; in each round, polling is half as fast as
+        // waiting.
         let rates = [100, 80, 60, 40, 20, 10];
         let half = rates.map(|r| r / 2);
         let mut rows = [row(Way::Poll, 8, &half), row(Way::Wait, 8, &rates)];

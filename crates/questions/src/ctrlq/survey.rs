@@ -1,4 +1,4 @@
-//! What `kiln ctrlq` adds to the survey.
+//! The part of the survey that runs `kiln ctrlq`.
 
 use kiln_question::survey::{args, Contribution, Part, Runs, Slot};
 
@@ -14,7 +14,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Measures the control queue.
+/// Compares ways of waiting for the control queue.
 pub(super) static CTRLQ: Part = Part {
     name: "ctrlq",
     what: "the control queue",
@@ -25,7 +25,7 @@ pub(super) static CTRLQ: Part = Part {
     ..Part::USUAL
 };
 
-/// Number of rounds, and the seconds to start the devices and to connect in a round.
+/// Number of rounds; seconds to start the devices, and seconds to connect in each round.
 const ROUNDS: f64 = 6.0;
 const DEVICES_S: f64 = 0.1;
 const CONNECT_S: f64 = 0.01;
@@ -37,7 +37,8 @@ fn ctrlq_args(slot: &Slot) -> Vec<String> {
         s if s < 9.0 => ("wait,poll", "8", 4.0),
         _ => ("wait,poll,async", "1,8", 10.0),
     };
-    // Two devices are started, and each round is preceded by a tenth of its time, at least 5 ms.
+    // The divisor accounts for the warm-up, a tenth of a round's time; its minimum of 5 ms is
+    // ignored.
     let row = (((slot.seconds - Part::START_S - DEVICES_S) / rows - ROUNDS * CONNECT_S) / 1.1)
         .clamp(0.1, 10.0);
     let row = format!("{row:.2}");

@@ -1,4 +1,4 @@
-//! The tables of `ctrlq`, and the paper's histogram.
+//! The tables of `ctrlq`, and its histograms next to the published one.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use kiln_question::table::{align, paragraph, plain, text};
 use super::paper;
 use super::row::Row;
 
-/// Stars in the longest bar.
+/// Number of stars in the longest bar of a histogram.
 const STARS: usize = 16;
 
-/// A paragraph for each device and kind of session, followed by histograms.
+/// Formats a paragraph for each device and kind of session, followed by histograms.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::from(
         "Sessions created and closed, in pairs per second: median of the rounds and its\n\
@@ -30,7 +30,8 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
             ways(group)
         );
     }
-    // As in the paper: closings of akcipher sessions by the device that uses a second thread.
+    // The published histogram shows closes of akcipher sessions, by a device that uses a second
+    // thread.
     let most = |ctrl| {
         let of = rows
             .iter()
@@ -74,7 +75,7 @@ fn ways(rows: &[Row]) -> String {
                 None => "-".to_string(),
                 Some(_) => format!("{}-{}", shown(low), shown(high)),
             };
-        // A row has no ratio to itself.
+        // `wait` itself is the baseline, so its ratios to `wait` are not shown.
         let other = |field: Option<f64>| field.filter(|_| row.mode != "wait");
         table.add_row([
             format!("  {}{starved}", row.mode),
@@ -110,10 +111,11 @@ fn short(figure: Option<f64>) -> String {
     }
 }
 
-/// Histograms in the style of bcc, with the paper's for comparison.
+/// Formats histograms in the style of bcc, next to the published one.
 fn histograms(poll: &Row, wait: Option<&Row>) -> String {
     let mut columns = vec![(format!("poll {}", poll.workers), poll.closes_bcc.clone())];
-    // With too few cores the scheduler determines the result, which must not be compared with the paper's.
+    // With too few cores, the scheduler determines the result, so a comparison with the paper would
+    // be misleading.
     let enough = poll.cores_needed.max(wait.map_or(0, |w| w.cores_needed)) <= poll.cores;
     if enough {
         columns.insert(0, ("paper, poll".to_string(), paper::CLOSES.to_vec()));

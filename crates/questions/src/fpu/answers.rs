@@ -1,5 +1,5 @@
-//! Reports whether the FPU is usable: every policy's answer in every context, with and without an open section of the
-//! task.
+//! `kiln fpu usable`: every policy's answer whether the FPU is usable, in every context, with and
+//! without an open section of the task.
 
 use kiln_kernel::fpu::{usable, Answer, Context, Policy};
 use kiln_question::Outcome;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::bench::Bench;
 use super::plan::Plan;
 
-/// Whether one policy allows use of the FPU in one context.
+/// Whether one policy allows the use of the FPU in one context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(
     rename = "fpu-answers",
@@ -27,7 +27,7 @@ pub(crate) struct AnswerRow {
     /// For a kernel tree: its version; null for Kiln's policies.
     #[schemars(extend("x-role" = "condition"))]
     pub version: Option<String>,
-    /// The context in which the FPU would be used, such as `softirq` or `hardirq over BH off`.
+    /// The context in which code asked for the FPU, such as `softirq` or `hardirq over BH off`.
     #[schemars(extend("x-role" = "key"))]
     pub context: String,
     /// Whether the task had opened an FPU section before.
@@ -39,8 +39,9 @@ pub(crate) struct AnswerRow {
     /// Whether the task's section was still open in that context. Some policies make a softirq wait until it ends.
     #[schemars(extend("x-role" = "figure", "x-heading" = "over the section"))]
     pub over_section: bool,
-    /// Warnings that a debug kernel would have printed when an FPU section was opened in that context. A task opens
-    /// one in any case, a softirq or hardirq only if the FPU is usable, an NMI never.
+    /// Warnings that a debug kernel would have printed when an FPU section was opened in that
+    /// context. A section is always opened in a task, in a softirq or hardirq only if the FPU is
+    /// usable, and never in an NMI.
     #[schemars(extend("x-role" = "figure"))]
     pub warnings: u64,
     /// Value of `preempt_count()` in that context, in the kernel's bit layout.
@@ -62,7 +63,8 @@ fn name(context: Context) -> &'static str {
     }
 }
 
-/// Kiln's policy that gives the same answers as this version of Linux: since 6.15, softirqs are disabled in sections.
+/// Kiln's policy with the same answers as this version of Linux. Since 6.15, sections disable
+/// softirqs.
 fn rule_of(version: &str) -> Option<Policy> {
     let mut numbers = version.split('.').map(|n| n.parse::<u32>().ok());
     let series = (numbers.next()??, numbers.next()??);
@@ -74,14 +76,14 @@ fn rule_of(version: &str) -> Option<Policy> {
     Policy::all().into_iter().find(|p| p.name() == name)
 }
 
-/// The part of an answer that code in the context can observe. The same section may cause one warning or two, so only
-/// whether there is any warning counts.
+/// The part of an answer that is compared. Only whether there is any warning counts, because the
+/// same section may cause one warning or two.
 fn judged(answer: &Answer) -> (bool, bool, bool) {
     (answer.usable, answer.over_section, answer.warnings > 0)
 }
 
-/// Asks every policy of the plan in every context. The outcome has failed if a tree's answers are not those of its
-/// version of Linux.
+/// Asks every policy of the plan in every context. The outcome has failed if a tree's answers
+/// differ from the policy of its version of Linux.
 pub(super) fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
     let mut outcome = Outcome::default();
     for &policy in &plan.policies {
@@ -127,7 +129,7 @@ pub(super) fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
     outcome
 }
 
-/// Describes a context in which a tree differs from its expected policy.
+/// Describes how a tree's answer in one context differs from the expected policy.
 fn difference(context: Context, in_section: bool, answer: &Answer, right: &Answer) -> String {
     let over = if in_section {
         ", a section in progress below"

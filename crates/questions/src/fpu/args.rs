@@ -1,4 +1,5 @@
-//! `kiln fpu`: the policy table. The other questions about FPU policies are subcommands.
+//! `kiln fpu`: the arguments of the command that prints the policy table. Other questions about FPU
+//! policies are subcommands.
 
 use clap::{Args, Subcommand};
 use kiln_question::{parse_seconds, Error, Exit, Question, RowType, Session, Shard};
@@ -17,9 +18,9 @@ use super::{run, view};
 
 /// What each FPU policy costs under softirq load, and whether it loses state
 ///
-/// For anyone choosing how to use SIMD in softirqs. A task encrypts on an emulated CPU; interrupts raise softirqs that
-/// interrupt it and encrypt, too. Every row has a baseline run in which the same interrupts do nothing; all results and the
-/// user's registers are checked.
+/// For anyone choosing how to use SIMD in softirqs. A task encrypts on an emulated CPU; interrupts
+/// raise softirqs that interrupt the task and also encrypt. Every row is compared with a baseline
+/// run in which the same interrupts do nothing. All results and the user's registers are checked.
 #[derive(Args)]
 #[command(after_long_help = "\
 Sources of interrupts (--inject):
@@ -53,13 +54,13 @@ pub struct FpuArgs {
     /// Interrupts per second [default: 2000]
     #[arg(long, value_name = "HZ", allow_hyphen_values = true)]
     irq_rate: Option<f64>,
-    /// Source of the interrupts
+    /// Source of the interrupts: timer, poisson, signal, replay:FILE
     #[arg(long, default_value = "timer", value_name = "SOURCE")]
     inject: String,
     /// Implementation of task and softirqs [default: the best]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
-    /// Measuring time in seconds, for all loads together [default: 48, with --quick 12]
+    /// Measuring time in seconds, divided among all loads [default: 48, with --quick 12]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! Asks a question of FPU policies, both Kiln's own and those of kernel trees, and outputs the answer.
+//! Runs one measurement for all FPU policies, both Kiln's own and those of kernel trees, and prints
+//! the rows.
 
 use std::sync::atomic::AtomicBool;
 
@@ -14,25 +15,25 @@ use super::policy_args::PolicyArgs;
 use super::replay::REPLAY;
 use super::tree;
 
-/// Measures all policies of the plan on this CPU.
+/// Measures all policies of the plan on the CPU of this thread.
 type Measure<R> = fn(&Plan, &mut Bench, &AtomicBool, Report<'_>) -> Result<Outcome<R>, Error>;
 
-/// A question to policies, and how its rows are shown.
+/// A measurement of FPU policies, and how its rows are shown.
 pub(super) struct Ask<R> {
     pub measure: Measure<R>,
     /// Formats the table for the terminal.
     pub view: fn(&[R]) -> String,
-    /// Whether the terminal output includes the machine and the seed. They are omitted if the answers depend on
-    /// neither.
+    /// Whether the terminal output includes the machine and the seed. Set it to false if the
+    /// answers depend on neither.
     pub measures: bool,
     /// Returns the policy that a row is about.
     pub policy: fn(&R) -> &str,
 }
 
 impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
-    /// Asks Kiln's own policies in this process. Each tree is asked in a child process, together with Kiln's own
-    /// policies, so that all are measured under the same conditions. `driver` names the driver for a tree's tasks and
-    /// softirqs.
+    /// Measures Kiln's own policies in this process. Each tree is measured in a child process
+    /// together with Kiln's own policies, so that the conditions are the same. `driver` names the
+    /// driver for a tree's tasks and softirqs.
     pub(super) fn run<Q: Question>(
         &self,
         plan: Plan,
@@ -61,7 +62,7 @@ impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
         self.run_on::<Q>(&plan, &mut Bench::boot_own(&plan)?, &facts, session)
     }
 
-    /// Asks on this CPU with a progress bar, and outputs the answer.
+    /// Measures on this CPU with a progress bar, and prints the rows.
     fn run_on<Q: Question>(
         &self,
         plan: &Plan,
@@ -79,7 +80,8 @@ impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
         Ok(exit)
     }
 
-    /// Outputs rows. The commands that reproduce losses are the last notes; people see them on separate lines.
+    /// Prints rows and notes. In records, the commands that reproduce losses are the last notes; on
+    /// the terminal, each is printed on a separate line.
     fn emit<Q: Question>(
         &self,
         outcome: Outcome<R>,
@@ -96,7 +98,7 @@ impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
                 let notes = notes.iter().map(|n| table::paragraph(n) + "\n");
                 return text + &notes.collect::<String>();
             }
-            // Users copy a replay line as a whole, so it is not wrapped.
+            // A replay line is not wrapped, because users copy it as a whole.
             let lines: String = replays.iter().map(|l| format!("{l}\n")).collect();
             format!(
                 "{}\n\n{text}\n{lines}{}",

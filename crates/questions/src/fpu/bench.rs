@@ -1,4 +1,5 @@
-//! The emulated CPU on which all runs take place, together with the owner of the ciphers on it: Kiln or a hosted tree.
+//! The emulated CPU on which all runs take place, and the ciphers on it, which belong to Kiln or to
+//! a hosted tree.
 
 use std::rc::Rc;
 
@@ -20,7 +21,7 @@ const SLOTS: u32 = 1280;
 /// The algorithm name by which a tree's best driver is requested.
 const ALGORITHM: &str = "xts(aes)";
 
-/// The calling thread as an emulated CPU.
+/// The calling thread, used as an emulated CPU.
 pub(crate) enum Bench {
     /// A CPU for Kiln's own policies.
     Own(Cpu),
@@ -45,7 +46,8 @@ impl Bench {
         }
     }
 
-    /// Restores the policy that later code in this process expects.
+    /// Sets the policy that later code in this process expects: the default one, or the hosted
+    /// tree's own.
     pub(crate) fn put_back(&mut self) {
         let policy = match self {
             Bench::Own(_) => Policy::all()[0],
@@ -54,7 +56,7 @@ impl Bench {
         policy.set(self.cpu());
     }
 
-    /// Opens a tree's cipher with the key of these messages.
+    /// Opens a tree's cipher and sets the key that belongs to `messages`.
     fn stream(
         &mut self,
         plan: &Plan,
@@ -69,7 +71,8 @@ impl Bench {
         let mut open = |name| Stream::open(host, name, messages.raw_key(), slots, sleeps);
         let opened = match tree.driver.as_deref() {
             None => open(ALGORITHM),
-            // The name may belong to an implementation that only Kiln's own policies have.
+            // The name may belong to one of Kiln's implementations; the tree then uses its best
+            // driver.
             Some(name) => open(name).or_else(|e| match plan.policies.len() {
                 1 => Err(e),
                 _ => open(ALGORITHM),
@@ -78,7 +81,7 @@ impl Bench {
         opened.map(Rc::new).map_err(|e| Error::input(e.to_string()))
     }
 
-    /// Opens a stream for softirqs, with messages of `packet` bytes.
+    /// Opens a stream for softirqs that process messages of `packet` bytes.
     pub(crate) fn softirq_stream(
         &mut self,
         plan: &Plan,
@@ -94,7 +97,7 @@ impl Bench {
         )
     }
 
-    /// Opens a stream for a task that waits for each answer.
+    /// Opens a stream for a task, which waits for each answer.
     pub(crate) fn task_stream(
         &mut self,
         plan: &Plan,
@@ -104,7 +107,8 @@ impl Bench {
         self.stream(plan, tree, messages, 1, true)
     }
 
-    /// The work of a tree's task and softirqs under a load of the table. The streams must outlive the returned work.
+    /// The work of a task and of softirqs that use a tree's cipher under one load. The streams must
+    /// outlive the returned work.
     pub(crate) fn tree_sides(
         &mut self,
         plan: &Plan,
@@ -166,7 +170,7 @@ impl Bench {
     }
 }
 
-/// A tree's open ciphers for the softirqs and for the task.
+/// A tree's open ciphers, for the softirqs and for the task.
 pub(crate) struct TreeStreams {
     pub softirq: Rc<Stream>,
     pub task: Option<Rc<Stream>>,
@@ -178,7 +182,7 @@ impl TreeStreams {
     }
 }
 
-/// A placeholder load; each run replaces its work.
+/// A placeholder load, which each run replaces by its own work.
 pub(crate) fn idle_load(plan: &Plan) -> Result<load::Plan, Error> {
     load_plan(
         plan.seed,

@@ -1,4 +1,4 @@
-//! `kiln fpu prove breakpoint`.
+//! `kiln fpu prove breakpoint`: the command's arguments and its entry point.
 
 use std::time::Duration;
 
@@ -16,8 +16,9 @@ use super::{run, view};
 
 /// A campaign: interrupts before random instructions of FPU sections
 ///
-/// Breakpoints interrupt sections for --seconds or until there were --interrupts of them, with totals at the end. All results
-/// and the user's registers are checked. The control that saves nothing is added and must lose state.
+/// Breakpoints interrupt sections for --seconds or until --interrupts of them have occurred; totals
+/// are printed at the end. All results and the user's registers are checked. The control that saves
+/// nothing is added and must lose state.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
@@ -42,10 +43,12 @@ pub(super) struct BreakpointArgs {
     /// Implementation of task and softirqs [default: the best]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
-    /// Stop after N seconds, for all loads together [default: 48, with --quick 12; with --interrupts no limit]
+    /// Stop after N seconds, divided among all loads [default: 48, with --quick 12; with
+    /// --interrupts no limit]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// Stop after N interrupts into FPU sections, summed over all policies except the control (suffixes k, M, G; also 1e9)
+    /// Stop after N interrupts into FPU sections, summed over all policies except the control
+    /// (accepts suffixes k, M, G, and 1e9)
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = parse_count)]
     interrupts: Option<u64>,
     #[command(flatten)]

@@ -1,8 +1,10 @@
-//! Campaigns: a requested number of interrupts at random instructions of sections, divided into slices.
+//! Runs campaigns: a requested number of interrupts at random instructions of sections, divided
+//! into slices.
 //!
-//! A round is one slice of each policy under each load. A slice has a fixed number of interrupts and follows from its
-//! seed alone, so that a wrong result can be reproduced. Every round has its own seed, and therefore its own messages,
-//! keys and breakpoints. Counts are 64-bit sums over slices, so that a longer campaign needs no more memory.
+//! A round is one slice of each policy under each load. A slice has a fixed number of interrupts
+//! and is determined by its seed, so that a wrong result can be reproduced. Every round has a
+//! different seed, and therefore different messages, keys and breakpoints. Counts are 64-bit sums
+//! over slices, so that a longer campaign needs no more memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,17 +24,18 @@ use super::workload::{load_plan, Workload, SHORT_PACKET};
 
 /// Number of interrupts into sections per slice; a slice takes about 50 ms.
 const SLICE: u64 = 16_384;
-/// A slice ends after this time if few interrupts hit a section, or earlier if the requested time is shorter.
+/// Maximum duration of a slice, for loads in which few interrupts hit a section; it is shorter if
+/// the requested time is.
 const SLICE_TIME: Duration = Duration::from_secs(2);
-/// The control runs in only one of this many rounds, because a single wrong result is enough to show that the check
-/// works.
+/// The control runs in only one of this many rounds, because a single wrong result shows that the
+/// check works.
 const CONTROL_EVERY: u64 = 8;
 /// Maximum number of replay lines per policy.
 const REPLAYS: usize = 3;
-/// Number of messages traced to find the executed instructions.
+/// Number of messages that are traced to find out which instructions a section executes.
 const TRACED: u64 = 4;
 
-/// The runs of a policy under a load, with their counts so far.
+/// One policy under one load, with its counts so far.
 struct Run {
     entry: Entry,
     work: Workload,
@@ -74,12 +77,13 @@ pub(super) fn run(
         let seed = seed_of_round(plan.seed, round);
         for run in &mut runs {
             let control = !counts(run);
-            // The first round is always completed, so that every policy has a result.
+            // Complete the first round even if time is over, so that every policy has a result.
             let over = stop.load(Ordering::Relaxed) || round > 0 && !in_time();
             if over || control && round % CONTROL_EVERY != 0 {
                 continue;
             }
-            // A control that is hit as rarely as in a short replay would have no statistical power.
+            // The control always has full slices; with the few interrupts of a short replay it
+            // would have no statistical power.
             let size = if control { SLICE } else { size };
             let done = slice(plan, bench, run, (seed, size), longest, stop)?;
             hits += if control { 0 } else { done };
@@ -111,7 +115,8 @@ pub(super) fn run(
         row.imp = std::mem::take(&mut run.driver).into();
         row.without_throughput();
         outcome.rows.push(row);
-        // Losses of the control are not findings, unless only the control was requested.
+        // Losses of the control are expected, so they are reported only if just the control was
+        // requested.
         if counts(run) {
             let replays = run.replays.drain(..);
             outcome
@@ -129,7 +134,8 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// The first round uses the given seed, so that any round can be replayed by passing its seed.
+/// The seed of a round. The first round uses the given seed, so that any round can be replayed by
+/// passing its seed.
 fn seed_of_round(seed: u64, round: u64) -> u64 {
     match round {
         0 => seed,
@@ -137,7 +143,7 @@ fn seed_of_round(seed: u64, round: u64) -> u64 {
     }
 }
 
-/// A number with three digits and a suffix, in the notation of `--interrupts`.
+/// Formats a number with three digits and a suffix, in the notation of `--interrupts`.
 fn short(n: f64) -> String {
     let (scaled, suffix) = match n {
         n if n < 1e3 => return format!("{n:.0}"),
@@ -152,8 +158,8 @@ fn short(n: f64) -> String {
     }
 }
 
-/// Runs a slice of a policy, up to a number of interrupts into sections. Returns the number of interrupts that hit a
-/// section.
+/// Runs a policy until `size` interrupts have hit a section, or for the time `longest`. Returns how
+/// many hit a section.
 fn slice(
     plan: &Plan,
     bench: &mut Bench,
@@ -218,7 +224,7 @@ fn interrupt(
     let mut stepping = Stepping::start(load.cpu(), Step::Trace).map_err(refused)?;
     load.set_stepping(true, false);
     load.run(TRACED);
-    // Use only instructions that every message executes, so that nearly every breakpoint is hit.
+    // Use only instructions that every message executes, so that nearly all breakpoints are hit.
     let addresses = stepping.addresses(TRACED as usize);
     load.set_stepping(false, false);
     drop(stepping);
@@ -251,7 +257,7 @@ impl Run {
         self.tally.corrupted() + user
     }
 
-    /// The command that repeats a slice.
+    /// Returns the command that repeats a slice.
     fn replay(&self, plan: &Plan, seed: u64, size: u64) -> String {
         let Entry { policy, fallback } = self.entry;
         let mut line = format!(

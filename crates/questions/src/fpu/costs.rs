@@ -1,4 +1,4 @@
-//! Costs of sections, their saves and the section timer without interrupts.
+//! Measures what sections, their saves and the section timer cost without interrupts.
 
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
@@ -13,9 +13,9 @@ use kiln_measure::{measure, ratio, Plan, Ratio, SplitMix64, Subject};
 /// Costs of one policy in core cycles; `None` if the run was stopped before they could be measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Costs {
-    /// An empty begin/end pair, with the user state already saved.
+    /// An empty begin/end pair if the user state is already saved.
     pub pair: Option<f64>,
-    /// The same pair without the section timer.
+    /// An empty begin/end pair without the section timer.
     pub pair_untimed: Option<f64>,
     /// Additional cost of the first section of a kernel entry.
     pub first_section: Option<f64>,
@@ -31,7 +31,7 @@ fn plan(seed: u64) -> Plan {
     }
 }
 
-/// Measures each of `policies`.
+/// Measures the costs of each policy, in the order of `policies`.
 pub(super) fn measure_policies(
     cpu: &mut Cpu,
     policies: &[Policy],
@@ -70,7 +70,8 @@ pub(super) fn measure_policies(
         .collect()
 }
 
-/// Cycles with the section timer divided by cycles without it, with one section per message.
+/// The cost of the section timer: cycles with it divided by cycles without it, with one section per
+/// message.
 pub(super) fn measure_clock(imp: Impl, len: usize, seed: u64, stop: &AtomicBool) -> Option<Ratio> {
     const COUNT: usize = 16;
     let mut rng = SplitMix64(seed);
@@ -79,7 +80,8 @@ pub(super) fn measure_clock(imp: Impl, len: usize, seed: u64, stop: &AtomicBool)
     let (key, src) = bytes.split_at(64);
     let ctx = Context::new(imp, key).ok()?;
     let ivs = [7; COUNT * BLOCK];
-    // Both use the same buffers, because the address of a buffer can cost more than the timer.
+    // Both measurements use the same buffers, because the address of a buffer can have a larger
+    // effect than the timer.
     let buffers = RefCell::new((vec![0; len * COUNT], vec![0; ivs.len()]));
     let mut subjects: Vec<Subject> = [Sections::Each, Sections::EachUntimed]
         .into_iter()

@@ -8,7 +8,7 @@ use super::plan::{scheduler, Plan};
 #[derive(Args)]
 #[command(next_help_heading = "Emulated CPU")]
 pub(crate) struct CpuArgs {
-    /// When tasks are preempted
+    /// When tasks can be preempted
     #[arg(long, value_enum, default_value_t)]
     preempt: Preempt,
     /// Scheduler to emulate: cfs-6.1, eevdf-6.12, eevdf-7.3
@@ -33,7 +33,7 @@ enum Preempt {
 }
 
 impl CpuArgs {
-    /// The default plan on this CPU.
+    /// Makes the default plan for a CPU with these flags.
     pub(crate) fn plan(&self, session: &Session) -> Result<Plan, Error> {
         Ok(Plan {
             preempt_full: self.preempt == Preempt::Full,

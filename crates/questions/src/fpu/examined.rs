@@ -1,4 +1,5 @@
-//! Results so far of the proof runs for one combination.
+//! The results so far of the proof runs for one combination of policy, implementation, operation
+//! and length.
 
 use std::borrow::Cow;
 
@@ -37,7 +38,7 @@ impl Examined {
         self.row.warnings += found.warnings;
     }
 
-    /// Records an injection that lost state.
+    /// Records an injection that made a probe lose state.
     pub(super) fn finding(&mut self, probe: &Probe, step: Step) {
         self.findings.push((probe.clone(), step));
     }

@@ -24,25 +24,25 @@ pub(crate) static NESTED_FPU: Topic = Topic {
     source: Some("x86/fpu: nested in-kernel use, Liang, 2024"),
 };
 
-/// AES-XTS with messages of 16 bytes on a Ryzen 9 9950X, MB/s. From Linux commit d02198550423: through the simd helper
-/// and directly, both with `legacy` sections.
+/// Published throughput in MB/s of AES-XTS with messages of 16 bytes on a Ryzen 9 9950X, from Linux
+/// commit d02198550423: through the simd helper, with `legacy` sections.
 const HELPER_LEGACY: f64 = 384.0;
-/// The direct call, from the same commit.
+/// Direct calls with `legacy` sections, from the same commit.
 const DIRECT_LEGACY: f64 = 487.0;
-/// Mail 20250305203018.GB19889 of the same thread: direct calls with softirqs disabled, as merged, and with nested
-/// sections that save into a per-CPU buffer.
+/// Direct calls with softirqs disabled, as merged; from mail 20250305203018.GB19889 of the same
+/// thread.
 const DIRECT_BH_OFF: f64 = 461.0;
-/// The nested variant in the same mail.
+/// Direct calls with nested sections, which save into a per-CPU buffer; from the same mail.
 const DIRECT_NESTED: f64 = 480.0;
 
-/// The message length of the published results, and other lengths for comparison.
+/// Message length of the published results in bytes, and other lengths for comparison.
 const SHORT: f64 = 16.0;
 const LONGER: [f64; 2] = [512.0, 4096.0];
 
-/// The speed of a method relative to the baseline of its rows (`baseline` in rows).
+/// The speed of a method relative to the method in the row's field `baseline`.
 struct Speedup {
     cycles: Estimate,
-    /// The ratio of times; `None` for records made before times were kept.
+    /// The speedup in time; `None` for old records, which have no times.
     time: Option<Estimate>,
 }
 
@@ -63,7 +63,8 @@ fn speedup(runs: &Runs, policy: &dyn Fn(&str) -> bool, path: &str, len: f64) -> 
     })
 }
 
-/// A speedup in words, with the verdict that follows from its intervals.
+/// Formats a speedup in cycles, with the verdict that follows from its interval and from the
+/// speedup in time.
 fn times(speedup: &Speedup) -> String {
     let shown = |e: &Estimate| format!("{} times{}", figure(e.value), e.interval(figure));
     let (cycles, time) = (&speedup.cycles, speedup.time.as_ref());
@@ -80,7 +81,7 @@ fn times(speedup: &Speedup) -> String {
     }
 }
 
-/// The speedup in a few words.
+/// Formats a speedup in a few words, for a verdict.
 fn brief(speedup: &Speedup) -> String {
     let (cycles, time) = (&speedup.cycles, speedup.time.as_ref());
     let shown = format!("{} times{}", figure(cycles.value), cycles.interval(figure));
@@ -93,7 +94,8 @@ fn brief(speedup: &Speedup) -> String {
     }
 }
 
-/// Headline about the methods that kernels offer: direct calls in Linux 6.15 and later, the simd helper before.
+/// Headline about what kernels offer to softirqs: direct calls since Linux 6.15, the simd helper
+/// before.
 pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
     let of = |len| speedup(runs, &|p| p == "bh-off", "direct", len);
@@ -116,7 +118,7 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     Some(row.beside(topic, published))
 }
 
-/// Headline about direct calls under other policies, compared with the same baseline.
+/// Headline about direct calls under other policies, relative to the same baseline.
 pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
     let of = |policy: &'static str| speedup(runs, &|p| p == policy, "direct", SHORT);
@@ -154,7 +156,8 @@ pub(super) fn detour_of_tree(runs: &Runs) -> Option<Row> {
         library(provider),
         times(&direct)
     );
-    // In the published pair, both measurements use the sections of Linux up to 6.14.
+    // The published comparison used the sections of Linux up to 6.14, so it is quoted only for such
+    // trees.
     let version = provider.rsplit('-').next().unwrap_or_default();
     let mut numbers = version.split('.').map(|n| n.parse::<u32>().unwrap_or(0));
     let legacy = (numbers.next()?, numbers.next()?) < (6, 15);
@@ -178,7 +181,7 @@ pub(super) fn detour_of_tree(runs: &Runs) -> Option<Row> {
     })
 }
 
-/// Effects of interrupts into sections, by policy and load.
+/// What interrupts into sections did, by policy and load.
 struct LostState {
     /// Policy, load and source of interrupts, followed by the numbers of interrupts into sections, wrong results, and
     /// lost user states.
@@ -211,7 +214,8 @@ impl LostState {
         power::judge(&counts.collect::<Vec<_>>())
     }
 
-    /// Sums for the control or for all other policies: interrupts into sections, wrong results, lost user states.
+    /// Sums over the control, or over all other policies: interrupts into sections, wrong results,
+    /// lost user states.
     fn sum(&self, control: bool) -> [u64; 3] {
         let of = self.counts.iter().filter(|c| is_control(&c.0) == control);
         of.fold([0; 3], |sum, c| std::array::from_fn(|i| sum[i] + c.2[i]))
@@ -226,7 +230,7 @@ impl LostState {
     }
 }
 
-/// Whether the counted interrupts are too few for a verdict, which makes the survey fail.
+/// Whether interrupts were counted but do not suffice for a verdict; the survey then fails.
 pub(super) fn is_blind(runs: &Runs) -> bool {
     let lost = LostState::from_runs(runs);
     lost.sum(false)[0] > 0 && lost.judge().is_err()
@@ -264,7 +268,7 @@ pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
     };
     let row = match lost.judge() {
         Ok(()) => Row::new(&NESTED_FPU, (wrong + user) as f64, "lost", counted),
-        // A loss is reported even if the control lost nothing.
+        // A loss under another policy is reported even if the control lost nothing.
         Err(why) if wrong + user > 0 => {
             let text = format!("{counted}; {why}");
             Row::new(&NESTED_FPU, (wrong + user) as f64, "lost", text)
@@ -297,8 +301,8 @@ mod tests {
                "baseline": "legacy/simd-helper"})
     }
 
-    /// Five processes with these speedups of direct calls: under bh-off at 16 and at 4096 bytes, under legacy, and
-    /// under nested.
+    /// Makes the answers of five processes, with these speedups of direct calls: under bh-off at 16
+    /// and at 4096 bytes, under legacy, and under nested.
     fn ways(bh_off: [f64; 5], long: [f64; 5], legacy: [f64; 5], nested: [f64; 5]) -> Vec<Answer> {
         let process = |i: usize| {
             let rows = json!([
@@ -449,7 +453,8 @@ mod tests {
             .headline
             .unwrap()
             .contains("no difference found"));
-        // Both sides use different sections, for which no result was published.
+        // Since Linux 6.15, both measurements use other sections, for which no results were
+        // published.
         let row = tree("6.15.1", FASTER);
         assert!(!row.headline.unwrap().contains("published") && row.baseline.is_none());
     }
@@ -526,7 +531,7 @@ mod tests {
                     .unwrap()
                     .starts_with("No power: nested was hit 3 times")
         );
-        // A loss is reported first.
+        // A loss takes precedence over the control's lack of power.
         let lost = counted("nested", false, 1000, 4, 0);
         let (row, blind) = of_breakpoints(&[lost, counted("none", false, 0, 0, 0)]);
         let text = row.headline.unwrap();

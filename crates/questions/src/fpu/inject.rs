@@ -1,4 +1,4 @@
-//! Sources of interrupts.
+//! Sources of interrupts for the emulated CPU, selected by `--inject`.
 
 use std::fs;
 use std::str::FromStr;
@@ -10,12 +10,12 @@ use kiln_measure::CoreList;
 use kiln_question::Error;
 
 /// Shortest gap that is replayed, in nanoseconds. With shorter gaps, a host that is slow to deliver timer signals would
-/// spend all its time on them.
+/// spend all its time on delivering them.
 const SHORTEST_GAP: u64 = 50_000;
 /// Longest gap in nanoseconds; a time slice without an interrupt would measure nothing.
 const LONGEST_GAP: u64 = 1_000_000_000;
 
-/// A source of interrupts.
+/// A source of interrupts, as requested.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Inject {
     /// A timer with a constant period.
@@ -24,11 +24,11 @@ pub(crate) enum Inject {
     Poisson,
     /// Signals from another core.
     Signal,
-    /// A timer with these gaps.
+    /// A timer that follows gaps from a file.
     Replay(Gaps),
     /// Breakpoints at random instructions.
     Breakpoint,
-    /// Single steps.
+    /// Single steps, which interrupt before chosen instructions.
     Step(Steps),
 }
 
@@ -40,14 +40,14 @@ pub(crate) struct Gaps {
     stretched: usize,
 }
 
-/// The instructions before which single steps inject an interrupt.
+/// Before which instructions single steps inject an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Steps {
     /// Every instruction, for a proof.
     All,
     /// Only this instruction, for a replay.
     At(u64),
-    /// This instruction of the section and this instruction of the softirq, for a replay.
+    /// One instruction of the section and one of the softirq, for a replay.
     Pair(u64, u64),
 }
 
@@ -100,7 +100,8 @@ impl FromStr for Steps {
 }
 
 impl Gaps {
-    /// Reads a file with one number of nanoseconds per line; ignores blank lines and text after a #.
+    /// Reads a file with one number of nanoseconds per line. Blank lines, and text after a #, are
+    /// ignored.
     pub(crate) fn read(file: &str) -> Result<Gaps, Error> {
         let text = fs::read_to_string(file).map_err(|e| {
             Error::input(format!("--inject replay: cannot read '{file}': {e}: name a text file with one gap in ns per line"))
@@ -148,12 +149,12 @@ impl Gaps {
 pub(crate) enum Source {
     /// A timer of this CPU.
     Timer(Timer),
-    /// Another core, which stops on drop.
+    /// Another core that sends signals, until this is dropped.
     CrossCore(#[allow(dead_code)] CrossCore),
 }
 
 impl Inject {
-    /// The name of the source in the flag and in rows.
+    /// The name of the source in `--inject` and in rows.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Inject::Timer => "timer",
@@ -173,7 +174,7 @@ impl Inject {
         }
     }
 
-    /// The rate that the source reaches if `asked` is requested.
+    /// The rate that the source really reaches if the rate `asked` is requested.
     pub(crate) fn rate(&self, asked: f64) -> f64 {
         match self {
             Inject::Replay(gaps) => gaps.rate(),
@@ -181,7 +182,7 @@ impl Inject {
         }
     }
 
-    /// Remarks about the source that a reader of the results needs.
+    /// Notes about the source that a reader of the results needs.
     pub(crate) fn notes(&self, asked: f64) -> Vec<String> {
         let how = match self {
             Inject::Timer => format!("a timer, {asked} a second, evenly"),
@@ -199,7 +200,7 @@ impl Inject {
         vec![format!("interrupts: {how}")]
     }
 
-    /// Starts interrupting `cpu`, which must be the calling thread's.
+    /// Starts interrupting `cpu`, which must be the emulated CPU of the calling thread.
     pub(crate) fn start(&self, cpu: &mut Cpu, hz: f64, seed: u64) -> Result<Source, Error> {
         let arrivals = match self {
             Inject::Poisson => Arrivals::Poisson(hz, seed),
@@ -223,7 +224,7 @@ impl Inject {
     }
 }
 
-/// A core other than this thread's.
+/// Finds a core on which this thread does not run.
 fn other_core() -> Result<usize, Error> {
     let mine = CoreList::allowed().map_err(|e| Error::lacks(e.to_string()))?;
     let all = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();

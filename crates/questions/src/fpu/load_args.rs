@@ -1,4 +1,4 @@
-//! Flags for the loads on the CPU.
+//! Flags for the loads that run on the emulated CPU.
 
 use clap::Args;
 use kiln_kernel::fpu::Policy;
@@ -7,13 +7,13 @@ use kiln_question::Error;
 use super::plan::{fallbacks, Fallback};
 use super::workload::Workload;
 
-/// Flags for the work of the task and its softirqs.
+/// Flags for the work of the task and of the softirqs.
 #[derive(Args)]
 pub(super) struct LoadArgs {
-    /// What the task does: xts-16, xts-4096 [default: both], pattern
+    /// The task's load: xts-16, xts-4096 [default: both], pattern
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     load: Vec<String>,
-    /// What softirqs do under legacy where SIMD is not usable: scalar, cryptd [default: scalar]
+    /// What softirqs under legacy do if SIMD is not usable: scalar, cryptd [default: scalar]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     fallback: Vec<String>,
 }
@@ -26,7 +26,7 @@ impl LoadArgs {
         }
     }
 
-    /// The requested fallbacks for these policies of Kiln; only legacy uses a fallback.
+    /// The requested fallbacks, given these policies of Kiln; only legacy uses a fallback.
     pub(super) fn fallbacks(
         &self,
         usual: Vec<Fallback>,

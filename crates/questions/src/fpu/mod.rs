@@ -10,7 +10,7 @@
 //! | `tally.rs` | counts of a policy |
 //! | `row.rs` | a row of the policy table |
 //! | `spread.rs` | distributions of times, as fields of a row |
-//! | `costs.rs` | what sections, their saves and their clock cost without interrupts |
+//! | `costs.rs` | what sections, their saves and the section timer cost without interrupts |
 //! | `answers.rs` | whether the FPU is usable, in every context |
 //! | `breakpoints.rs` | campaigns: interrupts at random instructions |
 //! | `power.rs` | whether a run could have detected a loss |
@@ -22,13 +22,14 @@
 //! | `examined.rs`, `step_row.rs` | the results of proof runs for one combination, and its row |
 //! | `packets.rs`, `course.rs`, `timeline.rs` | what `kiln ipsec` adds to a row |
 //! | `replay.rs` | notes with commands that reproduce a loss |
-//! | `ask.rs`, `tree.rs` | asks policies a question: Kiln's own in this process, those of kernel trees in children |
+//! | `ask.rs` | measures Kiln's own policies in this process, and prints all rows |
+//! | `tree.rs` | measures the policies of kernel trees in child processes |
 //! | `args.rs`, `prove_args.rs`, `breakpoint_args.rs`, `usable_args.rs` | the commands |
 //! | `policy_args.rs`, `load_args.rs`, `cpu_args.rs` | flags that several commands share |
-//! | `functions/` | a kernel tree's library functions, interrupted at every instruction: `kiln fpu prove --tree` |
-//! | `overhead/` | what the methods to reach a cipher cost: `kiln fpu overhead` |
+//! | `functions/` | `kiln fpu prove --tree`: interrupts at every instruction of library functions |
+//! | `overhead/` | `kiln fpu overhead`: what the methods to reach a cipher cost |
 //! | `view.rs` | the tables for people |
-//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made from their records |
+//! | `survey.rs`, `headline.rs` | the commands' parts of the survey, and their headlines |
 
 mod answers;
 mod args;

@@ -1,5 +1,6 @@
-//! Injects an interrupt before each instruction of a softirq, and before each remaining instruction of the section
-//! that the softirq interrupted. If the policy makes the softirq wait for the section's end, it runs after these.
+//! Injects an interrupt before each instruction of a softirq, and before each remaining instruction
+//! of the section that the softirq interrupted. If the policy makes the softirq wait for the
+//! section's end, the rest of the section runs first.
 
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::irq::Step;
@@ -8,10 +9,11 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::Probe;
 
-/// Maximum difference in instructions between two runs; the section timer's own branches cause it.
+/// Maximum difference in instructions between two runs, which is due to branches in the section
+/// timer.
 const SLACK: u64 = 8;
 
-/// One pass, started by an interrupt in the middle of the section.
+/// Makes one pass over a softirq, raised by an interrupt in the middle of the section.
 pub(super) fn pass(probe: &Probe, cpu: &mut Cpu, examined: &mut Examined) -> Result<(), Error> {
     let probe = Probe {
         hardirq_fpu: true,
@@ -19,7 +21,8 @@ pub(super) fn pass(probe: &Probe, cpu: &mut Cpu, examined: &mut Examined) -> Res
     };
     let n = examined.row.instructions.max(1);
     let k1 = n / 2;
-    // Number of instructions after the interrupt: those of the softirq and of the rest of the section, in either order.
+    // Number of instructions after the first interrupt: the softirq and the rest of the section, in
+    // either order.
     let end = probe.run(cpu, Step::Pair(k1, u64::MAX), false)?.inner;
     let softirq = end.saturating_sub(n - k1);
     examined.row.softirq_instructions = softirq;

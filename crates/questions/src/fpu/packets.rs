@@ -1,4 +1,4 @@
-//! Fields that `kiln ipsec` adds to a row of the policy table.
+//! Fields that `kiln ipsec` adds to the rows of the policy table.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,10 +26,10 @@ pub(crate) struct Sweep {
     /// `offered_pps` in bits of IP packets per second.
     #[schemars(extend("unit" = "10^9 bits/s"))]
     pub offered_gbit_s: Option<f64>,
-    /// The packet rate from which packets are lost: the geometric mean of the highest rate without losses and the
-    /// lowest rate with losses. A rate has losses if more than 0.1 % of the packets of all its trials are lost, or if
-    /// the core falls behind in most of them. Null in the rows of single rates and of controls, and if the knee is
-    /// outside the rates tried.
+    /// The packet rate from which packets are lost: the geometric mean of the highest rate without
+    /// losses and the lowest rate with losses. A rate has losses if more than 0.1 % of the packets
+    /// of all its trials are lost, or if the core falls behind in most of these trials. Null in the
+    /// rows of single rates and of controls, and if the knee is outside the rates tried.
     #[schemars(extend(
         "unit" = "1/s",
         "x-role" = "main",
@@ -38,13 +38,14 @@ pub(crate) struct Sweep {
         "x-better" = "more"
     ))]
     pub knee_pps: Option<f64>,
-    /// Lower end of the interval of `knee_pps`: one step (9 %) below the highest rate without losses, in the round in
-    /// which that was lowest. If `knee_pps` is null: that rate itself, or null if a round had losses even at the
-    /// lowest rate.
+    /// Lower end of the interval of `knee_pps`: one step (9 %) below the highest rate without
+    /// losses, in the round in which this rate was lowest. If `knee_pps` is null, the rate itself
+    /// instead of one step below it; null if a round had losses even at the lowest rate.
     #[schemars(extend("unit" = "1/s"))]
     pub knee_pps_low: Option<f64>,
-    /// Upper end of that interval: one step (9 %) above the lowest rate with losses, in the round in which that was
-    /// highest. If `knee_pps` is null: that rate itself, or null if a round had no losses at any rate.
+    /// Upper end of the interval of `knee_pps`: one step (9 %) above the lowest rate with losses,
+    /// in the round in which this rate was highest. If `knee_pps` is null, the rate itself instead
+    /// of one step above it; null if a round had no losses at any rate.
     #[schemars(extend("unit" = "1/s"))]
     pub knee_pps_high: Option<f64>,
     /// `knee_pps` in bits of IP packets per second.
@@ -53,8 +54,8 @@ pub(crate) struct Sweep {
     /// `core_share` at the highest rate tried that is not above the knee.
     #[schemars(extend("x-role" = "main", "x-heading" = "share of the core"))]
     pub knee_core_share: Option<f64>,
-    /// Where most packets were lost at the lowest rate with losses: `cryptd` (its queue), `core` (the network card's
-    /// ring) or `replay` (an anti-replay window).
+    /// What lost the most packets at the lowest rate with losses: `cryptd` (its queue), `core` (the
+    /// network card's ring) or `replay` (an anti-replay window).
     pub knee_loss: Option<String>,
     /// Packets per second that the receivers accepted.
     #[schemars(extend(
@@ -73,6 +74,7 @@ pub(crate) struct Sweep {
     pub core_share: Option<f64>,
     /// Number of trials at this rate.
     pub trials: Option<u32>,
-    /// Softirqs raised by a hardirq that interrupted another softirq; they wait until that one is done.
+    /// Softirqs raised by a hardirq that interrupted another softirq. They wait until the
+    /// interrupted softirq is done.
     pub softirqs_behind: Option<u64>,
 }

@@ -1,4 +1,5 @@
-//! Pairs of interrupts: one in the task's section, and one in the softirq that the first one raises.
+//! Injects pairs of interrupts: the first in the task's section, the second in the softirq that the
+//! first one raises.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +11,10 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::Probe;
 
-/// Instructions at either end of a section that are chosen more often, because they contain the policy's own code.
+/// Number of instructions at each end of a section from which interrupts are drawn more often,
+/// because the policy's own code is there.
 const EDGE: u64 = 128;
-/// Minimum number of pairs, however short the time.
+/// Minimum number of pairs, even if `time` is over.
 const FEWEST: u64 = 2;
 
 /// Tries `count` pairs, or fewer if `time` runs out.
@@ -37,7 +39,7 @@ pub(super) fn sample(
             1 => n - 1 - rng.next_u64() % n.min(EDGE),
             _ => rng.next_u64() % n,
         };
-        // The softirq runs at once, or at the section's end if the policy makes it wait.
+        // The softirq runs at once or, if the policy makes it wait, at the section's end; try both.
         let late = (n - k1) * (rng.next_u64() % 2);
         let k2 = late + rng.next_u64() % softirq;
         let step = Step::Pair(k1, k2);

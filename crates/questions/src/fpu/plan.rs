@@ -1,4 +1,4 @@
-//! The request, and its validation.
+//! What is measured: policies, loads, interrupts, the emulated CPU; and checks of these choices.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -14,22 +14,25 @@ use kiln_question::{unknown, Algorithm, Error, Share};
 use super::inject::{Inject, Steps};
 use super::workload::Workload;
 
-/// Interrupts per second up to which throughput is meaningful; above it the host's signals take most of the time.
+/// Highest interrupt rate per second at which throughput is meaningful; above it, the host's
+/// signals take most of the time.
 pub(crate) const BUSIEST_TABLE: f64 = 4000.0;
 
 /// A requested policy.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Contender {
-    /// A policy of Kiln's own.
+    /// One of Kiln's own policies.
     Own(Policy),
-    /// `tree:DIR`: the policy of a kernel tree.
+    /// The policy of a kernel tree in this directory, given as `tree:DIR`.
     Tree(PathBuf),
 }
 
-/// What softirqs do if the FPU is in use. This also determines how both they and the task call the cipher.
+/// What softirqs do if the FPU is in use. It also determines how both the softirqs and the task
+/// call the cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fallback {
-    /// Softirqs and the task call the cipher directly, and its scalar code if SIMD is not usable.
+    /// Softirqs and the task call the cipher directly. If SIMD is not usable, softirqs call its
+    /// scalar code.
     Scalar,
     /// Softirqs and the task call the cipher through the crypto API with the simd helper; a kworker processes requests
     /// that find the FPU in use.
@@ -57,18 +60,18 @@ impl FromStr for Fallback {
     }
 }
 
-/// A policy with a fallback. Each such pair has a row.
+/// A policy with a fallback; each such combination has a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub policy: Policy,
-    /// The fallback of softirqs that find the FPU in use.
+    /// What softirqs do if they find the FPU in use.
     pub fallback: Fallback,
 }
 
-/// The tree hosted in this process, as rows describe it.
+/// The tree that is hosted in this process, with the name and version that rows contain.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TreeName {
-    /// The name as requested: `tree:DIR`.
+    /// The name of the policy, as the user gave it: `tree:DIR`.
     pub name: String,
     /// The tree's version, such as `6.12.117`.
     pub version: String,
@@ -79,13 +82,14 @@ pub(crate) struct TreeName {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The policies, without duplicates; the others are compared with the first.
+    /// The policies, without duplicates. The first one is the baseline of the others.
     pub policies: Vec<Policy>,
-    /// Fallbacks of the policy under which softirqs can find the FPU in use, without duplicates.
+    /// Fallbacks, without duplicates. They apply to the policy under which softirqs can find the
+    /// FPU in use.
     pub fallbacks: Vec<Fallback>,
-    /// The tree to which one of the policies belongs.
+    /// The tree hosted in this process; one of the policies is its own.
     pub tree: Option<TreeName>,
-    /// Loads of the table.
+    /// Loads to run.
     pub loads: Vec<Workload>,
     /// Source of interrupts.
     pub inject: Inject,
@@ -94,23 +98,24 @@ pub(crate) struct Plan {
     /// Implementation that the task and the softirqs use; `None` for the best one or, in proof runs, for all that use
     /// SIMD.
     pub imp: Option<Impl>,
-    /// Proof runs: whether the task keeps a pattern in its registers instead of calling an implementation.
+    /// For proof runs: whether the task keeps a pattern in its registers instead of calling an
+    /// implementation.
     pub pattern: bool,
-    /// Proof runs: message lengths; if empty, 16, 31, 512 and 4096.
+    /// For proof runs: message lengths in bytes; if empty, 16, 31, 512 and 4096.
     pub lens: Vec<usize>,
-    /// Proof runs: operations; if empty, both.
+    /// For proof runs: operations; if empty, both.
     pub ops: Vec<Op>,
-    /// Replays: whether hardirq handlers also open sections.
+    /// For replays: whether hardirq handlers also open sections.
     pub hardirq_fpu: bool,
-    /// Whether preemption is full instead of voluntary.
+    /// Whether preemption is full; otherwise it is voluntary.
     pub preempt_full: bool,
-    /// The scheduler whose rules choose the running task.
+    /// The scheduler that is emulated.
     pub scheduler: Scheduler,
     /// The number of CPUs for which the scheduler's times are scaled.
     pub scheduler_cpus: u32,
-    /// Microseconds that a task runs while another waits, instead of the scheduler's default.
+    /// Microseconds that a task runs while another waits; `None` for the scheduler's default.
     pub slice_us: Option<u64>,
-    /// Microseconds between ticks, instead of the 4000 of 250 Hz.
+    /// Microseconds between ticks; `None` for 4000, as with 250 Hz.
     pub tick_us: Option<u64>,
     /// Seed for every random choice.
     pub seed: u64,
@@ -118,17 +123,18 @@ pub(crate) struct Plan {
     pub quick: bool,
     /// Maximum duration; a campaign with `interrupts` may have no time limit.
     pub budget: Duration,
-    /// Campaigns: number of interrupts into sections, summed over all policies except the control; if `None`, as many
-    /// as the time allows.
+    /// For campaigns: number of interrupts into sections, summed over all policies except the
+    /// control; if `None`, as many as fit into the time.
     pub interrupts: Option<u64>,
-    /// Whether the control, which saves nothing, was not requested but added for the verdict.
+    /// Whether the control, which saves nothing, was added for the verdict without having been
+    /// requested.
     pub added_control: bool,
-    /// Proof runs: which of the probes are run.
+    /// For proof runs: which of the probes this process runs.
     pub share: Share,
 }
 
 impl Plan {
-    /// The complete policy table.
+    /// The default plan: all policies and loads of the policy table.
     pub(crate) fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             policies: Policy::all(),
@@ -156,7 +162,8 @@ impl Plan {
         }
     }
 
-    /// Checks whether everything requested is valid.
+    /// Checks that everything requested is valid; fills in default lengths and operations, and adds
+    /// the control if a verdict needs it.
     pub(crate) fn checked(mut self) -> Result<Plan, Error> {
         let (rate, ceiling) = (self.irq_rate, self.inject.ceiling());
         if !(1.0..=ceiling).contains(&rate) {
@@ -193,7 +200,7 @@ impl Plan {
         if self.ops.is_empty() {
             self.ops = vec![Op::Encrypt, Op::Decrypt];
         }
-        // These rows only serve to reach a verdict, which needs the control.
+        // The purpose of these runs is a verdict on lost state, which needs the control.
         let verdict = matches!(self.inject, Inject::Breakpoint | Inject::Step(Steps::All));
         if verdict && !self.policies.iter().any(|p| p.is_broken()) {
             let all = Policy::all();
@@ -232,7 +239,8 @@ impl Plan {
         }
     }
 
-    /// The combinations that have a row in the table. Only under legacy can a softirq find the FPU in use.
+    /// The combinations that have a row in the table. Fallbacks vary only under legacy, because
+    /// softirqs can find the FPU in use only there.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
         for &policy in &self.policies {
@@ -245,7 +253,7 @@ impl Plan {
         entries
     }
 
-    /// The tree, if this is its policy.
+    /// Returns the tree if `policy` is the tree's own.
     pub(crate) fn tree_of(&self, policy: Policy) -> Option<&TreeName> {
         self.tree.as_ref().filter(|t| t.policy == policy)
     }
@@ -258,7 +266,7 @@ impl Plan {
         };
         if let Some(us) = self.slice_us {
             config.slice_us = us;
-            // Two tasks share one period of CFS.
+            // In CFS, two tasks share one scheduling period.
             config.latency_us = 2 * us;
         }
         if let Some(us) = self.tick_us {
@@ -267,7 +275,7 @@ impl Plan {
         config
     }
 
-    /// The scheduler and its times for a note; values that the user set are marked.
+    /// A note on the scheduler and its times, in which values that the user set are marked.
     pub(crate) fn scheduler_note(&self) -> String {
         let c = self.config();
         let by_hand = |set: bool| if set { " (by hand)" } else { "" };
@@ -296,7 +304,8 @@ pub(crate) fn scheduler(name: &str) -> Result<Scheduler, Error> {
     found.ok_or_else(|| unknown("scheduler", name, &Scheduler::ALL.map(Scheduler::name)))
 }
 
-/// Finds policies by name and removes duplicates; without names, all of Kiln's own.
+/// Finds policies by name and removes duplicates. Without names, returns all of Kiln's own
+/// policies.
 pub(crate) fn contenders(names: &[String]) -> Result<Vec<Contender>, Error> {
     if names.is_empty() {
         return Ok(Policy::all().into_iter().map(Contender::Own).collect());
@@ -324,7 +333,7 @@ pub(crate) fn contenders(names: &[String]) -> Result<Vec<Contender>, Error> {
     Ok(list)
 }
 
-/// Finds policies by name, if only Kiln's own are allowed.
+/// Finds policies by name, for commands that accept only Kiln's own.
 pub(crate) fn policies(names: &[String]) -> Result<Vec<Policy>, Error> {
     let own = |c| match c {
         Contender::Own(policy) => Ok(policy),
@@ -348,7 +357,8 @@ pub(crate) fn fallbacks(names: &[String]) -> Result<Vec<Fallback>, Error> {
     Ok(list)
 }
 
-/// Finds the implementation for Kiln's own policies by name; a tree's drivers have names of their own.
+/// Finds the implementation of this name for Kiln's own policies; `None` without such policies,
+/// because trees have their own drivers.
 pub(super) fn implementation(name: Option<&str>, own: &[Policy]) -> Result<Option<Impl>, Error> {
     match name {
         Some(name) if !own.is_empty() => usable_impl(Algorithm::XTS_AES, name).map(Some),

@@ -1,4 +1,4 @@
-//! Flags for the policies of a command: Kiln's own, and those of kernel trees.
+//! Flags that select policies: Kiln's own, and those of kernel trees.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use super::plan::{contenders, Contender};
 
 #[derive(Args)]
 pub(super) struct PolicyArgs {
-    /// legacy, bh-off, nested, nested-v1, preemptible, none [default: these], tree:DIR: a Linux source tree's own code, or
-    /// that of a git revision, built and hosted
+    /// legacy, bh-off, nested, nested-v1, preemptible, none [default: these]; tree:DIR: the code of
+    /// a Linux source tree or git revision, which is built and hosted
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     policy: Vec<String>,
     #[command(flatten)]
@@ -30,7 +30,7 @@ impl PolicyArgs {
     }
 }
 
-/// Kiln's own policies among these names.
+/// Those of the named policies that are Kiln's own.
 pub(super) fn own(names: &[String]) -> Result<Vec<Policy>, Error> {
     let contenders = contenders(names)?.into_iter();
     let own = contenders.filter_map(|c| match c {
@@ -40,10 +40,10 @@ pub(super) fn own(names: &[String]) -> Result<Vec<Policy>, Error> {
     Ok(own.collect())
 }
 
-/// The trees among the policies named.
+/// The directories of those of the named policies that are trees.
 ///
 /// # Errors
-/// `--cc` or `--config` without a tree to build.
+/// `--cc` or `--config` is given, but there is no tree to build.
 pub(super) fn trees(names: &[String], build: &TreeBuildArgs) -> Result<Vec<PathBuf>, Error> {
     let contenders = contenders(names)?.into_iter();
     let trees = contenders.filter_map(|c| match c {

@@ -1,25 +1,27 @@
 //! Decides whether a run could have detected that a policy loses state. A verdict needs a control that does lose
 //! state, and enough interrupts.
 //!
-//! The control saves nothing. Let it have `w` wrong results after `m` interrupts into sections: an interrupt spoils a
-//! result with probability `w / m`. A policy as bad as the control, hit `n` times, has `n * w / m` wrong results on
-//! average, and none at all with probability `exp(-n * w / m)`. A verdict requires this probability to be below 0.001,
-//! and therefore an average of at least `ln 1000 = 6.9`, both for the control itself and for each policy that is
+//! The control saves nothing. If it has `w` wrong results after `m` interrupts into sections, an
+//! interrupt spoils a result with probability `w / m`. A policy as bad as the control that is hit
+//! `n` times then has `n * w / m` wrong results on average, and none at all with probability
+//! `exp(-n * w / m)`. A verdict requires this probability to be below 0.001, and therefore an
+//! average of at least `ln 1000 = 6.9`, both for the control itself and for each policy that is
 //! judged.
 //!
-//! Lost user states do not count for power: the control loses the user's registers in every entry of the kernel,
-//! interrupted or not.
+//! Lost user states are not used here, because the control loses the user's registers in every
+//! kernel entry, whether it is interrupted or not.
 
 use std::fmt;
 
-/// Average number of wrong results at which the probability of seeing none is below 0.001: ln 1000.
+/// Average number of wrong results from which on the probability of seeing none is below 0.001: ln
+/// 1000.
 pub(super) const ENOUGH: f64 = 6.907_755_278_982_137;
 
 /// The counts of a policy under a load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count<'a> {
     pub policy: &'a str,
-    /// The load; a control only applies to policies with the same load.
+    /// Name of the load; policies are only compared with the control under the same load.
     pub load: &'a str,
     /// Number of interrupts into sections.
     pub hit: u64,
@@ -32,7 +34,8 @@ pub(crate) struct Count<'a> {
 pub(super) enum NoVerdict {
     /// The control, which saves nothing, did not run.
     NoControl,
-    /// The control lost nothing or too little, or a policy was hit too rarely.
+    /// The control lost nothing or too little, or a policy was interrupted too rarely. Contains the
+    /// details.
     NoPower(String),
 }
 
@@ -53,23 +56,25 @@ pub(super) fn is_control(policy: &str) -> bool {
     policy == "none"
 }
 
-/// Average number of wrong results of a policy as bad as the control; `None` without a control that lost enough.
+/// Average number of wrong results that a policy as bad as the control would have; `None` if no
+/// control lost enough.
 pub(super) fn expected(count: &Count, all: &[Count]) -> Option<f64> {
     let control = control_of(count.load, all)?;
     enough(&control).then(|| count.hit as f64 * loss(&control))
 }
 
-/// Wrong results per interrupt into a section.
+/// Wrong results of the control per interrupt into a section.
 fn loss(control: &Count) -> f64 {
     (control.wrong as f64 / control.hit as f64).min(1.0)
 }
 
-/// Whether the control lost enough state. Losses without any interrupt have another cause.
+/// Whether the control lost enough state for a verdict. Losses without any interrupt do not count,
+/// because interrupts did not cause them.
 fn enough(control: &Count) -> bool {
     control.hit > 0 && control.wrong as f64 >= ENOUGH
 }
 
-/// The sum of the control's counts under a load; `None` if it did not run.
+/// The control's counts under a load, summed over rows; `None` if the control did not run.
 fn control_of<'a>(load: &'a str, all: &[Count]) -> Option<Count<'a>> {
     let mut controls = all
         .iter()
@@ -89,10 +94,10 @@ fn control_of<'a>(load: &'a str, all: &[Count]) -> Option<Count<'a>> {
     })
 }
 
-/// Whether the counts of all loads together allow a verdict.
+/// Whether the counts of all loads together allow a verdict on lost state.
 pub(super) fn judge(all: &[Count]) -> Result<(), NoVerdict> {
     if !all.iter().any(|c| !is_control(c.policy)) {
-        // If only the control ran, judge the control itself.
+        // If only the control ran, there is no other policy to judge, so judge the control itself.
         for control in all {
             judge_control(&control_of(control.load, all).expect("it is among them"))?;
         }
@@ -153,7 +158,8 @@ mod tests {
         let all = [count("nested", "a", 1000, 0), count("none", "a", 500, 100)];
         assert_eq!(judge(&all), Ok(()));
         assert_eq!(expected(&all[0], &all), Some(200.0));
-        // Wrong results do not prevent a verdict; this function does not judge them.
+        // Wrong results of the policy do not prevent a verdict; whether there are any is judged
+        // elsewhere.
         assert_eq!(judge(&[count("nested", "a", 1000, 3), all[1]]), Ok(()));
         assert_eq!(judge(&all[1..]), Ok(()));
     }
@@ -180,7 +186,7 @@ mod tests {
     fn a_control_that_was_not_hit_gives_none() {
         let all = [count("nested", "a", 1000, 0), count("none", "a", 0, 0)];
         assert!(refused(&all).contains("lost 0 of 0"));
-        // Wrong results without an interrupt are not caused by interrupts.
+        // The control was never interrupted, so interrupts did not cause its wrong results.
         let all = [count("nested", "a", 1000, 0), count("none", "a", 0, 50)];
         assert!(refused(&all).contains("lost 50 of 0"));
     }
@@ -206,7 +212,7 @@ mod tests {
             why.contains("nested was hit 69 times") && why.contains("6.9"),
             "{why}"
         );
-        // Several rows with the same policy are counted together.
+        // The counts of several rows with the same policy are added up.
         let parts = [
             count("nested", "a", 35, 0),
             count("nested", "a", 35, 0),

@@ -1,5 +1,5 @@
-//! One operation of the task under one injection. Its initial state does not depend on earlier runs, so that a replay
-//! gives the same result.
+//! Runs one operation of the task under one injection. The initial state does not depend on earlier
+//! runs, so that a replay gives the same result.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,24 +19,24 @@ use super::workload::{load_plan, messages};
 
 /// Size of a softirq's message in bytes.
 pub(super) const PACKET: usize = 128;
-/// Iterations during which the pattern is kept.
+/// Number of iterations for which the pattern is kept.
 const SPINS: u64 = 20;
 /// Value of `--impl` for the task that keeps a pattern in all registers.
 pub(super) const PATTERN: &str = "pattern";
 
-/// The task's operation.
+/// What the task does in the section.
 #[derive(Clone)]
 pub(super) enum Task {
     /// Encrypt or decrypt one message.
     Crypt(Impl, Op, Arc<Messages>),
-    /// Process one message through a tree's crypto API.
+    /// Encrypt or decrypt one message through a tree's crypto API.
     Ask(Rc<Stream>, Op, Arc<Messages>),
-    /// Keep a pattern in every register.
+    /// Keep a pattern in all registers.
     Keep,
 }
 
 impl Task {
-    /// A task that processes a message derived from the seed.
+    /// Makes a task that processes one message derived from the seed.
     pub(super) fn crypt(seed: u64, imp: Impl, op: Op, len: usize) -> Result<Task, Error> {
         Ok(Task::Crypt(imp, op, messages(seed, 1, op, len, 1)?))
     }
@@ -66,14 +66,14 @@ impl Task {
     }
 }
 
-/// One operation of the task, and the conditions under which interrupts are injected.
+/// One operation of the task, with the conditions under which interrupts are injected.
 #[derive(Clone)]
 pub(super) struct Probe {
     pub policy: Policy,
     /// The policy's name in rows.
     pub name: Cow<'static, str>,
     pub task: Task,
-    /// Set if softirqs encrypt through a tree's crypto API.
+    /// The cipher of softirqs that encrypt through a tree's crypto API; `None` if they use Kiln's.
     pub softirq: Option<Rc<Stream>>,
     /// Whether hardirq handlers also open sections.
     pub hardirq_fpu: bool,
@@ -81,11 +81,11 @@ pub(super) struct Probe {
     pub seed: u64,
 }
 
-/// The results of a probe.
+/// What one run of a probe has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Number of instructions stepped in the task's section (`outer`), and in the softirq and the code after it
-    /// (`inner`).
+    /// Number of instructions that were single-stepped: `outer` in the task's section, `inner` in
+    /// the softirq and the code after it.
     pub outer: u64,
     pub inner: u64,
     pub injected: u64,
@@ -103,7 +103,7 @@ impl Found {
 }
 
 impl Probe {
-    /// Counts the section's instructions, without an interrupt.
+    /// Runs the probe without an interrupt, to count the section's instructions.
     pub(super) fn count(&self, cpu: &mut Cpu) -> Result<Found, Error> {
         self.run(cpu, Step::At(u64::MAX), false)
     }
@@ -154,7 +154,8 @@ impl Probe {
         })
     }
 
-    /// Whether `found` is a loss caused by an interrupt: the broken control loses user state even without an interrupt.
+    /// Whether an interrupt made the probe lose state. For the broken control, lost user states do
+    /// not count, because it loses them even without an interrupt.
     pub(super) fn lost(&self, found: &Found) -> bool {
         match self.policy.is_broken() {
             true => found.corrupted > 0,
@@ -162,8 +163,8 @@ impl Probe {
         }
     }
 
-    /// Finds one of these instructions at which a single interrupt loses state; `None` if only several interrupts
-    /// together do.
+    /// Finds an instruction from `first` up to `end` at which a single interrupt loses state;
+    /// `None` if state is lost only by several interrupts together.
     pub(super) fn bisect(
         &self,
         cpu: &mut Cpu,
@@ -184,7 +185,7 @@ impl Probe {
         Ok(self.lost(&found).then_some(first))
     }
 
-    /// The command that repeats the probe with the same injection.
+    /// Returns the command that repeats the probe with the same injection.
     pub(super) fn replay(&self, step: Step) -> String {
         let at = match step {
             Step::Pair(k1, k2) => format!("{k1},{k2}"),
@@ -195,7 +196,7 @@ impl Probe {
     }
 }
 
-/// Formats the probe as flags.
+/// Formats the probe as command-line flags.
 impl fmt::Display for Probe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "--policy {} --impl {}", self.name, self.task.imp())?;

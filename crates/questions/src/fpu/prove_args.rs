@@ -1,4 +1,4 @@
-//! `kiln fpu prove`.
+//! `kiln fpu prove`: the command's arguments and its entry point.
 
 use std::path::PathBuf;
 
@@ -21,13 +21,15 @@ use super::view;
 
 /// Does an FPU policy lose state? An interrupt before every instruction of a section
 ///
-/// One interrupt before each instruction of kernel_fpu_begin, the cipher and kernel_fpu_end, then pairs of interrupts, by
-/// single steps: exhaustive, and the same in every run. All results and the user's registers are checked. The control that
-/// saves nothing is added and must lose state. For random instructions of millions of sections: kiln fpu prove breakpoint.
+/// Single steps inject one interrupt before each instruction of kernel_fpu_begin, the cipher and
+/// kernel_fpu_end, and then pairs of interrupts. This is exhaustive and the same in every run. All
+/// results and the user's registers are checked. The control that saves nothing is added and must
+/// lose state. For random instructions of millions of sections, see kiln fpu prove breakpoint.
 ///
-/// With --tree, the library functions of a kernel tree (Linux 6.9 and later) are examined instead: those that the tree exports,
-/// and those that interrupt tests of its KUnit suites call. Each is interrupted before every instruction in a task and in a
-/// softirq, and is watched in a hardirq. Answers, vector registers, callee-saved registers and sections are checked.
+/// With --tree, the library functions of a kernel tree (Linux 6.9 and later) are examined instead:
+/// those that the tree exports, and those that interrupt tests of its KUnit suites call. In a task
+/// and in a softirq, each function is interrupted before every instruction; in a hardirq, it is
+/// only observed. Answers, vector registers, callee-saved registers and sections are checked.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
@@ -55,10 +57,11 @@ pub(super) struct ProveArgs {
     command: Option<ProveCommand>,
     #[command(flatten)]
     policies: PolicyArgs,
-    /// Examine the library functions of this kernel tree
+    /// Examine the library functions of this kernel tree instead
     #[arg(long, value_name = "DIR", conflicts_with_all = ["policy", "imp", "len", "op", "hardirq_fpu"])]
     tree: Option<PathBuf>,
-    /// With --tree: KUnit suites, or cases as SUITE.CASE, or library.FUNCTION; * and ? match [default: all]
+    /// With --tree: KUnit suites, cases as SUITE.CASE, or functions as library.FUNCTION; * and ?
+    /// are wildcards [default: all]
     #[arg(
         long,
         value_delimiter = ',',
@@ -69,10 +72,11 @@ pub(super) struct ProveArgs {
     /// With --tree: contexts in which functions are called: task, softirq, hardirq [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…", requires = "tree")]
     context: Vec<String>,
-    /// With --tree: number of visits of each instruction of a section that are interrupted
+    /// With --tree: interrupt each instruction of a section at its first N visits
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..), requires = "tree")]
     visits: u64,
-    /// Implementation of task and softirqs, or pattern: a task that keeps a pattern in all registers [default: all]
+    /// Implementation of task and softirqs; pattern: the task keeps a pattern in all registers
+    /// [default: all]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
     /// Lengths of the task's messages in bytes [default: 16,31,512,4096]
@@ -81,11 +85,11 @@ pub(super) struct ProveArgs {
     /// Operations [default: encrypt,decrypt]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
-    /// Repeat one injection: before instruction K, or K1 and K2 of its softirq. With --tree: stop interrupting after
-    /// instruction K2 of call K1
+    /// Repeat one injection: before instruction K of the section, or before K1 of the section and
+    /// K2 of its softirq. With --tree: stop interrupting after instruction K2 of call K1
     #[arg(long, value_name = "K[,K2]", allow_hyphen_values = true)]
     at: Option<String>,
-    /// With --at: hardirq handlers open sections, too
+    /// With --at: let hardirq handlers open sections, too
     #[arg(long, requires = "at")]
     hardirq_fpu: bool,
     #[command(flatten)]

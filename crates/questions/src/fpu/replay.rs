@@ -1,4 +1,4 @@
-//! Notes that contain a command; each command reproduces a loss.
+//! Notes that contain the command to reproduce a loss of state.
 
-/// Prefix of these notes.
+/// Prefix of a note that contains such a command.
 pub(super) const REPLAY: &str = "replay: ";

@@ -76,8 +76,8 @@ pub(crate) struct Row {
     /// For a kernel tree: its version; null for Kiln's policies.
     #[schemars(extend("x-role" = "condition"))]
     pub version: Option<String>,
-    /// What softirqs use if SIMD is not usable: `scalar` code, `cryptd`, or `none`; `own` for a kernel tree, which
-    /// decides for itself.
+    /// What softirqs use if SIMD is not usable: `scalar` code, `cryptd`, or `none`; `own` for a
+    /// kernel tree, which has its own fallback.
     #[schemars(extend("x-role" = "key"))]
     pub fallback: Cow<'static, str>,
     /// Name of the load that the task and the softirqs process, such as `xts-4096`.
@@ -93,22 +93,23 @@ pub(crate) struct Row {
     /// Whether this row is the control of its policy, in which interrupts do nothing.
     #[schemars(extend("x-role" = "key"))]
     pub control: bool,
-    /// Fields of packets at one rate, or of a knee.
+    /// Fields about packets at one rate, or about a knee.
     #[serde(flatten)]
     pub sweep: Option<Sweep>,
     /// Duration of the measurement, without the time that the host gave to other work.
     #[schemars(extend("unit" = "s"))]
     pub seconds: f64,
-    /// FPU sections opened.
+    /// FPU sections that were opened.
     pub sections: u64,
     /// Hardware interrupts that occurred.
     pub irqs: u64,
     /// Hardware interrupts that interrupted an FPU section.
     pub irqs_in_section: u64,
-    /// Softirqs run.
+    /// Softirqs that ran.
     pub softirqs: u64,
-    /// The task's throughput: the median of the rounds. Null for the load `pattern`, with fewer than six rounds, and
-    /// where interrupts take most of the time (`inject` is `breakpoint`, or more than 4000 interrupts per second).
+    /// The task's throughput: the median of the rounds. Null for the load `pattern`, with fewer
+    /// than six rounds, and if interrupts take most of the time (`inject` is `breakpoint`, or more
+    /// than 4000 interrupts per second).
     #[schemars(extend(
         "unit" = "10^6 bytes/s",
         "x-role" = "main",
@@ -121,11 +122,11 @@ pub(crate) struct Row {
     /// Lower end of the 95 % interval of `task_mb_per_s`.
     #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub task_mb_per_s_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `task_mb_per_s`.
     #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub task_mb_per_s_high: Option<f64>,
-    /// The task's throughput divided by its throughput in the control, from pairs of neighbouring time slices; null
-    /// for controls and in packet-rate sweeps.
+    /// The task's throughput divided by its throughput in the control, from pairs of time slices
+    /// next to each other; null for controls and in packet-rate sweeps.
     #[schemars(extend(
         "x-role" = "main",
         "x-heading" = "relative to its control",
@@ -134,10 +135,10 @@ pub(crate) struct Row {
     pub of_control: Option<f64>,
     /// Lower end of the 95 % interval of `of_control`.
     pub of_control_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `of_control`.
     pub of_control_high: Option<f64>,
-    /// The task's throughput divided by its throughput under the first policy, paired round by round; in a control,
-    /// the first policy's control.
+    /// The task's throughput divided by its throughput under the first policy, paired round by
+    /// round. A control is compared with the first policy's control.
     #[schemars(extend(
         "x-role" = "main",
         "x-heading" = "relative to the first",
@@ -147,18 +148,18 @@ pub(crate) struct Row {
     pub ratio: Option<f64>,
     /// Lower end of the 95 % interval of `ratio`.
     pub ratio_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `ratio`.
     pub ratio_high: Option<f64>,
-    /// Time from the raise of a softirq to its handler's first action: the median.
+    /// Median time from the raise of a softirq to its handler's first action.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "softirq µs p50", "x-only" = "fpu"))]
     pub softirq_us_p50: Option<f64>,
-    /// The 99th percentile of that time.
+    /// 99th percentile of the time from the raise of a softirq to its handler's first action.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "softirq µs p99"))]
     pub softirq_us_p99: Option<f64>,
-    /// The maximum of that time.
+    /// Maximum time from the raise of a softirq to its handler's first action.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "softirq µs max", "x-only" = "fpu"))]
     pub softirq_us_max: Option<f64>,
-    /// Length of an FPU section: the median.
+    /// Median length of an FPU section.
     #[schemars(extend(
         "unit" = "µs",
         "x-role" = "figure",
@@ -167,14 +168,14 @@ pub(crate) struct Row {
         "x-only" = "fpu"
     ))]
     pub section_us_p50: Option<f64>,
-    /// The 99.9th percentile of that length.
+    /// 99.9th percentile of the length of an FPU section.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "section µs p99.9", "x-only" = "fpu"))]
     pub section_us_p999: Option<f64>,
-    /// The maximum of that length.
+    /// Maximum length of an FPU section.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "section µs max", "x-only" = "fpu"))]
     pub section_us_max: Option<f64>,
-    /// Throughput of all softirqs together; null in packet-rate sweeps (`delivered_pps` is their rate), and where
-    /// interrupts take most of the time.
+    /// Throughput of all softirqs together; null in packet-rate sweeps, for which `delivered_pps`
+    /// gives the rate, and if interrupts take most of the time.
     #[schemars(extend(
         "unit" = "10^6 bytes/s",
         "x-role" = "figure",
@@ -182,20 +183,24 @@ pub(crate) struct Row {
         "x-only" = "fpu"
     ))]
     pub softirq_mb_per_s: Option<f64>,
-    /// FPU sections whose length the section timer measured. The fields `section_us_*` are computed from these.
+    /// FPU sections whose length the section timer measured. The fields `section_us_*` are computed
+    /// from these sections.
     pub sections_timed: u64,
     /// Timed sections during which the host took the CPU away.
     pub sections_stolen: u64,
-    /// FPU sections that began inside an open section and saved its registers first.
+    /// FPU sections that began inside an open section, and first saved the registers of that
+    /// section.
     #[schemars(extend("x-role" = "figure"))]
     pub nested_saves: u64,
     /// Messages that softirqs processed without SIMD.
     #[schemars(extend("x-role" = "figure", "x-heading" = "scalar", "x-only" = "fpu"))]
     pub scalar_fallbacks: u64,
-    /// Requests that were deferred to cryptd; null if messages are processed by direct calls, without requests.
+    /// Requests that were deferred to cryptd; null if messages are processed by direct calls
+    /// instead of requests.
     #[schemars(extend("x-role" = "figure", "x-heading" = "to cryptd"))]
     pub async_punts: Option<u64>,
-    /// Requests that completed in a different order than they were submitted; null without requests.
+    /// Requests that completed in a different order from the one in which they were submitted; null
+    /// without requests.
     #[schemars(extend("x-role" = "figure"))]
     pub reordered: Option<u64>,
     /// Requests that were rejected because cryptd's queue was full; null without requests.
@@ -203,28 +208,28 @@ pub(crate) struct Row {
     pub dropped: Option<u64>,
     /// Warnings that a debug kernel would have printed.
     pub warnings: u64,
-    /// Wrong results of the task and of the softirqs.
+    /// Wrong results, of the task and of the softirqs together.
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
     pub corrupted: u64,
     /// Kernel entries after which the FPU state of user space had changed.
     #[schemars(extend("x-role" = "figure", "x-heading" = "user wrong"))]
     pub user_corrupted: u64,
-    /// Wrong results to expect if the policy lost state as often as `none`, the control that saves nothing. A verdict
-    /// on the policy needs 6.9 (ln 1000) or more, summed over its rows with the same load. Null for controls, and if
-    /// `none` did not run or lost too little.
+    /// Wrong results to expect if the policy lost state as often as `none`, the control that saves
+    /// nothing. A verdict on the policy requires 6.9 (ln 1000) or more, summed over its rows with
+    /// the same load. Null for controls, and if `none` did not run or lost too little.
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong if as bad as the control", "x-only" = "fpu"))]
     pub expected_wrong: Option<f64>,
     /// How often the task was preempted.
     pub preemptions: u64,
-    /// ESP packets processed; null if the load has no packets.
+    /// ESP packets that were processed; null if the load has no packets.
     #[schemars(extend("x-role" = "figure"))]
     pub packets: Option<u64>,
     /// Packets that the task itself sent; null if the load has no packets.
     pub own_packets: Option<u64>,
     /// Packets lost because the network card's receive ring was full; null if the load has no packets.
     pub ring_missed: Option<u64>,
-    /// Payload that the receivers accepted per second of the high phase: the median of the rounds; null without
-    /// packets, for controls and in packet-rate sweeps.
+    /// Payload that the receivers accepted per second of the high phase: the median of the rounds.
+    /// Null without packets, for controls and in packet-rate sweeps.
     #[schemars(extend(
         "unit" = "10^6 bytes/s",
         "x-role" = "figure",
@@ -236,7 +241,7 @@ pub(crate) struct Row {
     /// Lower end of the 95 % interval of `esp_mb_per_s`.
     #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub esp_mb_per_s_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `esp_mb_per_s`.
     #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub esp_mb_per_s_high: Option<f64>,
     /// `esp_mb_per_s` divided by its value under the first policy, paired round by round.
@@ -248,26 +253,27 @@ pub(crate) struct Row {
     pub esp_ratio: Option<f64>,
     /// Lower end of the 95 % interval of `esp_ratio`.
     pub esp_ratio_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `esp_ratio`.
     pub esp_ratio_high: Option<f64>,
     /// Packets that a receiver's anti-replay window rejected; null if the load has no packets.
     #[schemars(extend("x-role" = "figure"))]
     pub replay_lost: Option<u64>,
-    /// Time from the end of the high phase until no packet was waiting: the median of the rounds; null like
-    /// `esp_mb_per_s`, and if packets were still waiting at the end of most rounds.
+    /// Time from the end of the high phase until no packet was waiting: the median of the rounds.
+    /// Null if `esp_mb_per_s` is null, or if packets were still waiting at the end of most rounds.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "recovery µs"))]
     pub recovery_us: Option<f64>,
     /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair when the user's state is already saved.
     #[schemars(extend("unit" = "cycles"))]
     pub pair_cycles: Option<f64>,
-    /// `pair_cycles` without the section timer.
+    /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair without the section timer, when
+    /// the user's state is already saved.
     #[schemars(extend("unit" = "cycles"))]
     pub pair_untimed_cycles: Option<f64>,
     /// Additional cost of the first FPU section of a kernel entry, which saves the user's state and causes it to be
     /// restored.
     #[schemars(extend("unit" = "cycles"))]
     pub first_section_cycles: Option<f64>,
-    /// For a load of packets: throughput and queue over time.
+    /// For a load with packets: throughput and queue over time.
     #[serde(flatten)]
     pub course: Option<Course>,
     /// Histograms of softirq latency and section length.
@@ -276,8 +282,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Makes a row from a policy's tally. Latencies and throughput are for the load's messages; `ticks_per_us` is the
-    /// TSC's rate.
+    /// Makes a row from a policy's tally. `ticks_per_us` is the number of TSC ticks per
+    /// microsecond.
     pub(crate) fn new(
         plan: &Plan,
         entry: Entry,
@@ -301,7 +307,7 @@ impl Row {
             Some(Spread::new(h, ticks_per_us))
         };
         let (s, c) = (&tally.stats, &tally.counts);
-        // The pattern load does not process any bytes.
+        // The pattern load processes no bytes, so it has no throughput.
         let rate = tally.rate().filter(|_| work.len > 0);
         let mb = |per_s: f64| per_s * work.len as f64 / 1e6;
         let Entry { policy, fallback } = entry;
@@ -350,21 +356,21 @@ impl Row {
         }
     }
 
-    /// Sets the throughput relative to the control.
+    /// Sets the task's throughput relative to the control.
     pub(crate) fn set_of_control(&mut self, r: Option<Ratio>) {
         self.of_control = r.map(|r| r.ratio);
         self.of_control_low = r.map(|r| r.low);
         self.of_control_high = r.map(|r| r.high);
     }
 
-    /// Sets the throughput relative to the first policy.
+    /// Sets the task's throughput relative to the first policy.
     pub(crate) fn set_ratio(&mut self, r: Option<Ratio>) {
         self.ratio = r.map(|r| r.ratio);
         self.ratio_low = r.map(|r| r.low);
         self.ratio_high = r.map(|r| r.high);
     }
 
-    /// Sets the throughput of packets, and its ratio to the first policy's.
+    /// Sets the throughput of packets, and its ratio to the throughput under the first policy.
     pub(crate) fn set_esp(&mut self, rate: Option<Ratio>, to_first: Option<Ratio>) {
         self.esp_mb_per_s = rate.map(|r| r.ratio);
         self.esp_mb_per_s_low = rate.map(|r| r.low);
@@ -374,14 +380,14 @@ impl Row {
         self.esp_ratio_high = to_first.map(|r| r.high);
     }
 
-    /// Sets the costs of the policy's sections without interrupts.
+    /// Sets what the policy's sections cost without interrupts.
     pub(crate) fn set_costs(&mut self, costs: &Costs) {
         self.pair_cycles = costs.pair;
         self.pair_untimed_cycles = costs.pair_untimed;
         self.first_section_cycles = costs.first_section;
     }
 
-    /// Removes rates and throughputs, because interrupts took most of the time.
+    /// Removes rates and throughputs, which are meaningless if interrupts take most of the time.
     pub(crate) fn without_throughput(&mut self) {
         self.task_mb_per_s = None;
         self.task_mb_per_s_low = None;
@@ -392,13 +398,13 @@ impl Row {
         self.set_ratio(None);
     }
 
-    /// Half the width of the throughput's interval, in per cent of the throughput.
+    /// Half the width of the interval of the task's throughput, in per cent of the throughput.
     pub(crate) fn plus_minus_pct(&self) -> Option<f64> {
         let width = self.task_mb_per_s_high? - self.task_mb_per_s_low?;
         Some(50.0 * width / self.task_mb_per_s?)
     }
 
-    /// Whether there is a wrong result or a wrong user state although the policy should prevent it.
+    /// Whether results or user states are wrong although the policy should preserve them.
     pub(crate) fn fails(&self) -> bool {
         !is_control(&self.policy) && self.corrupted + self.user_corrupted > 0
     }

@@ -1,5 +1,6 @@
-//! The policy table. Short slices with interrupts that encrypt alternate with slices with empty interrupts, and each
-//! round goes through all policies, so that drift of the machine affects all alike.
+//! Measures the policy table. Short slices with interrupts that encrypt alternate with slices with
+//! empty interrupts, and each round includes all policies, so that drift of the machine affects all
+//! of them equally.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,15 +22,15 @@ use super::tally::Tally;
 use super::workload::{load_plan, Workload, PACKET};
 use super::{breakpoints, costs};
 
-/// Duration of a slice: forty interrupts at the default rate.
+/// Duration of a slice; at the default rate it contains forty interrupts.
 const SLICE: Duration = Duration::from_millis(20);
-/// Minimum number of rounds for an interval.
+/// Minimum number of rounds; fewer would give no interval.
 const ROUNDS: u32 = 6;
 
 /// Runs the policy table, or a campaign of interrupts at breakpoints.
 ///
 /// # Errors
-/// The host provides no timers or second core, or the tree lacks the driver.
+/// The host has no timers or no second core, or the tree lacks the driver.
 pub(super) fn run(
     plan: &Plan,
     bench: &mut Bench,
@@ -120,13 +121,14 @@ struct Rounds<'a> {
     rate: f64,
     share: Duration,
     load: Load<'a>,
-    /// The work of a tree's task and softirqs, and the work that goes through Kiln's crypto API. While one of them is
-    /// in use, its place holds the work that it replaced.
+    /// Work that is not in use: of a tree's task and softirqs, and of a task and softirqs that use
+    /// Kiln's crypto API. While one of these is in use, its element holds the work that it
+    /// replaced.
     others: [Option<Sides>; 2],
     whose: Sort,
 }
 
-/// The kind of work that the load currently does.
+/// How the load currently calls ciphers.
 #[derive(Clone, Copy, PartialEq)]
 enum Sort {
     /// Calls Kiln's ciphers directly.
@@ -155,7 +157,7 @@ impl Sort {
     }
 }
 
-/// For each policy, the tally of the real interrupts and that of the control.
+/// For each policy, a tally of the slices with real interrupts and one of the control.
 type Tallies = Vec<[Tally; 2]>;
 
 impl Rounds<'_> {
@@ -174,7 +176,7 @@ impl Rounds<'_> {
         let mut rounds = 0;
         while !stopped() && (rounds < ROUNDS || start.elapsed() < self.share) {
             for turn in 0..entries.len() {
-                // The order varies, so that a policy does not always follow the same other policy.
+                // Vary the order, so that a policy does not always follow the same other policy.
                 let n = entries.len();
                 let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
                 for half in 0..2 {
@@ -198,12 +200,12 @@ impl Rounds<'_> {
         plan.inject.start(self.load.cpu(), self.rate, plan.seed)
     }
 
-    /// Runs a slice of a policy with its kind of work.
+    /// Runs one slice of a policy, with the kind of work that the policy needs.
     fn slice(&mut self, tally: &mut Tally, entry: Entry, control: bool) {
         let whose = Sort::new(self.plan, entry);
         if whose != self.whose {
-            // Replace the work under the previous policy, so that pending requests are still answered. Restore it in
-            // reverse order.
+            // Exchange the work while the previous policy is still set, so that pending requests
+            // are answered. Undo the previous exchange first.
             for place in [self.whose.place(), whose.place()].into_iter().flatten() {
                 if let Some(other) = &mut self.others[place] {
                     self.load.exchange(other);
@@ -214,7 +216,8 @@ impl Rounds<'_> {
         tally.slice(&mut self.load, entry.policy, control, self.work, SLICE);
     }
 
-    /// Makes a note on how many microseconds an empty interrupt takes from the task, including the host's signal.
+    /// Measures how many microseconds of the task's time an empty interrupt costs, including the
+    /// host's signal; returns a note on this.
     fn price_of_an_interrupt(&mut self, stop: &AtomicBool) -> Result<Option<String>, Error> {
         let policy = self.plan.entries()[0];
         let mut tallies: [Tally; 2] = Default::default();
@@ -366,8 +369,8 @@ fn conclude(outcome: &mut Outcome<Row>) {
         row.expected_wrong = expected.filter(|_| !is_control(&row.policy));
     }
     let lost = outcome.rows.iter().any(Row::fails);
-    // Without the control, the user may just want the results of some policies. A control that did run must have
-    // statistical power.
+    // The control is optional, because a user may want just the results of some policies. If it did
+    // run, it must have statistical power.
     let blind = matches!(judged, Err(NoVerdict::NoPower(_))) && !outcome.interrupted;
     let reordered = reordered(&outcome.rows);
     outcome.failed = lost || blind || !reordered.is_empty();
@@ -378,8 +381,8 @@ fn conclude(outcome: &mut Outcome<Row>) {
         .extend(judged.err().map(|why| why.to_string()));
 }
 
-/// Describes rows in which more answers were out of order than in their control. Requests of one transform and CPU
-/// must be answered in the order in which they were made.
+/// Describes rows in which more answers were out of order than in their control. A crypto API must
+/// answer the requests of one transform on one CPU in the order in which they were made.
 fn reordered(rows: &[Row]) -> Vec<String> {
     let real = rows.iter().filter(|r| !r.control && !is_control(&r.policy));
     let of = |row: &Row| {
@@ -398,7 +401,7 @@ fn reordered(rows: &[Row]) -> Vec<String> {
     real.filter_map(of).collect()
 }
 
-/// Describes the losses of the policies and of the control.
+/// Describes how much state the policies and the control lost.
 fn lost_state(rows: &[Row]) -> String {
     let sums = |control: bool| {
         let of: Vec<&Row> = rows
@@ -427,7 +430,7 @@ mod tests {
     use super::super::tally::Tally;
     use super::*;
 
-    /// A row of a policy with real interrupts, and its control.
+    /// Makes a row of a policy with real interrupts, and the row of its control.
     fn rows(policy: &str, hit: u64, wrong: u64) -> Vec<Row> {
         let plan = Plan::new(1, true);
         let entry = plan.entries()[0];

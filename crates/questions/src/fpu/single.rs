@@ -1,8 +1,11 @@
-//! Injects one interrupt at a time, before each instruction in turn, always from the same initial state. If every
-//! instruction of a section were interrupted in a single run, the first softirq would save the user's state and update
-//! the section timer, and the section itself would do neither; with a single interrupt, it does both. If a policy
-//! makes softirqs wait for the section's end, further interrupts would run them on their own return path; only with a
-//! single interrupt does the section itself run them.
+//! Injects one interrupt at a time, before each instruction in turn, always from the same initial
+//! state.
+//!
+//! This complements runs in which every instruction of a section is interrupted. There, the first
+//! softirq saves the user's state and updates the section timer, so the section itself never does;
+//! with a single interrupt, it does both. If a policy makes softirqs wait for the section's end,
+//! later interrupts run these softirqs on their own return path; only with a single interrupt does
+//! the section itself run them.
 
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::fpu::{usable, Context};
@@ -12,15 +15,15 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::{Probe, Task};
 
-/// Maximum number of instructions in a section whose instructions are all interrupted singly, since each run is stepped
-/// up to its interrupt.
+/// Maximum number of instructions in a section of which all instructions are interrupted singly.
+/// The limit is needed because each run single-steps up to its interrupt.
 const LONGEST: u64 = 800;
-/// Instructions at the beginning of longer sections that are interrupted singly: more than `kernel_fpu_begin`
-/// executes, including the save of the user's state.
+/// Number of instructions at the beginning of longer sections that are interrupted singly.
+/// `kernel_fpu_begin` executes fewer, including the save of the user's state.
 const BEGINNING: u64 = 160;
 
-/// Whether the probe is worth the effort. With --quick, only the pattern task and the encryption of at most 16 bytes
-/// are.
+/// Whether the probe is run at all. With `quick`, only the pattern task and the encryption of at
+/// most 16 bytes are.
 fn worth(probe: &Probe, quick: bool) -> bool {
     match &probe.task {
         Task::Keep => true,
@@ -28,8 +31,9 @@ fn worth(probe: &Probe, quick: bool) -> bool {
     }
 }
 
-/// Interrupts all instructions of a short section singly; of a longer section, its beginning singly and the rest in
-/// one pass. The control continues after a loss, because other policies are judged by its number of losses.
+/// Interrupts all instructions of a short section singly. In a longer section, only the beginning
+/// is interrupted singly, and the rest in one pass. The control continues after a loss, because its
+/// number of losses is needed to judge other policies.
 pub(super) fn pass(
     probe: &Probe,
     cpu: &mut Cpu,
@@ -73,20 +77,21 @@ pub(super) fn pass(
     Ok(())
 }
 
-/// Number of instructions before and after the section's end that are counted as the path to the waiting softirqs and
-/// back.
+/// Number of instructions before and after the section's end, and before the end of the whole run,
+/// that are taken to contain the path to the waiting softirqs and back.
 const BEFORE: u64 = 64;
 const AFTER: u64 = 160;
 const LAST: u64 = 96;
 
-/// Whether a softirq raised in a section of this policy or tree runs at the section's end.
+/// Whether a softirq that is raised during a section of this policy or tree waits for the section's
+/// end.
 fn softirqs_wait(probe: &Probe, cpu: &mut Cpu) -> bool {
     probe.policy.set(cpu);
     !usable(cpu, Context::Softirq, true).over_section
 }
 
-/// Tests a softirq that waits for the section's end, with a second interrupt at each instruction of the path to it and
-/// back, one at a time.
+/// Tests a softirq that waits for the section's end: injects a second interrupt at each instruction
+/// of the path to the softirq and back, one per run.
 pub(super) fn waiting(
     probe: &Probe,
     cpu: &mut Cpu,

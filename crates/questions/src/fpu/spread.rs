@@ -1,4 +1,4 @@
-//! Distributions of times, as flat fields of a row.
+//! Histograms of times, as flat fields of a row.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,11 +9,12 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// Number of histogram bounds: half octaves in nanoseconds, 16, 24, 32, 48 ... 1048576.
+/// Number of upper bounds of a histogram's buckets: half octaves in nanoseconds, 16, 24, 32, 48 ...
+/// 1048576.
 const BOUNDS: usize = 33;
 
-/// A histogram: for each bound, the number of times above the previous bound and up to this one; then the number of
-/// times above the last bound.
+/// A histogram of times. Each bucket counts times above the previous bound and up to its own; the
+/// last one counts times above the last bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spread {
     counts: [u64; BOUNDS],
@@ -21,7 +22,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Converts a histogram in ticks, of which there are `ticks_per_us` per microsecond.
+    /// Converts a histogram of TSC ticks.
     pub(crate) fn new(h: &Histogram<u64>, ticks_per_us: f64) -> Spread {
         let mut spread = Spread {
             counts: [0; BOUNDS],
@@ -43,8 +44,8 @@ fn bound(i: usize) -> u64 {
     octave + if i % 2 == 1 { octave / 2 } else { 0 }
 }
 
-/// The histograms of a row: `softirq_hist_ns_le_16` and so on, `softirq_hist_ns_more`; and the same for sections. A
-/// missing histogram has no fields.
+/// The histograms of a row: `softirq_hist_ns_le_16` and so on, then `softirq_hist_ns_more`; and the
+/// same fields for sections. A missing histogram has no fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spreads {
     /// Times from the raise of a softirq to its handler.
@@ -92,7 +93,7 @@ impl JsonSchema for Spreads {
 }
 
 impl<'de> Deserialize<'de> for Spreads {
-    /// Reads the histograms' fields among all fields of the row.
+    /// Picks the histograms' fields out of all fields of the row.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Spreads, D::Error> {
         let fields = HashMap::<String, Value>::deserialize(d)?;
         let [softirq, section] = NAMES.map(|name| {

@@ -1,5 +1,6 @@
-//! Proof runs: an interrupt before every instruction of a section, from the first of `kernel_fpu_begin` to the return
-//! of `kernel_fpu_end`, under every policy and for every tier, length and direction; also replays of the findings.
+//! Runs proofs: injects an interrupt before every instruction of a section, from the first
+//! instruction of `kernel_fpu_begin` to the return of `kernel_fpu_end`, under every policy and for
+//! every tier, length and direction. Also replays single injections.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +29,8 @@ use super::{nest, pairs, single};
 
 /// Pairs of interrupts per combination, without and with --quick.
 const PAIRS: [u64; 2] = [200, 40];
-/// Maximum number of replay lines per policy, because finding each takes a bisection.
+/// Maximum number of replay lines per policy; the limit is low because finding each one takes a
+/// bisection.
 const REPLAYS: usize = 3;
 
 type Proof = Outcome<StepRow>;
@@ -36,7 +38,8 @@ type Proof = Outcome<StepRow>;
 /// Runs the proof, or one replay.
 ///
 /// # Errors
-/// The host provides no single steps, the instruction to replay does not exist, or the tree lacks the driver.
+/// The host does not allow single steps, the instruction to replay does not exist, or the tree
+/// lacks the driver.
 pub(super) fn prove(
     plan: &Plan,
     bench: &mut Bench,
@@ -72,7 +75,7 @@ fn probe(
     }
 }
 
-/// The pattern task, and a task for each implementation, length and direction.
+/// Makes the pattern task, and a task for each implementation, length and direction.
 fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
     let mut tasks = Vec::new();
     if plan.pattern || plan.imp.is_none() {
@@ -96,7 +99,7 @@ fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
     Ok(tasks)
 }
 
-/// The same tasks through a tree's crypto API, and the stream of the softirqs.
+/// The same tasks as [`tasks`], but through a tree's crypto API; and the stream of the softirqs.
 fn tree_tasks(
     plan: &Plan,
     bench: &mut Bench,
@@ -120,7 +123,7 @@ fn tree_tasks(
     Ok((tasks, softirq))
 }
 
-/// The probes for each policy.
+/// One probe for each policy and task.
 fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe>, Error> {
     let own = tasks(plan)?;
     let mut probes = Vec::new();
@@ -128,7 +131,8 @@ fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe
         match plan.tree_of(policy) {
             None => {
                 let of = |task| probe(plan, policy, task, None, hardirq_fpu);
-                // The control needs only one message per implementation to show that losses are detected.
+                // A control that was added for the verdict needs only one message per
+                // implementation to show that losses are detected.
                 let few = plan.added_control && policy.is_broken();
                 let (op, len) = (
                     plan.ops.first().copied().map(op_name),
@@ -147,12 +151,13 @@ fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe
     Ok(probes)
 }
 
-/// The probes of this run's share, and the control, with which each shard shows that it would have detected a loss.
+/// The probes of this process's share, and those of the control. Every shard runs the control, to
+/// show that it would have detected a loss.
 fn select(plan: &Plan, probes: Vec<Probe>) -> Vec<Probe> {
     let is_control = |p: &Probe| plan.added_control && p.policy.is_broken();
     let (control, judged): (Vec<Probe>, Vec<Probe>) = probes.into_iter().partition(is_control);
     let mut own = plan.share.select(judged, Probe::to_string);
-    // In a shard without items, there is nothing to compare a control with.
+    // A shard without probes needs no control.
     if !own.is_empty() {
         own.extend(control);
     }
@@ -202,7 +207,7 @@ fn prove_all(
         }
         progress(0.5 + 0.5 * i as f64 / total, "pairs");
         let time = plan.budget.saturating_sub(start.elapsed()) / (left - i) as u32;
-        // Every other pair is tried with hardirqs that open sections of their own.
+        // In the second half of the pairs, hardirq handlers open sections, too.
         for hardirq_fpu in [false, true] {
             probe.hardirq_fpu = hardirq_fpu;
             let share: Duration = time / 2;
@@ -211,7 +216,8 @@ fn prove_all(
     }
     let mut proof = Proof::default();
     for (_, mut examined) in done {
-        // Report a loss only if it occurs again, because its replay must work.
+        // Report a loss only if it occurs when the injection is repeated, because its replay must
+        // work.
         for (probe, step) in &examined.findings {
             if probe.lost(&probe.run(cpu, *step, true)?) {
                 let line = probe.replay(*step);
@@ -224,7 +230,8 @@ fn prove_all(
     Ok(proof)
 }
 
-/// Injects an interrupt before every instruction, first without and then with sections in hardirqs.
+/// Injects an interrupt before every instruction in two passes; in the second one, hardirq handlers
+/// open sections, too.
 fn passes(probe: &Probe, cpu: &mut Cpu, replays: &mut usize) -> Result<Examined, Error> {
     let quiet = probe.count(cpu)?;
     if probe.lost(&quiet) {
@@ -253,7 +260,7 @@ fn passes(probe: &Probe, cpu: &mut Cpu, replays: &mut usize) -> Result<Examined,
     Ok(examined)
 }
 
-/// Repeats one injection.
+/// Repeats one injection, as requested by `--at`.
 fn replay(plan: &Plan, bench: &mut Bench, step: Step) -> Result<Proof, Error> {
     let probe = probes(plan, bench, plan.hardirq_fpu)?.swap_remove(0);
     let cpu = bench.cpu();
@@ -314,7 +321,7 @@ fn conclude(plan: &Plan, proof: &mut Proof) {
             }
             blind
         }
-        // The replay of a loss under the control must show that loss again.
+        // If a replay runs only under the control, it must show the loss again.
         _ => (of_control(wrong) == 0 && proof.rows.iter().any(|r| broken(&r)))
             .then(|| "nothing was lost under the control that saves nothing: this is not a replay of a loss".to_string()),
     };

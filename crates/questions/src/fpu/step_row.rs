@@ -1,4 +1,4 @@
-//! Rows of proof runs.
+//! The rows of proof runs.
 
 use std::borrow::Cow;
 
@@ -33,7 +33,8 @@ pub(crate) struct StepRow {
     /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree whose own code was used.
     #[schemars(extend("x-role" = "key"))]
     pub policy: Cow<'static, str>,
-    /// Driver of the task and of the softirqs, or `pattern`: the task keeps a pattern in all registers.
+    /// Driver of the task and of the softirqs; `pattern` if the task keeps a pattern in all
+    /// registers instead.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub imp: Cow<'static, str>,
@@ -43,38 +44,40 @@ pub(crate) struct StepRow {
     /// Size of the task's message; null for `pattern`.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: Option<usize>,
-    /// Instructions that the section executes if nothing interrupts it.
+    /// Instructions that the section executes without interrupts.
     #[schemars(extend("x-role" = "main"))]
     pub instructions: u64,
     /// Instructions that were preceded by an interrupt in the first pass, in which hardirqs open no FPU sections.
     /// Softirqs that run at the end of the section count as part of it.
     #[schemars(extend("x-role" = "main"))]
     pub points: u64,
-    /// Instructions that were interrupted a second time, each in a run of its own. In sections of more than 800
-    /// instructions this is done for the first 160; all later ones share one run, which `none` does not have.
+    /// Instructions that were interrupted a second time, each in a separate run. In sections of
+    /// more than 800 instructions, this applies to the first 160; all later ones are interrupted in
+    /// one run, which is omitted for `none`.
     #[schemars(extend("x-role" = "main"))]
     pub singles: u64,
-    /// Interrupts injected, summed over all runs of this row.
+    /// Interrupts that were injected, summed over all runs of this row.
     #[schemars(extend("x-role" = "figure"))]
     pub injected: u64,
-    /// How many of these interrupts arrived while interrupts were disabled and were served later.
+    /// Injected interrupts that arrived while interrupts were disabled and were served later.
     pub masked: u64,
-    /// Instructions of the softirq that an interrupt in the middle of the section raises.
+    /// Instructions of the softirq that is raised by an interrupt in the middle of the section.
     pub softirq_instructions: u64,
-    /// Instructions of that softirq that were preceded by an interrupt.
+    /// Instructions of that softirq before which an interrupt was injected.
     pub softirq_points: u64,
-    /// Pairs of interrupts tried: one in the section, and one in the softirq that the first one raises.
+    /// Pairs of interrupts that were tried: one in the section, and one in the softirq that the
+    /// first one raises.
     #[schemars(extend("x-role" = "figure"))]
     pub pairs: u64,
-    /// Wrong results of the task and of the softirqs.
+    /// Wrong results, of the task and of the softirqs together.
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
     pub corrupted: u64,
     /// Kernel entries after which the FPU state of user space had changed.
     #[schemars(extend("x-role" = "figure", "x-heading" = "user wrong"))]
     pub user_corrupted: u64,
-    /// Wrong results to expect if the policy lost state as often as `none`, the control that saves nothing. A verdict
-    /// on the policy needs 6.9 (ln 1000) or more, summed over its rows with the same load. Null for controls, and if
-    /// `none` did not run or lost too little.
+    /// Wrong results to expect if the policy lost state as often as `none`, the control that saves
+    /// nothing. A verdict on the policy requires 6.9 (ln 1000) or more, summed over its rows with
+    /// the same load. Null for controls, and if `none` did not run or lost too little.
     #[serde(default)]
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong if as bad as the control"))]
     pub expected_wrong: Option<f64>,

@@ -1,4 +1,4 @@
-//! What `kiln fpu` and its subcommands add to the survey.
+//! The parts of the survey that run `kiln fpu` and its subcommands.
 
 use kiln_question::survey::{args, Answer, Contribution, Part, Row, Runs};
 
@@ -26,7 +26,7 @@ pub(crate) static SURVEY: &[Contribution] = &[
             let row: Option<Row> = headline::interrupted(&interrupted(answers));
             row.into_iter().collect()
         },
-        // Fails if interrupts into sections were counted without the power to detect a loss.
+        // The survey fails if interrupts into sections were counted, but too few to detect a loss.
         failed: |answers| headline::is_blind(&interrupted(answers)),
     },
 ];
@@ -35,7 +35,7 @@ fn interrupted(answers: &[Answer]) -> Runs<'_> {
     Runs::new(answers, &[&POLICIES, &BREAKPOINTS])
 }
 
-/// Measures the methods to reach a cipher.
+/// Measures what the methods to reach a cipher cost.
 pub(super) static WAYS: Part = Part {
     name: "fpu-overhead",
     what: "the methods to reach a cipher",
@@ -59,7 +59,7 @@ pub(super) static TREE_WAYS: Part = Part {
     from_s: 150.0,
     least_s: 3.0,
     builds: true,
-    // Skipped whenever the tree's part of `kiln speed` is skipped.
+    // This part is skipped whenever the tree's part of `kiln speed` is.
     follows: true,
     can_run: |means| means.tree.is_some(),
     args: |slot| {
@@ -87,7 +87,8 @@ pub(super) static POLICIES: Part = Part {
     ..Part::USUAL
 };
 
-/// Gives the verdict on lost state. Its interrupts hit sections a thousand times as often as those of a timer.
+/// Decides whether policies lose state. Breakpoints hit sections a thousand times as often as a
+/// timer's interrupts.
 pub(super) static BREAKPOINTS: Part = Part {
     name: "fpu-breakpoint",
     what: "interrupts at random instructions",

@@ -1,4 +1,4 @@
-//! The counts for one policy, accumulated slice by slice.
+//! Accumulates the counts of one policy, slice by slice.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use kiln_measure::{Ratio, Round, Series};
 
 use super::workload::Workload;
 
-/// Sums over slices, and the rate of each round.
+/// Sums over slices, and the task's rate in each round.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub stats: Stats,
@@ -22,7 +22,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Runs the task for one slice under a policy, with interrupts that raise softirqs or with `empty` ones.
+    /// Runs the task for one slice under a policy. Interrupts raise softirqs or, if `empty` is set,
+    /// do nothing.
     pub(crate) fn slice(
         &mut self,
         load: &mut Load<'_>,
@@ -35,8 +36,9 @@ impl Tally {
         load.set_empty(empty);
         // Warm up caches and predictors, and finish work that the previous policy left pending.
         load.run(work.entry);
-        // Under the broken control softirqs corrupt the registers of any code that they interrupt, including this
-        // function, so none may occur while it computes the results to keep.
+        // Under the broken control, softirqs corrupt the registers of any code that they interrupt,
+        // including this function. Therefore no softirq may run while this function reads clocks
+        // and counters.
         load.set_empty(true);
         load.cpu().reset_stats();
         let before = load.counts();
@@ -53,7 +55,8 @@ impl Tally {
         self.rates.rounds.push(round(rate));
     }
 
-    /// Adds what the CPU has counted since the last reset, and the counts of the load, which ran for `lasted`.
+    /// Adds what the CPU has counted since its last reset, and the counts of a load that ran for
+    /// `lasted`.
     pub(crate) fn add(&mut self, load: &mut Load<'_>, done: Counts, lasted: Duration) {
         let cpu = load.cpu();
         self.stats += cpu.stats();
@@ -63,7 +66,8 @@ impl Tally {
         merge(&mut self.latency, cpu.softirq_latency());
     }
 
-    /// Adds what the CPU has counted since the last reset, and the counts of a round that took this many seconds.
+    /// Adds what the CPU has counted since its last reset, and the counts and the rate of a round
+    /// that took this many seconds.
     pub(crate) fn take(&mut self, cpu: &mut Cpu, done: Counts, seconds: f64) {
         self.stats += cpu.stats();
         self.counts += done;
@@ -89,19 +93,21 @@ impl Tally {
         kiln_measure::ratio(&self.rates, &one)
     }
 
-    /// The rate divided by that of `other`, round by round.
+    /// This tally's rate divided by the rate of `other`, round by round.
     pub(crate) fn ratio(&self, other: &Tally) -> Option<Ratio> {
         kiln_measure::ratio(&self.rates, &other.rates)
     }
 }
 
-/// CPU time of this thread. While the host runs other threads, the emulated CPU makes no progress.
+/// CPU time of this thread. Unlike elapsed time, it excludes periods in which the host runs other
+/// threads and the emulated CPU makes no progress.
 pub(crate) fn cpu_time() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: a valid, writable timespec; every Linux has the clock, else the time stays zero.
+    // SAFETY: `time` is a valid, writable timespec. Every Linux kernel has this clock; if the call
+    // failed nevertheless, `time` would stay zero.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

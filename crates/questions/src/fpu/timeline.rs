@@ -1,8 +1,8 @@
-//! Throughput and queue length over time, as the mean of the rounds.
+//! Throughput and queue length over time, each the mean of the rounds.
 
 use kiln_kernel::esp::Outcome;
 
-/// The timeline of a policy: one value per millisecond.
+/// The timeline of a policy, with one value per millisecond.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     rounds: u32,
@@ -38,7 +38,7 @@ impl Timeline {
         }
     }
 
-    /// Pairs of the time in milliseconds and the throughput in MB/s.
+    /// Throughput in MB/s with the time in milliseconds, as pairs (time, throughput).
     pub(crate) fn throughput(&self) -> Vec<(f64, f64)> {
         let rounds = f64::from(self.rounds.max(1));
         let steps = self.bytes.len().saturating_sub(BIN);
@@ -50,7 +50,7 @@ impl Timeline {
             .collect()
     }
 
-    /// Pairs of the time in milliseconds and the number of requests in cryptd's queue.
+    /// Number of requests in cryptd's queue with the time in milliseconds, as pairs (time, number).
     pub(crate) fn queue(&self) -> Vec<(f64, f64)> {
         let rounds = f64::from(self.rounds.max(1));
         let of = |(i, q): (usize, &f64)| (i as f64, q / rounds);

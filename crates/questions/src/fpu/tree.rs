@@ -1,5 +1,5 @@
-//! The policies of kernel trees. This process builds each tree; a child process measures it together with Kiln's own
-//! policies.
+//! Measures the policies of kernel trees. This process builds each tree; a child process measures
+//! the tree's policy together with Kiln's own.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ struct Document<R> {
     shard: Option<Part>,
 }
 
-/// Runs in the child: boots the tree and adds its policy to the others.
+/// Runs in the child: boots the tree, and adds its policy to those of the plan.
 pub(super) fn boot(
     plan: Plan,
     driver: Option<&str>,
@@ -36,7 +36,8 @@ pub(super) fn boot(
     Ok((plan, Bench::Tree(Box::new(host))))
 }
 
-/// Checks the arguments before a tree is built. The tree's own policy becomes known only when the tree runs.
+/// Checks the arguments before a tree is built. The tree's own policy cannot be checked yet,
+/// because it is known only when the tree runs.
 pub(super) fn check(plan: &Plan, trees: &[PathBuf], driver: Option<&str>) -> Result<(), Error> {
     let mut plan = plan.clone();
     for dir in trees {
@@ -63,8 +64,9 @@ fn with_tree(
     plan
 }
 
-/// Runs in the parent: builds each tree and lets a child measure it. There is no outcome if building was interrupted,
-/// or if a child failed without results. `policy` returns the policy that a row is about.
+/// Runs in the parent: builds each tree and lets a child measure it. `policy` returns the policy
+/// that a row is about. There is no outcome if building was interrupted, or if a child failed
+/// without results.
 pub(super) fn run<R: DeserializeOwned>(
     trees: &[PathBuf],
     build: &TreeBuildArgs,
@@ -84,7 +86,7 @@ pub(super) fn run<R: DeserializeOwned>(
         }
         let document = read::<R>(&ended.output);
         session.share.adopt(document.shard);
-        // Every child measures Kiln's own policies; one set of their rows is enough.
+        // Every child measures Kiln's own policies; keep their rows only from the first child.
         let wanted = |row: &R| i == 0 || policy(row) == name;
         sum.rows.extend(document.rows.into_iter().filter(wanted));
         sum.add_notes(document.notes);
@@ -102,7 +104,8 @@ pub(super) fn run<R: DeserializeOwned>(
     Ok((Some(sum), worst))
 }
 
-/// Parses what the child has written of its document; empty if the child crashed before it wrote anything.
+/// Parses the part of a document that the child has written. The result is empty if the child
+/// crashed before it wrote anything.
 fn read<R: DeserializeOwned>(output: &[u8]) -> Document<R> {
     serde_json::from_slice(output).unwrap_or(Document {
         rows: Vec::new(),
@@ -111,7 +114,7 @@ fn read<R: DeserializeOwned>(output: &[u8]) -> Document<R> {
     })
 }
 
-/// The results of a child that ended.
+/// The results of a child process that has ended.
 struct Ended {
     /// Objects of the tree that do not compile.
     failures: Vec<String>,
@@ -120,7 +123,7 @@ struct Ended {
     crash: Option<String>,
 }
 
-/// Builds a tree and lets a child measure it; `None` if interrupted.
+/// Builds a tree and lets a child measure it; returns `None` if interrupted.
 fn in_tree(
     dir: &Path,
     name: &str,

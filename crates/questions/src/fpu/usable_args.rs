@@ -1,4 +1,4 @@
-//! `kiln fpu usable`.
+//! `kiln fpu usable`: the command's arguments and its entry point.
 
 use clap::Args;
 use kiln_question::{Error, Exit, Question, RowType, Session};
@@ -11,8 +11,9 @@ use super::view;
 
 /// May SIMD be used here? Each FPU policy's answer in every context
 ///
-/// In a task, in softirqs, in hardirqs and in an NMI, with an FPU section in progress below and without. Kiln opens a section
-/// where the answer was yes and counts what a debug kernel would warn of.
+/// Asks in a task, in softirqs, in hardirqs and in an NMI, with and without an open FPU section of
+/// the task. If the answer is yes, Kiln opens a section and counts the warnings that a debug kernel
+/// would print.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -12,7 +12,7 @@ pub(crate) fn or_dash(x: Option<f64>) -> String {
     x.map_or("-".to_string(), figure)
 }
 
-/// The policy's name, with the fallback of softirqs unless it is the default.
+/// The policy's name, followed by the fallback of softirqs unless it is the default.
 pub(crate) fn with_fallback(row: &Row) -> String {
     match row.fallback.as_ref() {
         "cryptd" => format!("{}, cryptd", policy(&row.policy)),
@@ -20,7 +20,8 @@ pub(crate) fn with_fallback(row: &Row) -> String {
     }
 }
 
-/// The broken control is marked; a tree is shown with its directory's name and its version.
+/// Formats a policy's name: the broken control is marked, and a tree is shown with its directory's
+/// name and its version.
 fn policy(name: &str) -> String {
     match (name, name.strip_prefix("tree:")) {
         ("none", _) => "none (broken)".to_string(),
@@ -32,8 +33,9 @@ fn policy(name: &str) -> String {
     }
 }
 
-/// The answers of each policy: outside a section / within an open section of the task. W: opening a section causes a
-/// warning; dash: the softirq waits for the section's end.
+/// Formats the answers of each policy, outside a section / within an open section of the task. W
+/// means that opening a section causes a warning; a dash means that the softirq waits for the
+/// section's end.
 pub(crate) fn answers(rows: &[AnswerRow]) -> String {
     let mut policies: Vec<&str> = Vec::new();
     let mut contexts: Vec<&str> = Vec::new();
@@ -178,7 +180,7 @@ fn figures(rows: &[&Row]) -> String {
 
 fn counts(rows: &[&Row]) -> String {
     let mut table = plain();
-    // Only trees can defer work that softirqs cannot do.
+    // Without requests, there is nothing to defer, and the columns about deferral are left out.
     let later = rows.iter().any(|r| r.async_punts.is_some());
     let mut head = vec![
         "policy",
@@ -216,7 +218,7 @@ fn counts(rows: &[&Row]) -> String {
     text(&table)
 }
 
-/// The table of a proof, with one line per policy and implementation.
+/// Formats the table of a proof, with one line per policy and implementation.
 pub(crate) fn proof(rows: &[StepRow]) -> String {
     let mut table = plain();
     table.set_header([
@@ -258,7 +260,7 @@ pub(crate) fn proof(rows: &[StepRow]) -> String {
     head + &text(&table)
 }
 
-/// The result of a replay of one injection.
+/// Formats the result of replaying one injection.
 pub(crate) fn replay(rows: &[StepRow]) -> String {
     let line = |r: &StepRow| {
         let verdict = match r.corrupted + r.user_corrupted {

@@ -1,4 +1,4 @@
-//! The data that the task and the softirqs encrypt.
+//! What the task and the softirqs encrypt, as loads that the user can choose by name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,13 +9,13 @@ use kiln_kernel::load::{self, Messages, TaskWork, Worker};
 use kiln_measure::SplitMix64;
 use kiln_question::Error;
 
-/// Size of a softirq's message in bytes in the policy table: the payload of a full IPsec packet.
+/// Size in bytes of a softirq's message in the policy table: the payload of a full IPsec packet.
 pub(crate) const PACKET: usize = 1420;
-/// Size of a softirq's message in bytes in proof and corruption runs, where shorter softirqs leave time for more of
-/// them.
+/// Size in bytes of a softirq's message in proofs and campaigns; shorter softirqs leave time for
+/// more of them.
 pub(crate) const SHORT_PACKET: usize = 128;
 
-/// Iterations of an empty loop during which the pattern is kept: about ten microseconds.
+/// Iterations of an empty loop for which the pattern is kept: about ten microseconds.
 const SPINS: u64 = 40_000;
 
 /// A load of the policy table.
@@ -46,8 +46,8 @@ impl Workload {
             entry: 24,
         },
     ];
-    /// The pattern-keeping task as a load: long sections and short softirqs, so that nearly every interrupt hits a
-    /// section.
+    /// A load in which the task keeps a pattern in all registers. Sections are long and softirqs
+    /// short, so that nearly every interrupt hits a section.
     pub(crate) const PATTERN: Workload = Workload {
         len: 0,
         packet: 64,
@@ -55,7 +55,7 @@ impl Workload {
         entry: 20,
     };
 
-    /// The task's work.
+    /// Makes the task's work: encryption with `imp`, or keeping a pattern.
     pub(crate) fn task(self, imp: Impl, seed: u64) -> Result<TaskWork, Error> {
         Ok(match self.task_messages(seed)? {
             None => self.keep(seed),
@@ -63,7 +63,7 @@ impl Workload {
         })
     }
 
-    /// The task's messages, if it has any.
+    /// Makes the task's messages; `None` if the task keeps a pattern instead.
     pub(crate) fn task_messages(self, seed: u64) -> Result<Option<Arc<Messages>>, Error> {
         match self.len {
             0 => Ok(None),
@@ -71,7 +71,7 @@ impl Workload {
         }
     }
 
-    /// The work of the pattern-keeping task.
+    /// Makes the work of a task that keeps a pattern in all registers.
     pub(crate) fn keep(self, seed: u64) -> TaskWork {
         TaskWork::Keep { seed, spins: SPINS }
     }
@@ -99,13 +99,15 @@ impl FromStr for Workload {
     }
 }
 
-/// The implementation that softirqs use if SIMD is not usable, whose answers serve as the right ones.
+/// The implementation that softirqs use if SIMD is not usable. Its answers also serve as the right
+/// ones.
 pub(crate) fn scalar() -> Result<Impl, Error> {
     Impl::find("xts-aes-fixed-time")
         .ok_or_else(|| Error::lacks("this build has no scalar xts-aes-fixed-time: rebuild it"))
 }
 
-/// Messages that depend only on the seed. `stream` distinguishes the message sets of one load.
+/// Makes messages that depend only on the seed. `stream` distinguishes the sets of messages in one
+/// load.
 pub(crate) fn messages(
     seed: u64,
     stream: u64,
@@ -126,7 +128,7 @@ pub(crate) fn softirq_messages(seed: u64, packet: usize) -> Result<Arc<Messages>
     messages(seed, 2, Op::Encrypt, packet, 16)
 }
 
-/// A load of a task and softirqs; messages of the softirqs have `packet` bytes.
+/// Makes a load of a task and softirqs; the softirqs' messages have `packet` bytes.
 pub(crate) fn load_plan(
     seed: u64,
     task: TaskWork,

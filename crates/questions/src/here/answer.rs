@@ -1,9 +1,9 @@
-//! The answer to one question while it is being put together.
+//! Builds the answer to one question, piece by piece, and converts it to a row.
 
 use super::machine::Machine;
 use super::row::{Basis, Row, Verdict};
 
-/// The five questions.
+/// Titles of the five questions, in order.
 const ABOUT: [&str; 5] = [
     "SIMD from softirqs",
     "nested sections and IPsec",

@@ -1,4 +1,4 @@
-//! `kiln here`.
+//! `kiln here`: the command's arguments and its entry point.
 
 use std::path::{Path, PathBuf};
 
@@ -14,9 +14,9 @@ use super::{live, run, view};
 
 /// Which of the five questions does this machine have?
 ///
-/// Reads the running kernel's own files, changes nothing and needs no root. For each question it says whether this kernel
-/// has the problem, which files show it, what the verdict assumes, and what to do. What the files do not show is
-/// 'cannot tell'.
+/// Reads the running kernel's own files, changes nothing and needs no root. For each question it
+/// reports whether this kernel has the problem, which files show it, what the verdict assumes, and
+/// what to do. If the files do not show the answer, the verdict is 'cannot tell'.
 #[derive(Args)]
 #[command(after_long_help = "\
 Read: /proc/crypto, kallsyms, modules, cpuinfo, softirqs, version, uptime and
@@ -37,19 +37,19 @@ Examples:
 See also:
   docs/HERE.md, docs/FINDINGS.md")]
 pub struct HereArgs {
-    /// Judge a recorded machine: a directory with proc/, sys/ and boot/ as in /
+    /// Judge a recorded machine: a directory that contains proc/, sys/ and boot/, laid out as in /
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Write what is read to this directory, which must be empty or not there yet, and do no more
+    /// Record in this directory what would be read, and do no more; it must be empty or not exist
     #[arg(long, value_name = "DIR", conflicts_with_all = ["bpftrace", "live", "check"])]
     record: Option<PathBuf>,
-    /// Print a bpftrace script that measures FPU sections by caller, and do no more
+    /// Only print a bpftrace script that measures FPU sections by caller
     #[arg(long, conflicts_with_all = ["live", "check"])]
     bpftrace: bool,
-    /// Also run that script for so long; needs root and bpftrace
+    /// Also run that script for this many seconds; needs root and bpftrace
     #[arg(long, value_name = "SECONDS", conflicts_with = "root", value_parser = clap::value_parser!(u64).range(1..=86400))]
     live: Option<u64>,
-    /// Exit with 1 if a verdict is 'has it'
+    /// Exit with status 1 if a verdict is 'has it'
     #[arg(long)]
     check: bool,
 }

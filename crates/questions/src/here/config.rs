@@ -1,12 +1,12 @@
-//! A kernel's configuration.
+//! Parses a kernel's configuration.
 
 use super::files::{Lines, Missing};
 
-/// The line that ends the last menu of every configuration. Without it the file was cut short, and a missing option may
-/// have been set.
+/// The line that ends the last menu of every configuration. A file without this line was cut short,
+/// so a missing option may have been set.
 const LAST: &str = "# end of Kernel hacking";
 
-/// The options on which conclusions are based. A recording contains these and no others.
+/// The options on which conclusions are based. A recording contains only these.
 pub(super) const OPTIONS: &[&str] = &[
     "BPF_SYSCALL",
     "CC_OPTIMIZE_FOR_PERFORMANCE",
@@ -40,10 +40,10 @@ pub(super) const OPTIONS: &[&str] = &[
     "UBSAN_UNREACHABLE",
 ];
 
-/// A complete configuration.
+/// A configuration that is known to be complete.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
-    /// Its path, relative to the root.
+    /// Path of the file, relative to the root.
     pub path: String,
     lines: Vec<String>,
 }
@@ -56,7 +56,7 @@ impl Config {
         }
     }
 
-    /// The value of an option without its quotes; `None` if it is not set.
+    /// The value of an option, without quotes; `None` if the option is not set.
     pub(super) fn value(&self, option: &str) -> Option<&str> {
         debug_assert!(OPTIONS.contains(&option), "{option} is not recorded");
         let value = self.lines.iter().find_map(|line| {
@@ -71,7 +71,7 @@ impl Config {
         matches!(self.value(option), Some("y" | "m"))
     }
 
-    /// A text such as `CRYPTO_SIMD=m` or `CRYPTO_SIMD is not set`.
+    /// Describes an option as `CRYPTO_SIMD=m` or `CRYPTO_SIMD is not set`.
     pub(super) fn words(&self, option: &str) -> String {
         match self.value(option) {
             Some(value) => format!("{option}={value}"),
@@ -80,7 +80,7 @@ impl Config {
     }
 }
 
-/// The lines of a configuration that a recording needs.
+/// Selects the lines of a configuration that a recording needs.
 pub(crate) fn condense_config(text: &str) -> Vec<String> {
     let wanted = |line: &&str| {
         let name = line.strip_prefix("CONFIG_").and_then(|l| l.split_once('='));

@@ -1,33 +1,35 @@
-//! `/proc/crypto`: which driver serves an algorithm, and whether the simd helper wraps it.
+//! Parses `/proc/crypto`: which driver serves an algorithm, and whether the simd helper wraps the
+//! driver.
 
-/// An entry of the file.
+/// An entry of `/proc/crypto`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Driver {
     /// The algorithm, such as `xts(aes)`.
     pub name: String,
     /// The driver's name, such as `xts-aes-aesni`.
     pub driver: String,
-    /// The module that registered it, or `kernel`.
+    /// The module that registered the driver, or `kernel`.
     pub module: String,
     pub priority: i64,
-    /// Whether only other drivers may use it.
+    /// Whether the driver is internal, which means that only other drivers may use it.
     pub internal: bool,
     /// The type: `skcipher`, `aead`, `shash`, ...
     pub kind: String,
-    /// `None` if the entry has no such line, as for hashes and single-block ciphers.
+    /// Whether the driver is asynchronous; `None` if the entry has no such line, as for hashes and
+    /// single-block ciphers.
     pub asynchronous: Option<bool>,
 }
 
-/// The path of requests to a driver's SIMD code.
+/// How requests reach a driver's SIMD code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
-    /// Through the simd helper, which defers requests to cryptd where SIMD is not usable.
+    /// Through the simd helper, which defers requests to cryptd if SIMD is not usable.
     Helper,
-    /// Called directly in every context.
+    /// By a direct call, in every context.
     Direct,
 }
 
-/// Parses the entries. Incomplete ones (without a name, driver, type or priority) are left out.
+/// Parses the entries of the file. Entries without a name, driver, type or priority are left out.
 pub(super) fn parse_drivers(lines: &[String]) -> Vec<Driver> {
     let mut drivers = Vec::new();
     for entry in lines.split(|l| l.trim().is_empty()) {
@@ -54,20 +56,23 @@ pub(super) fn parse_drivers(lines: &[String]) -> Vec<Driver> {
     drivers
 }
 
-/// The driver that callers of an algorithm get: the one with the highest priority that is not internal.
+/// The driver that callers of an algorithm get: of those that are not internal, the one with the
+/// highest priority.
 pub(super) fn find_served<'a>(drivers: &'a [Driver], name: &str) -> Option<&'a Driver> {
     let public = drivers.iter().filter(|d| d.name == name && !d.internal);
     public.max_by_key(|d| d.priority)
 }
 
 impl Driver {
-    /// The path to this driver's SIMD code; `None` if it has none for AES, or if its entry does not show it.
+    /// How requests reach this driver's SIMD code for AES; `None` if it has none, or if its entry
+    /// does not show it.
     ///
     /// The helper registers an asynchronous driver, and keeps the synchronous one that it wraps as internal under the
     /// same name with the prefix `__`.
     pub(super) fn path(&self, all: &[Driver]) -> Option<Path> {
         let aes = self.driver.contains("-aesni") || self.driver.contains("-vaes");
-        // A template's driver name contains its parts in parentheses; it has no SIMD code of its own.
+        // A template's driver name contains other drivers in parentheses; a template has no SIMD
+        // code itself.
         let own = aes && !self.driver.contains('(') && !self.internal;
         if !own || !matches!(self.kind.as_str(), "skcipher" | "aead") {
             return None;
@@ -77,7 +82,7 @@ impl Driver {
         match (self.asynchronous?, wrapped) {
             (true, true) => Some(Path::Helper),
             (false, false) => Some(Path::Direct),
-            // An entry like this comes neither from the helper nor from a direct driver.
+            // Neither the simd helper nor a direct driver makes such an entry.
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
-//! The files by which a machine is judged: which ones, how they are read, and how they are recorded.
+//! The files by which a machine is judged, how they are read, and how they are recorded.
 //!
-//! None of them can be trusted: a recording comes from someone else, and may be cut short or forged.
+//! Their content is not trusted, because a recording comes from someone else, and may be cut short
+//! or forged.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -10,17 +11,17 @@ use std::process::{Command, Stdio};
 
 /// Maximum number of bytes read from one file. `/proc/kallsyms` of a large kernel has about 20 MiB.
 const MOST: u64 = 64 << 20;
-/// Maximum number of bytes kept of a line.
+/// Maximum number of bytes of a line that are kept.
 const LONGEST: u64 = 64 << 10;
-/// Maximum number of directory entries read.
+/// Maximum number of entries read from one directory.
 const ENTRIES: usize = 200_000;
 
-/// A file, or all files that match a pattern.
+/// A file to read, or all files that match a pattern.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// Path relative to the root. A component `*` stands for any name, `[0-9]*` for any number.
     pub pattern: &'static str,
-    /// Only lines that contain one of these words are kept; if empty, every line.
+    /// Only lines that contain one of these words are kept; if there are no words, every line is.
     pub words: &'static [&'static str],
 }
 
@@ -41,7 +42,7 @@ pub(super) const CPUINFO: Source = Source {
     pattern: "proc/cpuinfo",
     words: &["processor", "model name", "flags"],
 };
-/// Symbol names with the preceding blank; addresses are not needed.
+/// Kernel symbols. The words are names with the preceding blank, as they appear in the file.
 pub(super) const SYMBOLS: Source = Source {
     pattern: "proc/kallsyms",
     words: &[
@@ -63,10 +64,11 @@ pub(super) const CLOCK: Source =
     whole("sys/devices/system/clocksource/clocksource0/current_clocksource");
 pub(super) const VIRTIO: Source = whole("sys/bus/virtio/devices/*/uevent");
 pub(super) const REALTIME: Source = whole("sys/kernel/realtime");
-/// Every kernel has this bus. If it is present, a missing other bus really does not exist.
+/// A bus that every kernel has. If this file exists but another bus is missing, the other bus
+/// really does not exist.
 pub(super) const BUS: Source = whole("sys/bus/cpu/drivers_autoprobe");
 
-/// All files except the configuration, which has no fixed path.
+/// All files except the configuration, which is not in a fixed place.
 pub(crate) const SOURCES: [&Source; 14] = [
     &RELEASE,
     &VERSION,
@@ -84,18 +86,18 @@ pub(crate) const SOURCES: [&Source; 14] = [
     &BUS,
 ];
 
-/// Why a file gives no information.
+/// Why a file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     Absent,
-    /// Probably only root may read it.
+    /// This user may not read the file; probably only root may.
     Denied,
-    /// Its content is not as expected.
+    /// The file's content is not as expected; the text says why.
     Unusable(&'static str),
 }
 
 impl Missing {
-    /// The end of a sentence that begins with the path: "/proc/crypto ...".
+    /// The rest of a sentence that begins with the file's path.
     pub(super) fn words(&self) -> &'static str {
         match self {
             Missing::Absent => "is not there",
@@ -116,7 +118,7 @@ impl Missing {
 /// A file's path relative to the root, and its lines.
 pub(super) type Lines = (String, Vec<String>);
 
-/// The directory with a machine's files: `/`, or a recording.
+/// The directory that contains a machine's files: `/`, or a recording.
 pub(super) struct Root(PathBuf);
 
 impl Root {
@@ -128,13 +130,14 @@ impl Root {
         self.0.join(path).exists()
     }
 
-    /// The lines of a source that is a single file.
+    /// Reads the lines of a source that is a single file.
     pub(super) fn lines(&self, source: &Source) -> Result<Vec<String>, Missing> {
         let file = self.open(source.pattern)?;
         select(file, source.words).map_err(|e| Missing::of(&e))
     }
 
-    /// The lines of every file that matches a pattern, can be read and has any, in order of their names.
+    /// The lines of all files that match a pattern, sorted by path. Files without lines and
+    /// unreadable files are left out.
     pub(super) fn all(&self, source: &Source) -> Vec<Lines> {
         let mut found = Vec::new();
         for path in self.expand(source.pattern) {
@@ -148,7 +151,7 @@ impl Root {
         found
     }
 
-    /// The configuration with which this kernel was built, and the path where it was found.
+    /// The configuration with which this kernel was built, and the path of its file.
     pub(super) fn configuration(&self, release: &str) -> Result<Lines, Missing> {
         let mut missing = Missing::Absent;
         let packed = "proc/config.gz";
@@ -171,7 +174,8 @@ impl Root {
         Err(missing)
     }
 
-    /// Opens a regular file; anything else could block or never end.
+    /// Opens a file. Anything but a regular file is refused, because reading it could block or
+    /// never end.
     fn open(&self, path: &str) -> Result<File, Missing> {
         let path = self.0.join(path);
         let kind = fs::metadata(&path).map_err(|e| Missing::of(&e))?;
@@ -210,9 +214,10 @@ impl Root {
     }
 }
 
-/// Other places than `/proc/config.gz` where distributions install it: Debian and SUSE, Fedora, Debian from 7.3 on.
+/// Where distributions install the configuration if there is no `/proc/config.gz`: Debian and SUSE;
+/// Fedora; Debian from kernel 7.3 on.
 fn configurations(release: &str) -> Vec<String> {
-    // A release must not lead to another directory.
+    // A path in the release's place must not lead to another directory.
     if release.is_empty() || release.contains('/') {
         return Vec::new();
     }
@@ -223,9 +228,9 @@ fn configurations(release: &str) -> Vec<String> {
     ]
 }
 
-/// Lines that contain one of the words, or all lines. Bytes that are not text are replaced. The kernel ends every line,
-/// so a last line without a newline was cut short; it is left out, so that what was cut off is never taken to be
-/// absent.
+/// Reads the lines that contain one of the words, or all lines. Bytes that are not text are
+/// replaced. The kernel ends every line with a newline, so a last line without one was cut short.
+/// That line is left out, so that a file that was cut short is not taken to be complete.
 fn select(file: impl Read, words: &[&str]) -> io::Result<Vec<String>> {
     let mut reader = BufReader::new(file.take(MOST));
     let mut kept = Vec::new();
@@ -241,7 +246,7 @@ fn select(file: impl Read, words: &[&str]) -> io::Result<Vec<String>> {
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end_matches(['\n', '\r']);
         if words.is_empty() || words.iter().any(|w| text.contains(w)) {
-            // Parts of it are printed, so it must not contain control sequences for a terminal.
+            // Parts of the line may be printed, so remove control sequences for a terminal.
             let plain = |c: char| {
                 if c.is_control() && c != '\t' {
                     '\u{fffd}'
@@ -274,8 +279,8 @@ fn unpack(path: &Path) -> Result<Vec<String>, Missing> {
     }
 }
 
-/// The lines for a recording: lines that are the same on every CPU only once, no addresses, and no workers that have
-/// not worked.
+/// Reduces a file's lines for a recording: removes addresses, repeated lines that are the same on
+/// every CPU, and workers that have not worked.
 pub(crate) fn condense(path: &str, lines: Vec<String>) -> Vec<String> {
     match path {
         "proc/cpuinfo" => {
@@ -299,11 +304,11 @@ pub(crate) fn condense(path: &str, lines: Vec<String>) -> Vec<String> {
     }
 }
 
-/// Unit of the times in `/proc/PID/stat`: clock ticks per second, the same on every x86 kernel.
+/// Unit of the times in `/proc/PID/stat`, in clock ticks per second; the same on every x86 kernel.
 const USER_HZ: f64 = 100.0;
 
-/// Name and CPU seconds from a line `PID (NAME) STATE ...`, in which fields 14 and 15 are user and system time. Names
-/// may contain parentheses.
+/// Parses name and CPU seconds from a line `PID (NAME) STATE ...`, in which fields 14 and 15 are
+/// user and system time. Names may contain parentheses.
 pub(super) fn parse_stat(line: &str) -> Option<(&str, f64)> {
     let (_, rest) = line.split_once('(')?;
     let (name, fields) = rest.rsplit_once(')')?;
@@ -339,7 +344,7 @@ mod tests {
         assert_eq!(root.lines(&CRYPTO), Err(Missing::Absent));
         fs::create_dir_all(dir.path().join("proc/crypto")).unwrap();
         assert!(matches!(root.lines(&CRYPTO), Err(Missing::Unusable(_))));
-        // This file never ends.
+        // Reading this file would never end.
         std::os::unix::fs::symlink("/dev/zero", dir.path().join("proc/version")).unwrap();
         assert!(matches!(root.lines(&VERSION), Err(Missing::Unusable(_))));
         fs::write(

@@ -1,13 +1,13 @@
-//! Parses the version of a kernel and the name of its compiler.
+//! Parses the version of a kernel, and the name and version of its compiler.
 
-/// The first two numbers of a release, such as 6 and 12 for `6.12.117+deb12-amd64`.
+/// Parses the first two numbers of a release, such as 6 and 12 from `6.12.117+deb12-amd64`.
 pub(super) fn parse_version(release: &str) -> Option<(u32, u32)> {
     let (major, rest) = release.split_once('.')?;
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     Some((major.parse().ok()?, rest[..digits].parse().ok()?))
 }
 
-/// A C compiler.
+/// A C compiler and its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Compiler {
     /// `gcc` or `clang`.
@@ -16,7 +16,7 @@ pub(super) struct Compiler {
     pub minor: u32,
 }
 
-/// Compilers whose code for AES Kiln has timed, on a Zen 4, at -O1 to -Os (docs/FINDINGS.md).
+/// Compilers for which Kiln has timed AES in C, on a Zen 4, at -O1 to -Os (docs/FINDINGS.md).
 const TIMED: [(&str, u32); 8] = [
     ("gcc", 11),
     ("gcc", 12),
@@ -29,8 +29,8 @@ const TIMED: [(&str, u32); 8] = [
 ];
 
 impl Compiler {
-    /// Parses the kernel's description of its compiler: `gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0`, `Debian clang
-    /// version 19.1.7`.
+    /// Parses the kernel's description of its compiler, such as `gcc-12 (Debian 12.2.0-14+deb12u1)
+    /// 12.2.0` or `Debian clang version 19.1.7`.
     pub(super) fn parse(text: &str) -> Option<Compiler> {
         if let Some((_, rest)) = text.split_once("clang version ") {
             return Compiler::numbered("clang", rest.split_whitespace().next()?);
@@ -56,13 +56,13 @@ impl Compiler {
         TIMED.contains(&(self.name, self.major))
     }
 
-    /// Whether this is gcc 7.2, the compiler in the report of 2018.
+    /// Whether this is gcc 7.2, the slow compiler in the report of 2018.
     pub(super) fn is_reported(&self) -> bool {
         (self.name, self.major, self.minor) == ("gcc", 7, 2)
     }
 }
 
-/// Removes additions of distributions: everything in parentheses, which may be nested.
+/// Removes everything in parentheses, which may be nested; distributions put their additions there.
 fn without_parentheses(text: &str) -> String {
     let mut depth = 0_u32;
     let mut own = String::new();
@@ -81,7 +81,7 @@ fn is_version(word: &str) -> bool {
     word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// The compiler in `/proc/version`: `Linux version R (WHO@WHERE) (COMPILER, LINKER) #1 ...`.
+/// Finds the compiler in `/proc/version`: `Linux version R (WHO@WHERE) (COMPILER, LINKER) #1 ...`.
 pub(super) fn find_compiler(version: &str) -> Option<&str> {
     let (_, behind) = version.split_once(") (")?;
     let end = behind.find(", ").or_else(|| behind.rfind(") #"))?;

@@ -13,15 +13,16 @@ use super::machine::Machine;
 use super::script::write_script;
 
 const PROGRAM: &str = "bpftrace";
-/// Extra time for bpftrace, which compiles its script first and is slow at this on a slow machine.
+/// How long bpftrace may take in addition to the tracing, since it first compiles its script,
+/// slowly on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether this process may trace: whether it runs as root.
+/// Whether this process may trace, which requires root.
 pub(super) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }
 
-/// Traces for this many seconds; returns what bpftrace printed.
+/// Runs the script for this many seconds; returns what bpftrace printed.
 ///
 /// # Errors
 /// This user may not trace, bpftrace or a symbol is missing, or bpftrace rejects the script.
@@ -58,7 +59,7 @@ pub(super) fn trace(machine: &Machine, seconds: u64, stop: &AtomicBool) -> Resul
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| fault(format!("bpftrace cannot be started: {e}")))?;
-    // Read the pipes while it runs, because it may print more than a pipe holds.
+    // Read the pipes while bpftrace runs, because its output may not fit into a pipe.
     let drain = |pipe: Option<Box<dyn Read + Send>>| {
         thread::spawn(move || {
             let mut bytes = Vec::new();

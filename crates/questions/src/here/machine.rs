@@ -1,4 +1,4 @@
-//! Everything that was read about a machine.
+//! Reads and parses all files by which a machine is judged.
 
 use super::config::Config;
 use super::crypto::{parse_drivers, Driver};
@@ -11,10 +11,10 @@ const VIRTIO_CRYPTO: u32 = 20;
 /// A device on the virtio bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Device {
-    /// Its name in the kernel, such as `virtio0`.
+    /// Name of the device in the kernel, such as `virtio0`.
     pub name: String,
     pub is_crypto: bool,
-    /// `None` if no driver is bound to it.
+    /// Name of the bound driver; `None` if no driver is bound.
     pub driver: Option<String>,
 }
 
@@ -23,11 +23,11 @@ pub(super) struct Device {
 pub(super) struct Threads {
     pub ksoftirqd: f64,
     pub kworkers: f64,
-    /// The part of kworkers that last ran cryptd's work.
+    /// CPU time of the kworkers that ran cryptd's work last; also included in `kworkers`.
     pub cryptd: f64,
 }
 
-/// The parsed files of a machine.
+/// What the files of a machine contain.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
     pub release: Option<String>,
@@ -40,17 +40,17 @@ pub(super) struct Machine {
     pub symbols: Result<Vec<String>, Missing>,
     pub cpu: Option<String>,
     pub cpus: usize,
-    /// `None` if the file is missing or lists none, as on a CPU other than x86.
+    /// CPU features; `None` if the file is missing or lists none, as on a CPU other than x86.
     pub flags: Option<Vec<String>>,
     pub softirqs: Vec<(String, u64)>,
-    /// `None` if no thread was found.
+    /// `None` if none of these threads was found.
     pub threads: Option<Threads>,
     pub uptime_s: Option<f64>,
-    /// Names of CPU vulnerabilities, and the kernel's text for each.
+    /// CPU vulnerabilities by name, each with the kernel's text on its mitigation.
     pub mitigations: Vec<(String, String)>,
     pub clock: Option<String>,
     pub devices: Result<Vec<Device>, Missing>,
-    /// Whether this is a real-time kernel.
+    /// Whether this is a PREEMPT_RT kernel; `None` if unknown.
     pub realtime: Option<bool>,
 }
 
@@ -118,7 +118,7 @@ impl Machine {
         }
     }
 
-    /// Whether this symbol exists; `None` if the symbols cannot be read.
+    /// Whether the kernel has a symbol of this name; `None` if its symbols cannot be read.
     pub(super) fn has_symbol(&self, name: &str) -> Option<bool> {
         let symbols = self.symbols.as_ref().ok()?;
         Some(symbols.iter().any(|s| s == name))
@@ -129,13 +129,14 @@ impl Machine {
         modules.is_ok_and(|modules| modules.iter().any(|m| m == name))
     }
 
-    /// Whether the CPU has one of these features; `None` if its features cannot be read.
+    /// Whether the CPU has at least one of these features; `None` if its features cannot be read.
     pub(super) fn has_cpu_flag(&self, names: &[&str]) -> Option<bool> {
         let flags = self.flags.as_ref()?;
         Some(flags.iter().any(|f| names.contains(&f.as_str())))
     }
 
-    /// `Linux 6.12`, or a phrase for a kernel whose version cannot be read.
+    /// Names the kernel for people, as `Linux 6.12`, or with a phrase if its version cannot be
+    /// read.
     pub(super) fn kernel(&self) -> String {
         match self.version {
             Some((major, minor)) => format!("Linux {major}.{minor}"),
@@ -144,13 +145,13 @@ impl Machine {
     }
 }
 
-/// The names in lines of the form `ADDRESS TYPE NAME [MODULE]`.
+/// Extracts the names from lines of the form `ADDRESS TYPE NAME [MODULE]`.
 fn parse_symbols(lines: &[String]) -> Vec<String> {
     let name = |l: &String| l.split_whitespace().nth(2).map(str::to_owned);
     lines.iter().filter_map(name).collect()
 }
 
-/// Counts per softirq, summed over CPUs.
+/// Counts of each softirq, summed over CPUs.
 fn parse_softirqs(lines: &[String]) -> Vec<(String, u64)> {
     let row = |l: &String| -> Option<(String, u64)> {
         let (name, counts) = l.split_once(':')?;
@@ -174,7 +175,7 @@ fn sum_threads(files: &[files::Lines]) -> Option<Threads> {
             sum.ksoftirqd += seconds;
         } else if name.starts_with("kworker/") {
             sum.kworkers += seconds;
-            // A worker's name ends with the queue whose work it is running (+) or ran last (-).
+            // The name of a worker ends with the workqueue that it is running (+) or ran last (-).
             if name.ends_with("-cryptd") || name.ends_with("+cryptd") {
                 sum.cryptd += seconds;
             }
@@ -186,7 +187,8 @@ fn sum_threads(files: &[files::Lines]) -> Option<Threads> {
 fn read_devices(root: &Root) -> Result<Vec<Device>, Missing> {
     let bus = "sys/bus/virtio";
     if !root.has(bus) {
-        // If another bus is listed but virtio is not, virtio is neither built in nor loaded, so there are no devices.
+        // Other buses are listed but virtio is not, so virtio is neither built in nor loaded, and
+        // there are no devices.
         return match root.has(files::BUS.pattern) {
             true => Ok(Vec::new()),
             false => Err(Missing::Absent),

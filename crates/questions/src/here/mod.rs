@@ -1,4 +1,5 @@
-//! Does this machine have the problems that the five questions are about? Read from the running kernel's own files.
+//! `kiln here`: finds out from the running kernel's own files whether this machine has the problems
+//! that the five questions are about.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,18 +1,18 @@
-//! Question 5: a driver that polls the control queue of a virtio-crypto device.
+//! Question 5: whether the virtio-crypto driver polls its control queue.
 
 use super::answer::Answer;
 use super::files::{RELEASE, SYMBOLS, VIRTIO};
 use super::machine::{Device, Machine};
 use super::row::Basis;
 
-/// The function that the device's interrupt calls for completed control requests. Mainline has it since 5.19, from the
-/// commit that ended polling.
+/// The driver's function for interrupts from the control queue. The commit that ended polling added
+/// it to mainline, in 5.19.
 const CALLBACK: &str = "virtcrypto_ctrlq_callback";
-/// A function of every version of the driver, used to check that its symbols can be read.
+/// A function in every version of the driver, which shows whether the driver's symbols can be read.
 const PROBE: &str = "virtcrypto_probe";
 const WAITS: (u32, u32) = (5, 19);
 
-/// Answers question 5.
+/// Answers question 5: does the virtio-crypto driver poll its control queue?
 pub(super) fn judge_queue(machine: &Machine) -> Answer {
     let devices = match &machine.devices {
         Ok(devices) => devices,

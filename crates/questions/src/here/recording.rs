@@ -1,4 +1,5 @@
-//! Records a machine's files in a directory, to be judged elsewhere by `kiln here --root`.
+//! Records a machine's files in a directory, so that `kiln here --root` can judge the machine
+//! elsewhere.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,17 +24,18 @@ pub(super) fn read_files(root: &Root) -> BTreeMap<String, Vec<String>> {
     let release = root.lines(&RELEASE).unwrap_or_default();
     let release = release.first().map_or("", String::as_str);
     if let Ok((_, lines)) = root.configuration(release) {
-        // In a recording the configuration has the path that Debian uses, and is not compressed.
+        // In a recording, the configuration is uncompressed and has the path that Debian uses.
         let path = format!("boot/config-{release}");
         files.insert(path, condense_config(&lines.join("\n")));
     }
     files
 }
 
-/// Writes files by their paths relative to `dir`, which must be empty. Returns the number of bytes written.
+/// Writes files to `dir`, which must be empty, by their paths relative to it. Returns the number of
+/// bytes written.
 ///
 /// # Errors
-/// The directory is not empty, a path leads out of it, or it cannot be written.
+/// The directory is not empty or not writable, or a path leads out of it.
 pub(crate) fn write_recording(
     dir: &Path,
     files: &BTreeMap<String, Vec<String>>,

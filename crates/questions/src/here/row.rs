@@ -1,4 +1,4 @@
-//! The answer to one question.
+//! The rows of `kiln here`: the answer to one question.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,12 +26,13 @@ impl Verdict {
     }
 }
 
-/// The evidence for a verdict.
+/// What a verdict is based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Basis {
-    /// The files alone.
+    /// Only files of this machine.
     Files,
-    /// The files, and mainline's code of this version; the caveat says where a distribution may differ.
+    /// Files of this machine, and mainline's code of the same version; the caveat describes how a
+    /// distribution may differ.
     FilesAndVersion,
 }
 
@@ -56,8 +57,8 @@ impl Basis {
     )
 )]
 pub(super) struct Row {
-    /// 1: SIMD from softirqs; 2: nested sections and IPsec; 3: bytes per FPU section; 4: compiler and flags; 5: the
-    /// virtio-crypto control queue.
+    /// Number of the question. 1: SIMD from softirqs; 2: nested sections and IPsec; 3: bytes per
+    /// FPU section; 4: compiler and flags; 5: the virtio-crypto control queue.
     #[schemars(extend("x-role" = "key"))]
     pub question: u8,
     /// What the question is about, in a few words.
@@ -69,17 +70,19 @@ pub(super) struct Row {
     /// `has it`, `does not have it` or `cannot tell`.
     #[schemars(extend("x-role" = "main"))]
     pub verdict: Verdict,
-    /// What the verdict rests on: `files`, or `files and version`; null if it is `cannot tell`.
+    /// What the verdict is based on: `files`, or `files and version`; null if the verdict is
+    /// `cannot tell`.
     #[schemars(extend("x-role" = "main"))]
     pub basis: Option<&'static str>,
     /// What was found, in a sentence or two.
     pub finding: String,
-    /// What was read, each with its file.
+    /// The facts that were read, each with the file that contains it.
     pub evidence: Vec<String>,
-    /// What the verdict assumes that no file shows; null if nothing.
+    /// What the verdict assumes although no file shows it; null if it assumes nothing.
     pub caveat: Option<String>,
-    /// What to do.
+    /// What the user should do.
     pub advice: String,
-    /// What would decide, or add a measurement; null if nothing would.
+    /// What would decide the question, or add a measurement to the verdict; null if there is no
+    /// such step.
     pub would_tell: Option<String>,
 }

@@ -21,7 +21,7 @@ pub(super) fn judge(machine: &Machine) -> Vec<Row> {
         .collect()
 }
 
-/// Describes the machine in a few lines, for people and for a record's notes.
+/// Describes the machine in a few lines, for the terminal and for a record's notes.
 pub(super) fn describe(machine: &Machine) -> Vec<String> {
     let unknown = || "unknown".to_owned();
     let mut lines = vec![format!(

@@ -1,4 +1,4 @@
-//! A bpftrace script that measures the FPU sections of a running kernel.
+//! Writes a bpftrace script that measures the FPU sections of a running kernel.
 
 use super::files::SYMBOLS;
 use super::machine::Machine;
@@ -6,10 +6,11 @@ use super::machine::Machine;
 /// The symbols at which a section begins and ends.
 ///
 /// # Errors
-/// The kernel does not have them; the text says what that means.
+/// The kernel does not have these symbols; the text explains what that means.
 fn find_symbols(machine: &Machine) -> Result<[&'static str; 2], String> {
     const END: &str = "kernel_fpu_end";
-    // Before 5.11, kernel_fpu_begin() was a function of its own; since then it is inline and calls the first of these.
+    // Since 5.11, kernel_fpu_begin() is inline and calls kernel_fpu_begin_mask(); before, it was a
+    // function.
     const BEGINS: [&str; 2] = ["kernel_fpu_begin_mask", "kernel_fpu_begin"];
     let has = |name| machine.has_symbol(name);
     match BEGINS.into_iter().find(|b| has(b) != Some(false)) {
@@ -24,10 +25,10 @@ fn find_symbols(machine: &Machine) -> Result<[&'static str; 2], String> {
     }
 }
 
-/// The script. With `seconds` it ends by itself.
+/// Writes the script. With `seconds`, the script ends by itself after this time.
 ///
 /// # Errors
-/// The kernel lacks the symbols between which sections are measured.
+/// The kernel lacks the symbols at which a section begins and ends.
 pub(super) fn write_script(machine: &Machine, seconds: Option<u64>) -> Result<String, String> {
     let [begin, end] = find_symbols(machine)?;
     let read = match machine.symbols {

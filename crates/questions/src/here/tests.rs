@@ -1,4 +1,5 @@
-//! Tests with the recorded machines in `crates/questions/tests/machines`, and with damaged ones.
+//! Tests with the recorded machines in `crates/questions/tests/machines`, and with recordings that
+//! are damaged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +22,7 @@ pub(super) fn recorded(name: &str) -> PathBuf {
     machines.join(name)
 }
 
-/// Machine, question and verdict from each line of the table.
+/// Reads machine, question and verdict from each line of the table.
 fn expected() -> Vec<(&'static str, u8, &'static str)> {
     let lines = EXPECTED.lines().filter(|l| !l.starts_with('#'));
     lines
@@ -53,7 +54,7 @@ fn text(lines: &[String]) -> String {
     lines.iter().flat_map(|l| [l.as_str(), "\n"]).collect()
 }
 
-/// Writes these files to a new directory.
+/// Writes files to a new directory.
 fn laid_out(files: &Files) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (path, lines) in files {
@@ -64,7 +65,7 @@ fn laid_out(files: &Files) -> tempfile::TempDir {
 
 fn rows_of(dir: &Path) -> Vec<Row> {
     let machine = Machine::read(&Root::new(dir));
-    // The texts for people and for bpftrace must not panic either.
+    // The description and the script must not panic either.
     describe(&machine);
     let _ = write_script(&machine, Some(1));
     judge(&machine)
@@ -82,7 +83,7 @@ fn set(files: &mut Files, path: &str, text: &str) {
     files.insert(path.into(), text.lines().map(str::to_owned).collect());
 }
 
-/// The lines of the configuration, for any release.
+/// The lines of the configuration, whichever release it is for.
 fn config(files: &mut Files) -> &mut Vec<String> {
     let (_, lines) = files
         .iter_mut()
@@ -148,7 +149,8 @@ fn a_version_number_alone_decides_nothing() {
     }
 }
 
-/// A verdict that depends on the version says so, and what a distribution could have changed.
+/// A verdict that depends on the version must say so, and must name what a distribution could have
+/// changed.
 #[test]
 fn verdicts_that_need_the_version_have_a_caveat() {
     for machine in machines() {
@@ -165,17 +167,18 @@ fn verdicts_that_need_the_version_have_a_caveat() {
 #[test]
 fn the_drivers_decide_and_not_the_number() {
     let (old, new) = (files("debian-6.12"), files("debian-7.3"));
-    // A backport: the version is 6.12, the drivers are those of 7.3.
+    // A backport: the version is 6.12, but the drivers are those of 7.3.
     let mut backported = old.clone();
     backported.insert(CRYPTO.pattern.into(), new[CRYPTO.pattern].clone());
     let judged = verdicts(&rows(&backported));
     assert_eq!(judged[..2], [Verdict::HasNot; 2]);
-    // Wrapped drivers in a version in which mainline has none: no verdict without evidence of its sections.
+    // The helper wraps drivers although mainline does not do so in this version: without evidence
+    // on sections, there is no verdict.
     let mut odd = new.clone();
     odd.insert(CRYPTO.pattern.into(), old[CRYPTO.pattern].clone());
     odd.insert(SYMBOLS.pattern.into(), old[SYMBOLS.pattern].clone());
     assert_eq!(verdicts(&rows(&odd))[..2], [Verdict::Unknown; 2]);
-    // The evidence.
+    // With the symbols as evidence, there is a verdict.
     odd.insert(SYMBOLS.pattern.into(), new[SYMBOLS.pattern].clone());
     assert_eq!(verdicts(&rows(&odd))[..2], [Verdict::HasNot; 2]);
 }
@@ -201,7 +204,7 @@ fn the_sentence_names_algorithm_driver_and_way_out() {
     assert!(rows[1].evidence.iter().any(esp), "{:?}", rows[1]);
 }
 
-/// Control for question 5: a driver from before the change is found.
+/// Control for question 5: a recording without the driver's callback, as before polling ended.
 #[test]
 fn a_driver_that_polls_is_found() {
     let mut files = files("debian-6.1");
@@ -209,7 +212,7 @@ fn a_driver_that_polls_is_found() {
     let before = symbols.len();
     symbols.retain(|s| !s.contains("virtcrypto_ctrlq_callback"));
     assert!(symbols.len() < before);
-    // The later version and the missing symbol contradict each other.
+    // A later version contradicts the missing symbol, so there is no verdict.
     assert_eq!(rows(&files)[4].verdict, Verdict::Unknown);
     set(&mut files, RELEASE.pattern, "5.10.0-30-amd64");
     assert_eq!(rows(&files)[4].verdict, Verdict::Has);
@@ -217,7 +220,7 @@ fn a_driver_that_polls_is_found() {
     assert_eq!(rows(&files)[4].verdict, Verdict::Unknown);
 }
 
-/// Controls for question 4.
+/// Controls for question 4, made by changing the configuration of a recording.
 #[test]
 fn compilers_and_checks_that_slow_code_are_found() {
     let judged = |edit: &dyn Fn(&mut Vec<String>)| {
@@ -245,7 +248,7 @@ fn compilers_and_checks_that_slow_code_are_found() {
     }
 }
 
-/// Control for question 3: a CPU on which nothing can open a long section.
+/// Control for question 3: without the instructions, no code can open a long section.
 #[test]
 fn a_cpu_without_the_instructions_has_no_long_sections() {
     let mut files = files("debian-7.3-idle");
@@ -260,7 +263,7 @@ fn a_cpu_without_the_instructions_has_no_long_sections() {
     assert_eq!(rows(&files)[2].verdict, Verdict::Unknown);
 }
 
-/// If files are missing or cut short, a verdict stays the same or becomes 'cannot tell'.
+/// If files are missing or cut short, a verdict must stay the same or become 'cannot tell'.
 #[test]
 fn a_file_that_is_missing_or_cut_short_never_turns_a_verdict_around() {
     for name in machines() {
@@ -290,12 +293,12 @@ fn check(whole: &[Verdict], dir: &Path, what: &str) {
     }
 }
 
-/// Random bytes are changed: there are still five rows, and no panic.
+/// If random bytes are changed, there must still be five rows, and no panic.
 #[test]
 fn damaged_files_are_judged_without_a_panic() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move |below: usize| {
-        // xorshift64
+        // Next number of an xorshift64 generator.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;

@@ -1,10 +1,11 @@
-//! The table and the sentences for people.
+//! Formats the answers for the terminal: a table of verdicts, and sentences.
 
 use kiln_question::table::{align, paragraph, plain, text};
 
 use super::row::Row;
 
-/// The verdicts, then for each question what was found, from what, and what to do.
+/// Formats the verdicts, then for each question what was found, which files show it, and what to
+/// do.
 pub(super) fn format_rows(machine: &[String], rows: &[Row]) -> String {
     let mut out: String = machine.iter().map(|l| paragraph(l) + "\n").collect();
     let mut table = plain();

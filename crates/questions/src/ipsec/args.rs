@@ -1,4 +1,4 @@
-//! `kiln ipsec`.
+//! `kiln ipsec`: the command's arguments and its entry point.
 
 use clap::{Args, ValueEnum};
 use kiln_question::{parse_seconds, Error, Exit, Outcome, Question, RowType, Session};
@@ -17,9 +17,10 @@ use crate::fpu::CpuArgs;
 
 /// IPsec: at which packet rate each FPU policy loses packets
 ///
-/// Softirqs on an emulated CPU encrypt and decrypt ESP packets, as Linux's xfrm does, while a task encrypts disk sectors: it
-/// stands for dm-crypt, WireGuard or whatever else uses the FPU on that CPU. Under legacy, packets that find the FPU taken wait
-/// for cryptd, whose queue drops packets once it is full; under other policies softirqs call the cipher directly.
+/// Softirqs on an emulated CPU encrypt and decrypt ESP packets, as Linux's xfrm does, while a task
+/// encrypts disk sectors. The task represents dm-crypt, WireGuard or any other user of the FPU on
+/// that CPU. Under legacy, packets that find the FPU in use wait for cryptd, which drops packets if
+/// its queue is full; under other policies, softirqs call the cipher directly.
 #[derive(Args)]
 #[command(after_long_help = "\
 Loads (--load):
@@ -47,7 +48,7 @@ pub struct IpsecArgs {
     /// legacy, bh-off, nested, nested-v1, preemptible, none [default: these]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     policy: Vec<String>,
-    /// Packets: esp, esp-cbc, pcap:FILE, pcap-cbc:FILE
+    /// Loads of packets: esp, esp-cbc, pcap:FILE, pcap-cbc:FILE
     #[arg(
         long,
         value_delimiter = ',',
@@ -55,7 +56,8 @@ pub struct IpsecArgs {
         default_value = "esp"
     )]
     load: Vec<String>,
-    /// Packets per second. One rate, or low and high for phases [default: a search for the rate from which packets are lost]
+    /// Packets per second: one rate, or low and high for phases [default: search for the rate from
+    /// which packets are lost]
     #[arg(
         long,
         value_delimiter = ',',
@@ -67,10 +69,11 @@ pub struct IpsecArgs {
     /// Size of the anti-replay window, in packets
     #[arg(long, value_name = "N", default_value_t = 64)]
     replay_window: u32,
-    /// ns that the network stack takes per packet
+    /// Nanoseconds per packet for the rest of the network stack
     #[arg(long, value_name = "N", default_value_t = 0)]
     stack_ns: u64,
-    /// Sectors after which the task sends a packet of its own, 0: never [default: 0; with phases and captures 64]
+    /// Number of sectors after which the task itself sends a packet, 0 for never [default: 0; with
+    /// phases and captures 64]
     #[arg(long, value_name = "N")]
     own_every: Option<u32>,
     /// Interrupts per second
@@ -81,17 +84,17 @@ pub struct IpsecArgs {
         default_value_t = IRQ_RATE
     )]
     irq_rate: f64,
-    /// Where interrupts come from; signal: from another core
+    /// Source of the interrupts; signal: another core
     #[arg(long, value_enum, default_value_t, value_name = "SOURCE")]
     inject: Source,
-    /// Measuring time in seconds, all loads together [default: 48, with --quick 12]
+    /// Measuring time in seconds, divided among all loads [default: 48, with --quick 12]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     #[command(flatten)]
     cpu: CpuArgs,
 }
 
-/// The timer modes for interrupts; packets have their own times.
+/// Sources of interrupts that this command accepts; packets arrive at times of their own.
 #[derive(Clone, Copy, Default, ValueEnum)]
 enum Source {
     #[default]
@@ -137,7 +140,7 @@ impl Question for IpsecArgs {
         vec![RowType::at::<EspRow>(32)]
     }
 
-    /// Runs the loads and, with `--out`, draws the results.
+    /// Runs the loads, draws the results if `--out` is given, and prints the rows.
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         let (plan, settings) = self.plan(session)?;
         session.settle().answer::<Self, _>(
@@ -158,7 +161,7 @@ impl Question for IpsecArgs {
     }
 }
 
-/// Writes `DIR/ipsec-LOAD.svg`, with `--out`.
+/// Draws each load to `DIR/ipsec-LOAD.svg` if `--out` is given.
 fn draw(outcome: &mut Outcome<EspRow>, facts: &Facts, session: &Session) -> Result<(), Error> {
     let scheduler = outcome.rows.iter().find_map(|r| r.0.sweep.as_ref());
     let scheduler = scheduler.map_or(String::new(), |s| format!("{}, ", s.scheduler));
@@ -167,7 +170,7 @@ fn draw(outcome: &mut Outcome<EspRow>, facts: &Facts, session: &Session) -> Resu
     loads.dedup();
     let kinds: Vec<&str> = loads.iter().filter_map(|l| l.split(':').next()).collect();
     for (n, (load, kind)) in loads.iter().zip(&kinds).enumerate() {
-        // Two captures result in two pictures.
+        // Number the pictures if there are several captures, so that their names differ.
         let number = match kinds[..n].contains(kind) {
             true => format!("-{}", n + 1),
             false => String::new(),

@@ -1,6 +1,6 @@
 //! Reads sizes and times of packets from a capture file (classic pcap or pcapng), and skips everything else.
 //!
-//! Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
+//! The formats are specified in draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
 
 use std::path::Path;
 
@@ -11,9 +11,9 @@ use pcap_parser::{Linktype, PcapHeader};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// Nanoseconds since the first packet.
+    /// Time of arrival in nanoseconds since the first packet.
     pub at: u64,
-    /// Length in bytes without the link layer's header.
+    /// Length in bytes, without the link layer's header.
     pub len: u32,
 }
 
@@ -24,7 +24,7 @@ const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// Maximum number of bytes that are read; this is enough for hours of packets.
 const LARGEST: u64 = 1 << 30;
 
-/// An error, and its position in the file.
+/// What is wrong with a file, and at which position.
 #[derive(Debug, PartialEq, Eq)]
 struct Fault {
     offset: usize,
@@ -83,10 +83,10 @@ fn parse(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
     Ok(packets)
 }
 
-/// Length of a link layer's header in bytes.
+/// Length in bytes of the header of a link layer.
 fn link_header(at: usize, kind: Linktype) -> Result<u32, Fault> {
     match kind.0 & 0xffff {
-        // NULL, Ethernet, raw IP under its various numbers, Linux's cooked captures.
+        // These are NULL, Ethernet, raw IP under its various numbers, and Linux's cooked captures.
         0 | 108 => Ok(4),
         1 => Ok(14),
         12 | 14 | 101 | 228 | 229 => Ok(0),
@@ -101,7 +101,7 @@ fn link_header(at: usize, kind: Linktype) -> Result<u32, Fault> {
     }
 }
 
-/// Longest plausible record: the snapshot limit of all common tools.
+/// Longest plausible record in bytes: the snapshot limit of all common tools.
 const LONGEST_RECORD: u32 = 262_144;
 
 fn classic(bytes: &[u8], mut rest: &[u8], header: &PcapHeader) -> Result<Vec<Packet>, Fault> {
@@ -149,7 +149,7 @@ fn classic(bytes: &[u8], mut rest: &[u8], header: &PcapHeader) -> Result<Vec<Pac
 
 fn blocks(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
     let mut packets = Vec::new();
-    // Length of the link layer's header, and time units per second.
+    // For each interface: length of the link layer's header, and time units per second.
     let mut interfaces: Vec<(u32, u64)> = Vec::new();
     let mut big = false;
     let mut rest = bytes;
@@ -197,7 +197,7 @@ fn blocks(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
                     len: packet.origlen.saturating_sub(*link).max(1),
                 });
             }
-            // Without times, packets cannot be ordered.
+            // Packets without times cannot be ordered.
             Block::SimplePacket(_) => return fault(at, "a simple packet block, which has no time"),
             _ => {}
         }
@@ -222,7 +222,7 @@ mod tests {
     fn pcap(big: bool, magic: u32) -> Vec<u8> {
         let mut b = Vec::new();
         put(&mut b, big, &[magic, 0x0004_0002, 0, 0, 65535, 1]);
-        // The second packet is earlier, as happens in files of several interfaces.
+        // The second packet has an earlier time, as happens in captures from several interfaces.
         put(&mut b, big, &[10, 500, 20, 1514]);
         b.extend([7; 20]);
         put(&mut b, big, &[10, 100, 0, 54]);
@@ -264,7 +264,7 @@ mod tests {
             let mut whole = 0;
             for n in 0..file.len() {
                 match parse(&file[..n]) {
-                    // Cut between two records, the file is still complete.
+                    // A file that is cut between two records is still complete.
                     Ok(_) => whole += 1,
                     Err(f) => assert!(f.offset <= n, "{n}: {f:?}"),
                 }

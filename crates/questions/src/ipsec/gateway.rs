@@ -1,5 +1,5 @@
-//! The gateway on the emulated CPU: the drivers that forward packets under each policy, and the task that they
-//! interrupt.
+//! The gateway on the emulated CPU: which drivers forward packets under each policy, and the task
+//! that packets interrupt.
 
 use kiln_kernel::cipher::Op;
 use kiln_kernel::crypto::{self, Model};
@@ -16,17 +16,17 @@ use crate::fpu::plan::{Entry, Fallback, Plan};
 use crate::fpu::tally::Tally;
 use crate::fpu::workload::{messages, Workload};
 
-/// Size of a sector in bytes, and number of different sectors.
+/// Size of a sector in bytes, and number of different sectors that the task encrypts.
 pub(super) const SECTOR: usize = 4096;
 const SECTORS: usize = 16;
-/// Sectors per kernel entry. `OWN_EVERY` is the number of sectors between the task's own packets, for phases and
-/// captures.
+/// Number of sectors per kernel entry of the task. `OWN_EVERY` is the number of sectors between the
+/// task's own packets, with phases and captures.
 pub(super) const ENTRY: u64 = 16;
 pub(super) const OWN_EVERY: u32 = 64;
-/// Number of packets timed before the first round.
+/// Number of packets that are timed before the first round.
 const PRICED: u64 = 20_000;
 
-/// The task, as rows name it.
+/// The task's load, under the name that rows have.
 pub(super) const WORK: Workload = Workload {
     len: SECTOR,
     packet: 0,
@@ -34,7 +34,7 @@ pub(super) const WORK: Workload = Workload {
     entry: ENTRY,
 };
 
-/// A load, opened once for each call model that the policies of the plan need.
+/// A load, opened once for each model of drivers that the policies of the plan need.
 pub(super) struct Gateway(Vec<(Model, Esp)>);
 
 impl Gateway {
@@ -48,7 +48,7 @@ impl Gateway {
         Ok(Gateway(esps))
     }
 
-    /// The load with the drivers for this policy.
+    /// The load, with the drivers that this policy uses.
     pub(super) fn esp(&mut self, policy: Policy) -> &mut Esp {
         let mut esps = self.0.iter_mut();
         let found = esps.find(|(m, _)| *m == model(policy));
@@ -60,7 +60,8 @@ impl Gateway {
         found.map_or("", |(_, esp)| esp.driver())
     }
 
-    /// Runs the load once under a policy and adds its counts to a tally. `quiet` runs the control, without packets.
+    /// Runs the load once under a policy, and adds the counts to a tally. With `quiet`, runs the
+    /// control, which has no packets.
     pub(super) fn run(
         &mut self,
         plan: &Plan,
@@ -81,7 +82,8 @@ impl Gateway {
     }
 }
 
-/// Only under legacy can a softirq find the FPU in use, so only then do requests go through the simd helper.
+/// The model of drivers under a policy. Requests go through the simd helper only under legacy,
+/// because only there can a softirq find the FPU in use.
 fn model(policy: Policy) -> Model {
     match policy.name() {
         "legacy" => Model::Helper,
@@ -113,7 +115,7 @@ pub(super) fn esp_plan(
         phase_end: traffic.phase_end,
         window: settings.window,
         own_every: settings.own_every.unwrap_or(match settings.rates.len() {
-            // The search counts forwarded packets only, so the task sends none.
+            // The search counts only forwarded packets, so the task sends none itself.
             0 | 1 if load.source == Source::Imix => 0,
             _ => OWN_EVERY,
         }),
@@ -123,7 +125,7 @@ pub(super) fn esp_plan(
     }
 }
 
-/// A load with the drivers of a model. The same seed makes the same keys and packets.
+/// Opens a load with the drivers of a model. Keys and packets depend only on the seed.
 fn open(plan: &Plan, load: &esp::Plan, model: Model) -> Result<Esp, Error> {
     model.set();
     crypto::seed(plan.seed);
@@ -137,7 +139,7 @@ fn open(plan: &Plan, load: &esp::Plan, model: Model) -> Result<Esp, Error> {
     })
 }
 
-/// Nanoseconds per packet without interrupts and with the FPU free.
+/// Measures the nanoseconds per packet without interrupts, while the FPU is not in use.
 pub(super) fn direct_price_ns(
     plan: &Plan,
     settings: &Settings,
@@ -150,12 +152,12 @@ pub(super) fn direct_price_ns(
     bh_off.unwrap_or(plan.policies[0]).set(bench.cpu());
     let mut esp = open(plan, &sample, Model::Direct)?;
     esp.price_ns(bench.cpu(), PRICED / 10);
-    // Many short runs: the shortest was not interrupted by the host.
+    // Make many short runs; the host did not interrupt the shortest.
     let prices = (0..40).map(|_| esp.price_ns(bench.cpu(), PRICED / 40));
     Ok(prices.fold(f64::INFINITY, f64::min))
 }
 
-/// Converts a run's counts for a tally.
+/// Converts a run's counts to those of a tally.
 fn counts_of(o: &esp::Outcome) -> Counts {
     let flows = |f: fn(&Flow) -> u64| o.flows.iter().map(f).sum::<u64>();
     Counts {

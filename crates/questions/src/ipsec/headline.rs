@@ -1,4 +1,4 @@
-//! Headlines about the rate from which an IPsec gateway loses packets.
+//! Headlines about the packet rate from which an IPsec gateway loses packets.
 
 use kiln_question::survey::words::{figure, number, word};
 use kiln_question::survey::{Estimate, Row, Runs};
@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::fpu::NESTED_FPU;
 
-/// The row of a policy's knee.
+/// The row that contains a policy's knee, the rate from which packets are lost.
 fn knee<'a>(rows: &[&'a Value], policy: &str) -> Option<&'a Value> {
     let ends = |r: &Value| number(r, "knee_pps_low").or(number(r, "knee_pps_high"));
     let wanted = |r: &&&Value| word(r, "policy") == policy && ends(r).is_some();
     rows.iter().find(wanted).copied()
 }
 
-/// A packet rate in words: `250 k`, `1.23 M`.
+/// Formats a packet rate: `250 k`, `1.23 M`.
 fn packets(pps: f64) -> String {
     match pps {
         p if p >= 999_500.0 => format!("{} M", figure(p / 1e6)),
@@ -28,17 +28,18 @@ fn interval(e: &Estimate) -> String {
     }
 }
 
-/// What the processes have shown about a policy's knee.
+/// What all processes together have shown about a policy's knee, in packets per second.
 enum Knee {
     At(Estimate),
-    /// Nothing was lost at this rate, the highest that every process tried.
+    /// Nothing was lost at this rate, the highest rate that every process tried.
     Above(f64),
     /// Even the lowest rate tried lost packets.
     Below(f64),
 }
 
 impl Knee {
-    /// If only some processes reached a rate, the result is limited to what all of them have shown.
+    /// Reads the knee from the rows of all processes. If only some processes found a knee, the
+    /// result is only a bound.
     fn read(runs: &Runs, policy: &str) -> Option<Knee> {
         let field = |name: &'static str| {
             runs.estimate(|rows| knee(rows, policy).and_then(|r| number(r, name)))
@@ -72,7 +73,7 @@ impl Knee {
         }
     }
 
-    /// A sentence about a gateway's knee, with the rate.
+    /// A sentence about the knee; `row` adds the throughput and the share of the core.
     fn sentence(&self, row: Option<&Value>) -> String {
         match self {
             Knee::Above(rate) => format!("loses none up to {} packets/s", packets(*rate)),
@@ -95,7 +96,7 @@ impl Knee {
         }
     }
 
-    /// The rate in a few words.
+    /// Formats the knee in a few words.
     fn brief(&self) -> String {
         match self {
             Knee::Above(rate) => format!("above {}", packets(*rate)),
@@ -104,7 +105,7 @@ impl Knee {
         }
     }
 
-    /// The range in which the knee is.
+    /// Lower and upper end of the range in which the knee is.
     fn ends(&self) -> Option<(f64, f64)> {
         match self {
             Knee::At(e) => e.low.zip(e.high),
@@ -171,7 +172,7 @@ mod tests {
         row(policy, Some(pps), Some(pps * 0.95), Some(pps * 1.05))
     }
 
-    /// The headline from five processes whose knees differ by a few per cent.
+    /// Makes the headline of five processes whose knees differ by a few per cent.
     fn sentence(legacy: impl Fn(f64) -> Value, direct: impl Fn(f64) -> Value) -> String {
         let answers: Vec<Answer> = (0..5)
             .map(|i| 1.0 + 0.01 * f64::from(i))

@@ -1,5 +1,5 @@
-//! The effect of each FPU policy on IPsec: ESP in softirqs that interrupt a task which encrypts disk sectors, at rising
-//! rates, or with low, high and again low load.
+//! The effect of each FPU policy on IPsec. Softirqs that process ESP packets interrupt a task that
+//! encrypts disk sectors, at rising packet rates, or with low, then high, then low load.
 //!
 //! | file | contents |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | `sweep.rs` | the curve: packets delivered against packets offered, and its knee |
 //! | `row.rs` | a row |
 //! | `view.rs` | the tables for people |
-//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made from their records |
+//! | `survey.rs`, `headline.rs` | the command's part of the survey, and its headlines |
 
 mod args;
 mod capture;

@@ -1,4 +1,4 @@
-//! The packet loads of a request, in addition to the plan of all loads.
+//! What `ipsec` adds to the plan of `fpu`: loads of packets, their rates, and checks of these.
 
 use kiln_kernel::esp;
 use kiln_question::Error;
@@ -6,33 +6,34 @@ use kiln_question::Error;
 use super::traffic::{EspLoad, Source};
 use crate::fpu::plan::Plan;
 
-/// Default interrupts per second.
+/// Default number of interrupts per second.
 pub(super) const IRQ_RATE: f64 = 4000.0;
 
 /// The highest rate of the search, in packets per second. It is fixed rather than derived from the measured time per
 /// packet, because a time measured while the host was busy would end the search below the knee.
 pub(super) const HIGHEST_PPS: f64 = 20e6;
 
-/// The packets, and their receivers.
+/// Settings of packets and of their receivers.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub loads: Vec<EspLoad>,
-    /// Packets per second: empty to search for the knee; one value for that rate; two values for low, high and low
-    /// load.
+    /// Packets per second. Without values, the knee is searched; one value is a single rate; two
+    /// values are the rates of low and high load in phases.
     pub rates: Vec<f64>,
     /// Nanoseconds per packet for the rest of the network stack.
     pub stack_ns: u64,
-    /// Number of sectors after which the task sends a packet of its own; 0 for never.
+    /// Number of sectors after which the task itself sends a packet; 0 for never.
     pub own_every: Option<u32>,
-    /// Size of anti-replay windows in sequence numbers.
+    /// Size of anti-replay windows in packets.
     pub window: u32,
 }
 
 impl Settings {
-    /// Checks the settings, and that the plan suits packets.
+    /// Checks the settings, and that they fit the plan.
     ///
     /// # Errors
-    /// A rate, time, number or window out of range, or a rate for a capture, which has its own times.
+    /// A rate, time, number or window is out of range, or a rate is given for a capture, in which
+    /// packets have their own times.
     pub(super) fn checked(self, plan: &Plan) -> Result<Settings, Error> {
         let valid = self.rates.iter().all(|r| (1.0..=HIGHEST_PPS).contains(r));
         if !valid || self.rates.len() > 2 || !self.rates.is_sorted() {

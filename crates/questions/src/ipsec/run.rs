@@ -1,4 +1,4 @@
-//! Runs rounds, in each of which every policy processes the whole load, followed by its control.
+//! Runs rounds in which every policy processes the whole load, each followed by its control.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,15 +21,15 @@ use crate::fpu::row::Row;
 use crate::fpu::tally::Tally;
 use crate::fpu::timeline::Timeline;
 
-/// Minimum number of rounds for an interval.
+/// Minimum number of rounds; fewer would give no interval.
 const ROUNDS: u32 = 6;
 
-/// Counts of a policy so far.
+/// A policy's counts so far.
 #[derive(Default)]
 struct Sum {
     tally: Tally,
     flows: [Flow; 2],
-    /// Payload per second of the high phase in MB, one value per round.
+    /// MB of payload per second of the high phase, one value per round.
     rate: Series,
     recovery_us: Vec<f64>,
     never: u32,
@@ -38,10 +38,10 @@ struct Sum {
 }
 
 /// Runs the loads on an emulated CPU. Each row is followed by its control. The run has failed if a policy other than
-/// the control lost state.
+/// the control `none` lost state.
 ///
 /// # Errors
-/// The host provides no timers or second core.
+/// The host has no timers or no second core.
 pub(super) fn run(
     plan: &Plan,
     settings: &Settings,
@@ -68,7 +68,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// The traffic of a load, based on the time per packet without interrupts.
+/// Makes the traffic of a load. Default rates depend on the time per packet without interrupts.
 fn traffic_of(
     plan: &Plan,
     settings: &Settings,
@@ -124,7 +124,7 @@ fn measure_load(
     let stopped = || stop.load(Ordering::Relaxed);
     while !stopped() && (rounds < ROUNDS || start.elapsed() < share) {
         for turn in 0..entries.len() {
-            // The order varies, so that no policy always follows the same one.
+            // Vary the order, so that a policy does not always follow the same other policy.
             let n = entries.len();
             let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
             for half in 0..2 {
@@ -195,7 +195,7 @@ impl Sum {
         Ok(o)
     }
 
-    /// The median recovery time; `None` if most rounds never recovered.
+    /// The median recovery time; `None` if packets were still waiting at the end of most rounds.
     fn recovery(&self) -> Option<f64> {
         let mut all = self.recovery_us.clone();
         all.resize(all.len() + self.never as usize, f64::INFINITY);

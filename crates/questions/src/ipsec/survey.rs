@@ -1,4 +1,4 @@
-//! What `kiln ipsec` adds to the survey.
+//! The part of the survey that runs `kiln ipsec`.
 
 use kiln_question::survey::{args, Contribution, Part, Runs};
 
@@ -15,7 +15,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Measures the rate from which packets are lost.
+/// Measures the packet rate from which packets are lost.
 pub(super) static ESP: Part = Part {
     name: "fpu-esp",
     what: "IPsec under load",
@@ -29,7 +29,7 @@ pub(super) static ESP: Part = Part {
         };
         let seconds = slot.measuring();
         let mut words = vec!["ipsec", "--policy", policies, "--seconds", &seconds];
-        // With --quick, phases are half as long.
+        // --quick halves the length of phases.
         words.extend((slot.seconds < 25.0).then_some("--quick"));
         args(&words)
     },

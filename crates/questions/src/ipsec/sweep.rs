@@ -1,4 +1,5 @@
-//! The curve of packets delivered over packets offered, and its knee: the rate from which packets are lost.
+//! Measures the curve of packets delivered against packets offered, and its knee: the rate from
+//! which packets are lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,17 +17,21 @@ use crate::fpu::plan::{Entry, Fallback, Plan};
 use crate::fpu::row::Row;
 use crate::fpu::tally::Tally;
 
-/// A rate has losses if more than this share of the offered packets never arrives.
+/// A rate has losses if more than this share of the offered packets is not delivered.
 pub(super) const LOST: f64 = 0.001;
-/// Rates are 1000 packets per second times powers of two, with this many steps per octave.
+/// Number of steps per octave. Step n is the rate of 1000 packets per second times 2 to the power
+/// of n divided by this.
 const PER_OCTAVE: u32 = 8;
-/// The lowest rate of a search: 32 K packets per second.
+/// Step of the lowest rate of a search: 32,000 packets per second.
 const LOWEST: u32 = 5 * PER_OCTAVE;
-/// Searches per policy; their differences show how far reruns in the same process differ.
+/// Number of searches per policy. Their differences show how much reruns in the same process
+/// differ.
 const ROUNDS: u32 = 4;
-/// Number of trials whose sum decides about a rate. Losses come in bursts, which a single trial can miss.
+/// Number of trials that are added up to judge a rate. Losses occur in bursts, which a single trial
+/// can miss.
 const TRIALS: u32 = 3;
-/// Number of trials for a rate that decides the knee, so that a single disturbance of the host does not.
+/// Number of trials that are added up to confirm the rate of the knee, so that a single disturbance
+/// of the host does not decide it.
 const CONFIRMED: u32 = 9;
 
 fn rate_of(step: u32) -> f64 {
@@ -41,14 +46,16 @@ fn gbit(pps: f64) -> f64 {
     pps * IMIX_BYTES * 8.0 / 1e9
 }
 
-/// Result of a search: the highest rate without losses, and the lowest rate above it with losses.
+/// Result of a search, in steps: the highest rate without losses, and the lowest rate above it with
+/// losses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bracket {
     clean: Option<u32>,
     lossy: Option<u32>,
 }
 
-/// Rises by octaves to the first rate with losses, then bisects. `around` is the result of an earlier search.
+/// Raises the rate by octaves until there are losses, then bisects. `around` is the result of an
+/// earlier search, near which this one begins.
 fn search(
     around: Option<Bracket>,
     highest: u32,
@@ -59,7 +66,7 @@ fn search(
         clean.saturating_sub(PER_OCTAVE / 2).max(LOWEST)
     });
     let mut clean = None;
-    // The initial guess was too high.
+    // If there are losses already at the first rate, go down.
     while loses(at)? {
         if at == LOWEST {
             return Ok(Bracket {
@@ -97,9 +104,10 @@ fn search(
     Ok(Bracket { clean, lossy })
 }
 
-/// Finds the lowest rate with losses according to all trials of all rounds, and the rate below it. `loses` adds trials
-/// to a rate up to a number and judges their sum. A single round cannot see losses below the rates that it tried, or
-/// bursts that it missed.
+/// Finds the lowest rate with losses according to all trials of all rounds, and the rate below it.
+/// This corrects single rounds, which do not see losses below the rates that they tried, or in
+/// bursts that they missed. `loses` makes trials at a rate until there are as many as requested,
+/// and judges their sum.
 fn settle(
     mut tried: BTreeSet<u32>,
     loses: &mut dyn FnMut(u32, u32) -> Result<bool, Error>,
@@ -120,9 +128,10 @@ fn settle(
     }
 }
 
-/// The knee according to all trials. Its interval covers every round and one more step on either side, because two
-/// processes with the same knee can end at neighbouring steps. A knee outside the rates tried has no value and a
-/// single end, which is the last rate tried.
+/// The knee according to all trials, and the lower and upper end of its interval. The interval
+/// covers every round and one more step on each side, because two processes with the same knee can
+/// end at neighbouring steps. If the knee is outside the rates tried, it has no value and only one
+/// end, which is the last rate tried.
 fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, Option<f64>) {
     let all = || rounds.iter().chain([&settled]);
     let value = match (settled.clean, settled.lossy) {
@@ -130,7 +139,7 @@ fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, O
         _ => None,
     };
     let margin = u32::from(value.is_some());
-    // A missing clean end counts as below all rates, a missing lossy end as above all.
+    // A round without a clean rate is below all rates, and one without a lossy rate is above all.
     let low = all().map(|b| b.clean).min().flatten();
     let high = match all().all(|b| b.lossy.is_some()) {
         true => all().filter_map(|b| b.lossy).max(),
@@ -161,14 +170,14 @@ impl Losses {
         }
     }
 
-    /// Whether more than the tolerated share was lost, or the core fell behind in most trials. A backlog that still
-    /// fits into the ring counts as falling behind too.
+    /// Whether there are losses: more than the tolerated share was lost, or the core fell behind in
+    /// most trials. It also counts as falling behind if the backlog still fits into the ring.
     fn matter(&self) -> bool {
         self.share() > LOST || 2 * self.late > self.trials
     }
 
-    /// Whether this many trials will have losses even if the remaining ones lose nothing, so that these can be
-    /// skipped. A margin allows for trials that offer different numbers of packets.
+    /// Whether `trials` trials will have losses even if the remaining ones lose nothing, so that
+    /// these can be skipped. A margin allows for trials that offer different numbers of packets.
     fn decided(&self, trials: u32) -> bool {
         let least = self.offered as f64 / f64::from(self.trials.max(1)) * f64::from(trials);
         (self.offered - self.delivered) as f64 > 1.2 * LOST * least.max(1.0)
@@ -197,7 +206,7 @@ struct Point {
 }
 
 impl Point {
-    /// Task operations per second.
+    /// The task's operations per second.
     fn task_rate(&self) -> f64 {
         self.tally.counts.task_ops as f64 / self.tally.seconds.max(1e-9)
     }
@@ -212,7 +221,7 @@ impl Point {
     }
 }
 
-/// The state of a policy's search.
+/// The state of the search for one policy's knee.
 struct Search {
     entry: Entry,
     points: BTreeMap<u32, Point>,
@@ -221,7 +230,7 @@ struct Search {
     settled: Option<Bracket>,
 }
 
-/// Runs single trials.
+/// Runs trials: a policy at one rate, for a short time.
 struct Bank<'a> {
     plan: &'a Plan,
     settings: &'a Settings,
@@ -233,7 +242,8 @@ struct Bank<'a> {
 }
 
 impl Bank<'_> {
-    /// Adds trials to the point of a rate, until it has `least` more than in `before` or the result is certain.
+    /// Makes trials at a rate until there are `least` more than in `before`, or until they
+    /// certainly have losses.
     fn trials(
         &mut self,
         entry: Entry,
@@ -250,9 +260,9 @@ impl Bank<'_> {
         Ok(())
     }
 
-    /// Runs one rate once; without a rate, the control without packets.
+    /// Makes one trial at a rate; without a rate, runs the control, which has no packets.
     fn trial(&mut self, entry: Entry, rate: Option<f64>, into: &mut Point) -> Result<(), Error> {
-        // Each trial has its own times, which follow from the seed.
+        // Packets arrive at different times in each trial, which are derived from the seed.
         self.ran += 1;
         let seed = self.plan.seed ^ self.ran << 40;
         let traffic = traffic::constant(seed, rate.unwrap_or(1000.0), self.plan.quick);
@@ -284,7 +294,7 @@ impl Bank<'_> {
     }
 }
 
-/// Runs the searches; with `--packet-rate N`, only this rate.
+/// Searches every policy's knee; with `--packet-rate N`, only measures this rate.
 pub(super) fn run(
     plan: &Plan,
     settings: &Settings,
@@ -323,7 +333,7 @@ pub(super) fn run(
     {
         let n = searches.len();
         for turn in 0..n {
-            // The order varies, so that no policy always follows the same one.
+            // Vary the order, so that a policy does not always follow the same other policy.
             let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
             let Search {
                 entry,
@@ -334,7 +344,7 @@ pub(super) fn run(
             } = &mut searches[i];
             bank.trial(*entry, None, control)?;
             let mut loses = |step: u32| -> Result<bool, Error> {
-                // Judge the round's own trials, so that rounds can differ.
+                // Judge only the trials of this round, so that the results of rounds can differ.
                 let point = points.entry(step).or_default();
                 let before = point.losses;
                 bank.trials(*entry, step, (before, TRIALS), point)?;
@@ -383,7 +393,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Adds missing rates, so that all policies have the same points on the curve.
+/// Measures missing rates, so that the curves of all policies have the same points.
 fn fill(bank: &mut Bank<'_>, searches: &mut [Search], highest: u32) -> Result<(), Error> {
     let tops = searches
         .iter()
@@ -435,7 +445,7 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
         row.own_packets = Some(point.own);
         row.ring_missed = Some(point.missed);
         row.replay_lost = Some(point.replay_lost);
-        // Packets have several sizes; `delivered_pps` gives the softirqs' rate.
+        // Packets have several sizes, so `delivered_pps` is the softirqs' throughput.
         row.softirq_mb_per_s = None;
         row
     };
@@ -469,7 +479,7 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
     control.sweep = Some(base.clone());
     outcome.rows.push(control);
     if let (Some(settled), false) = (s.settled, s.rounds.is_empty()) {
-        // The knee's row has no counts.
+        // The row of the knee has no counts, because it is derived from the rows of rates.
         let mut knee = row(&Point::default(), false);
         let (value, low, high) = knee_of(settled, &s.rounds);
         let near = |rate: Option<f64>| {
@@ -497,7 +507,8 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
 mod tests {
     use super::*;
 
-    /// Searches the knee of a gateway with losses from this step on; also returns the number of trials.
+    /// Searches the knee of a gateway that has losses from the step `knee` on; also returns the
+    /// number of trials.
     fn found(knee: u32, highest: u32, around: Option<Bracket>) -> (Bracket, u32) {
         let mut asked = 0;
         let bracket = search(around, highest, &mut |step| {
@@ -517,7 +528,7 @@ mod tests {
                 lossy: Some(knee),
             };
             assert_eq!(b, want);
-            // From a guess the result is the same with fewer trials, wherever the guess was.
+            // A search from a guess gives the same result with fewer trials, whatever the guess.
             for guess in LOWEST..100 {
                 let guess = Bracket {
                     clean: Some(guess),
@@ -529,7 +540,7 @@ mod tests {
         }
     }
 
-    /// A knee on which rounds and trials agree.
+    /// The knee if all rounds have the same result as the trials together.
     fn knee(b: Bracket) -> (Option<f64>, Option<f64>, Option<f64>) {
         knee_of(b, &[b])
     }
@@ -556,14 +567,14 @@ mod tests {
         let (value, low, high) = knee_of(pair(61), &[pair(60), pair(62), pair(61)]);
         assert_eq!((low, high), (Some(rate_of(59)), Some(rate_of(64))));
         assert!((value.unwrap() / rate_of(61) - 2f64.powf(1.0 / 16.0)).abs() < 1e-9);
-        // The interval also covers losses that the rounds did not see.
+        // The interval also covers a rate at which only the trials together show losses.
         let (value, low, high) = knee_of(pair(45), &[pair(60), pair(62)]);
         assert_eq!((low, high), (Some(rate_of(44)), Some(rate_of(64))));
         assert!(value < Some(rate_of(46)));
     }
 
-    /// A simulated gateway: from `full` on it loses a tenth of every trial; from `bursts` on it loses 2 % of one trial
-    /// in five.
+    /// A simulated gateway. From the step `full` on, every trial loses a tenth of its packets; from
+    /// `bursts` on, one trial in five loses 2 %.
     struct Gateway {
         bursts: u32,
         full: u32,
@@ -597,7 +608,8 @@ mod tests {
             *at
         }
 
-        /// Searches like `run`, but a rate has losses only if this many consecutive trials have.
+        /// Searches like `run`, but a rate has losses only if this many consecutive trials have
+        /// losses.
         fn search_by_repeats(&mut self, repeats: u32) -> Bracket {
             let repeated = |g: &mut Gateway, step: u32| {
                 (0..repeats).all(|_| {
@@ -625,7 +637,7 @@ mod tests {
             .unwrap()
         }
 
-        /// The share lost at a rate, averaged over many trials.
+        /// The share of packets lost at a rate, averaged over many trials.
         fn truth(&mut self, step: u32) -> f64 {
             self.top_up(step, Losses::default(), 100).share()
         }
@@ -642,7 +654,8 @@ mod tests {
             assert_eq!(settled, pair(bursts - 1), "{bursts} {full}");
             let (value, ..) = knee_of(settled, &[round]);
             assert!(value < Some(rate_of(bursts)));
-            // Control: two consecutive lossy trials never hit a burst, so the knee is where every trial loses.
+            // Control: requiring two consecutive trials with losses misses the bursts, so it finds
+            // the rate at which every trial has losses.
             let mut g = Gateway::new(bursts, full);
             assert_eq!(g.search_by_repeats(2), pair(full - 1));
         }
@@ -651,11 +664,11 @@ mod tests {
     #[test]
     fn losses_that_a_round_missed_are_found_below_its_knee() {
         let mut g = Gateway::new(60, 80);
-        // Simulates a round in which every visit missed the bursts.
+        // This simulates a round that missed all bursts.
         let round = g.search_by_repeats(2);
         assert_eq!(round, pair(79));
         assert_eq!(g.settle(), pair(59));
-        // Control: without bursts the round's knee is confirmed.
+        // Control: without bursts, the knee of the round is confirmed.
         let mut g = Gateway::new(80, 80);
         assert_eq!((g.search_by_repeats(2), g.settle()), (pair(79), pair(79)));
     }
@@ -685,7 +698,7 @@ mod tests {
             };
             assert!(all.matter() || !decided, "{lost} {late}");
         }
-        // In a lossy round one trial is enough instead of three.
+        // If all trials have losses, one trial per rate is enough instead of three.
         let mut g = Gateway::new(80, 80);
         assert_eq!(g.top_up(80, Losses::default(), TRIALS).trials, 1);
         assert_eq!(g.top_up(79, Losses::default(), TRIALS).trials, TRIALS);
@@ -702,7 +715,7 @@ mod tests {
         hiccup(&mut g, 80);
         assert!(g.points[&(LOWEST + 16)].matter());
         assert_eq!(g.settle(), pair(79));
-        // Control: losses above the limit over all trials.
+        // Control: the losses exceed the limit over all trials.
         hiccup(&mut g, 80);
         assert_eq!(g.settle(), pair(LOWEST + 15));
     }

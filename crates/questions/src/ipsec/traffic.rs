@@ -1,4 +1,5 @@
-//! Traffic: IMIX with low, high and low load, or a capture's packets at their times.
+//! Makes traffic: IMIX with low, high and low load, IMIX at a constant rate, or the packets of a
+//! capture at their times.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,29 +13,30 @@ use kiln_question::Error;
 
 use super::capture::{self, Packet};
 
-/// The packet mix used to benchmark routers: parts of twelve, and size of the IP packet in bytes.
+/// The packet mix with which routers are benchmarked: number of packets in twelve, and size of the
+/// IP packet in bytes.
 const IMIX: [(usize, u32); 3] = [(7, 40), (4, 576), (1, 1500)];
 /// Mean packet size of the mix in bytes.
 pub(super) const IMIX_BYTES: f64 = (7.0 * 40.0 + 4.0 * 576.0 + 1500.0) / 12.0;
-/// Number of different packets per flow: a whole number of mixes.
+/// Number of different packets per flow; a multiple of twelve, so that the mix is exact.
 const RING: usize = 21 * 12;
-/// Idle time after a capture, in which queues can drain.
+/// Idle time after a capture, so that queues can drain.
 const TAIL: Duration = Duration::from_millis(60);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct EspLoad {
-    /// `esp`, `esp-cbc`, `pcap:FILE` or `pcap-cbc:FILE`.
+    /// Name of the load: `esp`, `esp-cbc`, `pcap:FILE` or `pcap-cbc:FILE`.
     pub name: String,
     /// How packets are encrypted and authenticated.
     pub transform: Transform,
-    /// Source of sizes and times.
+    /// Where packet sizes and times come from.
     pub source: Source,
 }
 
-/// Source of packet sizes and times.
+/// Where packet sizes and times come from.
 #[derive(Clone, PartialEq)]
 pub(super) enum Source {
-    /// IMIX, in three phases.
+    /// The IMIX, at given rates.
     Imix,
     /// A capture file.
     Capture(Arc<[Packet]>),
@@ -96,19 +98,20 @@ pub(super) struct Traffic {
     pub sizes: Vec<u32>,
     /// Arrivals in order of time.
     pub arrivals: Arc<[Arrival]>,
-    /// End of the low, high and low phase, in nanoseconds.
+    /// Ends of the low, the high and the second low phase, in nanoseconds.
     pub phase_end: [u64; 3],
-    /// A remark that a reader of the results needs.
+    /// A note that a reader of the results needs.
     pub note: String,
 }
 
 /// Packets per second in the low and in the high phase.
 pub(super) type Rates = (f64, f64);
 
-/// Idle time after packets at one rate; if a core has not caught up by then, it is overloaded.
+/// Idle time in nanoseconds after packets at one rate. A core that has not caught up by then is
+/// overloaded.
 pub(super) const DRAIN_NS: u64 = 10_000_000;
 
-/// Packets at a constant rate, then idle time until all of them are processed.
+/// IMIX at a constant rate, followed by idle time in which all packets can be processed.
 pub(super) fn constant(seed: u64, rate: f64, quick: bool) -> Traffic {
     let mut rng = SplitMix64(seed ^ 0x0069_6d69_7800);
     let end = if quick { 50_000_000 } else { 100_000_000 };
@@ -123,7 +126,8 @@ pub(super) fn constant(seed: u64, rate: f64, quick: bool) -> Traffic {
     }
 }
 
-/// IMIX in three phases, of which the high one lasts at least ten time slices of the task.
+/// IMIX in three phases: low, high and low load. The high phase lasts at least ten time slices of
+/// the task.
 pub(super) fn imix(seed: u64, (low, high): Rates, slice_us: u64, quick: bool) -> Traffic {
     let mut rng = SplitMix64(seed ^ 0x0069_6d69_7800);
     let unit = if quick { 1 } else { 2 };
@@ -157,8 +161,8 @@ pub(super) fn imix(seed: u64, (low, high): Rates, slice_us: u64, quick: bool) ->
     }
 }
 
-/// Adds exactly `rate` packets per second, at times distributed like those of a Poisson process. Each flow takes the
-/// sizes in turn.
+/// Adds exactly `rate` packets per second, at times distributed like those of a Poisson process.
+/// Each flow cycles through the sizes.
 fn fill(arrivals: &mut Vec<Arrival>, rng: &mut SplitMix64, (start, end): (u64, u64), rate: f64) {
     let time = (end - start) as f64;
     let count = (rate * time / 1e9).round() as usize;
@@ -173,7 +177,7 @@ fn fill(arrivals: &mut Vec<Arrival>, rng: &mut SplitMix64, (start, end): (u64, u
     }
 }
 
-/// The part of a capture that fits into the available time.
+/// Takes the part of a capture that fits into the time `longest`.
 pub(super) fn replay(packets: &[Packet], longest: Duration) -> Traffic {
     let until = longest.as_nanos() as u64;
     let taken = packets.iter().take_while(|p| p.at <= until).count();
@@ -230,7 +234,7 @@ fn uniform(rng: &mut SplitMix64) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
-/// The mix in a random order that follows from the seed.
+/// Sizes of the mix, in a random order that depends only on the seed.
 fn imix_sizes(rng: &mut SplitMix64) -> Vec<u32> {
     let mixes = RING / 12;
     let each = |&(parts, size): &(usize, u32)| std::iter::repeat_n(size, parts * mixes);

@@ -1,4 +1,4 @@
-//! Builds the tree in this process; a child measures it.
+//! Builds the kernel tree in this process, and lets a child measure the tree's functions.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::row::Row;
 use super::wanted::Wanted;
 use super::{run, view};
 
-/// Builds the tree and lets a child measure it; in the child, measures.
+/// Builds the tree and starts a child that measures it. In the child, takes the measurements.
 pub(in crate::budget) fn ask<Q: Question>(
     wanted: &Wanted,
     dir: &Path,

@@ -1,4 +1,4 @@
-//! Determines the message length from which the FPU sections of a function do not grow.
+//! Determines the message length beyond which the FPU sections of a function do not grow.
 
 use super::row::Row;
 
@@ -6,16 +6,17 @@ use super::row::Row;
 const LEAST: usize = 16;
 /// Largest bound that is searched for.
 const MOST: usize = 64 << 10;
-/// Lengths are compared from here on; shorter messages may take another code path.
+/// Shortest length that is compared; shorter messages may take another code path.
 const FROM: usize = 8 << 10;
 /// Minimum difference in bytes between the shortest and the longest compared length.
 const SPAN: usize = 12 << 10;
-/// Minimum number of steps.
+/// Minimum number of steps between the shortest and the longest compared length.
 const STEPS: usize = 4;
 
-/// The message length after which a function opens a new section: the smallest step by which a longer message always
-/// has the same number of additional sections. `sections` returns the sections of a call. `None` if the number does
-/// not increase, or increases without such a step.
+/// The number of bytes after which a function opens a new section: the smallest step by which a
+/// longer message always has the same number of additional sections. `sections` returns the number
+/// of sections in a call of the given length. `None` if this number does not increase, or increases
+/// without such a step.
 pub(super) fn find_step(sections: &mut dyn FnMut(usize) -> Option<u64>) -> Option<usize> {
     let mut step = LEAST;
     while step <= MOST {
@@ -27,7 +28,8 @@ pub(super) fn find_step(sections: &mut dyn FnMut(usize) -> Option<u64>) -> Optio
     None
 }
 
-/// `None` if the function does not accept one of the lengths.
+/// Whether each additional `step` bytes add the same number of sections; `None` if the function
+/// does not accept one of the lengths.
 fn is_step(step: usize, sections: &mut dyn FnMut(usize) -> Option<u64>) -> Option<bool> {
     let first = sections(FROM)?;
     let more = sections(FROM + step)?.checked_sub(first);
@@ -45,8 +47,9 @@ fn is_step(step: usize, sections: &mut dyn FnMut(usize) -> Option<u64>) -> Optio
     Some(true)
 }
 
-/// If sections for parts of a message end alternately, their number increases more often than each of them begins
-/// anew. The step is therefore doubled while the longest section of a much longer message is nearly twice as long.
+/// Corrects a step that is too short because two kinds of sections within a message end in
+/// alternation, which makes the number of sections increase at each end. Doubles the step while the
+/// longest section of a message of 32 steps is nearly twice as long as that of a single step.
 /// `longest` returns the longest section of a call, in any unit.
 pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u64>) -> usize {
     while step < MOST {
@@ -61,9 +64,10 @@ pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u
     step
 }
 
-/// Whether the longest section grows with the message. It does if a longer message does not have more sections.
-/// Otherwise times decide: from the shortest to the longest message, and between the longest two, the section must
-/// grow by at least three quarters of the octaves of the length. `None` if there is only one length.
+/// Whether the longest section grows with the message. It does if a longer message does not have
+/// more sections. Otherwise the times decide: the section must grow at least with the 0.75th power
+/// of the length, both from the shortest to the longest message and between the longest two. `None`
+/// if there is only one length.
 pub(super) fn grows(rows: &[Row]) -> Option<bool> {
     let [.., before, last] = rows else {
         return None;
@@ -76,8 +80,8 @@ pub(super) fn grows(rows: &[Row]) -> Option<bool> {
     Some(as_many || from(before) && from(&rows[0]))
 }
 
-/// The bound of a function whose rows these are, in ascending order of length. `step` is the result of [`find_step`],
-/// `most` the longest message that the function accepts.
+/// The bound of a function, from its rows in ascending order of length. `step` is the result of
+/// [`find_step`], `most` the longest message that the function accepts.
 pub(super) fn find_bound(rows: &[Row], step: Option<usize>, most: usize) -> Option<u64> {
     let last = rows.last()?;
     if last.bytes >= most as u64 {
@@ -90,7 +94,8 @@ pub(super) fn find_bound(rows: &[Row], step: Option<usize>, most: usize) -> Opti
     let longer = rows.iter().filter(|r| r.section_us > 3.0 * last.section_us);
     let other_way = longer.map(|row| row.bytes).max();
     let step = step.map(|step| step as u64);
-    // Without a step, sections end at varying places, or their number depends on the length in another way.
+    // Without a step, sections end at varying places, or their number depends on the length in a
+    // different way.
     let settled = |row: &&Row| last.section_us < 1.5 * row.section_us && rows.len() > 1;
     let end = step.or_else(|| rows.iter().find(settled).map(|row| row.bytes));
     end.map(|end| other_way.map_or(end, |other| other.max(end)))
@@ -104,7 +109,7 @@ mod tests {
         find_step(&mut |len| Some(sections(len)))
     }
 
-    /// Rows with these lengths and times; the number of sections follows from chunks of this size.
+    /// Makes rows with these lengths and times, and with one section per `piece` bytes.
     fn rows(piece: u64, lengths: &[(u64, f64)]) -> Vec<Row> {
         let row = |&(bytes, section_us): &(u64, f64)| Row {
             bytes,
@@ -117,17 +122,19 @@ mod tests {
 
     #[test]
     fn the_number_of_sections_shows_where_a_function_begins_anew() {
-        // ChaCha; then with Poly1305 over the same bytes, plus a section for the key.
+        // ChaCha alone; then ChaCha with Poly1305 over the same bytes, plus two sections for the
+        // key.
         assert_eq!(step_of(|n| n.div_ceil(4096) as u64), Some(4096));
         assert_eq!(step_of(|n| 2 + 2 * n.div_ceil(4096) as u64), Some(4096));
-        // One section per block; and with a hash, which has one per 4 KiB.
+        // A cipher with one section per block, alone; then with a hash that has one section per 4
+        // KiB.
         assert_eq!(step_of(|n| n.div_ceil(16) as u64), Some(16));
         let gcm = |n: usize| n.div_ceil(16) + n.div_ceil(4096);
         assert_eq!(step_of(|n| gcm(n) as u64), Some(4096));
         // A message processed in two halves.
         assert_eq!(step_of(|n| 2 * (n / 2).div_ceil(4096) as u64), Some(8192));
         assert_eq!(step_of(|n| n.div_ceil(65536) as u64), Some(65536));
-        // Controls: a constant number of sections; a number without a rule.
+        // Controls: a constant number of sections; numbers that do not increase in equal steps.
         assert_eq!(step_of(|_| 1), None);
         assert_eq!(step_of(|n| (n as f64).sqrt() as u64), None);
         assert_eq!(step_of(|n| if n > 70_000 { 1 } else { 2 }), None);
@@ -136,7 +143,7 @@ mod tests {
 
     #[test]
     fn parts_that_end_by_turns_do_not_halve_the_bound() {
-        // Two ciphers with 4 KiB each, one of which begins in the middle of the other's chunk.
+        // Two ciphers work in chunks of 4 KiB, and one begins in the middle of the other's chunk.
         let sections = |n: usize| (n.div_ceil(4096) + (n + 2048).div_ceil(4096)) as u64;
         assert_eq!(step_of(sections), Some(2048));
         let mut longest = |n: usize| Some(50 + n.min(4096) as u64);
@@ -157,9 +164,10 @@ mod tests {
             (10 << 20, 4800.0),
         ];
         assert_eq!(find_bound(&rows(one_section, &sha), None, usize::MAX), None);
-        // A bounded part does not bound the others.
+        // Sections that have a bound do not help if other sections of the function grow.
         assert_eq!(find_bound(&rows(16, &sha), Some(16), usize::MAX), None);
-        // As many sections for twice the bytes, although the times are nearly equal.
+        // The number of sections is the same for twice the bytes, so they grow although the times
+        // are nearly equal.
         let crc = rows(one_section, &[(512, 0.06), (1024, 0.07)]);
         assert_eq!(find_bound(&crc, None, usize::MAX), None);
     }

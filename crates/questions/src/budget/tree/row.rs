@@ -3,9 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One function that a kernel tree's library exports, at one message length: how long its FPU sections keep preemption and
-/// softirqs off. Every section of a call is timed, and the call is repeated. Of the n-th section of all these calls the shortest is
-/// taken, because what disturbs a section makes it longer; `section_us` is the longest of these. Functions that open no section have no rows.
+/// One function that a kernel tree's library exports, at one message length: how long its FPU
+/// sections keep preemption and softirqs off. The call is repeated, and every section is timed.
+/// Because disturbances only make sections longer, the time of a call's n-th section is the
+/// shortest over all repetitions; `section_us` is the longest of these times. Functions that open
+/// no section have no rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(
     rename = "budget-tree",
@@ -27,8 +29,8 @@ use serde::{Deserialize, Serialize};
     )
 )]
 pub(in crate::budget) struct Row {
-    /// The function's name, such as `sha256`. A name with `_update` stands for a series of calls that hashes a message in
-    /// two halves.
+    /// The function's name, such as `sha256`. A name with `_update` denotes a series of calls that
+    /// hashes a message in two halves.
     #[schemars(extend("x-role" = "key"))]
     pub function: String,
     /// Algorithm, such as `sha256`.
@@ -48,7 +50,8 @@ pub(in crate::budget) struct Row {
     pub bytes: u64,
     /// The highest ISA tier that the tree was allowed to use.
     pub tier: String,
-    /// The longest FPU section of a call, where each section is the shortest of all repetitions.
+    /// The longest FPU section of a call, where the time of each section is the shortest over all
+    /// repetitions.
     #[schemars(extend(
         "unit" = "µs",
         "x-role" = "main",
@@ -57,35 +60,37 @@ pub(in crate::budget) struct Row {
         "x-benchmark" = "real_time"
     ))]
     pub section_us: f64,
-    /// Lower end of the interval of `section_us`. It reaches as far to both sides as the longest sections of the five
-    /// best calls are apart.
+    /// Lower end of the interval of `section_us`, which extends to both sides by the range of the
+    /// longest sections in the five best calls.
     #[schemars(extend("unit" = "µs"))]
     pub section_low: f64,
-    /// Upper end of that interval.
+    /// Upper end of the interval of `section_us`.
     #[schemars(extend("unit" = "µs"))]
     pub section_high: f64,
     /// Calls that were measured.
     pub repetitions: u64,
-    /// Of these, calls with a section during which the host took the CPU away.
+    /// Number of measured calls with a section during which the host took the CPU away.
     pub stolen: u64,
     /// Sections per call. This number is exact.
     #[schemars(extend("x-role" = "main", "x-heading" = "sections per call"))]
     pub sections_per_call: u64,
-    /// Size of a message divided by its sections.
+    /// Size of a message divided by the number of its sections.
     #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "bytes per section"))]
     pub bytes_per_section: f64,
     /// Throughput of the fastest call.
     #[schemars(extend("unit" = "MB/s", "x-role" = "figure", "x-heading" = "MB/s", "x-better" = "more"))]
     pub mb_per_s: f64,
-    /// Message length from which on the longest section does not grow; null if it grows with the message. The same in all
-    /// rows of a function.
+    /// Message length beyond which the longest section does not grow; null if it grows with the
+    /// message. The same in all rows of a function.
     #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "bound, bytes"))]
     pub bound: Option<u64>,
-    /// Time from a timer interrupt, which comes at a random moment while a task calls the function again and again, to the
-    /// start of the softirq that the interrupt raises: the median. Null at lengths where it is not measured.
+    /// Median time from a timer interrupt to the start of the softirq that it raises, while a task
+    /// calls the function repeatedly; interrupts occur at random moments. Null at lengths where
+    /// this is not measured.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "softirq delay µs p50"))]
     pub delay_us_p50: Option<f64>,
-    /// The maximum of that time. It includes what the host took from the CPU.
+    /// Maximum time from a timer interrupt to the start of its softirq, including time that the
+    /// host took from the CPU.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "softirq delay µs max"))]
     pub delay_us_max: Option<f64>,
     /// Interrupts whose delay was measured.

@@ -1,4 +1,4 @@
-//! Runs in the child: measures every function at every length.
+//! Runs in the child process: measures every function at every length.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,8 @@ const REPETITIONS: (u64, u64) = (15, 5);
 const MILLIS: (u64, u64) = (200, 50);
 /// Interrupts per second. The delay of each is recorded separately, even if several occur during one section.
 const RATE: f64 = 2_000.0;
-/// Maximum number of sections per call whose lengths are kept: two for each block of 16 bytes of the longest message.
+/// Maximum number of sections per call whose lengths are recorded: two for each 16-byte block of
+/// the longest message.
 const KEPT: usize = 1 << 21;
 /// A function that opens no section up to this length is taken to open none at all.
 const TRIED: usize = 64 << 10;
@@ -34,10 +35,10 @@ const TRIED: usize = 64 << 10;
 const BEHIND: usize = 256;
 const PAGE: usize = 4096;
 
-/// Measures; returns rows by function and length, and notes.
+/// Measures all functions; returns rows by function and length, and notes.
 ///
 /// # Errors
-/// The tree cannot be hosted, lacks a library, or does not have a name.
+/// The tree cannot be hosted, lacks a library, or does not have a name that was asked for.
 pub(super) fn run(
     wanted: &Wanted,
     order: &Order,
@@ -98,7 +99,8 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// The functions that have these names or compute algorithms with these names.
+/// Selects the functions that have one of these names, or compute an algorithm with one of these
+/// names.
 fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>, Error> {
     let exported = || all.iter().filter(|f| !f.judges);
     let is = |f: &Function, name: &str| f.name == name || f.alg == name;
@@ -107,7 +109,7 @@ fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>
             let mut known: Vec<&str> = exported().flat_map(|f| [&*f.name, &*f.alg]).collect();
             known.sort_unstable();
             known.dedup();
-            // If there are many names, list only those that begin alike.
+            // If there are many names, list only those that begin with the same two letters.
             let start: String = name.chars().take(2).collect();
             let alike: Vec<&str> = known
                 .iter()
@@ -128,7 +130,8 @@ fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>
     Ok(exported().filter(wanted).collect())
 }
 
-/// A sentence about the function and the shortest length at which a section exceeds the limit.
+/// Names the first function with a section over the limit, and the shortest length at which this
+/// section occurs.
 fn longest_over(rows: &[Row], limit: Option<f64>) -> Option<String> {
     let row = rows
         .iter()
@@ -169,7 +172,7 @@ enum Unmeasured {
     Tree(kiln_tree::Error),
 }
 
-/// The rows of one function; empty if it opens no section.
+/// Makes the rows of one function; there are none if it opens no section.
 fn measure(
     host: &mut Host,
     bench: &mut Bench,
@@ -236,12 +239,12 @@ struct Called {
 struct Bench<'a> {
     function: &'a Function,
     keyed: Keyed,
-    /// The function that makes acceptable messages if this one decrypts and checks a tag.
+    /// If the measured function decrypts and checks a tag: the function that encrypts its messages.
     encrypts: Option<Keyed>,
     iv: Vec<u8>,
     src: Pages,
     dst: Pages,
-    /// The length for which `src` contains a tag.
+    /// The message length for which `src` contains a valid tag.
     sealed: Option<usize>,
 }
 
@@ -257,7 +260,7 @@ impl<'a> Bench<'a> {
         let mut iv = vec![0; function.iv];
         random.fill(&mut iv);
         if function.alg.starts_with("ccm(") {
-            // Size of the length field in bytes, minus one.
+            // A CCM IV begins with the size of the length field in bytes, minus one.
             iv[0] = 3;
         }
         let decrypts = function.kind == Kind::Aead && function.op == "decrypt";
@@ -286,7 +289,7 @@ impl<'a> Bench<'a> {
         (len - len % f.multiple).max(f.least)
     }
 
-    /// These lengths, adjusted to what the function accepts.
+    /// Adjusts lengths to those that the function accepts.
     fn lengths(&self, wanted: &[usize]) -> Vec<usize> {
         let mut lengths: Vec<usize> = wanted.iter().map(|&len| self.taken(len)).collect();
         lengths.dedup();
@@ -310,7 +313,7 @@ impl<'a> Bench<'a> {
                 1,
                 false,
             )?;
-            // The prefix stays unchanged.
+            // Copy only what was encrypted, and the tag; the prefix in `src` stays as it is.
             let made = f.prefix..f.prefix + len + f.tag;
             self.src[made.clone()].copy_from_slice(&self.dst[made]);
             self.sealed = Some(len);
@@ -358,7 +361,8 @@ impl<'a> Bench<'a> {
         called.ok().map(|called| called.sections)
     }
 
-    /// The longest section in TSC ticks, where each section is the shortest of several calls.
+    /// The longest section in TSC ticks, where the time of each section is the shortest over
+    /// several calls.
     fn longest(&mut self, host: &mut Host, len: usize) -> Option<u64> {
         self.start(host, len).ok()?;
         for _ in 0..REPETITIONS.1 {
@@ -399,7 +403,7 @@ impl<'a> Bench<'a> {
             rounds: called.iter().map(round).collect(),
             ..Series::default()
         };
-        // The spread of the calls estimates how far a rerun may deviate.
+        // The spread of the calls is an estimate of how far a rerun may deviate.
         let reach = series.estimate().map_or(0.0, |e| e.high - e.best);
         let section_us = us(longest);
         let fastest = called
@@ -434,7 +438,7 @@ fn highest_tier() -> &'static str {
     usable.next_back().map_or("generic", Tier::name)
 }
 
-/// A buffer that begins at a page, because some functions require alignment to disk sectors.
+/// A page-aligned buffer, because some functions require alignment to disk sectors.
 struct Pages {
     bytes: Vec<u8>,
     start: usize,
@@ -463,7 +467,7 @@ impl DerefMut for Pages {
     }
 }
 
-/// Describes a single message.
+/// Describes one message of this length to the function.
 fn messages<'m>(
     f: &Function,
     op: Op,

@@ -4,13 +4,13 @@ use kiln_question::table::{align, figure, plain, text};
 
 use super::row::Row;
 
-/// One line per function, one column per length.
+/// Formats one line per function, with one column per length.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut lengths: Vec<u64> = rows.iter().map(|r| r.bytes).collect();
     lengths.sort_unstable();
     lengths.dedup();
     let functions = || rows.chunk_by(is_same);
-    // A length that is only the maximum of few functions has no column.
+    // A length that occurs only because few functions do not accept longer messages has no column.
     let many = |n: u64| rows.iter().filter(|r| r.bytes == n).count();
     let most = lengths.iter().map(|&n| many(n)).max().unwrap_or(0);
     let columns: Vec<u64> = lengths
@@ -40,7 +40,8 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     )
 }
 
-/// Softirq delays of the functions without a bound, at the shortest and at the longest length.
+/// Formats softirq delays of the functions without a bound, at the shortest and at the longest
+/// length.
 fn format_delays(rows: &[Row]) -> String {
     let mut table = plain();
     table.add_row(["function", "message", "p50", "max", "message", "p50", "max"]);
@@ -86,7 +87,7 @@ fn label(row: &Row, rows: &[Row]) -> String {
     }
 }
 
-/// A size in bytes, in the largest unit that gives a whole number.
+/// Formats a size in bytes, in the largest unit that gives a whole number.
 pub(super) fn size(bytes: u64) -> String {
     match bytes {
         n if n > 0 && n % (1 << 20) == 0 => format!("{} MiB", n >> 20),

@@ -1,4 +1,4 @@
-//! The request.
+//! What `budget --tree` is asked to measure.
 
 use kiln_question::lens::{Lens, LONGEST};
 use kiln_question::Error;
@@ -7,11 +7,11 @@ use kiln_question::Error;
 const LENGTHS: [usize; 4] = [4 << 10, 64 << 10, 1 << 20, 10 << 20];
 
 pub(in crate::budget) struct Wanted {
-    /// Functions or algorithms by name; if empty, all.
+    /// Names of functions or algorithms; if empty, all functions are measured.
     pub names: Vec<String>,
     /// Message lengths, ascending.
     pub lengths: Vec<usize>,
-    /// The maximum section length, for the exit status.
+    /// If any section is longer, the command fails.
     pub max_section_us: Option<f64>,
     /// Whether to use fewer repetitions.
     pub quick: bool,
@@ -21,7 +21,7 @@ impl Wanted {
     /// Checks lengths and limit.
     ///
     /// # Errors
-    /// A length that cannot be measured; a limit that is not a valid time.
+    /// A length cannot be measured, or the limit is not a valid time.
     pub(in crate::budget) fn new(
         names: &[String],
         lengths: Option<&str>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A cipher over whole messages, with a key of 32 bytes and an IV of 16:
+ * A cipher that processes whole messages, with a 32-byte key and a 16-byte IV:
  *
  *	void SUBJECT_FUNCTION(const uint8_t *key, uint8_t *dst, const uint8_t *src, size_t len,
  *			      const uint8_t *iv);

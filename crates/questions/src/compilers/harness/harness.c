@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * One cell: answers and times of one subject, built by one compiler with one set of flags.
+ * Runs one cell: computes the answers of one subject, built by one compiler with one set of flags,
+ * and times it.
  *
  *	cell SEED LENGTH MESSAGES MILLISECONDS [ITERATIONS]
  *
- * Messages follow from the seed. First each is run once and a digest of all results is printed
- * ("answer"), then, for MILLISECONDS, samples are taken: core cycles and TSC ticks per message,
- * one line per sample ("sample"). Nothing here is compiled by the compiler under test.
+ * The messages are generated from the seed. First, each message is processed once, and a digest of
+ * all results is printed ("answer"). Then samples are taken for MILLISECONDS: core cycles and TSC
+ * ticks per message, one line per sample ("sample"). The compiler under test compiles only the
+ * subject, not this file.
  *
- * Core cycles without a performance counter: a chain of dependent multiplications takes 3 cycles
- * per link on every x86 core of the last 15 years. Three chains are on each side of a sample; if
- * the sides disagree by more than 1 % the clock has moved, and the sample is discarded. Ticks are
- * time: code that makes the core lower its clock takes more of them, but not more cycles.
+ * Core cycles are measured without a performance counter: a chain of dependent multiplications
+ * takes 3 cycles per link on every x86 core of the last 15 years. Three chains run before and three
+ * after each sample; if the two sides disagree by more than 1 %, the clock has changed, and the
+ * sample is discarded. Ticks measure time: code that makes the core lower its clock takes more
+ * ticks, but not more cycles.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +94,10 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The mean of the lower nine tenths; the upper tenth may contain interrupts. */
+/*
+ * Measures the ticks of reading the TSC: the mean of the lower nine tenths, because the upper tenth
+ * may contain interrupts.
+ */
 static void find_read_cost(void)
 {
 	enum { READS = 2000, USED = READS / 10 * 9 };
@@ -167,7 +173,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* As many iterations as last about SAMPLE_US. */
+/* Returns how many iterations take about SAMPLE_US. */
 static uint64_t choose_iterations(void)
 {
 	uint64_t n, begin, ns;
@@ -251,7 +257,7 @@ int main(int argc, char **argv)
 	if (!count || count > 4096 || length > 1 << 24)
 		die("too long, or too many");
 
-	/* A cache line between buffers, so that they do not all begin at the same page offset. */
+	/* Leave a cache line between buffers, so that they do not all begin at the same page offset. */
 	room = (length + 127) / 64 * 64;
 	if (posix_memalign((void **)&memory, 4096, 2 * room * count))
 		die("no memory");

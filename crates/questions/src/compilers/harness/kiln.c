@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * An implementation of kernel/ciphers, found in the table of its directory (kiln/cipher.h): a key of
- * SUBJECT_KEY bytes, encryption, 16 bytes of associated data. Freestanding, like that header.
+ * Runs an implementation of kernel/ciphers, found in the table of its directory (kiln/cipher.h):
+ * encryption with a key of SUBJECT_KEY bytes and 16 bytes of associated data. Freestanding, as that
+ * header is.
  */
 #include <kiln/cipher.h>
 
@@ -51,7 +52,7 @@ static void cell_run(u8 *dst, const u8 *src, size_t len, const u8 *iv, u8 *tag)
 	}
 }
 
-/* Same layout as in harness.h. */
+/* Must have the same layout as struct subject in harness.h. */
 struct kiln_subject {
 	size_t key, iv, tag;
 	int writes;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Functions that kernel/ takes from kernel/lib/string.c; here the memcpy family is libc's. */
+/*
+ * Functions that kernel/ normally takes from kernel/lib/string.c; here libc provides the memcpy
+ * family.
+ */
 #include <string.h>
 
 void *kiln_memcpy(void *dst, const void *src, size_t n);
@@ -28,7 +31,10 @@ int kiln_memcmp(const void *a, const void *b, size_t n)
 	return memcmp(a, b, n);
 }
 
-/* The last step of setkey. Keys are random here, and setting them is not timed. */
+/*
+ * setkey calls this last, to wipe the stack. Nothing to do here: keys are random, and setting them
+ * is not timed.
+ */
 void kiln_wipe_below(void)
 {
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Transforms a message into one of the same length:
+ * Transforms a message into another one of the same length:
  *
- * \tvoid SUBJECT_FUNCTION(uint8_t *dst, const uint8_t *src, size_t len);
+ *	void SUBJECT_FUNCTION(uint8_t *dst, const uint8_t *src, size_t len);
  */
 #include "harness.h"
 

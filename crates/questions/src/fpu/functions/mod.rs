@@ -1,4 +1,4 @@
-//! An interrupt before every instruction of a kernel tree's library functions: `kiln fpu prove --tree`.
+//! `kiln fpu prove --tree`: interrupts a kernel tree's library functions before every instruction.
 
 mod row;
 mod run;

@@ -1,4 +1,4 @@
-//! A row: one function in one context with one set of tiers.
+//! The rows of `kiln fpu prove --tree`: one function in one context with one set of tiers.
 
 use kiln_tree::event::{Finding, Proof};
 use kiln_tree::kunit::Ran;
@@ -21,10 +21,11 @@ pub(crate) struct FunctionRow {
     /// KUnit suite, or `library`.
     #[schemars(extend("x-role" = "key"))]
     pub suite: String,
-    /// The case of the suite whose function was interrupted, or the library's function; empty for a crash of the whole suite.
+    /// The case of the suite that calls the interrupted function, or the library's function; empty
+    /// for a crash of the whole suite.
     #[schemars(extend("x-role" = "key"))]
     pub case: String,
-    /// The highest ISA tier that the tree saw.
+    /// The highest ISA tier that was visible to the tree.
     #[schemars(extend("x-role" = "key"))]
     pub tier: &'static str,
     /// Where the function was called: `task`, `softirq` or `hardirq`.
@@ -36,24 +37,28 @@ pub(crate) struct FunctionRow {
     /// Functions that ran inside FPU sections, separated by spaces; empty if none was opened.
     #[schemars(extend("x-role" = "main"))]
     pub functions: String,
-    /// Calls of the function that were stepped.
+    /// Calls of the function that were single-stepped.
     #[schemars(extend("x-role" = "main"))]
     pub calls: u64,
     /// Distinct instructions that these calls executed.
     #[schemars(extend("x-role" = "main"))]
     pub instructions: u64,
-    /// How many of these instructions were interrupted, each at its first visits (`--visits`).
+    /// Number of these distinct instructions that were interrupted, each at its first visits
+    /// (`--visits`).
     #[schemars(extend("x-role" = "main"))]
     pub points: u64,
     /// Number of interrupts injected.
     #[schemars(extend("x-role" = "figure"))]
     pub injected: u64,
-    /// How many of them arrived while interrupts were disabled and were served later. In a hardirq that is all of them.
+    /// Injected interrupts that arrived while interrupts were disabled and were served later. In a
+    /// hardirq, these are all interrupts.
     pub masked: u64,
-    /// Answers that were checked: those of the stepped calls, of the interrupts, and of 128 calls afterwards.
+    /// Answers that were checked: from the stepped calls, from the interrupts, and from 128 calls
+    /// afterwards.
     #[schemars(extend("x-role" = "figure"))]
     pub answers: u64,
-    /// Answers of softirqs that the interrupts raised; 0 in softirqs and hardirqs, which no softirq interrupts.
+    /// Answers from softirqs that the interrupts raised; 0 in softirqs and hardirqs, which softirqs
+    /// do not interrupt.
     #[schemars(extend("x-role" = "main"))]
     pub in_softirqs: u64,
     /// Number of wrong answers.
@@ -63,10 +68,10 @@ pub(crate) struct FunctionRow {
     /// registers that a function must preserve, sections left open; of a whole suite: failed cases, warnings, crashes.
     #[schemars(extend("x-role" = "figure"))]
     pub findings: u64,
-    /// The first of them: the rule, the function and instruction, and what happened.
+    /// The first broken rule: the rule, the function and instruction, and what happened.
     #[schemars(extend("x-role" = "figure"))]
     pub finding: Option<String>,
-    /// The command that shows it again.
+    /// The command that reproduces the first broken rule.
     #[schemars(extend("x-role" = "figure"))]
     pub replay: Option<String>,
 }
@@ -100,7 +105,7 @@ impl FunctionRow {
         }
     }
 
-    /// A row about a whole suite: a failed case, a warning, or a crash.
+    /// Makes a row about a whole suite: a failed case, a warning, or a crash.
     pub(super) fn of_suite(ran: &Ran, what: String, config: &str, replay: String) -> FunctionRow {
         FunctionRow {
             suite: ran.suite.clone(),

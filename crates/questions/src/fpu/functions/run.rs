@@ -1,4 +1,5 @@
-//! Builds the tree, lets children step the functions of its suites, and makes rows from their output.
+//! Builds the tree, lets child processes step through the functions of its suites, and makes rows
+//! from their output.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -28,7 +29,7 @@ pub(in crate::fpu) struct Asked<'a> {
     pub at: Option<(u64, u64)>,
 }
 
-/// Examines all suites. In a child process, runs only the order that the child was given.
+/// Examines all suites. In a child process, carries out only the order that the child was given.
 pub(in crate::fpu) fn prove<Q: Question>(
     asked: &Asked<'_>,
     session: &Session,
@@ -60,7 +61,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
                 part: (0, 1),
                 known: Vec::new(),
             }),
-            // A replay uses the highest tier that is allowed.
+            // A replay uses only the highest tier that is allowed.
             masks: match asked.at {
                 None => Tier::masks(),
                 Some(_) => Tier::masks().pop().into_iter().collect(),
@@ -112,7 +113,7 @@ fn judge(
 ) -> Result<Outcome<FunctionRow>, Error> {
     let highest = Tier::ALL.into_iter().rfind(|t| t.usable());
     let replay = |ran: &Ran, case: &str, context: &str, at: Option<(u64, u64)>| {
-        // If the finding was under a lower tier, the replay masks the tiers above it.
+        // If the finding occurred under a lower tier, the replay must mask the tiers above it.
         let masked = Tier::ALL
             .into_iter()
             .filter(|t| t.usable() && *t <= ran.tier);
@@ -142,7 +143,7 @@ fn judge(
         for proof in ran.proofs.iter().filter(|p| !p.same) {
             let again = |f: &Finding| replay(ran, &proof.case, proof.context.name(), f.at);
             let row = FunctionRow::new(ran, proof, config, again);
-            // A row has room for only one finding.
+            // A row contains only the first finding; the others become notes.
             others.extend(proof.findings.iter().skip(1).map(|f| {
                 let place = format!("{} {} {}", ran.suite, ran.tier, proof.context.name());
                 format!("{place}: {}", describe(f))

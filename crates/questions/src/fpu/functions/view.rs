@@ -1,4 +1,5 @@
-//! The table for people, with one line per function and context for all tiers together.
+//! Formats the table of `fpu prove --tree`, with one line per function and context for all tiers
+//! together.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +52,7 @@ fn rank(context: &str) -> usize {
         .unwrap_or(order.len())
 }
 
-/// Removes the words that all names of cases share.
+/// Shortens a case's name: removes the prefix `test_`, and limits it to [`NAME`] characters.
 fn shorten(case: &str) -> String {
     let name = case.strip_prefix("test_").unwrap_or(case);
     let name = name.replace("interrupt_context", "irq");

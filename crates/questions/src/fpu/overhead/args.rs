@@ -1,4 +1,4 @@
-//! `kiln fpu overhead`.
+//! `kiln fpu overhead`: the command's arguments and its entry point.
 
 use std::ffi::OsString;
 
@@ -20,8 +20,9 @@ use crate::timing::Tree;
 
 /// What each way to call a cipher costs: direct calls, simd helper, cryptd
 ///
-/// All methods under all policies are measured in one process, interleaved, and compared with the simd helper under legacy, which
-/// is what Linux up to 6.14 offers softirqs. A kernel tree's own methods go through its own crypto API.
+/// All methods under all policies are measured in one process, interleaved, and compared with the
+/// simd helper under legacy, which is what Linux up to 6.14 offers softirqs. For a kernel tree, the
+/// methods of the tree are measured through its own crypto API.
 #[derive(Args)]
 #[command(after_long_help = "\
 Environment:
@@ -35,8 +36,8 @@ Examples:
 See also:
   docs/CRYPTO.md, docs/TREES.md")]
 pub(crate) struct OverheadArgs {
-    /// legacy, bh-off [default: these], nested, nested-v1, preemptible, none, tree:DIR: a Linux source tree's own code, built
-    /// and hosted
+    /// legacy, bh-off [default: these], nested, nested-v1, preemptible, none; tree:DIR: the code of
+    /// a Linux source tree, which is built and hosted
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     policy: Vec<String>,
     #[command(flatten)]
@@ -76,7 +77,8 @@ impl Question for OverheadArgs {
         vec![RowType::at::<Row>(30)]
     }
 
-    /// Measures Kiln's own policies in this process, then each tree in each configuration in a child.
+    /// Measures Kiln's own policies in this process, then each tree in each configuration in a
+    /// child process.
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         let plan = self.plan(session)?;
         if let Some(order) = &session.child {
@@ -126,7 +128,7 @@ impl Question for OverheadArgs {
     }
 }
 
-/// Runs in the child: measures the tree's methods.
+/// Runs in the child: measures the methods that the tree offers.
 fn in_child(
     plan: &Plan,
     driver: Option<&str>,

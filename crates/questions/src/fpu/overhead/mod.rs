@@ -1,5 +1,6 @@
-//! Compares the costs of the methods to reach a cipher: the function itself, a request through the crypto API, the
-//! simd helper in front of it, the kworker behind that, and the drivers left for callers that can use none of these.
+//! `kiln fpu overhead`: compares what the methods to reach a cipher cost. The methods are a call of
+//! the function itself, a request through the crypto API, a request through the simd helper, a
+//! request through cryptd's kworker, and the drivers for callers that cannot use any of these.
 //!
 //! All methods under all policies are measured in one process, interleaved, because the question is how methods of
 //! different kernels compare: through the simd helper with `legacy` sections (Linux up to 6.14), directly with

@@ -1,4 +1,4 @@
-//! The request, and its validation.
+//! Which policies, lengths and implementation `fpu overhead` measures, and checks of these choices.
 
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::fpu::Policy;
@@ -18,7 +18,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The default plan: the default lengths, under the policies of Linux up to 6.14 and since 6.15.
+    /// The default plan: the policies of Linux up to 6.14 and since 6.15, at the default lengths.
     pub(super) fn new(seed: u64, quick: bool) -> Plan {
         let usual = |p: &Policy| ["legacy", "bh-off"].contains(&p.name());
         Plan {
@@ -33,7 +33,7 @@ impl Plan {
     /// Checks the lengths.
     ///
     /// # Errors
-    /// A length at which XTS is not measured.
+    /// A length outside 16 to 65536 bytes.
     pub(super) fn checked(self) -> Result<Plan, Error> {
         match self.lens.iter().find(|l| !(16..=65536).contains(*l)) {
             Some(len) => Err(Error::input(format!(

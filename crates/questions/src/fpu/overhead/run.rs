@@ -1,4 +1,4 @@
-//! The run: all methods under all policies, interleaved.
+//! Measures all of Kiln's methods under all policies, interleaved, and makes the rows.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -18,29 +18,30 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 
-/// Total size of messages in bytes: input and output together fit into the first-level cache.
+/// Total size of all messages in bytes, chosen so that input and output together fit into the
+/// first-level cache.
 const BYTES: usize = 16 << 10;
 /// Maximum number of messages.
 const COUNT: usize = 256;
 
-/// A method to reach a cipher, or a part of one.
+/// A method to reach a cipher, or a part of such a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
-    /// Calls of the function, with one FPU section around all of them.
+    /// Calls the function, with one FPU section around all calls.
     Primitive,
-    /// Calls of the function, each in its own section, as in a library call.
+    /// Calls the function, each time in a separate section, as a library call does.
     Library,
     /// Synchronous requests to the function's driver.
     Direct,
     /// Requests through the simd helper while the FPU is usable.
     SimdHelper,
-    /// Requests to cryptd, as the helper makes them while the FPU is in use.
+    /// Requests to cryptd, as the simd helper makes them while the FPU is in use.
     Cryptd,
     /// Requests to the scalar driver.
     Scalar,
-    /// Requests to the driver for callers that exclude asynchronous drivers.
+    /// Requests to the driver that a caller gets if it excludes asynchronous drivers.
     SyncUser,
-    /// A part of the simd helper's additional cost.
+    /// A part of what the simd helper adds to the cost.
     Part(Part),
 }
 
@@ -74,7 +75,7 @@ impl Path {
     }
 }
 
-/// The baseline of speedups: the method that Linux up to 6.14 offers softirqs.
+/// Policy and path of the baseline of speedups: what Linux up to 6.14 offers softirqs.
 const BASELINE: (&str, Path) = ("legacy", Path::SimdHelper);
 
 /// One method of reaching a cipher, at one message length, under one FPU policy. All of Kiln's own methods are
@@ -89,7 +90,7 @@ const BASELINE: (&str, Path) = ("legacy", Path::SimdHelper);
         "x-old-commands" = ["fpu --overhead"],
         "x-view" = {
             "how": "What one message costs by each method to reach the cipher. Farther left is better.",
-            // The remaining rows are parts of methods.
+            // All other paths are parts of methods.
             "only": ["path=primitive|library|direct|simd-helper|cryptd|scalar|sync-user"],
             "each": ["alg", "len", "policy", "provider", "config"],
             "name": ["path"],
@@ -121,7 +122,7 @@ pub(super) struct Row {
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub imp: String,
-    /// Whose code it is: `kiln`, or the kernel tree with its version.
+    /// Whose code was measured: `kiln`, or the kernel tree with its version.
     #[schemars(extend("x-role" = "key"))]
     pub provider: String,
     /// For a kernel tree: the configuration that it was built with.
@@ -142,10 +143,11 @@ pub(super) struct Row {
     /// Lower end of the prediction interval of `cycles_per_op`: where the result of a rerun is expected.
     #[schemars(extend("unit" = "cycles"))]
     pub cycles_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the prediction interval of `cycles_per_op`.
     #[schemars(extend("unit" = "cycles"))]
     pub cycles_high: Option<f64>,
-    /// Cycles of the baseline divided by `cycles_per_op`: above 1, this method is faster. Null for a part of a method.
+    /// Cycles of the baseline divided by `cycles_per_op`. Above 1, this method is faster than the
+    /// baseline. Null for a part of a method.
     #[schemars(extend(
         "x-role" = "main",
         "x-heading" = "speed, relative to legacy with the simd helper",
@@ -154,7 +156,8 @@ pub(super) struct Row {
     pub speedup: Option<f64>,
     /// Lower end of the interval of `speedup`: the baseline's `cycles_low` divided by `cycles_high`.
     pub speedup_low: Option<f64>,
-    /// Upper end of that interval: the baseline's `cycles_high` divided by `cycles_low`.
+    /// Upper end of the interval of `speedup`: the baseline's `cycles_high` divided by
+    /// `cycles_low`.
     pub speedup_high: Option<f64>,
     /// `cycles_per_op` divided by `cycles_per_op` of `direct` under the same policy; null for a part of a method.
     #[schemars(extend(
@@ -165,9 +168,10 @@ pub(super) struct Row {
     pub ratio: Option<f64>,
     /// Lower end of the interval of `ratio`: `cycles_low` divided by `cycles_high` of `direct`.
     pub ci_low: Option<f64>,
-    /// Upper end of that interval: `cycles_high` divided by `cycles_low` of `direct`.
+    /// Upper end of the interval of `ratio`: `cycles_high` divided by `cycles_low` of `direct`.
     pub ci_high: Option<f64>,
-    /// Time per message, measured by the TSC in the same samples: the smallest sample; null for a part of a method.
+    /// Time per message, measured by the TSC in the same samples as `cycles_per_op`: the smallest
+    /// sample of all rounds. Null for a part of a method.
     #[serde(default)]
     #[schemars(extend(
         "unit" = "ns",
@@ -181,7 +185,7 @@ pub(super) struct Row {
     #[serde(default)]
     #[schemars(extend("unit" = "ns", "x-since" = 2))]
     pub ns_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the prediction interval of `ns_per_op`.
     #[serde(default)]
     #[schemars(extend("unit" = "ns", "x-since" = 2))]
     pub ns_high: Option<f64>,
@@ -193,10 +197,11 @@ pub(super) struct Row {
         "x-benchmark" = "bytes_per_second"
     ))]
     pub mb_per_s: Option<f64>,
-    /// Policy and path of the method that `speedup` compares with: `legacy/simd-helper`, or for a kernel tree its own
-    /// simd helper; null if that method was not measured.
+    /// Policy and path of the method with which `speedup` compares: `legacy/simd-helper`, or for a
+    /// kernel tree its own simd helper. Null if that method was not measured.
     pub baseline: Option<String>,
-    /// Time of the baseline divided by `ns_per_op`: above 1, this method is faster. Null for a part of a method.
+    /// Time of the baseline divided by `ns_per_op`. Above 1, this method is faster than the
+    /// baseline. Null for a part of a method.
     #[serde(default)]
     #[schemars(extend("x-since" = 2))]
     pub time_speedup: Option<f64>,
@@ -204,23 +209,23 @@ pub(super) struct Row {
     #[serde(default)]
     #[schemars(extend("x-since" = 2))]
     pub time_speedup_low: Option<f64>,
-    /// Upper end of that interval: the baseline's `ns_high` divided by `ns_low`.
+    /// Upper end of the interval of `time_speedup`: the baseline's `ns_high` divided by `ns_low`.
     #[serde(default)]
     #[schemars(extend("x-since" = 2))]
     pub time_speedup_high: Option<f64>,
-    /// Cycles per message, the smallest sample of each round, in the order of measurement; empty for a part of a
-    /// method and for a kernel tree.
+    /// Cycles per message in each round, in the order of measurement: the smallest sample of the
+    /// round. Empty for a part of a method and for a kernel tree.
     #[serde(default)]
     #[schemars(extend("unit" = "cycles"))]
     pub rounds: Vec<f64>,
 }
 
-/// A result with the ends of its interval.
+/// A result, and the lower and upper end of its interval.
 type Figure = (f64, f64, f64);
 
-/// The quotient of two results in one table, computed with the same estimator, so that columns are consistent. The
-/// interval extends from the quotient of the nearest ends to that of the farthest ends: if both results of a rerun are
-/// within their intervals, their quotient is within this interval.
+/// The quotient of two results in one table. Both come from the same estimator, so columns are
+/// consistent. If both results of a rerun are within their intervals, the quotient of the rerun is
+/// within the returned interval.
 fn divide(a: Option<Figure>, b: Option<Figure>) -> Option<Figure> {
     let (a, b) = a.zip(b)?;
     Some((a.0 / b.0, a.1 / b.2, a.2 / b.1))
@@ -252,8 +257,8 @@ impl Row {
     }
 }
 
-/// Sets the quotients for whole methods at one length: each method divided by `direct` under the same policy, and the
-/// method `baseline` divided by each.
+/// Computes ratios and speedups for whole methods at one length: each method divided by `direct`
+/// under the same policy, and the method `baseline` divided by each.
 pub(super) fn compare(rows: &mut [Row], baseline: (&str, Path)) {
     let find = |all: &[Row], policy: &str, path: Path| {
         let mut same = all
@@ -275,7 +280,7 @@ pub(super) fn compare(rows: &mut [Row], baseline: (&str, Path)) {
     }
 }
 
-/// Runs the measurements.
+/// Measures all methods; returns rows by policy and length.
 ///
 /// # Errors
 /// The host provides no emulated CPU, or the CPU has no SIMD tiers.
@@ -319,7 +324,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// The measurements at one length.
+/// Measures all methods at one length.
 struct Bench<'a> {
     plan: &'a Plan,
     imp: Impl,
@@ -335,7 +340,8 @@ struct Way {
     fault: Option<String>,
 }
 
-/// Shared by all methods, because the address of a buffer can cost more than the measured difference.
+/// Buffers that all methods share, because the address of a buffer can have a larger effect than
+/// the difference between methods.
 struct Messages {
     src: Vec<u8>,
     dst: Vec<u8>,
@@ -447,7 +453,8 @@ impl Bench<'_> {
                 INTERNAL,
             ),
             Path::Scalar => (Model::Helper, "xts-aes-fixed-time".to_string(), 0, 0),
-            // If softirqs may find the FPU in use, SIMD drivers are behind the simd helper.
+            // Under legacy, softirqs may find the FPU in use, so SIMD drivers are only available
+            // behind the simd helper.
             Path::SyncUser => match policy.name() {
                 "legacy" => (Model::Helper, "xts(aes)".to_string(), 0, ASYNC),
                 _ => (Model::Direct, "xts(aes)".to_string(), 0, ASYNC),
@@ -506,7 +513,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Checks that a method gives the same output as the generic implementation.
+    /// Checks that a method gives the same output as the generic implementation; otherwise sets its
+    /// `fault`.
     fn check(&self, way: &mut Way, messages: &mut Messages, ctx: &Context, count: u64) {
         if matches!(way.path, Path::Part(_)) || way.fault.is_some() {
             return;
@@ -537,7 +545,7 @@ impl Bench<'_> {
         outcome.rows.append(&mut rows);
     }
 
-    /// Makes rows without quotients.
+    /// Makes rows without ratios and speedups.
     fn rows_of(&self, measured: &[(&Way, &Series)]) -> Vec<Row> {
         let best = |path| -> Option<f64> {
             let (_, series) = measured.iter().find(|(w, _)| w.path == path)?;
@@ -552,13 +560,14 @@ impl Bench<'_> {
             let mut row = self.row(way);
             match way.path {
                 Path::Part(Part::Setup) => row.cycles_per_op = Some(estimate.best),
-                // The cost of a part is what it adds to a loop that only sets up requests.
+                // The cost of a part is what it adds to a loop that only sets up requests; `setup`
+                // is the cost of this loop.
                 Path::Part(_) => row.cycles_per_op = setup.map(|setup| estimate.best - setup),
                 _ => self.set_figures(&mut row, &estimate, series),
             }
             rows.push(row);
         }
-        // The hand-over is what the kworker and the two task switches add to the request itself.
+        // The hand-over is what the kworker and the two task switches add to a direct request.
         if let (Some((way, _)), Some(cryptd), Some(direct)) = (
             measured.iter().find(|(w, _)| w.path == Path::Cryptd),
             best(Path::Cryptd),
@@ -632,7 +641,8 @@ mod tests {
         assert_eq!(of(0), (1.0, 1.5));
         assert_eq!(of(1), (1.5, 1.0));
         assert_eq!(of(2), (1.0, 1.25));
-        // The ratio to `direct` under the same policy, and the speedup relative to the baseline under another policy.
+        // The ratio is relative to `direct` under the same policy, the speedup relative to the
+        // baseline under another policy.
         assert_eq!(of(3), (1.5, 75.0 / 90.0));
         assert_eq!(
             (rows[1].ci_low, rows[1].ci_high),
@@ -654,7 +664,7 @@ mod tests {
             ns_high: Some(ns + 1.0),
             ..row
         };
-        // Two thirds of the cycles, at half the clock frequency.
+        // The method takes two thirds of the cycles, at half the clock frequency.
         let mut rows = [
             timed(row("legacy", Path::SimdHelper, 75.0, 0.0), 20.0),
             timed(row("bh-off", Path::Direct, 50.0, 0.0), 25.0),
@@ -702,7 +712,7 @@ mod tests {
             (row.cycles_per_op, row.ns_per_op, row.mb_per_s)
         };
         assert_eq!(rate(10.0), (Some(40.0), Some(10.0), Some(1600.0)));
-        // The same cycles at half the clock frequency.
+        // The same number of cycles at half the clock frequency takes twice the time.
         assert_eq!(rate(20.0), (Some(40.0), Some(20.0), Some(800.0)));
     }
 

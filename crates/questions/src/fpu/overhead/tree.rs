@@ -1,4 +1,5 @@
-//! Measures the same methods in a hosted kernel tree: its own drivers through its own crypto API.
+//! Measures the same methods in a hosted kernel tree, with its own drivers through its own crypto
+//! API.
 
 use std::sync::atomic::AtomicBool;
 
@@ -59,7 +60,7 @@ pub(super) fn run_tree(
     let measured = speed::run_with(speed, &[&*tree], stop, progress)?;
     outcome.failed = measured.failed;
     outcome.interrupted = measured.interrupted;
-    // The table does not have the columns that this note explains.
+    // The note explains columns that this table does not have.
     let told = |n: &String| !n.starts_with('±');
     outcome
         .notes

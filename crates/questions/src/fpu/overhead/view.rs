@@ -56,7 +56,7 @@ fn paths(rows: &[Row]) -> String {
     text(&table)
 }
 
-/// Policy and path in the notation of baselines.
+/// Policy and path of a method, in the notation of the field `baseline`.
 fn method(row: &Row) -> String {
     format!("{}/{}", row.policy, row.path)
 }
@@ -84,7 +84,7 @@ fn cycles(row: &Row) -> String {
     row.cycles_per_op.map_or("-".into(), |c| format!("{c:.1}"))
 }
 
-/// A ratio with two decimals; a small ratio has more, a large one fewer.
+/// Formats a ratio with two decimals; small ratios get more decimals, large ones fewer.
 fn digits(ratio: f64) -> String {
     match ratio {
         r if r < 0.1 => format!("{r:.3}"),
@@ -93,7 +93,8 @@ fn digits(ratio: f64) -> String {
     }
 }
 
-/// A driver's name without the parts that all drivers share; the path already shows cryptd.
+/// A driver's name without the parts that all drivers have in common. `cryptd` is left out, too,
+/// because the path shows it.
 fn short(driver: &str) -> String {
     let inner = driver
         .strip_prefix("cryptd(")
