@@ -98,6 +98,8 @@ fn repository(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         "docs/schema.json",
         "kernel",
         "linux",
+        // Compiled into kiln-linux.
+        "packaging/dkms/dkms.conf",
         "tree",
     ] {
         let place = root.join(place);
