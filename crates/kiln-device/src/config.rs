@@ -34,7 +34,7 @@ impl FromStr for ControlBy {
             "inline" => Ok(ControlBy::Inline),
             "thread" => Ok(ControlBy::Thread),
             _ => Err(Error::Argument(format!(
-                "unknown way of serving '{name}': there are inline, thread"
+                "unknown mode '{name}': choose inline or thread"
             ))),
         }
     }

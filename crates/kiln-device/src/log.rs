@@ -85,7 +85,7 @@ impl FromStr for Form {
             "text" => Ok(Form::Text),
             "json" => Ok(Form::Json),
             _ => Err(Error::Argument(format!(
-                "unknown form of log '{name}': there are text, json"
+                "unknown log format '{name}': choose text or json"
             ))),
         }
     }
@@ -95,7 +95,7 @@ impl FromStr for Form {
 pub fn start(form: Form, level: &str) -> Result<(), Error> {
     let level: LevelFilter = level.parse().map_err(|_| {
         Error::Argument(format!(
-            "unknown level of log '{level}': there are off, error, warn, info, debug, trace"
+            "unknown log level '{level}': choose from off, error, warn, info, debug, trace"
         ))
     })?;
     let log = tracing_subscriber::fmt()

@@ -49,7 +49,7 @@ macro_rules! parse_names {
                 let all = $all;
                 all.iter().copied().find(|t| t.name() == s).ok_or_else(|| {
                     let names: Vec<_> = all.iter().map(|t| t.name()).collect();
-                    format!("unknown {} '{s}'; there are {}", $what, names.join(", "))
+                    format!("unknown {} '{s}': choose from {}", $what, names.join(", "))
                 })
             }
         }

@@ -270,7 +270,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         let first = Algorithm::all()[0];
-        assert!(far.contains(&format!("there are {first}, ")), "{far}");
+        assert!(far.contains(&format!("choose from {first}, ")), "{far}");
         let other = "gcm(camellia)"
             .parse::<Algorithm>()
             .unwrap_err()
@@ -279,7 +279,10 @@ mod tests {
         let several = parse_op(Algorithm::XTS_AES, "sign")
             .unwrap_err()
             .to_string();
-        assert!(several.contains("there are encrypt, decrypt"), "{several}");
+        assert!(
+            several.contains("choose from encrypt, decrypt"),
+            "{several}"
+        );
     }
 
     #[test]

@@ -60,4 +60,4 @@ pub use question::{Question, RowType};
 pub use session::{prepare, Program, Session};
 pub use shard::{Shard, ShardArgs, Share};
 pub use tree_args::TreeBuildArgs;
-pub use unknown::unknown;
+pub use unknown::{list, unknown};

@@ -14,16 +14,17 @@ pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
         .min_by_key(|k| levenshtein(name, k))
         .filter(|k| levenshtein(name, k) <= (name.len() / 3).max(2));
     let hint = match nearest {
-        Some(near) => format!("did you mean '{near}'? {}", there_is(known)),
-        None => there_is(known),
+        Some(near) => format!("did you mean '{near}'? {}", list(known)),
+        None => list(known),
     };
     Error::input(format!("unknown {what} '{name}': {hint}"))
 }
 
-fn there_is(known: &[&str]) -> String {
-    if known.len() > FEW {
-        return format!("'kiln list' names all {}", known.len());
+/// What the user may write instead.
+pub fn list(known: &[&str]) -> String {
+    match known {
+        [only] => format!("only '{only}' is accepted"),
+        _ if known.len() > FEW => format!("'kiln list' prints all {}", known.len()),
+        _ => format!("choose from {}", known.join(", ")),
     }
-    let verb = if known.len() == 1 { "is" } else { "are" };
-    format!("there {verb} {}", known.join(", "))
 }

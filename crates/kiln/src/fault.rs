@@ -1,9 +1,10 @@
 //! Errors on stderr, one line each.
 
 use std::env;
+use std::error::Error as _;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::CommandFactory;
 use kiln_question::{print_error, print_fault, Error};
 
@@ -28,7 +29,7 @@ pub fn report_arguments(e: &clap::Error) -> ExitCode {
             let command = command(asked);
             print_fault(&match renamed(e, &command) {
                 Some(text) => text,
-                None => one_line(&e.to_string(), &command),
+                None => one_line(e, &command),
             });
             ExitCode::from(2)
         }
@@ -68,69 +69,101 @@ fn command(args: impl Iterator<Item = String>) -> String {
     words
 }
 
-/// Replaces Rust's messages about numbers, and clap's about a number that looks like a flag, by text that says what is
-/// accepted.
-fn in_plain_words(line: &str) -> String {
-    let words = [
-        (
-            "invalid digit found in string",
-            "this takes a whole number from 0, in decimal",
-        ),
-        (
-            "cannot parse integer from empty string",
-            "this takes a whole number from 0",
-        ),
-        ("invalid float literal", "this takes a number"),
-        (
-            "cannot parse float from empty string",
-            "this takes a number",
-        ),
-        (
-            "number too large to fit in target type",
-            "the number is too large",
-        ),
-    ];
-    for (rust, plain) in words {
-        if let Some(head) = line.strip_suffix(rust) {
-            return format!("{head}{plain}");
-        }
-    }
-    let value = line.strip_prefix("unexpected argument '-");
-    let value = value.and_then(|rest| rest.strip_suffix("' found"));
-    match value.filter(|v| v.starts_with(|c: char| c.is_ascii_digit())) {
-        Some(value) => {
-            format!("unexpected '-{value}': this takes a whole number from 0, in decimal")
-        }
-        None => line.to_string(),
+/// Replaces messages of Rust's number parsers by text that says what is accepted.
+fn in_plain_words(why: &str) -> &str {
+    match why {
+        "invalid digit found in string" => "this takes a whole number from 0, in decimal",
+        "cannot parse integer from empty string" => "this takes a whole number from 0",
+        "invalid float literal" | "cannot parse float from empty string" => "this takes a number",
+        "number too large to fit in target type" => "the number is too large",
+        _ => why,
     }
 }
 
-/// Reduces clap's text to the error, the tip, and where to find usage and help.
-fn one_line(text: &str, command: &str) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    for line in text.lines().map(str::trim) {
-        if line.starts_with("Usage:") || line.starts_with("For more information") {
-            break;
+/// Whether an argument was rejected as an unknown flag although it is a negative number.
+fn is_number(arg: &str) -> bool {
+    let digits = arg.strip_prefix('-');
+    digits.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Formats clap's error: what is wrong, what is accepted, and where the help is.
+fn one_line(e: &clap::Error, command: &str) -> String {
+    let strings = |kind| match e.get(kind) {
+        Some(ContextValue::String(one)) => vec![one.clone()],
+        Some(ContextValue::Strings(all)) => all.clone(),
+        _ => Vec::new(),
+    };
+    let first = |kind| strings(kind).into_iter().next();
+    let near = [
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedValue,
+    ];
+    let near: Vec<String> = near.into_iter().flat_map(strings).collect();
+    let near = match near.is_empty() {
+        true => String::new(),
+        false => format!(": did you mean '{}'?", near.join("' or '")),
+    };
+    // Without the name of its value.
+    let flag = first(ContextKind::InvalidArg).unwrap_or_default();
+    let flag = flag.split([' ', '=']).next().unwrap_or_default();
+    let value = first(ContextKind::InvalidValue).unwrap_or_default();
+    let what = match e.kind() {
+        ErrorKind::UnknownArgument if is_number(flag) => {
+            format!("unexpected '{flag}': this takes a whole number from 0, in decimal")
         }
-        let line = line
-            .trim_start_matches("error: ")
-            .trim_start_matches("tip: ");
-        let line = &in_plain_words(line);
-        // The argument was meant as a flag.
-        if line.starts_with("to pass '") {
-            continue;
+        ErrorKind::UnknownArgument if flag.starts_with('-') => {
+            format!("unknown flag '{flag}'{near}")
         }
-        match parts.last_mut() {
-            _ if line.is_empty() => {}
-            Some(last) if last.ends_with(':') => {
-                last.push(' ');
-                last.push_str(line);
+        ErrorKind::UnknownArgument => format!("unexpected argument '{flag}'{near}"),
+        ErrorKind::InvalidSubcommand => {
+            let name = first(ContextKind::InvalidSubcommand).unwrap_or_default();
+            format!("unknown command '{name}'{near}")
+        }
+        ErrorKind::MissingRequiredArgument => {
+            format!("missing {}", strings(ContextKind::InvalidArg).join(" and "))
+        }
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            format!("'{command}' needs a subcommand: {}", subcommands(command))
+        }
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation if value.is_empty() => {
+            format!("{flag} needs a value")
+        }
+        ErrorKind::InvalidValue => {
+            let valid = strings(ContextKind::ValidValue);
+            let valid: Vec<&str> = valid.iter().map(String::as_str).collect();
+            format!("{flag} '{value}'{near}: {}", kiln_question::list(&valid))
+        }
+        ErrorKind::ValueValidation => {
+            let why = e.source().map_or(String::new(), ToString::to_string);
+            let why = in_plain_words(&why);
+            let named = why.starts_with(flag) || why.starts_with("unknown ");
+            if named {
+                why.to_string()
+            } else {
+                format!("{flag} '{value}': {why}")
             }
-            _ => parts.push(line.to_string()),
         }
+        _ => {
+            let text = e.to_string();
+            let lines = text.lines().map(str::trim).take_while(|l| !l.is_empty());
+            let text = lines.collect::<Vec<_>>().join(" ");
+            text.trim_start_matches("error: ").to_string()
+        }
+    };
+    let end = if what.ends_with('?') { "" } else { ":" };
+    format!("{what}{end} see '{command} --help'")
+}
+
+/// The names of a command's subcommands.
+fn subcommands(command: &str) -> String {
+    let mut at = Cli::command();
+    for word in command.split(' ').skip(1) {
+        at = at.find_subcommand(word).cloned().unwrap_or(at);
     }
-    parts.push(format!("see '{command} --help'"));
-    parts.join(": ")
+    let names = at.get_subcommands().filter(|c| !c.is_hide_set());
+    let names: Vec<&str> = names.map(clap::Command::get_name).collect();
+    names.join(", ")
 }
 
 #[cfg(test)]
@@ -144,39 +177,50 @@ mod tests {
         assert_eq!(of(&["--bogus"]), "kiln");
     }
 
-    #[test]
-    fn numbers_are_told_in_plain_words() {
-        for (said, plain) in [
-            (
-                "invalid value 'x' for '--seed <N>': invalid digit found in string",
-                "invalid value 'x' for '--seed <N>': this takes a whole number from 0, in decimal",
-            ),
-            (
-                "unexpected argument '-1' found",
-                "unexpected '-1': this takes a whole number from 0, in decimal",
-            ),
-            (
-                "unexpected argument '-x' found",
-                "unexpected argument '-x' found",
-            ),
-        ] {
-            assert_eq!(in_plain_words(said), plain);
-        }
+    fn line(args: &[&str]) -> String {
+        let e = Cli::command().try_get_matches_from(args).unwrap_err();
+        one_line(&e, "kiln")
     }
 
     #[test]
-    fn claps_paragraphs_become_one_line() {
-        let text = "error: unexpected argument '--bogus' found\n\n  tip: a similar argument exists: '--out'\n\n\
-                    Usage: kiln speed\n\nFor more information, try '--help'.\n";
-        assert_eq!(
-            one_line(text, "kiln speed"),
-            "unexpected argument '--bogus' found: a similar argument exists: '--out': see 'kiln speed --help'"
-        );
-        let text = "error: the following required arguments were not provided:\n  --key <HEX>\n  --iv <HEX>\n\n\
-                    Usage: kiln crypt --key <HEX>\n";
-        assert_eq!(
-            one_line(text, "kiln crypt"),
-            "the following required arguments were not provided: --key <HEX>: --iv <HEX>: see 'kiln crypt --help'"
-        );
+    fn an_error_of_the_command_line_says_what_is_accepted() {
+        for (args, wanted) in [
+            (
+                &["kiln", "spede"][..],
+                "unknown command 'spede': did you mean 'serve' or 'speed'? see 'kiln --help'",
+            ),
+            (
+                &["kiln", "speed", "--lens", "16"],
+                "unknown flag '--lens': did you mean '--len'? see 'kiln --help'",
+            ),
+            (
+                &["kiln", "list", "--seed", "-1"],
+                "unexpected '-1': this takes a whole number from 0, in decimal: see 'kiln --help'",
+            ),
+            (
+                &["kiln", "list", "--seed", "x"],
+                "--seed 'x': this takes a whole number from 0, in decimal: see 'kiln --help'",
+            ),
+            (
+                &["kiln", "serve"],
+                "missing --socket <PATH>: see 'kiln --help'",
+            ),
+            (
+                &["kiln", "compare"],
+                "missing <A> and <B>: see 'kiln --help'",
+            ),
+            (
+                &["kiln", "test", "--fuzz"],
+                "--fuzz needs a value: see 'kiln --help'",
+            ),
+            (
+                &["kiln", "speed", "--via", "usb"],
+                "--via 'usb': only 'virtio' is accepted: see 'kiln --help'",
+            ),
+        ] {
+            assert_eq!(line(args), wanted);
+        }
+        let linux = line(&["kiln", "linux"]);
+        assert!(linux.starts_with("'kiln' needs a subcommand: "), "{linux}");
     }
 }

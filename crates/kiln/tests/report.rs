@@ -248,7 +248,7 @@ fn what_is_no_record_is_told_in_a_line() {
     fault(
         &kiln(&["report", &good, "--format", "pdf"]),
         2,
-        "there are csv, markdown",
+        "choose from csv, markdown",
     );
     fault(
         &kiln(&["report", &good, "--format", "ktap"]),

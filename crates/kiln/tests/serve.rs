@@ -121,8 +121,8 @@ fn a_device_that_was_killed_is_started_again() {
 fn arguments_that_cannot_be_are_told_in_one_line() {
     for (args, says) in [
         (&["--queues", "17"][..], "from 1 to 16"),
-        (&["--ctrl", "both"], "there are inline, thread"),
-        (&["--log", "xml"], "there are text, json"),
+        (&["--ctrl", "both"], "choose inline or thread"),
+        (&["--log", "xml"], "choose text or json"),
         (&["--socket", "a", "--socket", "a"], "twice"),
         (&["--fd", "2"], "from 3 on"),
         (&["--fd", "77"], "--fd 77"),

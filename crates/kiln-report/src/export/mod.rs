@@ -79,7 +79,7 @@ impl FromStr for Format {
         let found = Format::ALL.into_iter().find(|f| f.name() == name);
         found.ok_or_else(|| {
             let all = Format::ALL.map(Format::name).join(", ");
-            Error::new(format!("unknown format '{name}': there are {all}"))
+            Error::new(format!("unknown format '{name}': choose from {all}"))
         })
     }
 }

@@ -66,7 +66,7 @@ fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> 
         None => Ok(known),
         Some((place, name)) => {
             let all = oracles.join(", ");
-            let why = format!("{place}: there is no oracle '{name}': use {all}");
+            let why = format!("{place}: unknown oracle '{name}': choose from {all}");
             Err(Error::input(why))
         }
     }

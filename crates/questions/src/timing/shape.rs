@@ -178,7 +178,7 @@ mod tests {
         }
         let e = Op::parse("sign").unwrap_err().to_string();
         assert!(
-            e.contains("there are encrypt, decrypt, digest, derive"),
+            e.contains("choose from encrypt, decrypt, digest, derive"),
             "{e}"
         );
     }

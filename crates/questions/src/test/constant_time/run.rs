@@ -289,7 +289,7 @@ mod tests {
             let error = run(&plan, &AtomicBool::new(false), &mut |_, _| ()).unwrap_err();
             let told = error.to_string();
             assert!(told.starts_with("unknown "), "{told}");
-            let names = ["there are ", "kiln list"];
+            let names = ["choose from ", "kiln list"];
             assert!(names.iter().any(|n| told.contains(n)), "{told}");
         }
     }
