@@ -11,7 +11,7 @@ use crate::{Facts, Part};
 /// Version of the record format. It increases when a field is removed or changes its meaning, not when one is added.
 pub const SCHEMA: u32 = 2;
 
-/// A row as a JSON object.
+/// A row as a JSON object, with its fields in order.
 pub type Row = Map<String, Value>;
 
 /// What `--json` prints and `--out` writes. Fields keep their names and units; new ones may come without a new schema
@@ -62,7 +62,7 @@ pub struct Record<'a, R> {
 }
 
 impl<R: Serialize> Record<'_, R> {
-    /// One JSON document, with a newline at its end.
+    /// Formats the record as a JSON document that ends with a newline.
     pub fn to_json(&self) -> String {
         pretty(self)
     }
@@ -73,12 +73,12 @@ impl<R: Serialize> Record<'_, R> {
     }
 }
 
-/// The time of day in UTC in RFC 3339 format: `2026-11-22T15:33:07Z`.
+/// The current time in UTC in RFC 3339 format: `2026-11-22T15:33:07Z`.
 pub fn utc_now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-/// JSON for people: one field per line, but a list of numbers on a single line.
+/// Formats JSON for people: one field per line, but each list of numbers on a single line.
 pub(crate) fn pretty(document: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(document).expect("a record has string keys only");
     let is_number = |line: &str| {
@@ -87,7 +87,8 @@ pub(crate) fn pretty(document: &impl Serialize) -> String {
     };
     let mut out = String::with_capacity(text.len());
     let mut numbers = false;
-    // JSON strings contain no raw newlines, so a line with only a number is an element of a list.
+    // JSON strings do not contain raw newlines, so a line with only a number is an element of a
+    // list.
     for line in text.lines() {
         let ends = numbers && line.trim_start().starts_with(']');
         match (is_number(line), ends) {
