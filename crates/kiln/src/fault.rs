@@ -1,4 +1,4 @@
-//! Errors on stderr, one line each.
+//! Prints errors on stderr, one line each.
 
 use std::env;
 use std::process::ExitCode;
@@ -15,11 +15,11 @@ pub fn report(e: &Error) -> ExitCode {
     ExitCode::from(e.exit_code())
 }
 
-/// Prints clap's output: help and version unchanged, an error in one line.
+/// Prints clap's output: help and version unchanged, an error as one line.
 pub fn report_arguments(e: &clap::Error) -> ExitCode {
     match e.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A closed pipe is not an error.
+            // Ignore a closed pipe.
             let _ = e.print();
             ExitCode::SUCCESS
         }
@@ -35,7 +35,7 @@ pub fn report_arguments(e: &clap::Error) -> ExitCode {
     }
 }
 
-/// Flags of `kiln fpu` in Kiln 0.1, and the commands that have them now.
+/// Flags that `kiln fpu` had in Kiln 0.1, and the commands that replace them.
 const RENAMED: [(&str, &str); 8] = [
     ("--overhead", "kiln fpu overhead"),
     ("--usable", "kiln fpu usable"),
@@ -47,7 +47,7 @@ const RENAMED: [(&str, &str); 8] = [
     ("--own-every", "kiln ipsec"),
 ];
 
-/// Names the new command for an old flag of `kiln fpu`.
+/// Returns an error line with the new command if the error is about an old flag of `kiln fpu`.
 fn renamed(e: &clap::Error, command: &str) -> Option<String> {
     let flag = e.get(ContextKind::InvalidArg)?.to_string();
     let known = RENAMED.iter().find(|(old, _)| *old == flag);
@@ -56,7 +56,7 @@ fn renamed(e: &clap::Error, command: &str) -> Option<String> {
     Some(format!("{flag} is not a flag of 'kiln fpu': use: {new}"))
 }
 
-/// The command to which these arguments belong, in words.
+/// Returns the words of the command to which these arguments belong, such as `kiln fpu prove`.
 fn command(args: impl Iterator<Item = String>) -> String {
     let (mut at, mut words) = (Cli::command(), "kiln".to_string());
     for arg in args {
@@ -68,8 +68,8 @@ fn command(args: impl Iterator<Item = String>) -> String {
     words
 }
 
-/// Replaces Rust's messages about numbers, and clap's about a number that looks like a flag, by text that says what is
-/// accepted.
+/// Replaces messages that do not say what is accepted: Rust's about numbers, and clap's about a
+/// number that looks like a flag.
 fn in_plain_words(line: &str) -> String {
     let words = [
         (
@@ -105,7 +105,7 @@ fn in_plain_words(line: &str) -> String {
     }
 }
 
-/// Reduces clap's text to the error, the tip, and where to find usage and help.
+/// Reduces clap's text to the error, the tip, and a reference to usage and help.
 fn one_line(text: &str, command: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
     for line in text.lines().map(str::trim) {
@@ -116,7 +116,7 @@ fn one_line(text: &str, command: &str) -> String {
             .trim_start_matches("error: ")
             .trim_start_matches("tip: ");
         let line = &in_plain_words(line);
-        // The argument was meant as a flag.
+        // Drop this tip, because the argument was meant as a flag.
         if line.starts_with("to pass '") {
             continue;
         }

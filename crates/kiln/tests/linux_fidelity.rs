@@ -1,4 +1,4 @@
-//! `kiln linux fidelity` and `nested`: refused arguments, and a boot on request.
+//! Tests of `kiln linux fidelity` and `nested`: refused arguments, and a boot on request.
 
 mod common;
 
