@@ -20,8 +20,8 @@ use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags}
 /// itself, and signals limit how long it waits ([`crate::alarm`]).
 const PROCESSES: usize = 64;
 
-/// How long a child process may live before it is killed. Closing a socket can make it wait for the
-/// remote side.
+/// How long a child process may live before it is killed. A child may live long because closing a
+/// socket can block until the remote side has read all data.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Maximum number of descriptors that Linux allows in one message (`SCM_MAX_FD`).

@@ -441,7 +441,7 @@ fn buffers_outside_of_memory_and_out_of_order() {
         rig.describe(table, 1, (write, 65), WRITE, 0);
         assert_eq!(rig.follow(0), (0, 1), "{read:#x} to {write:#x}");
     }
-    // The writable buffer comes first.
+    // The writable buffer precedes the readable one, which is not allowed.
     rig.describe(table, 0, (RESULT, 65), WRITE | NEXT, 1);
     rig.describe(table, 1, (REQUEST, len), 0, 0);
     assert_eq!(rig.follow(0), (0, 1));

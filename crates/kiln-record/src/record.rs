@@ -14,8 +14,9 @@ pub const SCHEMA: u32 = 2;
 /// A row as a JSON object, with its fields in order.
 pub type Row = Map<String, Value>;
 
-/// What `--json` prints and `--out` writes. Fields keep their names and units; new ones may come without a new schema
-/// number. A result that could not be measured is null, and a note gives the reason.
+/// What `--json` prints and `--out` writes. Fields keep their names and units; new ones may be
+/// added without a new schema number. A result that could not be measured is null, and a note gives
+/// the reason.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(title = "A record of Kiln")]
 pub struct Record<'a, R> {
@@ -34,8 +35,8 @@ pub struct Record<'a, R> {
     /// Version of the record format; absent if the record was written before the format had a version.
     #[schemars(extend("x-since" = 1))]
     pub schema: u32,
-    /// The command that wrote the record, its first words joined by a dash, such as `linux-tcrypt` for
-    /// `kiln linux tcrypt`.
+    /// The command that wrote the record. The words of a subcommand are joined by a dash, such as
+    /// `linux-tcrypt` for `kiln linux tcrypt`.
     pub command: &'a str,
     /// Type of the rows: the name of the section below that describes them.
     #[serde(rename = "type")]
@@ -45,7 +46,7 @@ pub struct Record<'a, R> {
     pub args: &'a [String],
     /// The seed from which all random choices of the run follow.
     pub seed: u64,
-    /// Which part of the run the record has, if the run was divided by `--shard`.
+    /// The part of the run that the record contains, if the run was divided by `--shard`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<Part>,
     /// The machine on which the record was made.

@@ -59,7 +59,7 @@ pub struct Row {
     pub high: Option<f64>,
     /// The result of each process, in the order in which the processes ran; empty for counts.
     pub values: Vec<f64>,
-    /// Where the published result that the answer refers to is from; null if it refers to none.
+    /// Source of the published result to which the answer refers; null if it does not refer to one.
     #[schemars(extend("x-role" = "figure"))]
     pub source: Option<&'static str>,
     /// The command that shows the details.

@@ -31,12 +31,14 @@ use run::Survey;
 
 /// Short measurements of all kinds in about a minute (the default command)
 ///
-/// Takes about 70 s, with --quick 20 s, with --minutes as long as you say. Each question is answered by its own command.
-/// Headline figures are measured in five processes spread over the survey; the interval is where a sixth process would
-/// fall with a probability of 95 %. With --quick there is one process each, so intervals and verdicts are missing.
-/// What was left out is listed with the command that adds it. The last step writes a page that you can mail:
-/// kiln-report.html, or DIR/report.html with --out DIR. DIR also receives the records: one per command (speed.json, fpu.json,
-/// ...), those of the repeated processes in DIR/reruns, and survey.json, which contains the first record of each command.
+/// Takes about 70 s, or 20 s with --quick, or the time given with --minutes. Each question is
+/// answered by its own command. Headline numbers are measured in five processes spread over the
+/// survey; the interval is where the result of a sixth process would be with a probability of 95 %.
+/// With --quick there is only one process each, so intervals and verdicts are missing. What was
+/// left out is listed with the command that adds it. The last step writes a page that you can mail:
+/// kiln-report.html, or DIR/report.html with --out DIR. DIR also receives the records: one per
+/// command (speed.json, fpu.json, ...), those of the repeated processes in DIR/reruns, and
+/// survey.json, which contains the first record of each command.
 #[derive(Args, Default)]
 #[command(after_long_help = "\
 Questions:
