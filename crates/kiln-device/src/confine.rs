@@ -124,8 +124,8 @@ pub(crate) fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Switches a root process to the user `nobody` permanently. It loses its capabilities, and programs it starts do not
-/// regain them.
+/// Switches a root process to the user `nobody` permanently. The process loses its capabilities,
+/// and programs that it starts do not regain them.
 pub(crate) fn leave_root() -> Result<(), Error> {
     // The limit on locked memory applies to a normal user, so raise it while the process is still
     // root.

@@ -60,11 +60,11 @@ const IN_FLIGHT: u16 = 1;
 /// Progress of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// No byte of its answer has been written.
+    /// No byte of the answer has been written.
     Taken,
-    /// Some bytes of its answer may have been written.
+    /// Some bytes of the answer may have been written.
     Answering,
-    /// Its answer has been written; the value is its length in bytes.
+    /// The answer has been written; the value is its length in bytes.
     Answered(u32),
 }
 

@@ -115,7 +115,7 @@ pub(crate) struct Ring {
     /// The heads in flight in the order in which they were made available. `None` without
     /// VIRTIO_F_IN_ORDER.
     order: Option<VecDeque<u16>>,
-    /// The head and length in a used entry that covers several requests, of which this is the last.
+    /// A used entry that covers several requests: the last request's head, and the length.
     batch: Option<(u16, u32)>,
 }
 

@@ -214,8 +214,8 @@ fn the_interval_predicts_a_rerun() {
     );
 }
 
-/// Counts the verdicts of `trials` seeded comparisons, in which the first subject takes `by` times as
-/// long as the second.
+/// Counts the verdicts of `trials` seeded comparisons, in which the first subject takes `by` times
+/// as long as the second.
 fn verdicts(noise: Noise, by: f64, trials: u64) -> [usize; 3] {
     let mut counts = [0; 3];
     for seed in 0..trials {

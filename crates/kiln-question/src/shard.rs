@@ -60,7 +60,8 @@ impl FromStr for Shard {
 /// The command-line flag that divides a run.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ShardArgs {
-    /// Do only part I of N of the work; the parts of one seed are the whole, and --out writes COMMAND-HOST-IofN.json
+    /// Do only part I of N of the work; parts with the same seed add up to the whole run, and --out
+    /// writes COMMAND-HOST-IofN.json
     #[arg(long, value_name = "I/N", hide_short_help = true)]
     pub shard: Option<Shard>,
 }

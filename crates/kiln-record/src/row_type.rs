@@ -197,8 +197,8 @@ pub fn row_type(name: &str) -> Option<&'static RowType> {
     row_types().iter().find(|t| t.name == name)
 }
 
-/// The type of a record's rows. All types that this version does not know are represented by a type
-/// `other` without fields.
+/// The type of a record's rows. All types that are unknown to this version are represented by a
+/// type `other` without fields.
 pub fn type_of(record: &Value) -> &'static RowType {
     static OTHER: OnceLock<RowType> = OnceLock::new();
     let name = record.get("type").and_then(Value::as_str);

@@ -182,9 +182,9 @@ pub struct Fastest {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Across {
-    /// The field whose values get a table each.
+    /// The field that divides the rows into tables, one per value.
     pub each: String,
-    /// The field whose values get a column each.
+    /// The field that provides the columns, one per value.
     pub by: String,
     /// Other results, shown as a tooltip.
     pub hint: Vec<String>,

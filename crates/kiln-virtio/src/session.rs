@@ -1,4 +1,4 @@
-//! A session, created from a request's parameters and keys. Its keys are wiped when it is dropped.
+//! A session, created from a request's parameters and keys. Dropping a session wipes its keys.
 
 use kiln_kernel::cipher::{Context, Impl, Op};
 

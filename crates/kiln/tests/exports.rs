@@ -87,7 +87,7 @@ fn kcidb_accepts_all_records_of_the_documents() {
     assert!(files.len() > 5);
     let text = export("kcidb", &files);
     accepts(&python, KCIDB, &text).unwrap();
-    // Control: the schema does not know this status.
+    // Control: the schema does not contain this status.
     assert!(accepts(&python, KCIDB, &text.replacen("\"DONE\"", "\"FINE\"", 1)).is_err());
 }
 

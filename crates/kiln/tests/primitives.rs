@@ -226,8 +226,8 @@ fn every_assembly_function_of_a_current_kernel_is_called_or_has_a_reason() {
     every_function_has_a_row_or_a_reason(&tree, 150);
 }
 
-/// The table's `cpu` lists CPU features that KILN_TIERS must allow for a call. Without it, functions
-/// that have no driver would be called even if their tier is masked.
+/// The table's `cpu` lists CPU features that KILN_TIERS must allow for a call. Without it,
+/// functions that have no driver would be called even if their tier is masked.
 #[test]
 fn functions_that_a_mask_hides_are_not_called() {
     let Some(tree) = next_tree() else { return };

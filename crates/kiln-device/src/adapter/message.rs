@@ -41,9 +41,9 @@ pub(super) mod request {
 
 /// The protocol version, in the two lowest flag bits.
 pub(super) const VERSION: u32 = 1;
-/// Flag: this is a reply.
+/// Flag that marks a reply.
 pub(super) const REPLY: u32 = 1 << 2;
-/// Flag: the sender wants a reply.
+/// Flag that asks for a reply.
 pub(super) const NEED_REPLY: u32 = 1 << 3;
 
 /// Protocol feature: the two messages about sessions.

@@ -37,7 +37,7 @@ const LOOKS: u32 = 1 << 10;
 pub enum Mode {
     /// Threads spin while holding the lock. Interrupts are disabled.
     Poll,
-    /// Threads sleep, or pass a callback. An interrupt wakes or calls them.
+    /// Threads sleep until an interrupt wakes them, or pass a callback that the interrupt calls.
     Wait,
 }
 

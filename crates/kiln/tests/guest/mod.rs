@@ -279,7 +279,7 @@ impl Guest {
         assert_eq!(done, 0);
     }
 
-    /// Makes a control request available without waiting for an answer, which does not come.
+    /// Makes a control request available that the device will not answer.
     pub fn ask_in_vain(&mut self) {
         self.submit(false, &create(), 16, true);
     }
