@@ -10,7 +10,7 @@ use crate::series::Series;
 pub(crate) const CALIBRATION: f64 = 0.001;
 /// Maximum probability that the interval of a [`Ratio`] misses the true median.
 const MISS: f64 = 0.05;
-/// Rank of the round's best result that bounds an estimate from above.
+/// Rank, among the rounds' best results, of the one that bounds an estimate from above.
 const RANK: usize = 5;
 
 /// Cycles per operation.

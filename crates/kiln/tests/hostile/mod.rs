@@ -364,7 +364,7 @@ fn attack(device: &Device) -> impl Sized {
 fn what_attacks_took_is_given_back() {
     let device = Device::start(&["--max-guests", "30"]);
     let mut victim = Victim::new(&device);
-    // Repeat the attacks before measuring, because an allocator keeps some memory once.
+    // Attack before measuring, because the allocator retains some memory after the first time.
     for _ in 0..2 {
         drop(attack(&device));
         victim.is_served();
