@@ -1,11 +1,12 @@
-//! Determines the commit that the program is built from, for `kiln --version` and every record.
+//! Determines the commit from which the program is built, for `kiln --version` and for records.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Paths the program is built from. Documents and tests may differ from the commit without causing a `-dirty`.
+/// Paths from which the program is built. Differences in other files, such as documents and tests,
+/// do not cause a `-dirty`.
 const SOURCES: [&str; 6] = [
     "Cargo.lock",
     "Cargo.toml",
@@ -30,13 +31,14 @@ fn main() {
         features.push("none".to_string());
     }
     println!("cargo:rustc-env=KILN_FEATURES={}", features.join(", "));
-    // A change to any of these rebuilds the program anyway, so checking the commit adds no build.
+    // A change to any of these files rebuilds the program anyway, so watching them does not add
+    // builds.
     for path in sources.iter().chain(&heads(&root)).filter(|p| p.exists()) {
         println!("cargo:rerun-if-changed={}", path.display());
     }
 }
 
-/// Files and directories that the program is built from.
+/// Lists the files and directories from which the program is built.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = SOURCES.iter().map(|name| root.join(name)).collect();
     let crates = fs::read_dir(root.join("crates")).into_iter().flatten();
@@ -48,8 +50,8 @@ fn sources(root: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The output of `git describe --always`, plus `-dirty` if a source differs. `None` outside git, or if the sources were
-/// unpacked into another project's repository.
+/// The output of `git describe --always`, plus `-dirty` if a source differs. `None` outside git, or
+/// if the sources were unpacked inside another project's repository.
 fn commit(root: &Path, sources: &[PathBuf]) -> Option<String> {
     let top = PathBuf::from(git(root, &["rev-parse", "--show-toplevel"])?);
     if top.canonicalize().ok()? != root {
@@ -64,27 +66,28 @@ fn commit(root: &Path, sources: &[PathBuf]) -> Option<String> {
     }
 }
 
-/// Files that change when a commit is checked out or created.
+/// Lists git's files that change when a commit is checked out or created.
 fn heads(root: &Path) -> Vec<PathBuf> {
     let path = |name: &str| git(root, &["rev-parse", "--git-path", name]).map(|p| root.join(p));
     let mut all: Vec<PathBuf> = path("HEAD").into_iter().collect();
     if let Some(name) = git(root, &["symbolic-ref", "-q", "HEAD"]) {
         match path(&name) {
             Some(file) if file.exists() => all.push(file),
-            // The branch is packed; the next commit creates a file for it.
+            // The branch is in packed-refs, and the next commit creates a separate file for it.
             _ => all.extend(["packed-refs", "refs/heads"].iter().filter_map(|n| path(n))),
         }
     }
     all
 }
 
-/// Git's output without the final newline; `None` if it fails or is not installed.
+/// Runs git and returns its output without the final newline. Returns `None` if git fails or is not
+/// installed.
 fn git(root: &Path, args: &[&str]) -> Option<String> {
     let out = Command::new("git")
         .arg("--no-optional-locks")
         .args(args)
         .current_dir(root)
-        // A hook or a rebase may have set these for another directory.
+        // A hook or a rebase may have set these variables for another directory.
         .env_remove("GIT_DIR")
         .env_remove("GIT_WORK_TREE")
         .env_remove("GIT_INDEX_FILE")

@@ -11,16 +11,18 @@ use crate::adapter::Health;
 use crate::pace::Pace;
 use crate::tally::{Count, Counters, Gauge};
 
-/// Maximum delay for a single message of a guest that exceeds its rate, so that its connection can still end.
+/// Maximum delay for one message from a guest that exceeds its rate. The limit lets the guest's
+/// connection end while a message is delayed.
 const LONGEST_HOLD: Duration = Duration::from_millis(200);
 
 pub(crate) struct Account {
     pub guest: Arc<Guest>,
     pub counters: Arc<Counters>,
     pub pace: Pace,
-    /// Reported to a front end that negotiated the protocol feature STATUS.
+    /// The device's health, reported to a front end that negotiated the protocol feature STATUS.
     pub health: Arc<Health>,
-    /// The front end creates sessions by message, because QEMU's cryptodev handles the control queue itself.
+    /// Whether the front end creates sessions with vhost-user messages. QEMU's cryptodev does this
+    /// because it handles the control queue itself.
     by_message: AtomicBool,
 }
 
@@ -35,15 +37,15 @@ impl Account {
         }
     }
 
-    /// Serves a control request.
+    /// Serves a request from the control queue and returns the length of the answer.
     pub(crate) fn control(&self, request: &[u8], answer: &mut [u8]) -> usize {
         let used = self.guest.control(request, answer);
         self.show();
         used
     }
 
-    /// Serves a control request that arrived as a message. It counts as a request of the control queue, and waits here
-    /// if the guest exceeds its rate.
+    /// Serves a control request that arrived as a vhost-user message. The request counts as one of
+    /// the control queue, and this call sleeps if the guest exceeds its rate.
     pub(crate) fn message(&self, request: &[u8], answer: &mut [u8]) -> usize {
         self.by_message.store(true, Ordering::Relaxed);
         let start = Instant::now();
@@ -63,7 +65,8 @@ impl Account {
         used
     }
 
-    /// Whether sessions arrive as messages, in which case no control queue reveals that the driver was reset.
+    /// Whether sessions arrive as messages. The control queue then cannot show that the driver was
+    /// reset.
     pub(crate) fn is_by_message(&self) -> bool {
         self.by_message.load(Ordering::Relaxed)
     }

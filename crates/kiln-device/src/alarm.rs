@@ -1,9 +1,10 @@
-//! Limits every wait of the main process.
+//! Limits how long a system call can block the main process.
 //!
-//! Front ends send file descriptors, and this process may drop the last reference to one, either by rejecting a
-//! connection before reading its messages or by reading messages from a socket that accepts no descriptors. Closing a
-//! TCP socket with `SO_LINGER` set waits until its peer has received all data, for as long as the front end has chosen.
-//! A signal interrupts that wait, and any that follow before its handler runs.
+//! Front ends send file descriptors, and the main process may drop the last reference to one: when
+//! it rejects a connection without reading its messages, or when it reads from a socket on which it
+//! expects no descriptors. Closing a TCP socket with `SO_LINGER` set blocks until the remote side
+//! has received all data, for as long as the front end has chosen. A signal interrupts such a wait,
+//! and any others that follow before the signal handler runs.
 
 use std::io;
 use std::time::Duration;
@@ -19,7 +20,8 @@ extern "C" fn ignore(_signal: libc::c_int) {}
 impl Alarm {
     /// Creates a disarmed timer. Programs that this process starts do not inherit it.
     pub(crate) fn new() -> io::Result<Alarm> {
-        // SAFETY: all-zero is a valid value, and the handler does nothing.
+        // SAFETY: an all-zero sigaction is valid, the structure outlives the call, and the signal
+        // handler does nothing.
         let done = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as usize;
@@ -51,6 +53,7 @@ fn arm(period: Duration) {
         it_interval: time,
         it_value: time,
     };
-    // SAFETY: the structure outlives the call, which cannot fail because the time is valid.
+    // SAFETY: `timer` outlives the call, and a null pointer for the old value is allowed. The call
+    // cannot fail because the time is valid.
     unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) };
 }

@@ -26,8 +26,8 @@ use crate::ring::{Areas, Place};
 use crate::runner::{patience, Post, Runner, Stuck, Work};
 use crate::tally::Gauge;
 
-/// Ring feature bits offered in addition to the guest's. Requests are always returned in the order in which they were
-/// made available.
+/// Feature bits of the rings, offered in addition to those of the crypto device. The device always
+/// returns requests in the order in which they were made available.
 const RING_FEATURES: u64 = 1 << VIRTIO_F_VERSION_1
     | 1 << VIRTIO_F_IN_ORDER
     | 1 << VIRTIO_F_RING_RESET
@@ -46,7 +46,7 @@ pub(crate) struct Queues {
     pub poll: Duration,
     /// The guest's number, used in thread names.
     pub number: u64,
-    /// Maximum memory it may share, in bytes.
+    /// Maximum amount of memory the guest may share, in bytes.
     pub max_memory: u64,
     /// Whether queue threads drop the system calls they do not need.
     pub narrow: bool,
@@ -57,13 +57,14 @@ pub(crate) struct Queues {
 struct Vring {
     place: Place,
     enabled: bool,
-    /// A kick descriptor was given, or the front end said that there is none.
+    /// Set when the front end has sent a kick descriptor, or has declared that it will not send
+    /// one.
     started: bool,
     kick: Option<Kick>,
     call: Option<Call>,
     err: Option<Call>,
     runner: Option<Runner>,
-    /// Where the ring was last stopped.
+    /// Index of the next available entry when the ring was last stopped.
     stopped_at: u16,
 }
 
@@ -74,13 +75,13 @@ pub(crate) struct Backend {
     memory: Memory,
     vrings: Vec<Vring>,
     features: u64,
-    /// Features were accepted and no ring has started since: a driver is initialising.
+    /// Set while a driver is initialising: features were accepted and no ring has started since.
     begun: bool,
-    /// The file given to a front end for recording in-flight requests.
+    /// The file handed to a front end that asks for memory to record in-flight requests.
     spare: File,
     inflight: Option<Arc<Inflight>>,
-    /// The device's channel to the front end. Nothing is sent on it, but user mode Linux treats its closing as the end
-    /// of the device.
+    /// The device's channel to the front end. The device sends nothing on this channel, but keeps
+    /// it open because user mode Linux treats its closing as the end of the device.
     channel: Option<vhost::vhost_user::Backend>,
 }
 
@@ -114,7 +115,7 @@ impl Backend {
         }
     }
 
-    /// Orders all queues to serve what the guest has made available, then stop.
+    /// Orders all queues to serve what the guest has made available and then to stop.
     pub(crate) fn drain(&self) {
         self.vrings
             .iter()
@@ -122,7 +123,7 @@ impl Backend {
             .for_each(|runner| runner.order(Order::Drain));
     }
 
-    /// Waits for [`Backend::drain`] to finish, at most until the given time.
+    /// Waits until all queues have stopped after [`Backend::drain`], but not beyond `until`.
     pub(crate) fn drained(&mut self, until: Instant) {
         for vring in &mut self.vrings {
             let done = vring.runner.as_mut().map(|runner| runner.wait(until));
@@ -134,7 +135,7 @@ impl Backend {
 
     /// Stops all queues, abandoning those that do not stop.
     pub(crate) fn stop(&mut self) {
-        // Order all to stop before waiting for any.
+        // Order all queues to stop before waiting for the first one.
         self.vrings
             .iter()
             .filter_map(|vring| vring.runner.as_ref())
@@ -147,7 +148,7 @@ impl Backend {
         }
     }
 
-    /// Number of memory regions, and their size in bytes.
+    /// Number of memory regions, and their total size in bytes.
     #[cfg(any(test, feature = "rig"))]
     pub(crate) fn memory_size(&self) -> (u64, u64) {
         self.memory.size()
@@ -189,11 +190,12 @@ impl Backend {
             })?),
             None => None,
         };
-        // If a driver restarts a ring it has used, it was reset, and its sessions are lost. No message reports this:
-        // QEMU also sets the status to 0 for a pause. The ring to watch is the control queue, or any ring if the front
-        // end handles that queue itself: QEMU's cryptodev starts all rings before its guest can create a session. With
-        // RING_RESET a driver may reset the control queue alone (2.6.1) and keep its sessions; a driver that
-        // initialises the device first sets features or the status.
+        // A driver that restarts a used ring from entry 0 was reset, so its sessions are lost. No
+        // message reports the reset: QEMU also sets the status to 0 for a pause. Check the control
+        // queue, or every ring if the front end handles the control queue itself: QEMU's cryptodev
+        // starts all rings before its guest can create a session. With RING_RESET (2.6.1), a driver
+        // may reset the control queue alone and keep its sessions; a driver that initialises the
+        // device sets features or the status first.
         if index == control || self.account.is_by_message() {
             let anew = self.account.health.take_anew() | std::mem::take(&mut self.begun);
             let alone = self.features & 1 << VIRTIO_F_RING_RESET != 0 && !anew;
@@ -233,7 +235,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Changes a ring's settings, stopping it meanwhile if it runs.
+    /// Changes a ring's settings. A running ring is stopped during the change and restarted.
     fn change(&mut self, index: u32, change: impl FnOnce(&mut Vring) -> Result<()>) -> Result<()> {
         let vring = self.vring(index)?;
         vring.stop(patience()).map_err(stuck)?;
@@ -241,7 +243,8 @@ impl Backend {
         self.start(index as usize)
     }
 
-    /// Changes the guest's memory. All rings are stopped meanwhile, so that none uses memory being removed.
+    /// Changes the guest's memory. All rings are stopped during the change, because a running ring
+    /// could access memory that is being removed.
     fn remap(&mut self, change: impl FnOnce(&mut Memory) -> Result<()>) -> Result<()> {
         let running = self.stop_rings()?;
         change(&mut self.memory)?;
@@ -251,7 +254,7 @@ impl Backend {
         self.start_rings(running)
     }
 
-    /// Stops all rings; returns those that were running.
+    /// Stops all rings and returns the numbers of those that were running.
     fn stop_rings(&mut self) -> Result<Vec<usize>> {
         let mut running = Vec::new();
         let until = patience();
@@ -285,7 +288,7 @@ impl Backend {
 }
 
 impl Vring {
-    /// Stops the ring; returns whether it was running.
+    /// Stops the ring and returns whether the ring was running.
     fn stop(&mut self, until: Instant) -> std::result::Result<bool, Stuck> {
         let work = match &mut self.runner {
             Some(runner) => runner.stop(until),
@@ -337,7 +340,8 @@ impl VhostUserBackendReqHandlerMut for Backend {
         self.features = features;
         self.account.guest.negotiate(features);
         let event_idx = features & 1 << VIRTIO_RING_F_EVENT_IDX != 0;
-        // Without protocol features, no message enables rings, so they start enabled.
+        // A front end without protocol features cannot send messages that enable rings, so all
+        // rings start enabled.
         let enable = features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0;
         for index in 0..self.vrings.len() as u32 {
             self.change(index, |vring| {
@@ -387,7 +391,8 @@ impl VhostUserBackendReqHandlerMut for Backend {
         available: u64,
         _log: u64,
     ) -> Result<()> {
-        // The address is private to the guest and must not appear in the log.
+        // The error must not contain the address, because the address is private to the guest and
+        // errors are logged.
         let find = |address, part| {
             self.memory
                 .guest_address(address)
@@ -445,7 +450,8 @@ impl VhostUserBackendReqHandlerMut for Backend {
             .transpose()
             .map_err(Error::ReqHandlerError)?;
         self.change(u32::from(index), |vring| {
-            // A notification sent to the old descriptor may have been missed.
+            // Notify the driver once through the new descriptor, because it may have missed a
+            // notification sent to the old one.
             if let (Some(call), true) = (&call, vring.started) {
                 call.tell();
             }
@@ -536,7 +542,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
             ))
         })?;
         let file = || self.spare.try_clone().map_err(Error::ReqHandlerError);
-        // The file may have been handed out and used before.
+        // An earlier request may have handed out this file, so clear what was recorded in it.
         Inflight::open(file()?, &told, rings)
             .map_err(Error::ReqHandlerError)?
             .clear();

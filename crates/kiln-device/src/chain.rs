@@ -1,4 +1,4 @@
-//! The buffers of one request: its descriptors, each copied once and validated, and the bytes they point to.
+//! The buffers of one request. Each descriptor is copied from guest memory once and then validated.
 
 use std::fmt;
 
@@ -21,8 +21,8 @@ pub(crate) enum Malformed {
     Next,
     /// The chain has more descriptors than the table, so it loops (CVE-2026-86847), or more than [`MAX_DESCRIPTORS`].
     Loop,
-    /// An indirect table whose size is not a multiple of a descriptor, that is nested, that is followed by another
-    /// descriptor, or that is outside memory.
+    /// An indirect table is invalid: its size is not a multiple of the descriptor size, it is
+    /// nested, it is outside memory, or another descriptor follows the indirect one.
     Indirect,
     /// A device-readable buffer follows a device-writable one (2.7.4.2).
     Order,
@@ -61,14 +61,14 @@ pub(crate) struct Chain {
     writable: u64,
 }
 
-/// The table that descriptors are read from.
+/// The descriptor table of a chain: the ring's own, or an indirect one.
 enum Table<'a> {
     Ring,
     Indirect(VolatileSlice<'a>),
 }
 
 impl Chain {
-    /// Creates an empty chain with capacity for the longest.
+    /// Creates an empty chain with capacity for [`MAX_DESCRIPTORS`].
     pub(crate) fn new() -> Chain {
         Chain {
             spans: Vec::with_capacity(MAX_DESCRIPTORS),
@@ -76,18 +76,18 @@ impl Chain {
         }
     }
 
-    /// Bytes that the device reads.
+    /// Total length in bytes of the buffers that the device reads.
     pub(crate) fn readable(&self) -> u64 {
         self.readable
     }
 
-    /// Bytes that the device may write.
+    /// Total length in bytes of the buffers that the device may write.
     pub(crate) fn writable(&self) -> u64 {
         self.writable
     }
 
-    /// Follows the chain from `head`. After a fault, the buffers found so far are kept, so that an error can still be
-    /// returned.
+    /// Follows the chain from `head`. If the chain is malformed, the buffers found so far are kept,
+    /// because the caller needs them to return an error to the driver.
     pub(crate) fn walk(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -198,7 +198,7 @@ impl Chain {
     }
 }
 
-/// The table that an indirect descriptor points to.
+/// Locates the table that an indirect descriptor points to.
 fn indirect<'a>(memory: &'a GuestMemoryMmap, desc: &Descriptor) -> Option<VolatileSlice<'a>> {
     let len = desc.len() as usize;
     if len == 0 || len % DESCRIPTOR != 0 {

@@ -1,8 +1,10 @@
-//! Closes what may take long to close in processes of their own.
+//! Closes file descriptors from front ends in child processes, because closing can take long.
 //!
-//! A message that was sent and not received goes with its connection, and so do the descriptors that came with it. To drop the
-//! last reference to a file is to free it: 0.16 s of CPU time per GiB of a memfd, and no signal cuts that short. So the main
-//! process never drops the last reference to what a front end has sent. A child that does nothing else does it.
+//! When a connection is closed, the kernel also drops its unread messages and the descriptors sent
+//! with them. Dropping the last reference to a file frees it, which takes 0.16 s of CPU time per
+//! GiB of a memfd, and no signal interrupts that work. The main process therefore never drops the
+//! last reference to anything a front end has sent; a child process that does nothing else drops
+//! it.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -14,17 +16,19 @@ use std::time::{Duration, Instant};
 use rustix::io::ioctl_fionread;
 use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
-/// Such processes at a time. What is more is closed here, as far as signals allow ([`crate::alarm`]).
+/// Maximum number of concurrent child processes. At the limit, the main process closes descriptors
+/// itself, and signals limit how long it waits ([`crate::alarm`]).
 const PROCESSES: usize = 64;
 
-/// How long one may sleep, as in a close that waits for a peer, until it is killed.
+/// How long a child process may live before it is killed. A child may live long because closing a
+/// socket can block until the remote side has read all data.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// More descriptors than Linux lets a message have.
+/// Maximum number of descriptors that Linux allows in one message (`SCM_MAX_FD`).
 const MOST_FDS: usize = 253;
 
 pub(crate) struct Closer {
-    /// Whether this process may fork: it has one thread.
+    /// Whether this process may fork, which is safe only while it has a single thread.
     forks: bool,
     left: Vec<OwnedFd>,
     processes: Vec<(libc::pid_t, Instant)>,
@@ -39,17 +43,17 @@ impl Closer {
         }
     }
 
-    /// Ends a connection.
+    /// Closes a connection. If unread data remains, a child process will close it.
     pub(crate) fn end(&mut self, stream: UnixStream) {
-        // Nothing can be sent to it from here on.
+        // After the shutdown, the other side cannot send anything more.
         let _ = stream.shutdown(Shutdown::Both);
-        // A process that may not fork may not ask either.
+        // The sandbox of a process that may not fork does not allow this ioctl either.
         if self.forks && ioctl_fionread(&stream) != Ok(0) {
             self.left.push(stream.into());
         }
     }
 
-    /// Reads from a stream. Descriptors that come with the bytes are closed.
+    /// Reads from a stream, and schedules any descriptors received with the bytes to be closed.
     pub(crate) fn read(&mut self, stream: &UnixStream, bytes: &mut [u8]) -> io::Result<usize> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -68,15 +72,16 @@ impl Closer {
         Ok(got.bytes)
     }
 
-    /// Whether there are processes to look at.
+    /// Whether child processes exist that [`Closer::go_on`] has to wait for.
     pub(crate) fn is_busy(&self) -> bool {
         !self.processes.is_empty()
     }
 
-    /// Has closed what was left since the last call, and takes leave of processes that are done.
+    /// Closes everything scheduled since the last call, and reaps child processes that have ended.
     pub(crate) fn go_on(&mut self) {
         self.processes.retain(|(process, since)| {
-            // SAFETY: no pointers but a null one, which is allowed. The process was not waited for, so the number is its own.
+            // SAFETY: the only pointer is null, which waitpid() allows. The child has not been
+            // waited for yet, so its process ID has not been reused.
             unsafe {
                 if since.elapsed() > PATIENCE {
                     libc::kill(*process, libc::SIGKILL);
@@ -98,30 +103,34 @@ impl Closer {
     }
 }
 
-/// Starts a process that has these descriptors and no others, and drops the last references to them.
+/// Starts a child process that inherits only these descriptors, so that it drops the last
+/// references to them.
 fn start(left: Vec<OwnedFd>) -> io::Result<libc::pid_t> {
     let (over, hold) = UnixStream::pair()?;
     let mut keep: Vec<RawFd> = left.iter().map(AsRawFd::as_raw_fd).collect();
     keep.push(over.as_raw_fd());
     keep.sort_unstable();
-    // SAFETY: this process has one thread, and the child makes system calls only until it leaves by _exit.
+    // SAFETY: this process has a single thread, and the child makes only system calls before it
+    // ends with _exit().
     let process = unsafe { libc::fork() };
     match process {
         0 => leave(&keep, over.as_raw_fd()),
         -1 => Err(io::Error::last_os_error()),
         _ => {
             drop(left);
-            // Now the child has the last references.
+            // The child holds the last references now, and closing `hold` lets it exit.
             drop(hold);
             Ok(process)
         }
     }
 }
 
-/// The child: closes all descriptors but `keep`, waits until the other end of `over` is closed, and ends.
+/// Runs in the child: closes all descriptors not in `keep`, waits until the other end of `over` is
+/// closed, and exits.
 fn leave(keep: &[RawFd], over: RawFd) -> ! {
     let mut next: libc::c_uint = 0;
-    // SAFETY: descriptors of a process that uses none of them any more, and a byte that outlives the call.
+    // SAFETY: this process does not use any of the closed descriptors afterwards, and `byte`
+    // outlives the read() call that writes to it.
     unsafe {
         for fd in keep.iter().map(|fd| *fd as libc::c_uint) {
             if fd > next {
@@ -146,7 +155,8 @@ mod tests {
     use rustix::net::sockopt::set_socket_linger;
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
-    /// A TCP socket whose last close takes ten minutes (not in a process that ends), and its peer, which takes nothing.
+    /// Returns a TCP socket whose last close blocks for ten minutes, unless its process is exiting,
+    /// and the connected socket, which never reads.
     fn slow_to_close() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -175,7 +185,7 @@ mod tests {
                 assert_eq!(closer.read(&theirs, &mut [0]).unwrap(), 1);
             }
             closer.end(theirs);
-            // Were the last reference dropped here, this would wait.
+            // If this process dropped the last reference, this call would block.
             closer.go_on();
             while closer.is_busy() {
                 sleep(Duration::from_millis(1));

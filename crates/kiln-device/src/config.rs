@@ -1,4 +1,4 @@
-//! The settings of a device.
+//! Settings of a device, their limits, and the check that they fit together.
 
 use std::os::fd::RawFd;
 use std::path::PathBuf;
@@ -22,7 +22,8 @@ pub enum ControlBy {
     /// The queue's own thread.
     #[default]
     Inline,
-    /// A second thread that each request is handed to, to measure the cost of doing so.
+    /// A second thread, to which the queue's thread hands each request. Used to measure the cost of
+    /// this handover.
     Thread,
 }
 
@@ -40,19 +41,19 @@ impl FromStr for ControlBy {
     }
 }
 
-/// A device's settings.
+/// Settings of a device, fixed when the device starts.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Paths to listen on; each connection is a separate guest.
+    /// Paths of the sockets to listen on. Each connection is a separate guest.
     pub sockets: Vec<PathBuf>,
     /// Inherited descriptors: listening sockets, or single connections.
     pub inherited: Vec<RawFd>,
     /// Permissions and group of the sockets; `None` uses the umask and the process's group.
     pub socket_mode: Option<u32>,
     pub socket_group: Option<u32>,
-    /// Number of data queues; the control queue comes after them.
+    /// Number of data queues. The control queue has the number after the last data queue.
     pub queues: u16,
-    /// Who serves the control queue.
+    /// Which thread serves the control queue.
     pub control: ControlBy,
     /// Limits for each guest.
     pub limits: Limits,
@@ -64,15 +65,17 @@ pub struct Config {
     pub max_memory: u64,
     /// How long a queue's thread polls before it sleeps.
     pub poll: Duration,
-    /// How long a shutdown waits for requests that guests have made available.
+    /// Maximum time a shutdown waits for requests that guests have already made available.
     pub drain: Duration,
     /// Path of the socket for metrics.
     pub metrics: Option<PathBuf>,
-    /// Enter the sandbox before serving the first guest.
+    /// Whether to enter the sandbox before serving the first guest.
     pub sandbox: bool,
-    /// Serve each guest in a separate process. Otherwise, as in tests, this process serves all of them.
+    /// Whether to serve each guest in a separate process. If false, as in tests, this process
+    /// serves all guests.
     pub isolation: bool,
-    /// The process has other uses, as in a test: do not change its limits, core dumps or memory locking.
+    /// Whether this process also does other work, as a test does. If true, the device does not
+    /// change resource limits, core dumps or memory locking.
     pub shares_process: bool,
 }
 
@@ -99,7 +102,7 @@ impl Default for Config {
     }
 }
 
-/// Allowance for what `--max-request` does not count: headers, and an answer as long as the data.
+/// Bytes allowed in addition to `--max-request`, for headers.
 const AROUND: usize = 4096;
 
 impl Config {

@@ -1,8 +1,8 @@
-//! What a process gives up before it serves a guest, in addition to the sandbox's system calls and files: root
+//! What a process gives up before it serves a guest, in addition to what the sandbox forbids: root
 //! privileges, memory and descriptors it does not need, core dumps, and swapping.
 //!
-//! Keys stay in memory: a guest's process is not swapped out and does not dump core. The exception is the guest's
-//! memory, which belongs to the front end.
+//! Keys stay in memory: a guest's process is not swapped out and does not dump core. The exception
+//! is the guest's memory, which belongs to the front end.
 
 use std::io;
 
@@ -15,7 +15,8 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::memory::MAX_REGIONS;
 
-/// File descriptors of a guest's process, not counting memory regions: rings, queued messages, and its own.
+/// Maximum number of file descriptors in a guest's process, not counting memory regions: those of
+/// rings, of queued messages, and of the process itself.
 const DESCRIPTORS: u64 = 256;
 
 /// The user and group `nobody`, to which a root process switches.
@@ -35,10 +36,10 @@ fn limit(resource: Resource, most: u64, what: &'static str) -> Result<(), Error>
 fn own_memory(config: &Config) -> u64 {
     const BASE: u64 = 256 << 20;
     const THREAD: u64 = 4 << 20;
-    /// An RSA session that has been used takes 8 KiB.
+    /// Bytes allowed per session. The largest, an RSA session that has been used, takes 8 KiB.
     const SESSION: u64 = 16 << 10;
     let threads = u64::from(config.queues) + 4;
-    // A growing copy exists twice for a moment.
+    // While a buffer grows, its old and new copies exist at the same time.
     let copies = (config.max_chain() as u64).saturating_mul(4);
     threads
         .saturating_mul(copies.saturating_add(THREAD))
@@ -66,7 +67,8 @@ pub(crate) fn confine_guest(config: &Config) -> Result<bool, Error> {
     lock(space)
 }
 
-/// Raises the main process's descriptor limit as far as allowed; it needs `descriptors`.
+/// Raises the main process's limit on open descriptors as far as allowed, and fails if the limit
+/// stays below `descriptors`.
 pub(crate) fn confine_main(config: &Config, descriptors: u64) -> Result<(), Error> {
     end_core_dumps(config)?;
     let old = getrlimit(Resource::Nofile);
@@ -84,7 +86,7 @@ pub(crate) fn confine_main(config: &Config, descriptors: u64) -> Result<(), Erro
     Ok(())
 }
 
-/// Without a sandbox, a debugger may still inspect the process.
+/// Disables core dumps. Without a sandbox, a debugger may still inspect the process.
 fn end_core_dumps(config: &Config) -> Result<(), Error> {
     let what = "core dumps cannot be turned off";
     if config.sandbox {
@@ -93,8 +95,9 @@ fn end_core_dumps(config: &Config) -> Result<(), Error> {
     limit(Resource::Core, 0, what)
 }
 
-/// Locks all present and future memory of this process, page by page as it is touched. Returns false if the limit is
-/// too low: it counts everything mapped, including guests' memory until that is unlocked.
+/// Locks all present and future memory of this process; pages are locked when first touched.
+/// Returns false if the limit on locked memory is too low. All mapped memory counts towards that
+/// limit, including a guest's memory until it is unlocked.
 pub(crate) fn lock(space: u64) -> Result<bool, Error> {
     let may = getrlimit(Resource::Memlock).maximum;
     if may.is_some_and(|most| most < space) && !may_lock_all() {
@@ -103,13 +106,13 @@ pub(crate) fn lock(space: u64) -> Result<bool, Error> {
     if may.is_none() {
         limit(Resource::Memlock, space, "the limit of locked memory")?;
     }
-    // Stacks and scratch buffers are only partly used, so lock pages on fault.
+    // Stacks and scratch buffers are mostly unused, so lock a page only when it is touched.
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)
         .map_err(|e| Error::lacks("memory cannot be locked", e))?;
     Ok(true)
 }
 
-/// Whether the process is exempt from the limit (`CAP_IPC_LOCK`).
+/// Whether the process is exempt from the limit on locked memory (`CAP_IPC_LOCK`).
 fn may_lock_all() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| {
         sets.effective
@@ -117,21 +120,22 @@ fn may_lock_all() -> bool {
     })
 }
 
-/// Whether the process runs as root.
 pub(crate) fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Switches a root process to the user `nobody` permanently. It loses its capabilities, and programs it starts do not
-/// regain them.
+/// Switches a root process to the user `nobody` permanently. The process loses its capabilities,
+/// and programs that it starts do not regain them.
 pub(crate) fn leave_root() -> Result<(), Error> {
-    // As a normal user, locked memory counts against the limit, which root may still raise.
+    // The limit on locked memory applies to a normal user, so raise it while the process is still
+    // root.
     let unlimited = Rlimit {
         current: None,
         maximum: None,
     };
     let _ = setrlimit(Resource::Memlock, unlimited);
-    // SAFETY: the only pointer is that of an empty list. The C library applies these calls to every thread.
+    // SAFETY: the only pointer passed is the one for an empty list of groups. The C library applies
+    // these calls to every thread.
     let done = unsafe {
         libc::setgroups(0, std::ptr::null()) == 0
             && libc::setresgid(NOBODY, NOBODY, NOBODY) == 0

@@ -1,4 +1,4 @@
-//! CPU time of a process: this one for a guest's rate limit, and the guests' processes for metrics.
+//! CPU time of a process, used for a guest's rate limit and for metrics.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub(crate) fn cpu_time(process: u32) -> Option<Duration> {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: both calls fill the structures passed to them, and keep no pointer.
+    // SAFETY: both calls fill structures that outlive them, and keep no pointer.
     let done = unsafe {
         libc::clock_getcpuclockid(process as libc::pid_t, &mut clock) == 0
             && libc::clock_gettime(clock, &mut time) == 0

@@ -1,4 +1,5 @@
-//! What a queue's requests do: those of the control queue create and close sessions, those of a data queue use them.
+//! Serves the requests of one queue: control queue requests create and close sessions, data queue
+//! requests use them.
 
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::Arc;
@@ -13,28 +14,31 @@ use crate::sandbox;
 /// `VIRTIO_CRYPTO_ERR` (5.9.7).
 pub(crate) const STATUS_ERR: u8 = 1;
 
-/// Serves requests of one kind.
+/// Serves the requests of one kind of queue.
 pub(crate) trait Duty {
-    /// Serves a request. The result is at the start of `answer`; returns its used length.
+    /// Serves a request, writes the result to the start of `answer`, and returns the result's
+    /// length in bytes.
     fn serve(&mut self, request: &mut [u8], answer: &mut [u8]) -> usize;
 
     /// The status contained in an answer of `used` bytes from [`Duty::serve`].
     fn status(&self, answer: &[u8], used: usize) -> u32;
 
-    /// Whether the status is the last byte of the whole writable area instead of the used part.
+    /// Whether the status is the last byte of the request's whole writable area. If false, the
+    /// status is inside the used part of the answer.
     fn ends_with_status(&self) -> bool;
 
-    /// Whether requests contain keys, so that copies must be wiped.
+    /// Whether requests contain keys, so that copies of them must be wiped.
     fn is_secret(&self) -> bool;
 
-    /// Whether the effects of a request are lost when the process ends, so that the next process must repeat it.
+    /// Whether a request's effects are lost when the process ends, so that the next process must
+    /// serve the request a second time.
     fn is_lost_with_process(&self) -> bool;
 }
 
 pub(crate) struct Data {
-    /// The guest whose sessions are used.
+    /// The guest that owns the sessions used by the requests.
     pub guest: Arc<Guest>,
-    /// The worker of this thread.
+    /// This thread's worker.
     pub worker: Worker,
 }
 
@@ -61,7 +65,8 @@ impl Duty for Data {
     }
 }
 
-/// The status of a control request: after the session number if there is one, otherwise the first byte.
+/// Reads the status of a control request. It follows the session number if the answer contains one;
+/// otherwise it is the first byte.
 fn control_status(answer: &[u8]) -> u32 {
     match (answer.get(8..12), answer.first()) {
         (Some(word), _) => u32::from_le_bytes([word[0], word[1], word[2], word[3]]),
@@ -70,7 +75,7 @@ fn control_status(answer: &[u8]) -> u32 {
     }
 }
 
-/// The control queue, served on its own thread.
+/// Serves the control queue on the queue's own thread.
 pub(crate) struct Control(pub Arc<Account>);
 
 impl Duty for Control {
@@ -95,7 +100,7 @@ impl Duty for Control {
     }
 }
 
-/// A control request passed to the other thread and back.
+/// A control request that is handed to the second thread, and handed back with its answer.
 #[derive(Default)]
 struct Slip {
     request: Vec<u8>,
@@ -103,8 +108,9 @@ struct Slip {
     used: usize,
 }
 
-/// The control queue, with each request handed to another thread and waited for, as QEMU did when Kiln first measured
-/// its control queue (`references/virtio-crypto-ctrlq.txt`).
+/// Serves the control queue by handing each request to a second thread and waiting for the answer.
+/// QEMU worked this way when Kiln first measured its control queue
+/// (`references/virtio-crypto-ctrlq.txt`).
 pub(crate) struct HandedControl {
     to: Option<SyncSender<Slip>>,
     from: Receiver<Slip>,

@@ -1,15 +1,15 @@
-//! Errors, as messages for the user who started the device.
+//! Errors that end a device or keep it from starting, with messages for the user who started it.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a device does not start, or has stopped.
+/// Why a device did not start or has stopped.
 #[derive(Debug)]
 pub enum Error {
     /// An argument is invalid.
     Argument(String),
-    /// Another process listens on this socket.
+    /// Another process already listens on this socket.
     InUse(PathBuf),
     /// A file or socket could not be used.
     Io {
@@ -20,7 +20,7 @@ pub enum Error {
     /// The kernel refuses a resource that the device needs.
     Lacks {
         what: &'static str,
-        /// Why it was refused, and what the user can do.
+        /// Why the kernel refused the resource, and what the user can do.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }

@@ -20,7 +20,7 @@ use crate::notify::Bell;
 use crate::pace::Pace;
 use crate::tally::Counters;
 
-/// A connected guest.
+/// A guest whose front end is connected.
 pub(crate) struct Connection {
     stream: UnixStream,
     backend: Arc<Mutex<Backend>>,
@@ -30,12 +30,13 @@ pub(crate) struct Connection {
 
 pub(crate) struct Name<'a> {
     pub number: u64,
-    /// The socket that it connected to.
+    /// The socket that the front end connected to.
     pub socket: &'a Path,
 }
 
 impl Connection {
-    /// Serves a newly connected front end on threads of its own. `inflight` comes from [`Inflight::file`].
+    /// Starts the threads that serve a newly connected front end. `inflight` comes from
+    /// [`Inflight::file`].
     pub(crate) fn new(
         stream: UnixStream,
         name: &Name<'_>,
@@ -88,8 +89,8 @@ impl Connection {
                     // Drop the sessions once no thread can use or create one.
                     lock(&backend).stop();
                     let adapter = adapter.join();
-                    // Everything has been forwarded. A front end that sees the shutdown may reuse its memory with
-                    // another device.
+                    // All messages have been forwarded. A front end that sees the shutdown may
+                    // reuse its memory with another device.
                     let _ = last.shutdown(Shutdown::Both);
                     let sessions = account.guest.sessions();
                     account.reset();
@@ -120,31 +121,32 @@ impl Connection {
         self.thread.is_finished()
     }
 
-    /// Becomes readable when the connection has ended.
+    /// A bell that becomes readable when the connection has ended.
     pub(crate) fn over(&self) -> &Bell {
         &self.over
     }
 
-    /// Orders all queues to serve what the guest has made available, then stop.
+    /// Orders all queues to serve what the guest has made available and then to stop.
     pub(crate) fn drain(&self) {
         lock(&self.backend).drain();
     }
 
-    /// Waits for the drain, at most until the given time, and closes the connection.
+    /// Waits until the drain has finished, but not beyond `until`, and closes the connection.
     pub(crate) fn end(self, until: Instant) {
         lock(&self.backend).drained(until);
-        // An error means that the other side closed first.
+        // This fails only if the other side closed first.
         let _ = self.stream.shutdown(Shutdown::Both);
         let _ = self.thread.join();
     }
 }
 
-/// Ignores poisoning: a thread that panicked leaves nothing inconsistent, because the next step is to stop all queues.
+/// Locks the backend even if the mutex is poisoned. A thread that panics does not leave an
+/// inconsistent backend behind, because the next step is to stop all queues.
 fn lock(backend: &Mutex<Backend>) -> MutexGuard<'_, Backend> {
     backend.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Serves messages until the connection ends; returns the reason.
+/// Serves messages until the connection ends, and returns why it ended.
 fn serve(stream: UnixStream, backend: &Arc<Mutex<Backend>>) -> Error {
     let mut handler = BackendReqHandler::from_stream(stream, backend.clone());
     loop {

@@ -1,4 +1,5 @@
-//! Tests with a hostile driver's queues. Each fault found in other devices has a test here, named after it.
+//! Tests in which a hostile driver fills the queues. Each fault found in other devices has a test
+//! here that is named after it.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,8 @@ const ERR: u8 = Status::Err as u8;
 const KEY: [u8; 16] = [7; 16];
 const LEGACY: u64 = 0;
 
-/// Fills a buffer before the answer, and must remain where only a status is written.
+/// Fills the answer buffer beforehand. Where the device writes only a status, all other bytes must
+/// keep this value.
 const LEFT: u8 = 0xee;
 
 /// Addresses of requests, results and indirect tables.
@@ -83,7 +85,7 @@ pub(crate) fn encrypt(session: u64, text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Stops a thread that writes concurrently with a test, even if the test fails.
+/// Stops a thread that modifies guest memory during a test, even if the test fails.
 #[derive(Default)]
 struct Stop(AtomicBool);
 
@@ -96,7 +98,8 @@ impl Drop for Stopped<'_> {
 }
 
 impl Rig {
-    /// Sends one request in one readable and one writable buffer; returns the device's answer.
+    /// Sends one request in one readable and one writable buffer, and returns the answer's length
+    /// and bytes.
     fn ask(&mut self, which: Which, request: &[u8], room: u32) -> (u32, Vec<u8>) {
         let table = self.place(which).desc;
         self.put(REQUEST, request);
@@ -116,7 +119,7 @@ impl Rig {
         Created::parse(&answer).unwrap().result().unwrap()
     }
 
-    /// The control: whatever was sent before, a well-formed request is still served.
+    /// Control: a well-formed request must still be served after a hostile one.
     fn is_well(&mut self) {
         let session = self.session();
         let (used, answer) = self.ask(Which::Data, &encrypt(session, &[3; 64]), 65);
@@ -146,14 +149,14 @@ fn cve_2017_5931_lengths_that_overflow() {
     let mut rig = Rig::new(limits());
     let session = rig.session();
     let table = rig.place(Which::Data).desc;
-    // Buffers whose total length is 2^32, which is zero in a 32-bit sum.
+    // Buffers with a total length of 2^32, which overflows to zero in a 32-bit sum.
     rig.describe(table, 0, (REQUEST, 0x8000_0000), NEXT, 1);
     rig.describe(table, 1, (REQUEST, 0x8000_0000), NEXT, 2);
     rig.describe(table, 2, (RESULT, 16), WRITE, 0);
     rig.put(RESULT, &[LEFT; 16]);
     assert_eq!(rig.follow(0).1, 1);
     assert_eq!(rig.get(RESULT, 16)[15], ERR);
-    // The same for lengths in the header: IV and source together are 2^32 bytes.
+    // The same overflow for lengths in the header: IV and source together are 2^32 bytes.
     let mut request = encrypt(session, &[0; 16]);
     request[24..28].copy_from_slice(&16u32.to_le_bytes());
     request[28..32].copy_from_slice(&0xffff_fff0u32.to_le_bytes());
@@ -181,7 +184,7 @@ fn cve_2020_14374_more_data_than_the_buffers_hold() {
     let mut rig = Rig::new(limits());
     let session = rig.session();
     let request = encrypt(session, &[3; 256]);
-    // First the source is cut short, then the destination.
+    // First the source buffer is too short, then the destination buffer.
     let (_, answer) = rig.ask(Which::Data, &request[..request.len() - 16], 257);
     assert_eq!(answer[256], ERR);
     let (_, answer) = rig.ask(Which::Data, &request, 65);
@@ -198,8 +201,8 @@ fn cve_2020_14375_memory_that_changes_while_it_is_read() {
     let stop = Stop::default();
     std::thread::scope(|scope| {
         let _stopped = Stopped(&stop);
-        // Another CPU of the guest flips source and destination lengths in the header between the right value and a
-        // huge one.
+        // Another CPU of the guest alternates the source and destination lengths in the header
+        // between the right value and a huge one.
         scope.spawn(|| {
             use vm_memory::{Bytes, GuestAddress};
             let mut huge = false;
@@ -213,7 +216,7 @@ fn cve_2020_14375_memory_that_changes_while_it_is_read() {
         });
         for _ in 0..400 {
             let (used, answer) = rig.ask(Which::Data, &encrypt(session, &[3; 64]), 65);
-            // The request is served with either length, but consistently.
+            // The device may see either length, but must use the one it has read consistently.
             match answer[64] {
                 OK => assert_eq!(used, 65),
                 _ => assert_eq!(answer[..64], [LEFT; 64]),
@@ -244,7 +247,7 @@ fn cve_2020_14376_14377_every_length_of_both_sides() {
 fn cve_2020_14378_more_descriptors_than_there_are() {
     let mut rig = Rig::new(limits());
     let table = rig.place(Which::Data).desc;
-    // A chain through the whole ring whose last descriptor points back.
+    // A chain through the whole ring in which the last descriptor points back to an earlier one.
     for i in 0..RING {
         rig.describe(table, i, (REQUEST, 1), NEXT, (i + 1) % RING);
     }
@@ -282,8 +285,9 @@ fn cve_2023_3180_source_and_destination_of_different_lengths() {
 
 #[test]
 fn cve_2024_3446_results_over_the_ring_itself() {
-    // The result overwrites the request's own descriptors, the driver area or the device area. Everything was copied
-    // before. The ring may then be useless, but only to that guest.
+    // The result overwrites the request's own descriptors, the driver area or the device area. The
+    // device has copied everything it needs before. The ring may then be unusable, but only for
+    // that guest.
     let place = *Rig::new(limits()).place(Which::Data);
     for target in [place.desc, place.avail, place.used, REQUEST] {
         let mut rig = Rig::new(limits());
@@ -306,7 +310,7 @@ fn cve_2024_3446_results_over_the_ring_itself() {
 fn cve_2025_14876_allocation_before_the_check() {
     let mut rig = Rig::new(limits());
     let table = rig.place(Which::Control).desc;
-    // The guest has no such memory, and the device does not allocate buffers for it.
+    // The lengths exceed the guest's memory, and the device must not allocate buffers for them.
     for len in [16 << 20, 0x7fff_ffff, u32::MAX] {
         rig.describe(table, 0, (REQUEST, len), NEXT, 1);
         rig.describe(table, 1, (RESULT, 16), WRITE, 0);
@@ -329,7 +333,7 @@ fn cve_2026_86845_a_session_that_is_gone() {
     let session = rig.session();
     let (_, answer) = rig.ask(Which::Control, &destroy(session), 1);
     assert_eq!(answer, [OK]);
-    // Another session takes its slot.
+    // Another session reuses the closed session's slot.
     let other = rig.session();
     assert_ne!(session, other);
     for name in [session, other ^ 1, other + (1 << 32), u64::MAX, !other] {
@@ -351,7 +355,7 @@ fn cve_2026_86846_an_available_index_that_jumps() {
         assert_eq!(broken, Broken::AvailIndex(jump));
         assert_eq!(rig.used(Which::Data), []);
     }
-    // An invalid head breaks the ring too.
+    // An invalid head also breaks the ring.
     rig.set_avail_idx(Which::Data, 0);
     rig.offer(Which::Data, &[RING]);
     assert_eq!(rig.serve(Which::Data).err(), Some(Broken::Head(RING)));
@@ -366,7 +370,7 @@ fn cve_2026_86847_chains_that_come_back_to_themselves() {
     rig.describe(table, 0, (RESULT, 16), NEXT | WRITE, 1);
     rig.describe(table, 1, (RESULT, 16), NEXT | WRITE, 0);
     assert_eq!(rig.follow(0), (0, 1));
-    // The same in an indirect table, and with nested tables.
+    // The same fault in an indirect table, and in nested tables.
     rig.describe(table, 2, (TABLE, 32), INDIRECT, 0);
     rig.describe(TABLE, 0, (REQUEST, 16), NEXT, 1);
     rig.describe(TABLE, 1, (REQUEST, 16), NEXT, 0);
@@ -385,7 +389,7 @@ fn cve_2026_86848_descriptors_that_change_while_they_are_followed() {
     let stop = Stop::default();
     std::thread::scope(|scope| {
         let _stopped = Stopped(&stop);
-        // Another CPU of the guest flips `next`, a length and a flag.
+        // Another CPU of the guest alternates `next`, a length and a flag.
         scope.spawn(|| {
             use vm_memory::{Bytes, GuestAddress};
             let mut odd = 0u16;
@@ -437,7 +441,7 @@ fn buffers_outside_of_memory_and_out_of_order() {
         rig.describe(table, 1, (write, 65), WRITE, 0);
         assert_eq!(rig.follow(0), (0, 1), "{read:#x} to {write:#x}");
     }
-    // The writable buffer comes first.
+    // The writable buffer precedes the readable one, which is not allowed.
     rig.describe(table, 0, (RESULT, 65), WRITE | NEXT, 1);
     rig.describe(table, 1, (REQUEST, len), 0, 0);
     assert_eq!(rig.follow(0), (0, 1));
@@ -480,8 +484,8 @@ fn one_guest_cannot_name_anothers_sessions() {
     one.is_well();
 }
 
-/// A kick descriptor may be any file. The thread's running time is measured, and a slow machine only makes it sleep
-/// less often.
+/// A kick descriptor may be any file, including one that is always readable. The allowed number of
+/// wake-ups grows with the measured time; a slow machine only lowers the actual number.
 #[test]
 fn a_wake_up_for_nothing_is_followed_by_longer_and_longer_pauses() {
     let mut rig = Rig::new(Limits::default());

@@ -1,21 +1,23 @@
-//! Records requests that were taken but not yet returned, in memory that the front end keeps if this process ends
-//! (vhost-user.rst, "Inflight I/O tracking", split virtqueues). The next process that serves the guest continues from
-//! this record.
+//! Records requests that the device has taken but not yet returned, in memory that outlives this
+//! process because the front end holds it (vhost-user.rst, "Inflight I/O tracking", split
+//! virtqueues). The next process that serves the guest continues from this record.
 //!
-//! The device returns requests in the order in which it took them, so the used index shows where to continue. It does
-//! not show how far the first of them had progressed, and repeating a request gives a wrong result if its destination
-//! overlaps its source. Therefore the unused bytes of the layout record each request's stage:
+//! The device returns requests in the order in which it took them, so the used index shows which
+//! request is next. It does not show how far that request had progressed, and serving it a second
+//! time gives a wrong result if its destination overlaps its source. Therefore the unused bytes of
+//! the layout record each request's stage:
 //!
-//! | the process ended | what the next one does |
+//! | when the process ended | what the next process does |
 //! |---|---|
 //! | before it began writing the answer | serves the request |
 //! | while it wrote the answer | returns an error: part of the source may have been overwritten |
 //! | after it wrote the answer | returns the request to the driver |
 //!
-//! Sessions, and with them the effects of control requests, are lost when the process ends, so control requests are
-//! always served again.
+//! Sessions, and with them the effects of control requests, are lost when the process ends, so
+//! control requests are always served a second time.
 //!
-//! A front end may write anything into this memory. The worst effect is that its own requests are skipped or repeated.
+//! A front end may write anything into this memory. The worst effect is that its own requests are
+//! skipped or repeated.
 
 use std::fs::File;
 use std::io;
@@ -29,26 +31,28 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use crate::config::MAX_RING;
 use crate::memory::check;
 
-/// A queue's header, before its descriptor entries: features, version, number of descriptors, head of the last batch,
-/// used index.
+/// Bytes of a queue's header, which precedes its descriptor entries: features, version, number of
+/// descriptors, head of the last batch, used index.
 const HEADER: usize = 16;
 const VERSION: usize = 8;
 const SIZE: usize = 10;
 const LAST_BATCH: usize = 12;
 const USED: usize = 14;
 
-/// Entry of a descriptor: in-flight flag, five unused bytes, next in its batch, sequence number.
+/// Bytes of a descriptor's entry: in-flight flag, five unused bytes, next entry in the batch,
+/// sequence number.
 const DESCRIPTOR: usize = 16;
-/// The flag and the first unused byte, which holds the stage, are accessed as one 16-bit word.
+/// Offset of the in-flight flag and the first unused byte, which holds the stage. Both are accessed
+/// as one 16-bit word.
 const STATE: usize = 0;
-/// The other unused bytes hold the length of an answer, in two halves.
+/// Offsets of the other unused bytes, which hold the answer's length in two halves.
 const LENGTH: [usize; 2] = [2, 4];
 const NEXT: usize = 6;
 const COUNTER: usize = 8;
 
-/// The version of the layout.
+/// Version of the layout.
 const LAYOUT: u16 = 1;
-/// Queues start at cache lines.
+/// Alignment of each queue's record: one cache line.
 const ALIGN: usize = 64;
 
 const IN_FLIGHT: u16 = 1;
@@ -56,11 +60,11 @@ const IN_FLIGHT: u16 = 1;
 /// Progress of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// No byte of its answer has been written.
+    /// No byte of the answer has been written.
     Taken,
-    /// Some bytes of its answer may have been written.
+    /// Some bytes of the answer may have been written.
     Answering,
-    /// Its answer has been written; the value is its length in bytes.
+    /// The answer has been written; the value is its length in bytes.
     Answered(u32),
 }
 
@@ -77,7 +81,8 @@ pub(crate) struct Inflight {
 }
 
 impl Inflight {
-    /// Creates the file given to a front end, for at most this many queues. It cannot be shrunk.
+    /// Creates the file given to a front end, large enough for `queues` queues and sealed against
+    /// shrinking.
     pub(crate) fn file(queues: usize) -> io::Result<File> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create("kiln-inflight", flags)?);
@@ -86,7 +91,8 @@ impl Inflight {
         Ok(file)
     }
 
-    /// Describes the file that a front end asked for; `None` if it asks for too many queues or descriptors.
+    /// Describes the part of the file that a front end asked for. Returns `None` if the front end
+    /// asked for too many queues or descriptors.
     pub(crate) fn describe(asked: &VhostUserInflight, queues: usize) -> Option<VhostUserInflight> {
         let (n, size) = (asked.num_queues, asked.queue_size);
         let possible = (1..=queues).contains(&usize::from(n)) && (1..=MAX_RING).contains(&size);
@@ -94,7 +100,7 @@ impl Inflight {
         possible.then(|| VhostUserInflight::new(bytes as u64, 0, n, size))
     }
 
-    /// Maps a file from the front end, which may or may not be the one it was given.
+    /// Maps a file received from the front end, which may not be the file that the device created.
     pub(crate) fn open(
         file: File,
         given: &VhostUserInflight,
@@ -117,7 +123,7 @@ impl Inflight {
         }))
     }
 
-    /// Clears the whole record.
+    /// Clears the records of all queues.
     pub(crate) fn clear(&self) {
         let zeros = vec![0; self.map.size()];
         self.map
@@ -126,7 +132,7 @@ impl Inflight {
             .expect("as many bytes as are mapped");
     }
 
-    /// The record of one queue, if it has space for a ring of `size` descriptors.
+    /// Returns the record of one queue, if it has space for a ring of `size` descriptors.
     pub(crate) fn log(self: &Arc<Self>, queue: usize, size: u16) -> Option<Log> {
         let there = queue < usize::from(self.queues) && size <= self.size;
         there.then(|| Log {
@@ -144,7 +150,7 @@ pub(crate) struct Log {
     memory: Arc<Inflight>,
     at: usize,
     size: u16,
-    /// Heads returned but not yet published.
+    /// Heads of requests that have been returned but not yet published.
     batch: Vec<u16>,
     counter: u64,
 }
@@ -155,7 +161,7 @@ impl Log {
         found.expect("aligned, and within the queue's part")
     }
 
-    /// A field of a descriptor's entry; `head` must be less than the ring size.
+    /// A field in the entry of descriptor `head`, which must be less than the ring size.
     fn of(&self, head: u16, part: usize) -> &AtomicU16 {
         self.short(HEADER + DESCRIPTOR * usize::from(head) + part)
     }
@@ -166,8 +172,8 @@ impl Log {
         found.expect("aligned, and within the queue's part")
     }
 
-    /// Returns the requests in flight in the order in which they were taken, after another process stopped at any
-    /// point. `used` is the ring's used index.
+    /// Returns the requests in flight in the order in which they were taken. The previous process
+    /// may have ended at any point. `used` is the ring's used index.
     pub(crate) fn recover(&mut self, used: u16) -> Vec<u16> {
         self.batch.clear();
         let same = self.short(VERSION).load(Ordering::Relaxed) == LAYOUT
@@ -175,7 +181,7 @@ impl Log {
         if !same {
             self.forget();
         }
-        // Entries of the batch published last may still be marked as in flight.
+        // Entries of the most recently published batch may still be marked as in flight.
         let published = used.wrapping_sub(self.short(USED).load(Ordering::Relaxed));
         if published <= self.size {
             let mut head = self.short(LAST_BATCH).load(Ordering::Relaxed);
@@ -201,7 +207,7 @@ impl Log {
         taken.into_iter().map(|(_, head)| head).collect()
     }
 
-    /// Clears the record, which belongs to another ring.
+    /// Clears the record, because it belongs to a different ring.
     pub(crate) fn forget(&mut self) {
         for head in 0..self.size {
             self.of(head, STATE).store(0, Ordering::Relaxed);
@@ -210,7 +216,8 @@ impl Log {
         self.short(VERSION).store(LAYOUT, Ordering::Release);
     }
 
-    /// Records that a request was taken, and returns its stage if it was taken before.
+    /// Records that the device took a request. Returns its stage if an earlier process had taken it
+    /// already.
     pub(crate) fn take(&mut self, head: u16) -> Stage {
         let state = self.of(head, STATE).load(Ordering::Relaxed);
         let half = |part| u32::from(self.of(head, part).load(Ordering::Relaxed));
@@ -227,7 +234,7 @@ impl Log {
         before
     }
 
-    /// Records the stage of a request, before any later store.
+    /// Records the stage of a request before any store that follows this call.
     pub(crate) fn set(&self, head: u16, stage: Stage) {
         let stage = match stage {
             Stage::Taken => 0,
@@ -240,15 +247,16 @@ impl Log {
                 2
             }
         };
-        // Nothing reads this while the thread runs, and once a process has ended, its stores are visible in program
-        // order. So only the compiler must be kept from reordering.
+        // No other thread reads the record while this one runs, and once a process has ended, its
+        // stores are visible in program order. It is therefore enough to keep the compiler from
+        // reordering.
         compiler_fence(Ordering::SeqCst);
         self.of(head, STATE)
             .store(IN_FLIGHT | stage << 8, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Records that a request is returned with the next publication.
+    /// Records that the next publication returns a request.
     pub(crate) fn give(&mut self, head: u16) {
         let last = self.short(LAST_BATCH);
         self.of(head, NEXT)
@@ -257,7 +265,7 @@ impl Log {
         self.batch.push(head);
     }
 
-    /// Records that everything returned has been published.
+    /// Records that all returned requests have been published.
     pub(crate) fn publish(&mut self, used: u16) {
         while let Some(head) = self.batch.pop() {
             self.of(head, STATE).store(0, Ordering::Release);
@@ -284,7 +292,8 @@ mod tests {
         Inflight::describe(&VhostUserInflight::new(0, 0, 2, size), 2).unwrap()
     }
 
-    /// A rig with a session and a record of its rings. The text of its one data request overlaps its result.
+    /// A rig with one session and a record of its rings. Its only data request has overlapping
+    /// source and destination.
     struct Guest {
         rig: Rig,
         inflight: Arc<Inflight>,
@@ -337,7 +346,8 @@ mod tests {
         }
     }
 
-    /// The expected ciphertext. It runs on its own thread, because a thread can have only one emulated CPU.
+    /// Returns the expected ciphertext. It is computed on another thread, because a thread can have
+    /// only one emulated CPU.
     fn encrypted() -> Vec<u8> {
         let run = || {
             let mut guest = Guest::new();
@@ -404,7 +414,7 @@ mod tests {
         );
     }
 
-    /// The driver was reset or the ring is a different one, so the record does not belong to it.
+    /// After a driver reset or with a different ring, the record does not belong to the ring.
     #[test]
     fn notes_that_do_not_fit_the_ring_are_forgotten() {
         let mut guest = Guest::new();

@@ -1,4 +1,4 @@
-//! The process that serves one guest.
+//! The process that serves one guest: takes over what the main process passes to it.
 
 use std::env;
 use std::io::Write;
@@ -27,11 +27,12 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// What this process was given, if it is to serve one guest. Call once and early: it removes the variable, so that
-    /// no other program sees it.
+    /// Returns what the main process passed to this process, or `None` if this process does not
+    /// serve a single guest. Call this once and early: it removes the environment variable so that
+    /// child processes do not see it.
     ///
     /// # Errors
-    /// The variable is set, but not by a main process.
+    /// The variable is set, but the main process did not set it.
     pub fn from_env() -> Result<Option<Inside>, Error> {
         let Some(text) = env::var_os(VARIABLE) else {
             return Ok(None);
@@ -40,14 +41,15 @@ impl Inside {
         let parts = text.to_str().and_then(|text| text.split_once(','));
         let (fd, clock) = parts.unzip();
         let fd = fd.and_then(|fd| fd.parse::<RawFd>().ok());
-        // SAFETY: only queries a descriptor number; touches no memory.
+        // SAFETY: the call accesses only a descriptor's flags, and no memory.
         let open = |fd: &RawFd| unsafe { libc::fcntl(*fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
         match fd.filter(|fd| *fd > 2).filter(open) {
             Some(fd) => {
                 if let Some(hz) = clock.and_then(|hz| hz.parse::<f64>().ok()) {
                     Worker::set_clock(hz);
                 }
-                // SAFETY: the main process passed this descriptor for this purpose, and nothing else here uses it.
+                // SAFETY: the main process passed this descriptor to be owned here, and no other
+                // code in this process uses it.
                 let channel = unsafe { OwnedFd::from_raw_fd(fd) };
                 Ok(Some(Inside {
                     channel: channel.into(),
@@ -76,7 +78,7 @@ impl Inside {
             return Ok(());
         }
         let socket = Socket::new(self.channel.try_clone().map_err(lacks)?);
-        // The channel is closed if the device ended before it had a guest.
+        // The channel closes without a message if the device ends before this process gets a guest.
         let Ok(Some(message)) = socket.receive() else {
             return Ok(());
         };

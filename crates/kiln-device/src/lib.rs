@@ -1,11 +1,11 @@
 //! A virtio-crypto device on a vhost-user socket.
 //!
-//! Each connection is a guest of its own, with a process of its own ([`Inside`]), its own sessions, its own queues and
-//! a thread for each of them. `kiln-virtio` interprets requests; this crate copies each request out of the guest's
-//! memory once, and its answer back.
+//! Each connection is a separate guest, with its own process ([`Inside`]), sessions and queues, and
+//! one thread per queue. `kiln-virtio` interprets requests; this crate copies each request out of
+//! guest memory once, and copies the answer back.
 //!
-//! This crate processes the rings itself instead of using a library, so that it can serve, publish and notify in
-//! batches, and distinguish a malformed chain from a short one.
+//! This crate processes the rings itself instead of using a library, so that it can serve, publish
+//! and notify in batches, and distinguish a malformed chain from a short one.
 
 mod account;
 pub mod adapter;

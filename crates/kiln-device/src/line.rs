@@ -1,5 +1,5 @@
-//! One queue's work loop: takes what the driver made available, serves it, returns it, and sleeps when there is no
-//! more.
+//! The work loop of one queue: takes requests that the driver made available, serves them, returns
+//! them, and sleeps while the ring is empty.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -15,15 +15,16 @@ use crate::pace::Pace;
 use crate::ring::{Broken, Ring};
 use crate::tally::{Count, Tally};
 
-/// The results are published after this many requests, however many more are available.
+/// Results are published after at most this many requests, even if more are available.
 const BATCH: u16 = 16;
 
-/// Interval for checking a ring that has no kick descriptor. It doubles after every check that found nothing, up to the
-/// maximum.
+/// Initial and maximum interval for checking a ring without a kick descriptor. The interval doubles
+/// after every check that found no request.
 const WITHOUT_KICK: Duration = Duration::from_micros(100);
 const LONGEST_WITHOUT_KICK: Duration = Duration::from_millis(10);
 
-/// After this many consecutive wake-ups without work, the kick descriptor is considered useless.
+/// After this many consecutive wake-ups without a request, the kick descriptor is considered
+/// useless.
 const FUTILE: u32 = 8;
 
 /// What a queue's thread is to do next.
@@ -61,7 +62,7 @@ impl Halt {
         }
     }
 
-    /// Sleeps until the order is no longer to run.
+    /// Sleeps until the order is something other than to run.
     pub(crate) fn wait(&self) {
         while self.order() == Order::Run {
             wait(None, &self.bell, None);
@@ -77,7 +78,7 @@ impl Halt {
     }
 }
 
-/// Buffers for a request and its answer. They grow as needed and never shrink.
+/// Buffers for a request and its answer, which grow as needed and never shrink.
 #[derive(Default)]
 pub(crate) struct Scratch {
     request: Vec<u8>,
@@ -88,7 +89,8 @@ impl Scratch {
     /// Returns space for a request and an answer.
     fn reserve(&mut self, request: usize, answer: usize) -> (&mut [u8], &mut [u8]) {
         if self.request.len() < request {
-            // Wipe first, because a vector that grows leaves its old bytes behind.
+            // Wipe the old bytes first, because a vector that grows leaves them behind in freed
+            // memory.
             self.request.zeroize();
             self.request.resize(request, 0);
         }
@@ -99,7 +101,7 @@ impl Scratch {
         (&mut self.request[..request], &mut self.answer[..answer])
     }
 
-    /// Capacity of both buffers in bytes.
+    /// Total capacity of both buffers in bytes.
     #[cfg(any(test, feature = "rig"))]
     pub(crate) fn allocated(&self) -> usize {
         self.request.capacity() + self.answer.capacity()
@@ -112,9 +114,9 @@ impl Scratch {
     }
 }
 
-/// Everything a queue works with.
+/// Everything that a queue's work loop uses.
 pub(crate) struct Line<'a> {
-    /// The guest's memory.
+    /// Memory of the guest that owns the ring.
     pub memory: &'a GuestMemoryMmap,
     pub ring: Ring<'a>,
     /// Signals from the driver.
@@ -123,13 +125,13 @@ pub(crate) struct Line<'a> {
     pub call: Option<&'a Call>,
     /// Serves the requests.
     pub duty: &'a mut dyn Duty,
-    /// Room for a request.
+    /// Buffers for copies of a request and its answer.
     pub scratch: &'a mut Scratch,
-    /// Room for a request's descriptors.
+    /// Storage for a request's descriptors.
     pub chain: &'a mut Chain,
-    /// Record for the next process, if the front end keeps it.
+    /// In-flight record for the next process, if the front end keeps one.
     pub log: Option<&'a mut Log>,
-    /// The guest's rates.
+    /// Rate limits of the guest.
     pub pace: &'a Pace,
     pub tally: &'a Tally,
     /// Maximum size of a request and its answer together, in bytes.
@@ -150,11 +152,12 @@ impl Line<'_> {
     }
 
     fn until(&mut self, halt: &Halt, count: &mut Count) -> Result<(), Broken> {
-        // Polling pays off if the driver returns before a sleep would have ended, which is predicted from the last
-        // time: after polling in vain, sleep until a sleep turns out as short as polling.
+        // Polling pays off if the driver's next request arrives before a sleep would have ended.
+        // The last attempt predicts this: after polling in vain, sleep until one sleep turns out to
+        // be as short as the polling time.
         let mut look = true;
-        // A kick descriptor may be a file that is always readable, so wake-ups without work are followed by ever longer
-        // pauses.
+        // A kick descriptor may be a file that is always readable, so pause after each wake-up
+        // without work, and double the pause each time.
         let mut futile: u32 = 0;
         loop {
             self.ring.silence();
@@ -190,7 +193,8 @@ impl Line<'_> {
             look = asleep.elapsed() <= self.poll;
             futile = futile.saturating_add(1);
             if woken.kick && !self.kick.is_some_and(Kick::clear) {
-                // The descriptor cannot notify. Check the ring periodically, as if there were none.
+                // The descriptor cannot notify, so check the ring periodically, as without a
+                // descriptor.
                 self.kick = None;
             }
         }
@@ -202,7 +206,8 @@ impl Line<'_> {
         halt: &Halt,
         count: &mut Count,
     ) -> Result<Option<Duration>, Broken> {
-        // To end even if the driver keeps adding requests, a drain serves at most one ring's worth.
+        // A drain serves at most as many requests as the ring has entries, so it ends even if the
+        // driver keeps adding requests.
         let mut left = u32::from(self.ring.size());
         loop {
             let available = self.ring.available()?;
@@ -258,7 +263,7 @@ impl Line<'_> {
         Ok(None)
     }
 
-    /// Serves one request; returns the bytes written and its status.
+    /// Serves one request; returns the number of bytes written and the status.
     fn request(&mut self, head: u16, count: &mut Count) -> (u32, u32) {
         match self.try_request(head, count) {
             Ok(done) => done,
@@ -273,7 +278,8 @@ impl Line<'_> {
         }
     }
 
-    /// Returns an error for a request, because the previous process ended while writing its answer.
+    /// Answers a request with an error, because the previous process ended while it wrote the
+    /// answer.
     fn fail(&mut self, head: u16) -> (u32, u32) {
         match self.chain.walk(self.memory, &self.ring, head) {
             Ok(()) => self.write_error(),
@@ -281,7 +287,7 @@ impl Line<'_> {
         }
     }
 
-    /// Writes an error to the status byte of the chain.
+    /// Writes an error to the status byte of the current chain.
     fn write_error(&self) -> (u32, u32) {
         let written = match self.chain.write_last(self.memory, STATUS_ERR) {
             Ok(()) => u32::try_from(self.chain.writable()).unwrap_or(u32::MAX),
@@ -293,7 +299,7 @@ impl Line<'_> {
     fn try_request(&mut self, head: u16, count: &mut Count) -> Result<(u32, u32), Malformed> {
         self.chain.walk(self.memory, &self.ring, head)?;
         let (readable, writable) = (self.chain.readable(), self.chain.writable());
-        // Check before allocating anything.
+        // Check the limit before allocating buffers.
         if readable.saturating_add(writable) > self.max_request as u64 {
             return Err(Malformed::Length);
         }
@@ -309,8 +315,9 @@ impl Line<'_> {
             log.set(head, Stage::Answering);
         }
         match used.checked_sub(1).filter(|_| apart) {
-            // Leave the bytes in between untouched: Linux's driver lists the remaining pieces of a message again after
-            // the first, so they are also the message's end.
+            // Do not touch the bytes between the result and the status. Linux's driver lists the
+            // later parts of a message a second time among the writable buffers, and those bytes
+            // are then part of the message.
             Some(result) => {
                 self.chain.write(self.memory, &answer[..result])?;
                 self.chain
@@ -326,7 +333,7 @@ impl Line<'_> {
         Ok((used as u32, status))
     }
 
-    /// Publishes the used index, and notifies the driver if it asked for that.
+    /// Publishes the used index, and notifies the driver if the driver asked for it.
     pub(crate) fn hand_back(&mut self, count: &mut Count) {
         self.ring.publish();
         let used = self.ring.next_used();
@@ -341,7 +348,7 @@ impl Line<'_> {
         }
     }
 
-    /// Polls for more requests for a short while, so that a driver that responds at once does not wait for a wake-up.
+    /// Polls briefly for more requests, to save a wake-up if the driver responds at once.
     fn more_soon(&self, halt: &Halt) -> Result<bool, Broken> {
         let end = Instant::now() + self.poll;
         loop {

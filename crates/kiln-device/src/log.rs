@@ -15,11 +15,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::error::Error;
 use crate::pace::Bucket;
 
-/// Log lines per second of a process, and the burst after a pause. A front end can cause any number.
+/// Maximum log lines per second of one process, and the burst allowed after a pause. Without a
+/// limit, a front end could cause any number of lines.
 const LINES: u64 = 20;
 const LINES_AT_ONCE: Duration = Duration::from_secs(10);
 
-/// Drops lines that exceed the rate, and later reports how many.
+/// Drops log lines that exceed the rate, and reports later how many were dropped.
 struct Limit {
     bucket: Bucket,
     start: Instant,
@@ -35,7 +36,8 @@ impl Limit {
         }
     }
 
-    /// Whether a line may be written `now`, and if so, how many were dropped since the last one.
+    /// Returns `None` if a line may not be written at `now`; otherwise the number of lines dropped
+    /// since the last one was written.
     fn admit(&self, now: Duration) -> Option<u64> {
         let now = now.as_nanos() as u64;
         if !self.bucket.is_due(now) {
@@ -62,7 +64,8 @@ impl<S: Subscriber> Layer<S> for Limit {
     }
 }
 
-/// Whether a line can be written without blocking: a stalled reader leaves a full pipe.
+/// Whether a line can be written without blocking, which it cannot if a stalled reader has let the
+/// pipe fill up.
 fn has_room() -> bool {
     let out = stderr();
     let mut fds = [PollFd::new(&out, PollFlags::OUT)];
@@ -91,7 +94,7 @@ impl FromStr for Form {
     }
 }
 
-/// Sends this process's events of severity `level` and above to stderr (error, warn, info, debug, trace, off).
+/// Starts logging to stderr at the given level: off, error, warn, info, debug or trace.
 pub fn start(form: Form, level: &str) -> Result<(), Error> {
     let level: LevelFilter = level.parse().map_err(|_| {
         Error::Argument(format!(
@@ -103,7 +106,7 @@ pub fn start(form: Form, level: &str) -> Result<(), Error> {
         .with_target(false)
         .with_ansi(false)
         .with_writer(stderr)
-        // The reader may have closed the stream, and reporting that on the same stream would panic.
+        // The reader may have closed stderr, and reporting that on stderr would panic.
         .log_internal_errors(false);
     let done = match form {
         Form::Text => log.finish().with(Limit::new()).try_init(),

@@ -1,4 +1,4 @@
-//! The guest's memory: maps the regions that the front end shares.
+//! The guest's memory, mapped from the regions that the front end shares.
 
 use std::fs::File;
 use std::io;
@@ -10,11 +10,12 @@ use vhost::vhost_user::message::{VhostUserMemoryRegion, VhostUserSingleMemoryReg
 use vhost::vhost_user::{Error, Result};
 use vm_memory::{GuestAddress, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
 
-/// Maximum regions per guest: Linux's own number of memory slots, minus the three that it reserves.
+/// Maximum number of regions per guest: Linux's limit on memory slots, minus three reserved slots.
 pub(crate) const MAX_REGIONS: usize = 509;
 
 struct Region {
-    /// Address in the front end's address space, which ring addresses refer to.
+    /// Address of the region in the front end's address space. Front ends pass ring addresses in
+    /// that address space.
     user: u64,
     mapped: Arc<GuestRegionMmap>,
 }
@@ -43,10 +44,10 @@ fn invalid(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error
 /// `f_type` of hugetlbfs.
 const HUGETLBFS: i64 = 0x9584_58f6;
 
-/// Checks a file that is to become guest memory before mapping it.
+/// Checks a file before it is mapped as guest memory.
 ///
-/// Only memfd, tmpfs and hugetlbfs files have seals, and querying them does not involve the file system. Any other file
-/// may be on FUSE, whose server decides how long a page fault takes.
+/// Only memfd, tmpfs and hugetlbfs files have seals, and querying seals does not involve the file
+/// system. Any other file may be on FUSE, where a server decides how long a page fault takes.
 pub(crate) fn check(file: &File, offset: u64, size: u64) -> io::Result<()> {
     let refuse = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     if fcntl_get_seals(file).is_err() {
@@ -56,7 +57,7 @@ pub(crate) fn check(file: &File, offset: u64, size: u64) -> io::Result<()> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return refuse("guest memory that is not a file".into());
     }
-    // Touching memory beyond the end of the file would fault.
+    // Accessing memory beyond the end of the file would raise SIGBUS.
     let has = u64::try_from(stat.st_size).unwrap_or(0);
     if offset.checked_add(size).is_none_or(|end| end > has) {
         return refuse(format!(
@@ -74,15 +75,17 @@ pub(crate) fn check(file: &File, offset: u64, size: u64) -> io::Result<()> {
 }
 
 fn map(region: &VhostUserMemoryRegion, file: File) -> Result<Region> {
-    // Ring addresses are found by adding and comparing, so no region may wrap around.
+    // Ring addresses are translated by adding offsets and comparing, so a region must not wrap
+    // around.
     for base in [region.user_addr, region.guest_phys_addr, region.mmap_offset] {
         base.checked_add(region.memory_size)
             .ok_or_else(|| invalid("a memory region wraps around"))?;
     }
     check(&file, region.mmap_offset, region.memory_size).map_err(Error::ReqHandlerError)?;
     let mapping = region.mmap_region(file)?;
-    // The front end decides whether its memory may be swapped out, and here it would count against the limit of locked
-    // memory. SAFETY: the range is exactly the mapping, and munlock changes nothing a program can observe.
+    // Guest memory need not be locked here: the front end decides whether it may be swapped out,
+    // and it would count towards this process's limit of locked memory.
+    // SAFETY: the range is exactly the mapping, and munlock() does not change its contents.
     let _ = unsafe { munlock(mapping.as_ptr().cast(), mapping.size()) };
     let mapped = GuestRegionMmap::new(mapping, GuestAddress(region.guest_phys_addr))
         .ok_or_else(|| invalid("a memory region beyond the address space"))?;
@@ -93,7 +96,7 @@ fn map(region: &VhostUserMemoryRegion, file: File) -> Result<Region> {
 }
 
 impl Memory {
-    /// Creates an empty memory that may grow to `most` bytes.
+    /// Creates an empty memory that may grow to `most` bytes in total.
     pub(crate) fn new(most: u64) -> Memory {
         Memory {
             regions: Vec::new(),
@@ -102,13 +105,13 @@ impl Memory {
         }
     }
 
-    /// Number of regions, and their size in bytes.
+    /// Number of regions, and their total size in bytes.
     pub(crate) fn size(&self) -> (u64, u64) {
         let bytes = self.regions.iter().map(Region::len).sum();
         (self.regions.len() as u64, bytes)
     }
 
-    /// Whether regions of these sizes fit in addition to `held` bytes.
+    /// Checks that regions of these sizes fit in addition to `held` bytes.
     fn check_total(&self, held: u64, sizes: impl Iterator<Item = u64>) -> Result<()> {
         let total = sizes.fold(held, u64::saturating_add);
         match total > self.most {
@@ -119,7 +122,7 @@ impl Memory {
         }
     }
 
-    /// A snapshot for looking up rings. It stays mapped for as long as it is held.
+    /// Returns a snapshot in which rings can be located. It stays mapped until the caller drops it.
     pub(crate) fn map(&self) -> Arc<GuestMemoryMmap> {
         self.map.clone()
     }

@@ -17,20 +17,20 @@ use crate::closer::Closer;
 use crate::cpu::cpu_time;
 use crate::tally::{Count, Counters, Gauge, CLASSES, STATUSES};
 
-/// How long a client may take.
+/// Maximum time that one client may take from connecting to receiving the response.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Maximum number of bytes read from a client.
 const MAX_ASKED: usize = 4096;
 
-/// Labels of the statuses (5.9.7).
+/// Prometheus labels of the request statuses (5.9.7).
 const STATUS: [&str; STATUSES] = [
     "ok", "err", "badmsg", "notsupp", "invsess", "nospc", "other",
 ];
 
-/// The measurements of a device.
+/// Collects the measurements of a device.
 pub(crate) struct Meter {
-    /// Counts of guests that have left, per queue.
+    /// Counts per queue, summed over all guests that have left.
     gone: Vec<Count>,
     guests: Vec<Measured>,
     /// Front ends that connected.
@@ -41,11 +41,11 @@ pub(crate) struct Meter {
     pub killed: u64,
 }
 
-/// One connected guest.
+/// A connected guest that is being measured.
 struct Measured {
     number: u64,
     counters: Arc<Counters>,
-    /// Its process ID, if it has a process of its own.
+    /// Process ID of the guest's process, if the guest has a separate one.
     process: Option<u32>,
 }
 
@@ -83,7 +83,7 @@ impl Meter {
         }
     }
 
-    /// Counts of each queue over all guests, with the control queue last.
+    /// Counts per queue, summed over all guests. The control queue is last.
     pub(crate) fn queues(&self) -> Vec<Count> {
         let mut queues = self.gone.clone();
         for guest in &self.guests {
@@ -111,7 +111,7 @@ impl Meter {
             killed: self.killed,
         }));
         let mut text = String::new();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = encode(&mut text, &registry);
         text
     }
@@ -132,7 +132,7 @@ impl Measured {
     }
 }
 
-/// What one guest uses.
+/// Resources that one guest uses.
 #[derive(Debug)]
 struct GuestCount {
     number: u64,
@@ -143,7 +143,7 @@ struct GuestCount {
     regions: u64,
 }
 
-/// All numbers of one moment.
+/// All values at one point in time.
 #[derive(Debug)]
 struct Snapshot {
     queues: Vec<(String, Count)>,
@@ -306,7 +306,7 @@ const OF_GUEST: [OfGuest; 3] = [
     }),
 ];
 
-/// Upper bound of a latency class in seconds.
+/// Upper bound of latency class `class`, in seconds.
 fn bound(class: usize) -> f64 {
     match class + 1 == CLASSES {
         true => f64::MAX,
@@ -314,10 +314,11 @@ fn bound(class: usize) -> f64 {
     }
 }
 
-/// Maximum number of concurrent clients; one more, and the oldest is dropped.
+/// Maximum number of concurrent clients. When another one connects, the oldest is dropped.
 const CLIENTS: usize = 8;
 
-/// A client that asks for metrics. It may be slow: nothing ever waits for it.
+/// A client that asks for metrics. All I/O is non-blocking, so a slow client does not delay the
+/// device.
 pub(crate) struct Client {
     stream: UnixStream,
     since: Instant,
@@ -346,7 +347,8 @@ impl Clients {
         });
     }
 
-    /// Goes on with every client; those that are answered, gone or too slow are dropped.
+    /// Continues every client's exchange, and drops clients that are answered, disconnected or too
+    /// slow.
     pub(crate) fn go_on(&mut self, meter: &Meter, closer: &mut Closer) {
         for mut client in std::mem::take(&mut self.0) {
             match client.since.elapsed() < PATIENCE && client.go_on(meter, closer) {
@@ -356,7 +358,7 @@ impl Clients {
         }
     }
 
-    /// Cuts all of them off.
+    /// Disconnects all clients.
     pub(crate) fn close(self, closer: &mut Closer) {
         self.0
             .into_iter()
@@ -365,7 +367,7 @@ impl Clients {
 }
 
 impl Client {
-    /// The event the client waits for: space to send the response, or the request.
+    /// The stream and the event to poll for: readable until the request is complete, then writable.
     pub(crate) fn wanted(&self) -> (&UnixStream, PollFlags) {
         let flags = match self.answer {
             Some(_) => PollFlags::OUT,
@@ -374,7 +376,7 @@ impl Client {
         (&self.stream, flags)
     }
 
-    /// Whether there is more to do.
+    /// Continues the exchange. Returns false once it has ended.
     fn go_on(&mut self, meter: &Meter, closer: &mut Closer) -> bool {
         let blocks = |e: &io::Error| e.kind() == io::ErrorKind::WouldBlock;
         let mut part = [0; 512];
@@ -403,7 +405,7 @@ impl Client {
     }
 }
 
-/// Returns all metrics, whatever was requested.
+/// Builds a response with all metrics, whatever the client requested.
 fn answer(meter: &Meter) -> Vec<u8> {
     let text = meter.text();
     format!(

@@ -1,8 +1,9 @@
 //! The file descriptors with which driver and device notify each other.
 //!
-//! They are passed by the front end, so they may be any file, and the non-blocking flag is shared with the front end,
-//! which may change it at any time. Reads therefore request non-blocking behaviour per call. Writes cannot: a front end
-//! that fills its counter blocks the queue's thread, and with it its own process, which the main process then kills
+//! A front end passes these descriptors, so they may refer to any file. The front end shares their
+//! non-blocking flag and may change it at any time. Reads therefore request non-blocking behaviour
+//! in each call, which is impossible for writes to these files. A front end that fills its counter
+//! blocks the queue's thread, and with it its guest's process, which the main process then kills
 //! ([`crate::server`]).
 
 use std::fs::File;
@@ -39,11 +40,12 @@ impl Kick {
         Ok(Kick(file))
     }
 
-    /// Consumes the notification. Returns false if the file cannot notify, because it is at its end or fails.
+    /// Consumes the notification. Returns false if the file is at its end or returns an error,
+    /// because it then cannot notify.
     pub(crate) fn clear(&self) -> bool {
         let mut count = [0; 8];
         let mut parts = [IoSliceMut::new(&mut count)];
-        // Offset -1 reads from the current position: notification files have no positions.
+        // Offset -1 means the current position, which is required for files without positions.
         match preadv2(&self.0, &mut parts, u64::MAX, ReadWriteFlags::NOWAIT) {
             Ok(8) => true,
             Ok(_) => false,
@@ -59,13 +61,14 @@ impl Call {
         Ok(Call(file))
     }
 
-    /// Notifies the driver. If the counter is full, the driver has been notified already.
+    /// Notifies the driver. If the counter is full, earlier notifications are still pending, so
+    /// this one can be dropped.
     pub(crate) fn tell(&self) {
         let _ = (&self.0).write(&1u64.to_ne_bytes());
     }
 }
 
-/// Wakes a thread of this process.
+/// Wakes a thread of this process that waits in [`wait`].
 pub(crate) struct Bell(EventFd);
 
 impl Bell {
@@ -91,7 +94,7 @@ impl AsFd for Bell {
     }
 }
 
-/// What ended a wait.
+/// Reports which events ended a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Woken {
     /// The kick is readable.
@@ -117,7 +120,7 @@ pub(crate) fn wait(kick: Option<&Kick>, bell: &Bell, limit: Option<Duration>) ->
         tv_nsec: libc::c_long::from(limit.subsec_nanos()),
     });
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: both pointers are valid during the call, and the length is that of the array.
+    // SAFETY: both pointers are valid during the call, and the length passed is the array's length.
     unsafe {
         libc::ppoll(
             fds.as_mut_ptr(),

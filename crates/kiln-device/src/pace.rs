@@ -1,7 +1,9 @@
-//! Limits a guest to a rate: requests per second, bytes per second and CPU time, over all its queues and messages.
+//! Rate limits for one guest: requests per second, bytes per second and CPU time, over all its
+//! queues and messages.
 //!
-//! It uses the generic cell rate algorithm: one word holds the time until which the guest has used up its share. A
-//! guest that exceeds its rate waits; requests are not rejected, and other guests are not affected.
+//! The limiter uses the generic cell rate algorithm: one word holds the time until which the guest
+//! has used up its share. A guest that exceeds its rate waits; its requests are not rejected, and
+//! other guests are not affected.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -24,7 +26,7 @@ pub struct Rates {
 
 pub(crate) struct Bucket {
     per_second: u64,
-    /// The allowed burst, in nanoseconds at the rate.
+    /// The allowed burst, as the time in nanoseconds that it would take at the permitted rate.
     burst: u64,
     /// Time in nanoseconds since the start until which the share is used up.
     used_until: AtomicU64,
@@ -40,12 +42,13 @@ impl Bucket {
         }
     }
 
-    /// Whether more may be used at `now`.
+    /// Whether the bucket permits more use at time `now`.
     pub(crate) fn is_due(&self, now: u64) -> bool {
         self.used_until.load(Ordering::Relaxed) <= now.saturating_add(self.burst)
     }
 
-    /// Uses `amount` at `now`; returns how long until it would have been allowed, in nanoseconds.
+    /// Records the use of `amount` at time `now`. Returns how many nanoseconds to wait until this
+    /// use conforms to the rate.
     pub(crate) fn take(&self, amount: u64, now: u64) -> u64 {
         let cost = u128::from(amount) * 1_000_000_000 / u128::from(self.per_second);
         let cost = u64::try_from(cost).unwrap_or(u64::MAX / 4);
@@ -85,12 +88,13 @@ impl Pace {
         }
     }
 
-    /// Whether any rate is limited.
+    /// Whether at least one of the rates is limited.
     pub(crate) fn is_limited(&self) -> bool {
         self.ops.is_some() || self.bytes.is_some() || self.cpu.is_some()
     }
 
-    /// Counts a request of `bytes`. Returns how long to wait before the next one, if the guest exceeds its rate.
+    /// Counts a request of `bytes` bytes. If the guest exceeds its rate, returns how long to wait
+    /// before the next request.
     pub(crate) fn take(&self, bytes: u64) -> Option<Duration> {
         let now = self.start.elapsed().as_nanos() as u64;
         let ops = self.ops.as_ref().map_or(0, |b| b.take(1, now));
@@ -107,7 +111,8 @@ impl Pace {
     }
 }
 
-/// CPU time of this process so far, in nanoseconds. A guest has its own process, so all of it is the guest's.
+/// CPU time of this process so far, in nanoseconds. Each guest has a separate process, so all of
+/// this time is charged to the guest.
 fn spent() -> u64 {
     cpu_time(std::process::id()).map_or(0, |time| time.as_nanos() as u64)
 }
@@ -132,7 +137,7 @@ mod tests {
     fn no_amount_overflows_a_bucket() {
         let bucket = Bucket::new(1, BURST);
         assert!(bucket.take(u64::MAX, u64::MAX / 2) > 0);
-        // A time beyond the clock's range: do not wait.
+        // The wait would end beyond the clock's range, so the bucket must return zero.
         assert_eq!(bucket.take(u64::MAX, u64::MAX - 1), 0);
     }
 

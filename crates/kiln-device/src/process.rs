@@ -1,5 +1,6 @@
-//! A process that serves one guest, as seen by the main process: the same program with the same arguments. It is
-//! started before there is a guest for it, enters its sandbox, and is then given a connection.
+//! The main process's view of a process that serves one guest. That process runs the same program
+//! with the same arguments. It is started in advance, enters its sandbox, and then receives a
+//! connection.
 
 use std::env;
 use std::fs::File;
@@ -15,25 +16,28 @@ use kiln_virtio::Worker;
 use crate::adapter::{Message, Socket};
 use crate::closer::Closer;
 
-/// The environment variable that marks such a process. It contains the number of its descriptor, and the TSC ticks per
-/// second, which would take 20 ms of its guest's time to measure.
+/// The environment variable that marks a guest's process. It contains the number of the channel's
+/// descriptor and the TSC frequency, which would take 20 ms to measure after the guest has
+/// connected.
 pub(crate) const VARIABLE: &str = "KILN_SERVE_GUEST";
 
-/// Sent by the process when it is ready for a guest; the second value if its memory could not be locked.
+/// Sent by the guest's process when it is ready for a guest. The second value also reports that its
+/// memory could not be locked.
 pub(crate) const READY: u8 = b'r';
 pub(crate) const READY_UNLOCKED: u8 = b'u';
 
-/// The only message sent to it: guest number, socket number, and two descriptors, the connection and the counters.
+/// The only message that the main process sends. It contains the guest number, the socket number,
+/// and two descriptors: the connection and the counters.
 pub(crate) const GUEST: u32 = 1;
 
-/// Progress of a process.
+/// State of a guest's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Starting,
     Ready {
         locked: bool,
     },
-    /// It has closed its channel: it is ending or has ended.
+    /// The process has closed its channel, so it is ending or has ended.
     Closed,
 }
 
@@ -54,10 +58,11 @@ impl Process {
             .args(env::args_os().skip(1))
             .env(VARIABLE, format!("{fd},{}", Worker::clock()))
             .stdin(Stdio::null())
-            // Ctrl-C on a terminal is meant for the main process, which lets its guests finish.
+            // Ctrl-C on a terminal is meant only for the main process, which lets its guests
+            // finish.
             .process_group(0);
-        // SAFETY: makes async-signal-safe calls only. The descriptor survives exec, and the process is killed when its
-        // parent ends.
+        // SAFETY: the closure makes only async-signal-safe calls. They let the descriptor survive
+        // exec() and make the kernel kill the child when its parent ends.
         unsafe {
             command.pre_exec(move || {
                 if libc::fcntl(fd, libc::F_SETFD, 0) != 0
@@ -78,12 +83,12 @@ impl Process {
         })
     }
 
-    /// Becomes readable when [`Process::look`] has something to read.
+    /// The channel, which becomes readable when [`Process::look`] has something to read.
     pub(crate) fn channel(&self) -> &UnixStream {
         &self.channel
     }
 
-    /// What is left of one that has ended.
+    /// Returns the channel of a process that has ended.
     pub(crate) fn into_channel(self) -> UnixStream {
         self.channel
     }
@@ -92,7 +97,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Reads what the process said.
+    /// Reads what the process sent on its channel, and updates its state.
     pub(crate) fn look(&mut self, closer: &mut Closer) {
         let mut said = [0; 16];
         match closer.read(&self.channel, &mut said) {
@@ -107,7 +112,8 @@ impl Process {
         }
     }
 
-    /// Gives the process its guest. The channel has space for the single message ever sent.
+    /// Passes a guest to the process. The send cannot block, because it is the only message on this
+    /// channel.
     pub(crate) fn give(
         &self,
         number: u64,
@@ -126,7 +132,7 @@ impl Process {
             .map_err(io::Error::other)
     }
 
-    /// Orders the process to serve what its guest has made available, then end.
+    /// Orders the process to serve what its guest has made available and then to end.
     pub(crate) fn drain(&self) {
         let _ = self.channel.shutdown(Shutdown::Write);
     }
@@ -135,7 +141,7 @@ impl Process {
         let _ = self.child.kill();
     }
 
-    /// Its exit status, if it has ended.
+    /// The exit status, if the process has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }

@@ -1,7 +1,7 @@
 //! A split virtqueue from the device's side (virtio 1.2, 2.7).
 //!
-//! The three areas are looked up once, when the ring starts. After that each access is a load or a store that cannot
-//! fail. Nothing is read from guest memory twice.
+//! The three areas are located once, when the ring starts. Afterwards each access is a load or a
+//! store that cannot fail. No data is read from guest memory twice.
 
 use std::sync::atomic::{fence, AtomicU16, Ordering};
 
@@ -12,20 +12,20 @@ use vm_memory::{ByteValued, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 use crate::inflight::Log;
 
-/// Location of a ring, and where processing stopped.
+/// Location of a ring in guest memory, and the index at which processing continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 // Public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Place {
     /// Number of descriptors, a power of two.
     pub size: u16,
-    /// Descriptor table.
+    /// Guest address of the descriptor table.
     pub desc: u64,
-    /// Driver area.
+    /// Guest address of the driver area.
     pub avail: u64,
-    /// Device area.
+    /// Guest address of the device area.
     pub used: u64,
-    /// Next entry of the driver area to take.
+    /// Index of the next driver area entry to take.
     pub next_avail: u16,
     /// `VIRTIO_F_EVENT_IDX` was negotiated.
     pub event_idx: bool,
@@ -95,7 +95,7 @@ pub(crate) struct Ring<'a> {
     event_idx: bool,
     next_avail: u16,
     next_used: u16,
-    /// The used index when the driver's wish for an interrupt was last checked.
+    /// The used index at the last check whether the driver wants an interrupt.
     told: u16,
     desc: VolatileArrayRef<'a, Descriptor>,
     avail_flags: &'a AtomicU16,
@@ -129,7 +129,7 @@ fn area<'a>(
     Ok(slice)
 }
 
-/// A 16-bit word shared by both sides.
+/// A 16-bit word that driver and device share.
 fn word<'a>(
     area: &'a VolatileSlice<'_>,
     at: usize,
@@ -138,7 +138,7 @@ fn word<'a>(
     area.get_atomic_ref(at).map_err(|_| Broken::Alignment(name))
 }
 
-/// An array that one side writes and the other reads.
+/// An array that either the driver or the device writes and the other reads.
 fn array<'a, T: ByteValued>(
     area: &'a VolatileSlice<'_>,
     at: usize,
@@ -149,7 +149,7 @@ fn array<'a, T: ByteValued>(
 }
 
 impl<'a> Ring<'a> {
-    /// Continues a ring that stopped at `place`, in the areas located for it.
+    /// Continues a ring from `place`, in the areas located for it.
     pub(crate) fn new(areas: &'a Areas<'_>, place: &Place) -> Result<Ring<'a>, Broken> {
         let n = usize::from(place.size);
         let [desc, avail, used] = [
@@ -182,8 +182,8 @@ impl<'a> Ring<'a> {
         })
     }
 
-    /// Continues where another process stopped, if its record is about this ring. Requests in flight follow directly
-    /// after those returned.
+    /// Continues where another process stopped, if its record belongs to this ring. Requests in
+    /// flight directly follow the requests already returned.
     pub(crate) fn resume(&mut self, log: &mut Log) {
         let taken = log.recover(self.next_used);
         let behind = |n: usize| self.next_used.wrapping_add(n as u16);
@@ -202,7 +202,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// The used index that will be published next.
+    /// The used index that the next publication will write.
     pub(crate) fn next_used(&self) -> u16 {
         self.next_used
     }
@@ -212,7 +212,7 @@ impl<'a> Ring<'a> {
         self.size
     }
 
-    /// The next entry to take, as reported by `GET_VRING_BASE`.
+    /// The index of the next entry to take, as reported by `GET_VRING_BASE`.
     pub(crate) fn next_avail(&self) -> u16 {
         self.next_avail
     }
@@ -227,7 +227,7 @@ impl<'a> Ring<'a> {
         Ok(ahead)
     }
 
-    /// Takes the next head. Call only if [`Ring::available`] has counted it.
+    /// Takes the next head. Call this only for entries counted by [`Ring::available`].
     pub(crate) fn take(&mut self) -> Result<u16, Broken> {
         let slot = usize::from(self.next_avail & (self.size - 1));
         let head = u16::from_le(self.avail.load(slot));
@@ -243,7 +243,7 @@ impl<'a> Ring<'a> {
         self.desc.load(usize::from(index & (self.size - 1)))
     }
 
-    /// Returns a chain. The driver sees it after [`Ring::publish`].
+    /// Returns a chain to the driver, which sees it after [`Ring::publish`].
     pub(crate) fn give(&mut self, head: u16, written: u32) {
         let slot = usize::from(self.next_used & (self.size - 1));
         // struct virtq_used_elem: id, then len.
@@ -263,7 +263,8 @@ impl<'a> Ring<'a> {
         if self.told == self.next_used {
             return false;
         }
-        // The published index must be visible before the driver's wish is read.
+        // The published index must be visible before the device reads whether the driver wants an
+        // interrupt.
         fence(Ordering::SeqCst);
         let old = std::mem::replace(&mut self.told, self.next_used);
         if self.event_idx {
@@ -278,18 +279,20 @@ impl<'a> Ring<'a> {
 
     /// Suppresses notifications from the driver while the device polls.
     pub(crate) fn silence(&self) {
-        // With event indices there is nothing to do: the driver notifies only for the index the device asks for.
+        // With event indices, the driver notifies only for the index that the device requested, so
+        // nothing needs to be suppressed.
         if !self.event_idx {
             self.used_flags
                 .store((VRING_USED_F_NO_NOTIFY as u16).to_le(), Ordering::Relaxed);
         }
     }
 
-    /// Requests a notification for the next head. Returns true if one was made available meanwhile, for which no
-    /// notification will come.
+    /// Requests a notification for the next head. Returns true if a head is already available, for
+    /// which the driver will not notify.
     pub(crate) fn listen(&self) -> Result<bool, Broken> {
-        // Written even without event indices: QEMU's cryptodev negotiates them with its guest without informing the
-        // device. Every ring has this word, and a driver that does not read it is not affected.
+        // Write the word even if event indices were not negotiated: QEMU's cryptodev negotiates
+        // them with its guest without informing the device. Every ring has this word, and other
+        // drivers ignore it.
         self.avail_event
             .store(self.next_avail.to_le(), Ordering::Relaxed);
         if !self.event_idx {

@@ -1,4 +1,5 @@
-//! A queue's thread: created when its ring first starts, parked while the ring is stopped, and ended with the guest.
+//! The thread of a queue. It is created when its ring first starts, is parked while the ring is
+//! stopped, and ends with the guest.
 
 use std::io;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
@@ -20,23 +21,23 @@ use crate::ring::{Areas, Place, Ring};
 use crate::sandbox;
 use crate::tally::Tally;
 
-/// How long a thread may take to stop. A batch of the most expensive requests takes 0.1 s.
+/// Maximum time a thread may take to stop. A batch of the most expensive requests takes 0.1 s.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The deadline for a thread that has to stop now.
+/// The deadline for a thread that is ordered to stop now.
 pub(crate) fn patience() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// A queue's thread does not stop.
+/// The error when a queue's thread does not stop in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stuck;
 
-/// What a thread needs to serve a ring. It returns this when it stops.
+/// Everything a thread needs to serve a ring. The thread returns it when it stops.
 pub(crate) struct Work {
-    /// Location of the ring, and on return, where processing stopped.
+    /// Location of the ring. When the thread returns it, this is where processing stopped.
     pub place: Place,
-    /// The guest memory that contains it.
+    /// The guest memory that contains the ring.
     pub memory: Arc<GuestMemoryMmap>,
     /// Signals from the driver.
     pub kick: Option<Kick>,
@@ -48,7 +49,7 @@ pub(crate) struct Work {
     pub log: Option<Log>,
 }
 
-/// What all queues of a guest share, and the settings of one queue.
+/// The objects that all queues of a guest share, and the settings of one queue.
 #[derive(Clone)]
 pub(crate) struct Post {
     /// The guest's sessions and rates.
@@ -61,7 +62,7 @@ pub(crate) struct Post {
     /// How long to poll before sleeping.
     pub poll: Duration,
     pub name: String,
-    /// Whether the thread drops system calls that a queue does not need.
+    /// Whether the thread drops the system calls that a queue does not need.
     pub narrow: bool,
 }
 
@@ -140,7 +141,7 @@ impl Runner {
         self.running
     }
 
-    /// Serves a ring until [`Runner::stop`].
+    /// Starts serving a ring. The thread serves it until [`Runner::stop`].
     pub(crate) fn start(&mut self, work: Work) {
         self.halt.set(Order::Run);
         if let Some(to) = &self.to {
@@ -148,30 +149,32 @@ impl Runner {
         }
     }
 
-    /// Gives an order without waiting for it to be carried out.
+    /// Gives the thread an order, without waiting until it is carried out.
     pub(crate) fn order(&self, order: Order) {
         self.halt.set(order);
     }
 
-    /// Stops serving and returns what the ring was served with. Every request taken has been answered.
+    /// Stops serving and returns the [`Work`] passed to [`Runner::start`]. Every request taken has
+    /// been answered.
     ///
     /// # Errors
-    /// The thread does not stop in time, because its front end blocks it in a system call. It is abandoned.
+    /// The thread does not stop in time because its front end blocks it in a system call. The
+    /// thread is then abandoned.
     pub(crate) fn stop(&mut self, until: Instant) -> Result<Option<Work>, Stuck> {
         self.order(Order::Stop);
         let work = self.wait(until);
         if work.is_err() {
             self.running = false;
-            // The thread may never end, so do not join it.
+            // The thread may never end, so it must not be joined.
             self.thread = None;
         }
         work
     }
 
-    /// Waits until the order is carried out.
+    /// Waits until the thread has carried out its order.
     ///
     /// # Errors
-    /// It is not carried out in time.
+    /// The thread does not carry out the order before `until`.
     pub(crate) fn wait(&mut self, until: Instant) -> Result<Option<Work>, Stuck> {
         if !self.running {
             return Ok(None);
@@ -197,7 +200,8 @@ impl Drop for Runner {
     }
 }
 
-/// Serves a ring until ordered to stop. A ring that breaks is left alone until then.
+/// Serves a ring until ordered to stop. If the ring breaks, waits for that order without touching
+/// the ring.
 fn serve(
     work: &mut Work,
     post: &Post,

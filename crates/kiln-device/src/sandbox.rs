@@ -1,8 +1,8 @@
-//! The sandbox, entered before the first guest: no new privileges, no access to files or programs, and only the system
-//! calls needed for serving. Any other call kills the process.
+//! The sandbox, entered before the first guest: no new privileges, no access to files or programs,
+//! and only the system calls needed for serving. Any other system call kills the process.
 //!
-//! Threads created later inherit it. Whatever needs more privileges, such as loading libraries and binding sockets, is
-//! done before.
+//! Threads created later inherit the sandbox. Loading libraries, binding sockets and everything
+//! else that needs more privileges happens before the process enters it.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +20,15 @@ use crate::error::Error;
 /// The kind of process to confine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Serves one guest.
+    /// A process that serves one guest.
     Guest,
-    /// Serves all guests, which have no processes of their own.
+    /// A process that serves all guests itself.
     Together,
-    /// Accepts connections and starts the guests' processes.
+    /// The main process, which accepts connections and starts one process per guest.
     Main,
 }
 
-/// System calls for every thread.
+/// System calls allowed in every thread.
 const ALWAYS: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_preadv2,
@@ -49,7 +49,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_gettid,
     libc::SYS_getpid,
     libc::SYS_membarrier,
-    // Signals: existing handlers can return, and abort() works.
+    // Signals: needed to return from existing handlers and to abort().
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigreturn,
@@ -77,20 +77,20 @@ const MESSAGES: &[libc::c_long] = &[
     libc::SYS_fstat,
     libc::SYS_fstatfs,
     libc::SYS_munlock,
-    // A thread may drop more system calls.
+    // Needed by a thread that installs a narrower filter for itself.
     libc::SYS_seccomp,
 ];
 
-/// Additional system calls for a process that both accepts and serves connections. The guests' counters are in shared
-/// memory.
+/// Additional system calls for a process that both accepts and serves connections. It needs none
+/// for the guests' counters, which are in shared memory.
 const ACCEPTS: &[libc::c_long] = &[
     libc::SYS_accept4,
     libc::SYS_memfd_create,
     libc::SYS_ftruncate,
 ];
 
-/// Additional system calls for the main process: those to start a program, and those the program makes before it enters
-/// its own sandbox.
+/// Additional system calls for the main process: those that start a program, and those that the
+/// started program makes before it enters its own sandbox.
 const STARTS: &[libc::c_long] = &[
     libc::SYS_accept4,
     libc::SYS_access,
@@ -157,22 +157,24 @@ const STARTS: &[libc::c_long] = &[
     libc::SYS_waitid,
 ];
 
-/// System calls that fail with an error, which their callers tolerate.
+/// System calls that return an error instead of killing the process, because their callers tolerate
+/// it.
 const REFUSED: &[(libc::c_long, libc::c_int)] = &[
-    // The C library then creates threads with clone, whose flags can be checked.
+    // With this error, the C library creates threads with clone(), whose flags a filter can check.
     (libc::SYS_clone3, libc::ENOSYS),
-    // The C library's allocator reads a setting from /proc.
+    // The C library's allocator tries to read a setting from /proc.
     (libc::SYS_openat, libc::EACCES),
     (libc::SYS_open, libc::EACCES),
 ];
 
-/// `prctl` options: naming a thread, naming a mapping, and what installing a filter requires.
+/// Allowed `prctl` options: naming a thread, naming a mapping, and forbidding new privileges, which
+/// is required for installing a filter.
 const PRCTL: [u64; 3] = [
     libc::PR_SET_NAME as u64,
     0x5356_4d41,
     libc::PR_SET_NO_NEW_PRIVS as u64,
 ];
-/// `madvise` advice that an allocator uses to return memory or to request huge pages.
+/// Allowed `madvise` advice: what an allocator uses to return memory or to request huge pages.
 const MADVISE: [u64; 5] = [
     libc::MADV_DONTNEED as u64,
     libc::MADV_FREE as u64,
@@ -180,9 +182,9 @@ const MADVISE: [u64; 5] = [
     libc::MADV_NOHUGEPAGE as u64,
     libc::MADV_DONTDUMP as u64,
 ];
-/// `arch_prctl` options: an emulated CPU sets its own GS base.
+/// Allowed `arch_prctl` options: an emulated CPU sets its own GS base.
 const ARCH_PRCTL: [u64; 2] = [0x1001, 0x1004];
-/// `fcntl` commands.
+/// Allowed `fcntl` commands.
 const FCNTL: [u64; 7] = [
     libc::F_GETFL as u64,
     libc::F_SETFL as u64,
@@ -200,7 +202,7 @@ pub(crate) enum Files {
     Closed,
     /// This kernel supports only some of the requested restrictions.
     Partly,
-    /// The kernel has no landlock, but system calls that open files are still refused.
+    /// The kernel does not have landlock, but seccomp still refuses system calls that open files.
     Open,
 }
 
@@ -250,7 +252,7 @@ fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// The filter of a process that serves guests. It kills the process for any other call.
+/// Builds the filter of a process that serves guests. Any other system call kills the process.
 fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules = always(MESSAGES)?;
     if role == Role::Together {
@@ -265,7 +267,7 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     );
     rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
     rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
-    // Only to a connected stream: no address may be given.
+    // Allow sending only on a connected stream: the address argument must be null.
     let stream = SeccompRule::new(vec![
         SeccompCondition::new(
             0,
@@ -285,7 +287,8 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     filter(rules, SeccompAction::KillProcess, SeccompAction::Allow)
 }
 
-/// The filter of a thread that serves a queue. It cannot use sockets, receive descriptors or start programs.
+/// Builds the filter of a thread that serves a queue. The thread cannot use sockets, receive
+/// descriptors or start programs.
 fn allow_queue() -> Result<BpfProgram, seccompiler::BackendError> {
     filter(
         always(&[])?,
@@ -294,12 +297,13 @@ fn allow_queue() -> Result<BpfProgram, seccompiler::BackendError> {
     )
 }
 
-/// The filter of the main process. Programs it starts inherit it, so any other call returns an error instead of killing
-/// the process, because the C library probes for system calls.
+/// Builds the filter of the main process. Programs that it starts inherit the filter, and their C
+/// library probes for system calls, so any other call returns an error instead of killing the
+/// process.
 fn allow_main() -> Result<BpfProgram, seccompiler::BackendError> {
     let calls = [ALWAYS, MESSAGES, STARTS].concat();
     let mut rules: Rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
-    // Writing is allowed to files that are open; landlock restricts which files can be opened.
+    // Writing to open files is allowed; landlock restricts which files can be opened.
     rules.insert(libc::SYS_sendto, vec![when(4, SeccompCmpOp::Eq, 0)?]);
     filter(
         rules,
@@ -308,7 +312,7 @@ fn allow_main() -> Result<BpfProgram, seccompiler::BackendError> {
     )
 }
 
-/// A filter that returns an error for calls whose callers tolerate it.
+/// Builds a filter that makes one system call return an error, because its callers tolerate that.
 fn refuse(call: libc::c_long, errno: libc::c_int) -> Result<BpfProgram, seccompiler::BackendError> {
     filter(
         BTreeMap::from([(call, Vec::new())]),
@@ -340,14 +344,14 @@ fn apply(program: Result<BpfProgram, seccompiler::BackendError>) -> Result<(), E
     apply_filter(&program).map_err(|e| lacks("seccomp", &e))
 }
 
-/// Confines the calling thread, and all threads it creates later.
+/// Confines the calling thread and all threads that it creates later.
 pub(crate) fn close(role: Role) -> Result<Files, Error> {
     let files = no_files(role)?;
     if role == Role::Main {
         apply(allow_main())?;
         return Ok(files);
     }
-    // The filter that kills comes last, because it forbids installing the others.
+    // Install the killing filter last, because it forbids installing the others.
     for &(call, errno) in REFUSED {
         apply(refuse(call, errno))?;
     }
@@ -355,13 +359,14 @@ pub(crate) fn close(role: Role) -> Result<Files, Error> {
     Ok(files)
 }
 
-/// Confines a queue's thread further.
+/// Confines a queue's thread further than its process.
 pub(crate) fn narrow() -> Result<(), Error> {
     apply(allow_queue())
 }
 
-/// A landlock domain that forbids TCP, signals to and abstract sockets of outside processes, and all files. The main
-/// process may read and execute programs, which it needs to start itself.
+/// Enters a landlock domain that forbids all files, TCP, and signals to processes and abstract
+/// sockets outside the domain. The main process may still read and execute programs, because it has
+/// to start itself.
 fn no_files(role: Role) -> Result<Files, Error> {
     let abi = ABI::V6;
     let closed = || -> Result<_, RulesetError> {
@@ -391,10 +396,11 @@ fn no_files(role: Role) -> Result<Files, Error> {
 mod tests {
     use super::*;
 
-    /// How a process ends that confines itself and then makes this attempt: 0, or the signal.
+    /// Runs `attempt` in a confined child process and returns 0, or the signal that ended the
+    /// child.
     fn ends(role: Role, attempt: impl FnOnce()) -> i32 {
-        // SAFETY: the child makes system calls and allocates, which the C library allows after a fork, and exits with
-        // _exit().
+        // SAFETY: the child only makes system calls and allocates, which the C library allows after
+        // a fork, and exits with _exit().
         unsafe {
             let child = libc::fork();
             assert!(child >= 0);
@@ -416,7 +422,7 @@ mod tests {
 
     #[test]
     fn what_a_taken_over_process_tries_ends_it() {
-        // SAFETY: these calls access only the memory passed to them.
+        // SAFETY: these calls access no memory other than what is passed to them, which is valid.
         unsafe {
             let parent = libc::getpid();
             let mut pair = [0; 2];
@@ -426,7 +432,7 @@ mod tests {
             };
             let len = size_of_val(&address) as libc::socklen_t;
             let none = std::ptr::null_mut();
-            // The controls: calls needed for serving.
+            // Controls: the calls needed for serving must be allowed.
             assert_eq!(
                 ends(Role::Guest, || {
                     libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), 0);
@@ -474,14 +480,14 @@ mod tests {
             for (what, attempt) in attempts {
                 assert_eq!(ends(Role::Guest, attempt), libc::SIGSYS, "{what}");
             }
-            // A queue's thread is confined further.
+            // A queue's thread must be confined further than its process.
             assert_eq!(ends(Role::Guest, || assert!(narrow().is_ok())), 0);
             let sockets = || {
                 assert!(narrow().is_ok());
                 libc::shutdown(1, libc::SHUT_RDWR);
             };
             assert_eq!(ends(Role::Guest, sockets), libc::SIGSYS);
-            // The main process may start programs, and signal only those.
+            // The main process may start programs, and may signal only programs it has started.
             assert_eq!(
                 ends(Role::Main, || {
                     if libc::kill(parent, 0) == 0 || libc::socket(libc::AF_INET, 1, 0) >= 0 {

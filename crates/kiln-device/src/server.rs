@@ -1,7 +1,9 @@
-//! The device: listens, gives each guest to a process of its own, and on shutdown lets all of them finish.
+//! The device: listens on its sockets, starts a process for each guest, and lets all guests finish
+//! on shutdown.
 //!
-//! The main process is single-threaded, never parses what a front end sends, and waits for none of them. A silent
-//! connection costs a descriptor for a few seconds; a guest whose process hangs or dies affects only that process.
+//! The main process is single-threaded, never parses what a front end sends, and does not wait for
+//! any front end. A silent connection costs a descriptor for a few seconds. If a guest's process
+//! hangs or dies, only that guest is affected.
 
 use std::collections::VecDeque;
 use std::fs::{self, Permissions};
@@ -33,30 +35,32 @@ use crate::process::{Process, State};
 use crate::sandbox::{self, Files, Role};
 use crate::tally::Counters;
 
-/// How long a front end may be silent after connecting.
+/// How long a front end may stay silent after connecting.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Maximum number of silent connections per socket; one more, and the oldest is closed.
+/// Maximum number of silent connections per socket. When another one arrives, the oldest is closed.
 const SILENT: usize = 64;
 
-/// Connections of one socket that have sent something and wait until they are served: more are turned away. `--max-guests`
-/// if that is more, so that all front ends of a device that was restarted may connect at once.
+/// Minimum limit, per socket, on connections that have sent data and wait to be served; further
+/// ones are rejected. The limit is `--max-guests` if that is larger, because after a restart of the
+/// device all its front ends may connect at once.
 const WAITING: usize = 64;
 
-/// Front ends of one socket that are served per second, and how many at once after a pause: each costs a process.
+/// Front ends admitted per second and socket, and the burst allowed after a pause. Admission is
+/// limited because each front end costs a process.
 const ADMITTED: u64 = 50;
 const ADMITTED_AT_ONCE: u32 = 64;
 
-/// How long a process may take to end after its guest has left.
+/// How long a guest's process may take to end after its front end has disconnected.
 const GRACE: Duration = Duration::from_millis(700);
 
-/// How long a killed process may take to disappear. A file system can delay it that long, and longer.
+/// How long to wait for a killed process to disappear. A file system can delay its end even longer.
 const LAST: Duration = Duration::from_millis(300);
 
-/// How long to ignore a listener after an error.
+/// How long a listener is ignored after an error.
 const REST: Duration = Duration::from_millis(200);
 
-/// How long a process may take until it is ready for a guest.
+/// How long a new process may take to become ready for a guest.
 const START: Duration = Duration::from_secs(20);
 
 /// Intervals for checking conditions that no descriptor signals.
@@ -74,23 +78,23 @@ pub struct Server {
     meter: Meter,
 }
 
-/// A socket, and its connections that no process serves yet.
+/// A listening socket, and its connections that no process serves yet.
 struct Socket {
     path: PathBuf,
     /// `None` for a single inherited connection.
     listener: Option<UnixListener>,
     waiting: VecDeque<Waiting>,
     admitted: Bucket,
-    /// Set after an error.
+    /// End of the pause in accepting that follows an error.
     rests_until: Option<Instant>,
 }
 
 struct Waiting {
     stream: UnixStream,
     since: Instant,
-    /// Describes the peer for the log.
+    /// Process ID, user and group of the front end, for the log.
     peer: String,
-    /// It has sent something, and is still connected.
+    /// Set when the front end has sent data and is still connected.
     speaks: bool,
     gone: bool,
 }
@@ -99,23 +103,23 @@ struct Waiting {
 struct Guest {
     number: u64,
     socket: usize,
-    /// The connection, watched for its end.
+    /// The connection to the front end, watched only for its end.
     stream: UnixStream,
     host: Host,
     /// When the front end disconnected.
     gone: Option<Instant>,
-    /// When its process was seen to have closed its channel.
+    /// When the guest's process was first seen to have closed its channel.
     closed: Option<Instant>,
     killed: Option<Instant>,
 }
 
-/// What serves a guest.
+/// The process, or the threads of this process, that serve a guest.
 enum Host {
     Process(Process),
     Threads(Connection),
 }
 
-/// What a descriptor is watched for.
+/// The object that a polled descriptor belongs to.
 #[derive(Clone, Copy)]
 enum Watched {
     Stop,
@@ -136,7 +140,7 @@ pub struct Served {
     pub requests: u64,
 }
 
-/// Permissions of a socket.
+/// File permissions and group of a socket.
 #[derive(Clone, Copy, Default)]
 struct Access {
     mode: Option<u32>,
@@ -155,7 +159,8 @@ impl Access {
     }
 }
 
-/// Listens at a path. A stale socket is replaced; any other file there is left alone.
+/// Listens at a path. A stale socket at that path is replaced; a file of any other kind is left
+/// alone.
 fn listen(path: &Path, access: Access) -> Result<UnixListener, Error> {
     let is_socket = |found: fs::Metadata| found.file_type().is_socket();
     if fs::symlink_metadata(path).is_ok_and(is_socket) {
@@ -170,14 +175,15 @@ fn listen(path: &Path, access: Access) -> Result<UnixListener, Error> {
     appear(path, access).map_err(|e| Error::io("listen on", path, e))
 }
 
-/// Binds under a temporary name and renames last, because a bound socket refuses connections until it listens, and gets
-/// its permissions after that. A client that waits for the name can then connect.
+/// Binds the socket under a temporary name and renames it last. A bound socket refuses connections
+/// until it listens, and gets its permissions only afterwards, so a client that waits for the final
+/// name can connect as soon as that name exists.
 fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
     let mut before = path.as_os_str().to_owned();
     before.push(format!(".{}", std::process::id()));
     let listener = match UnixListener::bind(&before) {
         Ok(listener) => listener,
-        // The temporary name is too long for a socket.
+        // The temporary name is too long for a socket address.
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
             let listener = UnixListener::bind(path)?;
             return access.give(path).map(|()| listener);
@@ -191,15 +197,16 @@ fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
     named.map(|()| listener)
 }
 
-/// A socket inherited from the parent process: a listening one, or a connection.
+/// Takes over a socket inherited from the parent process, either a listening socket or a
+/// connection.
 fn inherit(fd: RawFd) -> Result<Socket, Error> {
     let refuse = |e: io::Error| Error::Argument(format!("--fd {fd}: {e}: pass a Unix socket"));
-    // SAFETY: this command takes no pointer, and the number need not be an open descriptor. Guests' processes do not
-    // inherit it.
+    // SAFETY: this command takes no pointer, and fails harmlessly if `fd` is not open. It also
+    // keeps guests' processes from inheriting the descriptor.
     if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
         return Err(refuse(io::Error::last_os_error()));
     }
-    // SAFETY: it is open, and was given on the command line for this purpose only.
+    // SAFETY: the descriptor is open, and the command line passed it for this purpose only.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let path = PathBuf::from(format!("fd {fd}"));
     match socket_acceptconn(&socket).map_err(|e| refuse(e.into()))? {
@@ -236,8 +243,9 @@ impl Socket {
         }
     }
 
-    /// Accepts one connection. Turns it away if there is no place for it, or if `most` others wait already: each of them
-    /// holds a descriptor of this process, which has them for all sockets together.
+    /// Accepts one connection. Rejects it if all guest places are taken (`full`) or if `most`
+    /// connections are already waiting, because each waiting connection holds one of this process's
+    /// descriptors, which all sockets share.
     fn accept(&mut self, full: bool, most: usize, meter: &mut Meter, closer: &mut Closer) {
         let Some(listener) = &self.listener else {
             return;
@@ -275,7 +283,8 @@ impl Socket {
                     io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
                 ) => {}
             Err(error) => {
-                // The listener stays readable, so without a pause this would repeat at once, forever.
+                // The listener stays readable, so without a pause this error would repeat in a busy
+                // loop.
                 tracing::error!(%error, socket = %self.path.display(), "no connection");
                 self.rests_until = Some(Instant::now() + REST);
             }
@@ -283,8 +292,9 @@ impl Socket {
     }
 }
 
-/// Process, user and group of the peer, from the kernel (`SO_PEERCRED`). The process is 0 if this one cannot see it: it is in
-/// a PID namespace outside. (rustix has no value for that.)
+/// Process ID, user and group of the connected process, from the kernel (`SO_PEERCRED`). The
+/// process ID is 0 for a process in a PID namespace that this process cannot see; rustix cannot
+/// represent that value, so this calls libc.
 fn peer(stream: &UnixStream) -> String {
     let mut peer = libc::ucred {
         pid: 0,
@@ -292,7 +302,7 @@ fn peer(stream: &UnixStream) -> String {
         gid: 0,
     };
     let mut len = size_of_val(&peer) as libc::socklen_t;
-    // SAFETY: both places are as large as is said, and outlive the call.
+    // SAFETY: both pointers are valid during the call, and `len` is the size of `peer`.
     let done = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),
@@ -309,7 +319,8 @@ fn peer(stream: &UnixStream) -> String {
 }
 
 impl Guest {
-    /// The guest's exit status, or `Some(None)` if it was served by threads; `None` if it is still served.
+    /// `None` while the guest is being served. Afterwards the exit status of its process, or
+    /// `Some(None)` if threads served it.
     fn ended(&mut self) -> Option<Option<ExitStatus>> {
         match &mut self.host {
             Host::Process(process) => process.ended().map(Some),
@@ -317,7 +328,8 @@ impl Guest {
         }
     }
 
-    /// Whether it is ending, which no descriptor may signal.
+    /// Whether the guest is about to end. No descriptor may signal the end, so the caller has to
+    /// check for it periodically.
     fn is_ending(&self) -> bool {
         let closed = matches!(&self.host, Host::Process(process) if process.state == State::Closed);
         closed || self.gone.is_some() || self.killed.is_some()
@@ -330,7 +342,7 @@ impl Guest {
         }
     }
 
-    /// Ends the connections of a guest that has ended.
+    /// Closes the connections of a guest that has ended.
     fn close(self, closer: &mut Closer) {
         closer.end(self.stream);
         if let Host::Process(process) = self.host {
@@ -340,7 +352,7 @@ impl Guest {
 }
 
 impl Server {
-    /// Binds all sockets.
+    /// Binds all sockets, including the one for metrics.
     pub fn bind(config: Config) -> Result<Server, Error> {
         config.check()?;
         let access = Access {
@@ -372,17 +384,18 @@ impl Server {
         })
     }
 
-    /// Connections of each socket that may wait although they have sent something.
+    /// Maximum number of connections per socket that may wait after sending data.
     fn most_waiting(&self) -> usize {
         self.config.max_guests.max(WAITING)
     }
 
-    /// Closes this process in.
+    /// Restricts this process before it serves guests: resource limits, user, memory locking,
+    /// sandbox.
     fn confine(&self) -> Result<(), Error> {
         let sockets = self.sockets.len() as u64;
         let guests = self.config.max_guests as u64;
-        // For each guest its connection, its channel, its counters, which are mapped by another descriptor. As many guests
-        // as there are places may be gone with processes that a file system keeps.
+        // Each guest needs descriptors for its connection, its channel and its counters. As many
+        // guests again may have left while a file system keeps their processes from ending.
         let waiting = (SILENT + self.most_waiting()) as u64;
         let descriptors = sockets * (guests * 10 + waiting + 8) + 64;
         if !self.config.shares_process {
@@ -394,7 +407,8 @@ impl Server {
             );
             confine::leave_root()?;
         }
-        // With isolation, only the guests' processes hold keys.
+        // With isolation, only guests' processes hold keys, so this process need not lock its
+        // memory.
         let keys = !self.config.isolation && !self.config.shares_process;
         if keys && !confine::lock(u64::MAX)? {
             warn_of_unlocked_memory();
@@ -419,7 +433,8 @@ impl Server {
         Ok(())
     }
 
-    /// Serves until `stop` is readable, then finishes what guests have made available.
+    /// Serves guests until `stop` is readable, then finishes the requests that guests have made
+    /// available.
     pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<Served, Error> {
         let services = (!self.config.isolation).then(Services::detect);
         self.confine()?;
@@ -438,7 +453,7 @@ impl Server {
         let mut clients = Clients::default();
         let mut served = Served::default();
         let start = Instant::now();
-        // Delays the next attempt after a process could not be started.
+        // Earliest time for the next attempt after a process could not be started.
         let mut start_again = start;
         let mut turn = 0;
         let own = self.config.isolation && !self.config.shares_process;
@@ -472,7 +487,8 @@ impl Server {
                     }
                     Watched::Spare(k) => spares[k].look(&mut closer),
                     Watched::Metrics => {
-                        // One per iteration, so that a client that connects in a loop does not delay the others.
+                        // Accept one client per iteration, so that a client that connects in a loop
+                        // does not delay the others.
                         if let Some(Ok((stream, _))) = self.metrics.as_ref().map(|m| m.accept()) {
                             clients.add(stream, &mut closer);
                         }
@@ -485,12 +501,12 @@ impl Server {
             self.reap_lost(&mut lost, &mut closer);
             let is_over = |s: &Socket| s.listener.is_none() && s.waiting.is_empty();
             if guests.is_empty() && self.sockets.iter().all(is_over) {
-                // The connections that were passed on were all there was to serve.
+                // Only inherited connections were to be served, and all of them have ended.
                 self.finish(guests, spares, clients, closer, &mut served);
                 return Ok(served);
             }
             for i in listening {
-                // A guest that is ending will free its place soon.
+                // A guest that is ending will soon free its place.
                 let full =
                     places(&guests, &lost, i) >= self.config.max_guests && !makes_room(&guests, i);
                 let most = self.most_waiting();
@@ -543,7 +559,8 @@ impl Server {
         }
     }
 
-    /// Waits until there is something to do; returns which descriptors are ready.
+    /// Waits until at least one descriptor is ready or a periodic check is due, and returns the
+    /// ready descriptors.
     fn wait(
         &self,
         stop: BorrowedFd<'_>,
@@ -568,8 +585,8 @@ impl Server {
                 None => {}
             }
             for (k, waiting) in socket.waiting.iter().enumerate() {
-                // A connection that has sent something waits for a process or for its socket's rate limit. Its end is
-                // still noticed.
+                // A connection that has sent data now waits for a process or for its socket's rate
+                // limit, so only its end needs to be noticed.
                 let flags = match waiting.speaks {
                     true => PollFlags::empty(),
                     false => PollFlags::IN,
@@ -626,7 +643,7 @@ impl Server {
             .collect())
     }
 
-    /// Takes leave of guests that are over, and ends the processes of those that should be.
+    /// Removes guests that have ended, and kills the processes of guests that should have ended.
     fn reap(&mut self, guests: &mut Vec<Guest>, lost: &mut Vec<Guest>, closer: &mut Closer) {
         let mut k = 0;
         while k < guests.len() {
@@ -642,8 +659,9 @@ impl Server {
                 guest.close(closer);
                 continue;
             }
-            // A process that has closed its channel has finished its work, or it is dying. If it is dying, it gets the time
-            // to do so, because the log must have the reason.
+            // A process that has closed its channel has finished its work or is dying. Give it time
+            // to end by itself, because otherwise the log would not contain the reason for its
+            // death.
             let closed =
                 matches!(&guest.host, Host::Process(process) if process.state == State::Closed);
             if closed {
@@ -680,8 +698,8 @@ impl Server {
         }
     }
 
-    /// Gives connections that have sent something to processes that are ready, taking sockets in turn. Returns how many
-    /// spare processes there should be.
+    /// Passes connections that have sent data to processes that are ready, serving the sockets in
+    /// turn. Returns how many spare processes there should be.
     fn hand_over(
         &mut self,
         guests: &mut Vec<Guest>,
@@ -718,7 +736,8 @@ impl Server {
                     wanting += 1;
                     break;
                 }
-                // A front end that connects in a loop has exhausted its rate and waits.
+                // A front end that connects in a loop has used up its socket's rate and has to
+                // wait.
                 if !self.sockets[i].admitted.is_due(now.as_nanos() as u64) {
                     break;
                 }
@@ -784,7 +803,7 @@ impl Server {
         })
     }
 
-    /// Lets all guests finish, and ends those that do not.
+    /// Lets all guests finish, and ends the processes of those that do not.
     fn finish(
         mut self,
         guests: Vec<Guest>,
@@ -804,7 +823,8 @@ impl Server {
         let mut processes: Vec<(Option<u64>, Process)> =
             spares.into_iter().map(|spare| (None, spare)).collect();
         let mut threads = Vec::new();
-        // Order all to drain before waiting for the first. A spare process then ends.
+        // Order all guests to drain before waiting for the first. Spare processes end on this
+        // order.
         for guest in guests {
             match guest.host {
                 Host::Process(process) => processes.push((Some(guest.number), process)),
@@ -842,8 +862,8 @@ impl Server {
     }
 }
 
-/// Number of occupied places of a socket. Processes that cannot be killed do not count until they are as many as the
-/// places.
+/// Number of occupied guest places of a socket. Guests whose processes cannot be killed count only
+/// if they outnumber the other guests.
 fn places(guests: &[Guest], lost: &[Guest], socket: usize) -> usize {
     let count = |all: &[Guest]| all.iter().filter(|g| g.socket == socket).count();
     count(guests).max(count(lost))
@@ -867,7 +887,8 @@ fn warn_of_unlocked_memory() {
     );
 }
 
-/// Starts the first process for a guest. If it cannot serve, no later one can, so the device does not start.
+/// Starts the first process that will serve a guest. If this one cannot serve, no later one can, so
+/// the device does not start.
 fn first_process() -> Result<Process, Error> {
     let what = "a process for a guest";
     let mut process = Process::start().map_err(|e| Error::lacks(what, e))?;
@@ -878,7 +899,7 @@ fn first_process() -> Result<Process, Error> {
             return Err(Error::lacks(what, "it does not start"));
         }
         let mut fds = [PollFd::new(process.channel(), PollFlags::IN)];
-        // An error shows up in the next look.
+        // If poll() fails, the next look at the process shows the cause.
         let _ = poll(&mut fds, Some(&timespec(SELDOM)));
         process.look(&mut Closer::new(false));
     }

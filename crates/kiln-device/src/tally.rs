@@ -1,4 +1,5 @@
-//! Counters of queue activity. A queue's thread counts privately and adds to the shared counters once per batch.
+//! Counters of queue activity. A queue's thread counts in private variables and adds them to the
+//! shared counters once per batch.
 
 use std::fs::File;
 use std::io;
@@ -8,13 +9,14 @@ use std::sync::Arc;
 use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
 use vm_memory::{FileOffset, MmapRegion, VolatileMemory};
 
-/// Number of statuses counted separately: `VIRTIO_CRYPTO_OK` to `KEY_REJECTED` (5.9.7), and all others together.
+/// Number of statuses counted separately: `VIRTIO_CRYPTO_OK` to `KEY_REJECTED` (5.9.7), and one
+/// class for all others.
 pub(crate) const STATUSES: usize = 7;
 
 /// Number of latency classes. Class n covers up to 2^n ns; the last covers everything slower.
 pub(crate) const CLASSES: usize = 32;
 
-/// One queue's counts.
+/// Counts of one queue's activity.
 #[derive(Clone, Debug)]
 // Public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
@@ -27,15 +29,16 @@ pub struct Count {
     pub bytes_out: u64,
     /// Requests available when the queue was last checked.
     pub depth: u64,
-    /// Malformed chains.
+    /// Number of malformed chains.
     pub malformed: u64,
     /// Number of times the driver was notified.
     pub interrupts: u64,
     /// Number of times the thread slept.
     pub sleeps: u64,
-    /// Number of times the guest was delayed to its rate.
+    /// Number of times the guest was delayed because it exceeded its rate.
     pub held: u64,
-    /// Session messages on the socket, which QEMU's cryptodev sends instead of control requests.
+    /// Number of session messages on the socket, which QEMU's cryptodev sends instead of control
+    /// requests.
     pub messages: u64,
     /// Number of requests by latency class.
     pub class: [u64; CLASSES],
@@ -69,7 +72,7 @@ impl Count {
         self.nanos += nanos;
     }
 
-    /// Adds another queue's counts to these.
+    /// Adds another queue's counts to this one's.
     pub(crate) fn merge(&mut self, other: &Count) {
         let add = |to: &mut u64, from: u64| *to = to.wrapping_add(from);
         for (to, from) in self.status.iter_mut().zip(other.status) {
@@ -93,7 +96,7 @@ impl Count {
         }
     }
 
-    /// Requests answered.
+    /// Total number of requests answered, over all statuses.
     pub(crate) fn requests(&self) -> u64 {
         self.status
             .iter()
@@ -107,10 +110,10 @@ fn class_of(nanos: u64) -> usize {
     class.min(CLASSES - 1)
 }
 
-/// Counters of one queue: statuses, latency classes, and the nine single counters.
+/// Number of counters per queue: statuses, latency classes, and nine others.
 const CELLS: usize = STATUSES + CLASSES + 9;
 
-/// Current values of a guest as a whole.
+/// Kinds of current values kept per guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Gauge {
@@ -122,8 +125,8 @@ pub(crate) enum Gauge {
 
 const GAUGES: usize = 3;
 
-/// All counters of one guest, in memory that its process shares with the main process. The main process sums them for
-/// metrics; no decision depends on them.
+/// All counters of one guest, in memory that its process shares with the main process. The main
+/// process sums them for metrics, but does not base any decision on them.
 pub(crate) struct Counters {
     cells: MmapRegion,
     queues: usize,
@@ -200,7 +203,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds a thread's counts to the shared counters and resets them.
+    /// Adds a thread's private counts to the shared counters and resets the private ones.
     pub(crate) fn add(&self, count: &mut Count) {
         let put = |to: &AtomicU64, from: u64| {
             if from != 0 {
@@ -232,7 +235,7 @@ impl Tally {
         *count = Count::default();
     }
 
-    /// The counts so far.
+    /// Reads the current counts.
     pub(crate) fn read(&self) -> Count {
         let get = |n| self.cell(n).load(Ordering::Relaxed);
         let single = |n| get(STATUSES + CLASSES + n);
@@ -296,7 +299,8 @@ mod tests {
         assert_eq!(read.nanos, 600);
     }
 
-    /// The main process reads what the guest's process counts, and the guest's process cannot take the memory away.
+    /// The main process must be able to read the counts of a guest's process, and that process must
+    /// not be able to shrink the shared memory.
     #[test]
     fn another_mapping_of_the_same_counters_sees_every_cell_and_none_twice() {
         let counters = Counters::new(1).unwrap();

@@ -1,4 +1,5 @@
-//! A key in a front end's message does not stay in memory, however the message is processed.
+//! Tests that a key in a front end's message does not stay in memory, however the message is
+//! processed.
 
 #[path = "../../kiln-virtio/tests/looking/mod.rs"]
 mod looking;
@@ -20,7 +21,8 @@ fn bytes(request: u32, payload: Vec<u8>) -> Vec<u8> {
     [&message.header()[..], &message.payload].concat()
 }
 
-/// How an adapter ends when a front end sends this and disconnects while the device stays silent.
+/// Runs an adapter whose front end sends these bytes and disconnects, while the device stays
+/// silent. Returns the adapter's result.
 fn ends(sent: &[u8]) -> Result<(), Error> {
     let (mut front_end, theirs) = UnixStream::pair().unwrap();
     let (adapter, device) = Adapter::new(theirs).unwrap();
@@ -34,7 +36,7 @@ fn ends(sent: &[u8]) -> Result<(), Error> {
 
 #[test]
 fn a_key_in_a_message_that_is_not_served_is_wiped() {
-    // The control: memory that is not wiped.
+    // Control: the key must be found in memory that is not wiped.
     assert_eq!(found(|| drop(MARK.to_vec())), 1);
 
     // A session of AES-CBC as QEMU 7.2 sends it.
@@ -46,7 +48,8 @@ fn a_key_in_a_message_that_is_not_served_is_wiped() {
     let create = bytes(CREATE_CRYPTO_SESSION, session);
     let agree = bytes(SET_PROTOCOL_FEATURES, CRYPTO_SESSION.to_le_bytes().into());
     let cut = &create[..400];
-    // The session is not negotiated, waits for the device, or is cut off after the key.
+    // In these cases the session is not negotiated, waits for the device, or is cut off after the
+    // key.
     for (sent, waits) in [
         (create.clone(), false),
         ([&agree[..], &create].concat(), true),

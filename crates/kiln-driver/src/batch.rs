@@ -1,4 +1,4 @@
-//! Requests submitted together, each with its waiter.
+//! Batches of requests that are submitted together, each with its waiter.
 
 use std::sync::{Arc, Weak};
 
@@ -12,19 +12,20 @@ type Called = Box<dyn FnOnce(&mut Batch, Result<(), Error>) + Send>;
 
 /// How the result of a request is delivered.
 pub(crate) enum Waiter {
-    /// A thread that sleeps or spins.
+    /// A thread sleeps or spins until the completion is done.
     Parked(Arc<Completion>),
     Called(Called),
     Nobody,
 }
 
 impl Waiter {
-    /// Whether this is the thread waiting on `completion`.
+    /// Whether the waiter is the thread that waits on `completion`.
     pub(crate) fn is_parked_on(&self, completion: &Arc<Completion>) -> bool {
         matches!(self, Waiter::Parked(c) if Arc::ptr_eq(c, completion))
     }
 
-    /// Delivers the result; returns false if the waiter has given up. A thread to wake is added to `woken`.
+    /// Delivers the result. Returns false if the waiter has given up. If a thread has to be woken,
+    /// adds it to `woken`.
     pub(crate) fn tell(
         self,
         batch: &mut Batch,
@@ -42,7 +43,7 @@ impl Waiter {
     }
 }
 
-/// Requests submitted together, under one lock and with one notification.
+/// Requests that are submitted under one lock and with one notification.
 pub struct Batch {
     asks: Vec<(Ask, Waiter)>,
     closer: Weak<dyn Closer>,

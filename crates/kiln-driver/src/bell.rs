@@ -1,4 +1,4 @@
-//! Lets a thread sleep until its device interrupts.
+//! Lets a thread sleep until its device raises an interrupt.
 
 use std::io::{ErrorKind, Result};
 use std::os::fd::AsRawFd;
@@ -7,8 +7,9 @@ use std::time::Duration;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
-/// An edge-triggered epoll of two events, the device's and the driver's own. The events are never read: that would be
-/// another system call, and the device shares the flag that decides whether a read blocks, and may change it.
+/// An edge-triggered epoll on two eventfds, the device's and the driver's own. The eventfds are
+/// never read: reading would be another system call and could block, because the device shares the
+/// flag that makes reads blocking and may change it.
 pub(crate) struct Bell(Epoll);
 
 impl Bell {
@@ -21,7 +22,8 @@ impl Bell {
         Ok(Bell(epoll))
     }
 
-    /// Returns when an event was signalled since the last call, when `time` has passed, or spuriously.
+    /// Returns when an event has been signalled since the last call, when `time` has passed, or
+    /// spuriously.
     pub(crate) fn wait(&self, time: Option<Duration>) -> Result<()> {
         // Round up, so that a short time does not become zero.
         let ms = time.map_or(-1, |t| i32::try_from(t.as_millis() + 1).unwrap_or(i32::MAX));
@@ -48,7 +50,7 @@ mod tests {
             event.write(1).unwrap();
             bell.wait(None).unwrap();
             assert_eq!(rung(), 0);
-            // A device that fills its own event does not block the driver's.
+            // If the device fills its own eventfd, the driver's must still work.
             event.write(u64::MAX - 3).unwrap();
             assert_eq!(rung(), 1);
             wake.write(1).unwrap();

@@ -1,4 +1,4 @@
-//! Data buffers in memory shared with the device.
+//! Buffers for the data of requests, in memory shared with the device.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::memory::{Memory, Span};
 
-/// Shared memory owned by whoever holds this: the program, or a queue while a request is in flight.
+/// A block of shared memory. The program owns it, except that a queue owns it while a request is in
+/// flight.
 pub struct Buffer {
     memory: Arc<Memory>,
     span: Span,
@@ -49,7 +50,7 @@ impl Buffer {
         self.span
     }
 
-    /// Moves the buffer to this memory: a reconnected device cannot access the old one.
+    /// Moves the buffer to `memory`, because a reconnected device cannot access the old memory.
     pub(crate) fn move_to(&mut self, memory: &Arc<Memory>) -> Result<(), Error> {
         if Arc::ptr_eq(&self.memory, memory) {
             return Ok(());
@@ -71,7 +72,7 @@ impl Drop for Buffer {
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The contents are omitted because they may be secret.
+        // Omit the contents, because they may be secret.
         write!(f, "Buffer({} bytes)", self.len())
     }
 }

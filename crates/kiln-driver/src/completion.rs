@@ -1,4 +1,4 @@
-//! A thread's wait for one request, which wakes only that thread.
+//! Lets a thread wait for one request. Finishing the request wakes only that thread.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,7 +12,7 @@ const WAITING: u8 = 0;
 const DONE: u8 = 1;
 const ABANDONED: u8 = 2;
 
-/// Holds the result of a request that a thread waits for.
+/// The state and result of a request for which a thread waits.
 pub(crate) struct Completion {
     state: AtomicU8,
     result: OnceLock<Result<(), Error>>,
@@ -20,7 +20,7 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    /// Creates a completion for one thread, which will sleep in `sleepers`.
+    /// Creates a completion for one thread, which will sleep on `sleepers`.
     pub(crate) fn new(sleepers: &Sleepers) -> Arc<Completion> {
         Arc::new(Completion {
             state: AtomicU8::new(WAITING),
@@ -29,7 +29,8 @@ impl Completion {
         })
     }
 
-    /// Sets the result and adds the thread to those to wake. Returns false if it has given up.
+    /// Sets the result and adds the waiting thread to `woken`. Returns false if the thread has
+    /// given up.
     pub(crate) fn finish(&self, result: Result<(), Error>, woken: &mut Woken) -> bool {
         let _ = self.result.set(result);
         let was = self
@@ -41,12 +42,13 @@ impl Completion {
         was.is_ok()
     }
 
-    /// Whether the wait has ended.
+    /// Whether the result is set or the thread has given up.
     pub(crate) fn is_done(&self) -> bool {
         self.state.load(Ordering::Acquire) != WAITING
     }
 
-    /// Gives up waiting. Returns the result instead if it was set at the same moment.
+    /// Gives up waiting and returns [`Error::Timeout`], or returns the result if it was set just
+    /// before.
     pub(crate) fn give_up(&self) -> Result<(), Error> {
         let was =
             self.state

@@ -28,7 +28,7 @@ use crate::kick::Kick;
 use crate::memory::{Memory, GUEST_BASE};
 use crate::ring::Ring;
 
-/// Feature bit that vhost-user itself defines.
+/// Number of the feature bit that vhost-user itself defines.
 const PROTOCOL_FEATURES: u32 = 30;
 /// Size of the configuration space in bytes.
 pub(crate) const CONFIG_LEN: usize = 56;
@@ -38,15 +38,16 @@ const MOST_QUEUES: u64 = 256;
 /// Settings for a connection.
 #[derive(Clone, Debug)]
 pub struct Wishes {
-    /// Use EVENT_IDX if offered.
+    /// Whether to use EVENT_IDX if the device offers it.
     pub event_idx: bool,
-    /// Use indirect descriptors if offered.
+    /// Whether to use indirect descriptors if the device offers them.
     pub indirect: bool,
-    /// Use IN_ORDER if offered.
+    /// Whether to use IN_ORDER if the device offers it.
     pub in_order: bool,
-    /// How long the device may take for each answer during set-up.
+    /// Maximum time for each of the device's answers during set-up.
     pub patience: Duration,
-    /// Once set, every wait for the device ends with [`Error::Stopped`] within 0.2 s.
+    /// A flag that makes every wait for the device end with [`Error::Stopped`] within 0.2 s once it
+    /// is set.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -68,19 +69,21 @@ impl Default for Wishes {
     }
 }
 
-/// A queue shared with the device: its ring, and the file descriptors with which the two sides notify each other. The
-/// device does not have the third.
+/// A queue shared with the device: its ring, two eventfds with which driver and device notify each
+/// other, and a third that the device cannot access.
 pub(crate) struct Queue {
     pub ring: Ring,
     /// Written by the driver to notify the device.
     pub kick: Arc<Kick>,
     /// Written by the device to interrupt the driver.
     pub call: Arc<EventFd>,
-    /// Written by the driver to wake a thread that sleeps on `call`, which the device could fill and make blocking.
+    /// Written by the driver to wake a thread that sleeps on `call`. `call` cannot be used for
+    /// this, because the device could fill its counter and make the write block.
     pub wake: Arc<EventFd>,
 }
 
-/// A connected device. Dropping this closes the socket, upon which the device discards the driver's state.
+/// A connected device. Dropping the connection closes the socket, after which the device discards
+/// the driver's state.
 pub(crate) struct Connection {
     frontend: Frontend,
     socket: UnixStream,
@@ -88,7 +91,7 @@ pub(crate) struct Connection {
     config: [u8; CONFIG_LEN],
     queues: u64,
     wishes: Wishes,
-    /// The kicks of all its queues.
+    /// The kick of each queue.
     kicks: Vec<Arc<Kick>>,
 }
 
@@ -96,12 +99,13 @@ impl Connection {
     /// Connects to the device at `path` and negotiates features.
     ///
     /// # Errors
-    /// [`Error::Connect`]; [`Error::Protocol`] if the peer is not a virtio-crypto device of virtio 1.
+    /// [`Error::Connect`]; [`Error::Protocol`] if the other end is not a virtio-crypto device of
+    /// virtio 1.
     pub(crate) fn open(path: &Path, wishes: &Wishes) -> Result<Connection, Error> {
         Connection::open_on(reach(path, wishes)?, wishes)
     }
 
-    /// Like [`Connection::open`], on a connected socket.
+    /// Like [`Connection::open`], but on a socket that is already connected.
     pub(crate) fn open_on(socket: UnixStream, wishes: &Wishes) -> Result<Connection, Error> {
         let again = socket.try_clone().map_err(Error::connect)?;
         let frontend = Frontend::from_stream(again, MOST_QUEUES);
@@ -123,7 +127,7 @@ impl Connection {
         &self.config
     }
 
-    /// Number of queues of the device, including the control queue.
+    /// Number of queues that the device has, including the control queue.
     pub(crate) fn queues(&self) -> u64 {
         self.queues
     }
@@ -143,7 +147,7 @@ impl Connection {
         self.features & 1 << VIRTIO_RING_F_INDIRECT_DESC != 0
     }
 
-    /// Passes memory and rings to the device, which then serves them.
+    /// Passes memory and rings to the device, which then starts to serve the rings.
     ///
     /// # Errors
     /// [`Error::Protocol`]; [`Error::Resource`].
@@ -202,17 +206,18 @@ impl Connection {
                 ),
             });
         }
-        // A device that does not acknowledge messages has processed all of them once it answers a query.
+        // Some devices do not acknowledge messages. Once the device answers this query, it has
+        // processed all messages sent before.
         self.frontend.get_features()?;
         Ok(queues)
     }
 
-    /// The kicks of all its queues.
+    /// The kick of each queue.
     pub(crate) fn kicks(&self) -> &[Arc<Kick>] {
         &self.kicks
     }
 
-    /// A second handle on the socket, to detect when the device disconnects.
+    /// Returns a second handle on the socket, which detects when the device disconnects.
     ///
     /// # Errors
     /// [`Error::Resource`].
@@ -225,10 +230,10 @@ impl Connection {
     }
 }
 
-/// Interval for checking whether to stop.
+/// Interval at which waits check whether the driver must stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Number of intervals after which an unfinished write is considered blocked by the device.
+/// Number of `LOOK` intervals between two checks for writes that the device blocks.
 const HELD: u32 = 4;
 
 /// Detects when the device disconnects.
@@ -238,8 +243,9 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Sleeps until the device has disconnected, the driver must stop, or [`Watch::hang_up`] is called on another
-    /// handle. A device that blocks writes to these kicks counts as disconnected. On return, no write is blocked.
+    /// Sleeps until the device has disconnected, the driver must stop, or [`Watch::hang_up`] is
+    /// called on another handle. A device that blocks writes to `kicks` counts as disconnected.
+    /// When this returns, no write to them is blocked.
     pub(crate) fn until_gone(&self, kicks: &[Arc<Kick>]) {
         let look = Timespec {
             tv_sec: 0,
@@ -248,7 +254,8 @@ impl Watch {
         for n in 1_u32.. {
             let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
             match poll(&mut fds, Some(&look)) {
-                // Release every kick, each time.
+                // Count all kicks instead of stopping at the first, because `release` must be
+                // called on each.
                 Ok(0) => {
                     let look = n % HELD == 0;
                     let held = look && kicks.iter().filter(|kick| kick.release()).count() > 0;
@@ -273,9 +280,9 @@ impl Watch {
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n| n > 0)
     }
 
-    /// Closes the connection from this side.
+    /// Closes the connection from the driver's side.
     pub(crate) fn hang_up(&self) {
-        // The other end may be closed already.
+        // This fails if the other end has closed already, which is fine.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 }
@@ -332,8 +339,8 @@ fn agree(mut frontend: Frontend, wishes: &Wishes) -> Result<Agreed, Error> {
     Ok((frontend, features, config, queues))
 }
 
-/// Connects without blocking: a device that does not accept connections would make connect() wait once its backlog is
-/// full.
+/// Connects without blocking. A blocking connect() would wait forever if the device does not accept
+/// connections and its backlog is full.
 fn reach(path: &Path, wishes: &Wishes) -> Result<UnixStream, Error> {
     let address = SocketAddrUnix::new(path).map_err(Error::connect)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -353,8 +360,8 @@ fn reach(path: &Path, wishes: &Wishes) -> Result<UnixStream, Error> {
     Ok(socket)
 }
 
-/// Closes the connection if the device does not answer or the driver must stop, because the protocol library waits
-/// forever.
+/// A thread that closes the connection if the device does not answer in time or the driver must
+/// stop. It is needed because the protocol library waits without a time limit.
 struct Guard {
     done: std::sync::mpsc::Sender<()>,
     thread: thread::JoinHandle<Option<Error>>,
@@ -385,7 +392,7 @@ impl Guard {
         Ok(Guard { done, thread })
     }
 
-    /// Returns the guarded result, or the reason for closing the connection.
+    /// Stops the guard. Returns the result, or if the guard has closed the connection, the reason.
     fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
         let _ = self.done.send(());
         let hung_up = self.thread.join().unwrap_or(None);

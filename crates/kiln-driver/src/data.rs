@@ -1,6 +1,8 @@
-//! A data queue: submits operations on sessions, with many in flight and published together.
+//! A data queue: submits operations on sessions. Many operations can be in flight and be published
+//! together.
 //!
-//! It has a single owner, and neither locks nor threads: the submitter also collects the results.
+//! A data queue has a single owner and uses no locks or threads: the submitter also collects the
+//! results.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,13 +19,13 @@ use crate::memory::{Memory, Span};
 use crate::ring::{Part, DESCRIPTOR};
 use crate::session::Session;
 
-/// Header, source, associated data, destination and status.
+/// Maximum number of buffers in a request: header, source, associated data, destination and status.
 const MOST_PARTS: usize = 5;
 const TABLE: usize = 0;
-/// On a cache line of its own, because the device writes it.
+/// Offset of the status, which has a separate cache line because the device writes it.
 const STATUS: usize = 128;
 const HEAD: usize = 192;
-/// Bytes of shared memory per request. The IV and associated data use what the header leaves.
+/// Bytes of shared memory per request. The space after the header holds the IV and associated data.
 const SLOT: usize = 512;
 
 /// Bytes of shared memory that a data queue needs.
@@ -31,20 +33,20 @@ pub(crate) fn bytes(requests: u16) -> usize {
     usize::from(requests) * SLOT
 }
 
-/// An operation to perform, and its session.
+/// An operation to perform, and the session that performs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     pub action: Action,
     /// The operation's parameters, including all lengths.
     pub op: Operation,
     pub session: &'a Session,
-    /// The IV, or empty.
+    /// The IV; empty if the algorithm does not use one.
     pub iv: &'a [u8],
-    /// Associated data; for a verification, the data that was signed.
+    /// The associated data. For a verification, this is the data that was signed.
     pub aad: &'a [u8],
 }
 
-/// The data buffers. Without a destination, the result overwrites the source.
+/// The data buffers of a job. Without a destination, the result overwrites the source.
 #[derive(Debug)]
 pub struct Data {
     /// Input buffer.
@@ -56,15 +58,15 @@ pub struct Data {
 /// A finished job.
 #[derive(Debug)]
 pub struct Done {
-    /// The tag passed to `submit`.
+    /// The tag passed to [`DataQueue::submit`].
     pub tag: u64,
-    /// The buffers, returned to the program.
+    /// The job's buffers, which the program owns again.
     pub data: Data,
     /// Number of bytes the device claims to have written, or the error.
     pub result: Result<usize, Error>,
 }
 
-/// A rejected job, with its buffers.
+/// A job that was not submitted, with the error and its buffers.
 #[derive(Debug)]
 pub struct Refused {
     pub error: Error,
@@ -77,7 +79,7 @@ struct Flight {
     slot: Span,
 }
 
-/// The queue of the connected device.
+/// The connected device's queue, and the requests in flight on it.
 struct Lane {
     queue: Queue,
     memory: Arc<Memory>,
@@ -115,13 +117,14 @@ impl DataQueue {
             .map_or(0, |l| l.queue.ring.in_flight().into())
     }
 
-    /// A new device has new queues.
+    /// Returns the lane of the connected device. After a reconnection, this is a new lane, because
+    /// the device has new queues.
     fn lane(&mut self) -> Result<&mut Lane, Error> {
         let current = self.device.generation();
         let stale = |lane: &Lane| lane.generation != current;
         if self.lane.as_ref().is_none_or(stale) {
             if self.in_flight() > 0 {
-                // Lost jobs must be reported first.
+                // The caller must first reap the jobs that were lost with the old device.
                 return Err(Error::Lost);
             }
             self.lane = None;
@@ -134,12 +137,12 @@ impl DataQueue {
         Ok(self.lane.as_mut().expect("made above"))
     }
 
-    /// Adds a job to the ring; the device sees it after [`DataQueue::flush`]. The queue owns the buffers until
-    /// [`DataQueue::reap`] returns the job.
+    /// Adds a job to the ring. The device sees the job after [`DataQueue::flush`]. The queue owns
+    /// the buffers until [`DataQueue::reap`] returns the job.
     ///
     /// # Errors
-    /// [`Error::Full`]: reap first. [`Error::Request`] if the buffers are shorter than the operation's lengths.
-    /// [`Error::Lost`] if no device is connected.
+    /// [`Error::Full`] if jobs must be reaped first. [`Error::Request`] if the buffers are shorter
+    /// than the operation's lengths. [`Error::Lost`] if no device is connected.
     pub fn submit(&mut self, job: &Job<'_>, data: Data, tag: u64) -> Result<(), Box<Refused>> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let submitted = match self.lane() {
@@ -150,7 +153,7 @@ impl DataQueue {
         submitted
     }
 
-    /// Publishes submitted jobs, and notifies the device if it wants to be.
+    /// Publishes submitted jobs, and notifies the device if the device wants a notification.
     pub fn flush(&mut self) {
         if let Some(lane) = &mut self.lane {
             if lane.queue.ring.publish() {
@@ -159,7 +162,8 @@ impl DataQueue {
         }
     }
 
-    /// Collects finished jobs; returns how many. All jobs in flight when the device disconnected are returned as lost.
+    /// Collects finished jobs and returns their number. If the device has disconnected, all jobs
+    /// still in flight are returned as lost.
     pub fn reap(&mut self, done: &mut Vec<Done>) -> usize {
         let before = done.len();
         let current = self.device.generation();
@@ -182,8 +186,8 @@ impl DataQueue {
         done.len() - before
     }
 
-    /// Sleeps until `count` jobs can be reaped, the device has disconnected, or `timeout` has passed. Returns whether
-    /// any job can be reaped.
+    /// Sleeps until `count` jobs can be reaped, the device has disconnected, or `timeout` has
+    /// passed. Returns whether at least one job can be reaped.
     ///
     /// # Errors
     /// [`Error::Resource`] if the host cannot wait.
@@ -293,7 +297,8 @@ impl Lane {
         let head_len = scratch.len();
         scratch.extend_from_slice(job.aad);
         self.memory.write(slot.part(HEAD, scratch.len()), scratch);
-        // If the device does not write the status, the request counts as refused.
+        // Preset an error status, so that a request counts as refused if the device does not write
+        // a status.
         let status = slot.part(STATUS, 1);
         self.memory.write(status, &[Status::Err as u8]);
         let destination = data.destination.as_ref().unwrap_or(&data.source);
@@ -332,7 +337,7 @@ impl Lane {
         Ok(Some(Done { tag, data, result }))
     }
 
-    /// Jobs in flight will not be returned by a device that is gone.
+    /// Returns all jobs in flight with this error, because the device will not return them.
     fn lose(&mut self, error: &Error, done: &mut Vec<Done>) {
         self.queue.ring.forget();
         for flight in self.flights.iter_mut().filter_map(Option::take) {

@@ -1,4 +1,4 @@
-//! The connected device, shared by the driver and its data queues.
+//! The currently connected device, shared by the driver and its data queues.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,25 +11,27 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::memory::Memory;
 
-/// The connected device, and its generation.
+/// The currently connected device.
 pub(crate) struct Device {
     pub(crate) control: Control,
-    /// Number of devices so far. A queue of another generation belongs to a device that has disconnected.
+    /// Changes when a device connects or disconnects. A queue with an older generation belongs to a
+    /// device that has disconnected.
     generation: AtomicU64,
     parts: Mutex<Parts>,
 }
 
-/// Parts of the connected device used by data queues.
+/// The connected device's parts that data queues use.
 #[derive(Default)]
 pub(crate) struct Parts {
-    /// `None` once a data queue has taken it.
+    /// The device's queues. An element is `None` once a data queue has taken it.
     pub(crate) queues: Vec<Option<Queue>>,
-    /// For each queue, the event that wakes its sleeping thread.
+    /// For each queue, the eventfd that wakes its sleeping thread.
     pub(crate) wakes: Vec<Arc<EventFd>>,
     pub(crate) memory: Option<Arc<Memory>>,
     pub(crate) indirect: bool,
     pub(crate) config: Option<Config>,
-    /// Whether the program has taken a queue's handle, which stays valid across devices.
+    /// For each queue, whether the program has taken its handle. A handle stays valid when the
+    /// device is replaced.
     pub(crate) taken: Vec<bool>,
 }
 
@@ -50,12 +52,13 @@ impl Device {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Makes the queues of all devices so far stale. `_parts` proves that the lock is held.
+    /// Makes all existing queues stale. `_parts` proves that the caller holds the lock.
     pub(crate) fn advance(&self, _parts: &mut Parts) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes a queue of the device; also returns its generation and whether it accepts indirect descriptors.
+    /// Takes one of the device's queues. Also returns the device's generation and whether it
+    /// accepts indirect descriptors.
     pub(crate) fn take_queue(&self, index: usize) -> Result<(Queue, u64, bool), Error> {
         let mut parts = self.lock();
         let queue = parts.queues.get_mut(index).and_then(Option::take);

@@ -1,4 +1,4 @@
-//! A driver with its device, which it reconnects if it disappears.
+//! A driver for one device, which it reconnects when the connection is lost.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,21 +28,22 @@ const RETRY: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How threads wait on the control queue.
+    /// How threads wait for answers on the control queue.
     pub mode: Mode,
     /// Ring features to use, and time limits during set-up.
     pub wishes: Wishes,
     /// Number of entries of each ring, a power of two.
     pub queue_size: u16,
-    /// Number of data queues to use, at most what the device has.
+    /// Number of data queues to use. If the device has fewer, all of them are used.
     pub data_queues: usize,
     /// Bytes of shared memory for [`Buffer`]s.
     pub heap: usize,
     /// Maximum key length in bytes.
     pub max_key: usize,
-    /// Time limit for an answer on the control queue; `None` waits as long as a device is connected.
+    /// Time limit for an answer on the control queue. With `None`, threads wait as long as a device
+    /// is connected.
     pub timeout: Option<Duration>,
-    /// How long to try to reconnect.
+    /// How long to try to reconnect before all requests fail.
     pub reconnect: Duration,
     /// How long the control queue's interrupt thread polls before it sleeps.
     pub linger: Duration,
@@ -50,7 +51,7 @@ pub struct Options {
     pub spins: u32,
     /// How long [`DataQueue::wait`] polls before it sleeps.
     pub data_linger: Duration,
-    /// Record a histogram of how long the control queue's lock is held.
+    /// Whether to record a histogram of how long the control queue's lock is held.
     pub observe: bool,
 }
 
@@ -87,7 +88,7 @@ pub struct Driver {
     watch: Arc<Mutex<Option<Watch>>>,
 }
 
-/// A device that is ready for use.
+/// A device after set-up, with everything needed to use it.
 struct Up {
     connection: Connection,
     port: Port<Waiter>,
@@ -144,16 +145,16 @@ impl Driver {
         &self.inner.device.control
     }
 
-    /// The device's configuration.
+    /// The device's configuration, as read when it connected.
     pub fn config(&self) -> Config {
         let parts = self.inner.device.lock();
         parts.config.expect("set when the device was found")
     }
 
-    /// Takes a data queue. Each can be taken once.
+    /// Takes a data queue. Each queue can be taken only once.
     ///
     /// # Errors
-    /// [`Error::Request`] if it does not exist or has been taken.
+    /// [`Error::Request`] if the queue does not exist or has been taken.
     pub fn data_queue(&self, index: usize) -> Result<DataQueue, Error> {
         let mut parts = self.inner.device.lock();
         match parts.taken.get_mut(index) {
@@ -221,7 +222,8 @@ impl Inner {
         let helper = thread::Builder::new().name("virtio-irq".into());
         let started = match self.options.mode {
             Mode::Wait => helper.spawn(move || {
-                // Requests completed before this thread started did not interrupt.
+                // Check the ring before the first wait, because requests completed before this
+                // thread started did not interrupt it.
                 while shared.interrupt(generation) {
                     if bell.wait(None).is_err() {
                         return;
@@ -234,7 +236,8 @@ impl Inner {
         Ok(up.connection)
     }
 
-    /// Reconnects after the device disappeared. Returns `None` if that fails or the driver is being dropped.
+    /// Reconnects after the device has disconnected. Returns `None` if reconnecting fails or the
+    /// driver is being dropped.
     fn find_again(self: &Arc<Self>, watch: &Mutex<Option<Watch>>) -> Option<Connection> {
         {
             let mut parts = self.device.lock();
@@ -270,7 +273,7 @@ impl Inner {
         None
     }
 
-    /// Creates the open sessions on a device that does not have them.
+    /// Recreates the open sessions on a newly connected device.
     fn create_again(&self, up: &mut Up) -> Result<(), Error> {
         let watch = up.connection.watch()?;
         let port = &mut up.port;
@@ -293,7 +296,7 @@ impl Inner {
                     let Ask::Create(entry) = landed.ask else {
                         continue;
                     };
-                    // A session that the device refuses to create stays without an ID.
+                    // If the device refuses to create a session, the session stays without an ID.
                     entry.set_id(landed.result.ok(), generation);
                 }
                 None if watch.is_gone() => return Err(Error::Lost),

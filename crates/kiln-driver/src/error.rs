@@ -1,4 +1,4 @@
-//! Errors between a driver and its device.
+//! Errors of the connection, and ring protocol violations by the device.
 
 use std::fmt;
 use std::io;
@@ -8,12 +8,12 @@ use std::io;
 pub enum Lie {
     /// The used index moved past the requests that were made available.
     Index {
-        /// Number of entries that it claims to have used.
+        /// Number of entries that the device claims to have used.
         claimed: u16,
         /// Number of requests the device held.
         held: u16,
     },
-    /// A used entry names a descriptor that is not the head of a request.
+    /// A used entry contains the index of a descriptor that is not the head of a request.
     Id(u32),
     /// A used entry claims more bytes than the device was allowed to write.
     Length { claimed: u32, allowed: u32 },
@@ -36,25 +36,25 @@ impl fmt::Display for Lie {
 /// Why a request or a connection failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The socket cannot be reached, or the other end has closed.
+    /// The socket cannot be reached, or the other end has closed the connection.
     Connect(String),
     /// The other end does not behave like a virtio-crypto device.
     Protocol(String),
     /// The host refused memory or a file descriptor.
     Resource(String),
-    /// The device violated the ring protocol, so its queue is no longer used.
+    /// The device violated the ring protocol, so the driver has stopped using its queue.
     Lied(Lie),
     /// The device disconnected before it answered.
     Lost,
-    /// No answer within the time limit. The device still holds the request.
+    /// The device did not answer within the time limit. It still holds the request.
     Timeout,
-    /// The program asked to stop: [`crate::Wishes::stop`].
+    /// The program set [`crate::Wishes::stop`].
     Stopped,
     /// The request is too long or malformed for any queue.
     Request(&'static str),
     /// All descriptors or all shared memory are in use.
     Full,
-    /// The device answered with this status.
+    /// The device answered with this error status.
     Status(u32),
 }
 
@@ -87,12 +87,12 @@ impl std::error::Error for Error {
 }
 
 impl Error {
-    /// An error of the socket.
+    /// Wraps an error of the socket.
     pub(crate) fn connect(e: impl Into<io::Error>) -> Error {
         Error::Connect(e.into().to_string())
     }
 
-    /// An error of the host.
+    /// Wraps an error of the host, such as a lack of memory or descriptors.
     pub(crate) fn resource(e: impl Into<io::Error>) -> Error {
         Error::Resource(e.into().to_string())
     }

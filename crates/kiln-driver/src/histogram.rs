@@ -1,12 +1,12 @@
 //! A histogram of durations with a resolution of 1/32.
 
-/// Buckets per octave.
+/// Number of buckets per octave.
 const FINE: u64 = 32;
 /// Number of octaves needed for 64 bits.
 const OCTAVES: usize = 60;
 
-/// Counts durations in nanoseconds. Durations up to 31 ns are exact, longer ones are kept to 5 significant bits after
-/// the leading one.
+/// Counts durations in nanoseconds. Durations up to 31 ns are exact; of longer ones, the leading
+/// bit and the next 5 bits are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -31,7 +31,7 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// Adds the counts of another histogram.
+    /// Adds another histogram's counts.
     pub fn merge(&mut self, other: &Histogram) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine += theirs;
@@ -44,12 +44,12 @@ impl Histogram {
         self.total
     }
 
-    /// The longest duration, exactly.
+    /// The longest duration, exact to the nanosecond.
     pub fn max(&self) -> Option<u64> {
         (self.total > 0).then_some(self.max)
     }
 
-    /// The duration that a share `q` of all does not exceed, rounded up to the end of its bucket; `None` if the
+    /// The `q` quantile of the durations, rounded up to the end of its bucket. `None` if the
     /// histogram is empty.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         if self.total == 0 {
@@ -66,8 +66,8 @@ impl Histogram {
         Some(self.max)
     }
 
-    /// Number of durations in each interval between bounds, followed by the number beyond the last bound. Bounds have a
-    /// resolution of 1/32.
+    /// Number of durations in each interval between consecutive bounds, followed by the number
+    /// beyond the last bound. Bounds have a resolution of 1/32.
     pub fn counted_to(&self, bounds: &[u64]) -> Vec<u64> {
         let mut counts = vec![0; bounds.len() + 1];
         for (at, &n) in self.counts.iter().enumerate().filter(|(_, &n)| n > 0) {
@@ -76,8 +76,9 @@ impl Histogram {
         counts
     }
 
-    /// Number of durations of 0 to 1, 2 to 3, 4 to 7 and so on whole microseconds: `octaves` counts, the last including
-    /// all longer durations. This is the layout of bcc's histograms.
+    /// Number of durations of 0 to 1, 2 to 3, 4 to 7 and so on whole microseconds. Returns
+    /// `octaves` counts; the last one includes all longer durations. bcc's histograms use this
+    /// layout.
     pub fn microseconds(&self, octaves: usize) -> Vec<u64> {
         let mut counts = vec![0; octaves];
         for (at, &n) in self.counts.iter().enumerate().filter(|(_, &n)| n > 0) {

@@ -1,8 +1,8 @@
-//! Notifies the device that there is work to do.
+//! Notifies the device that requests are available.
 //!
-//! The device shares the event with its counter and flags, so it can fill the counter and make a write block. Every
-//! write is counted when it begins and when it ends. The thread that watches the connection can then detect a blocked
-//! write, and unblock it by emptying the counter.
+//! The device shares the eventfd's counter and flags, so it can fill the counter and make a write
+//! block. The driver counts every write when it begins and when it ends. The thread that watches
+//! the connection can therefore detect a blocked write, and unblock it by emptying the counter.
 
 use std::io::Result;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,9 +16,9 @@ pub(crate) struct Kick {
     event: EventFd,
     begun: AtomicU64,
     ended: AtomicU64,
-    /// Numbers of writes that had begun and ended at the last check.
+    /// Numbers of begun and ended writes at the last check.
     seen: (AtomicU64, AtomicU64),
-    /// Forbids further writes.
+    /// Set to forbid further writes.
     retired: AtomicBool,
 }
 
@@ -33,14 +33,15 @@ impl Kick {
         })
     }
 
-    /// The event to pass to the device.
+    /// The eventfd to pass to the device.
     pub(crate) fn event(&self) -> &EventFd {
         &self.event
     }
 
-    /// Notifies the device. If the counter is full, it has been notified already.
+    /// Notifies the device. A full counter means that the device has been notified already.
     pub(crate) fn ring(&self) {
-        // Either this sees `retired` set, or the code that set it sees that this write has begun.
+        // Either this thread sees that `retired` is set, or the thread that sets `retired` sees
+        // that this write has begun.
         self.begun.fetch_add(1, Ordering::SeqCst);
         if !self.retired.load(Ordering::SeqCst) {
             let _ = self.event.write(1);
@@ -48,15 +49,15 @@ impl Kick {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Notifies from the thread that unblocks writes. It uses a separate thread, because the device may block this
-    /// write too.
+    /// Notifies the device from a separate thread. The thread that unblocks writes must use this,
+    /// because the device may block this write too.
     pub(crate) fn ring_apart(self: &Arc<Self>) {
         let kick = self.clone();
         thread::spawn(move || kick.ring());
     }
 
-    /// Unblocks a write that has been in progress since the last call. Returns true if there was one, which means that
-    /// the device blocked it.
+    /// Unblocks a write that has been in progress since the last call. Returns true if there was
+    /// such a write, because that means that the device blocked it.
     pub(crate) fn release(&self) -> bool {
         let ended = self.ended.load(Ordering::Relaxed);
         let begun = self.begun.load(Ordering::Relaxed);
@@ -64,10 +65,11 @@ impl Kick {
             self.seen.0.swap(begun, Ordering::Relaxed),
             self.seen.1.swap(ended, Ordering::Relaxed),
         );
-        // A write had begun at the last check, and none has ended since.
+        // A write was in progress at the last check, and none has ended since then.
         let held = before.0 > before.1 && before.1 == ended;
         if held {
-            // The device can make the read block too, so a separate thread makes it and is not joined.
+            // The device can make the read block too, so read on a separate thread that is never
+            // joined.
             if let Ok(event) = self.event.try_clone() {
                 thread::spawn(move || event.read());
             }
@@ -85,8 +87,9 @@ impl Kick {
         if self.is_quiet() {
             return;
         }
-        // The device may fill the counter again, or make reads block, which leaves the counter empty as intended. A
-        // reader that stays blocked at the end is abandoned.
+        // Read repeatedly, because the device may fill the counter again. The device can also make
+        // reads block, but only while the counter is empty, as it should be. A reader that stays
+        // blocked at the end is abandoned.
         let reader = self.clone();
         thread::spawn(move || {
             while !reader.is_quiet() {
@@ -113,7 +116,7 @@ mod tests {
             !kick.release() && !kick.release(),
             "the control: the write has ended"
         );
-        // Something the device may do at any time.
+        // Fill the counter, as the device may do at any time.
         kick.event.write(u64::MAX - 2).unwrap();
         let held = thread::spawn({
             let kick = kick.clone();
@@ -143,7 +146,7 @@ mod tests {
         );
         kick.retire();
         held.into_iter().for_each(|thread| thread.join().unwrap());
-        // Filled again, so another write would block forever.
+        // Fill the counter a second time, so that a further write would block forever.
         kick.event.write(1).unwrap();
         kick.event.read().unwrap();
         kick.event.write(u64::MAX - 1).unwrap();

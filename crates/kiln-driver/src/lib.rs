@@ -1,10 +1,11 @@
-//! A virtio-crypto driver for programs: sessions and operations on a device behind a vhost-user socket, without a
-//! kernel driver or a virtual machine.
+//! A virtio-crypto driver for programs: sessions and operations on a device behind a vhost-user
+//! socket, without a kernel driver or a virtual machine.
 //!
-//! The device is not trusted. Everything it can write is either plain data or checked before use. The queue owns each
-//! buffer while the device may access it, so a program cannot read or write a buffer in flight. The driver disconnects
-//! at once from a device that violates the protocol. If a device dies, the driver reconnects and creates the sessions
-//! again; unanswered requests are resubmitted on the control queue and reported as lost on data queues.
+//! The device is not trusted. Everything that it can write is either plain data or checked before
+//! use. The queue owns each buffer while the device may access it, so a program cannot read or
+//! write a buffer in flight. The driver disconnects at once from a device that violates the
+//! protocol. If a device dies, the driver reconnects and recreates the sessions. Unanswered
+//! requests are resubmitted on the control queue and reported as lost on data queues.
 //!
 //! ```no_run
 //! use kiln_driver::{Driver, Options, Request};
@@ -30,7 +31,7 @@
 //! | `kick.rs` | notifies the device |
 //! | `bell.rs` | lets a thread sleep until the device interrupts |
 //! | `completion.rs` | a thread's wait for one request |
-//! | `sleepers.rs` | wakes many such threads at once |
+//! | `sleepers.rs` | wakes many waiting threads at once |
 //! | `session.rs` | the driver's record of its sessions |
 //! | `data.rs` | a data queue |
 //! | `buffer.rs` | data buffers |

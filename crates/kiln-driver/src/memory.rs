@@ -1,7 +1,8 @@
 //! Memory shared by driver and device.
 //!
-//! The device may write to all of it at any time. So the driver keeps no state of its own here, and reads each value
-//! only once. The file is sealed, because a device that shrank it would kill the driver with SIGBUS.
+//! The device may write to all of this memory at any time, so the driver keeps no private state in
+//! it and reads each value only once. The file is sealed, because a device that shrank it would
+//! kill the driver with SIGBUS.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,12 +16,13 @@ use vm_memory::{AtomicAccess, Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 use crate::error::Error;
 
-/// The device's address of the memory. It is not 0, so that an unwritten address is invalid.
+/// Start address of the memory as the device sees it. It is not 0, so that an unwritten address is
+/// invalid.
 pub(crate) const GUEST_BASE: u64 = 1 << 20;
-/// Blocks start at cache lines, so two requests never share one.
+/// Alignment of blocks: a cache line, so that two requests never share one.
 const LINE: usize = 64;
 
-/// A block of the memory.
+/// A block of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     /// Offset in bytes from the start of the memory.
@@ -35,7 +37,7 @@ impl Span {
         GUEST_BASE + self.offset as u64
     }
 
-    /// The `len` bytes starting at offset `from` within the span.
+    /// Returns the `len` bytes that start at offset `from` within the span.
     ///
     /// # Panics
     /// The span is too short.
@@ -49,13 +51,13 @@ impl Span {
 }
 
 struct Free {
-    /// Everything from this offset on is unused.
+    /// Offset of the first byte that was never allocated.
     next: usize,
-    /// Freed blocks by size.
+    /// Offsets of freed blocks, by block size.
     returned: BTreeMap<usize, Vec<usize>>,
 }
 
-/// A sealed and mapped memory file, with an allocator for its blocks.
+/// A sealed and mapped memory file, with an allocator for blocks in it.
 pub(crate) struct Memory {
     region: MmapRegion,
     file: File,
@@ -79,7 +81,7 @@ impl Memory {
         let region = MmapRegionBuilder::new(len)
             .with_file_offset(FileOffset::new(shared, 0))
             .with_mmap_prot(libc::PROT_READ | libc::PROT_WRITE)
-            // Populate now, so that page faults are not part of the first requests.
+            // Populate the mapping now, so that the first requests do not cause page faults.
             .with_mmap_flags(libc::MAP_SHARED | libc::MAP_POPULATE)
             .build()
             .map_err(|e| Error::Resource(e.to_string()))?;
@@ -103,12 +105,12 @@ impl Memory {
         self.file.as_raw_fd()
     }
 
-    /// The mapping's address in this process.
+    /// Start address of the mapping in this process.
     pub(crate) fn host_base(&self) -> u64 {
         self.region.as_ptr() as u64
     }
 
-    /// A block's address in this process, which vhost-user uses to refer to rings.
+    /// A block's address in this process. vhost-user refers to rings by such addresses.
     pub(crate) fn host(&self, span: Span) -> u64 {
         self.host_base() + span.offset as u64
     }
@@ -135,7 +137,7 @@ impl Memory {
         Ok(Span { offset, len })
     }
 
-    /// Frees a block, which neither the driver nor the device may use any more.
+    /// Frees a block. Neither the driver nor the device may use it afterwards.
     pub(crate) fn give_back(&self, span: Span) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let rounded = span.len.max(1).next_multiple_of(LINE);
@@ -166,7 +168,7 @@ impl Memory {
             .expect("blocks are inside the mapping");
     }
 
-    /// Reads one word of the memory.
+    /// Atomically reads one word of the memory.
     pub(crate) fn load<T: AtomicAccess>(&self, offset: usize, order: Ordering) -> T {
         let slice = self.region.as_volatile_slice();
         slice
@@ -174,7 +176,7 @@ impl Memory {
             .expect("rings are inside the mapping")
     }
 
-    /// Writes one word of the memory.
+    /// Atomically writes one word of the memory.
     pub(crate) fn store<T: AtomicAccess>(&self, offset: usize, value: T, order: Ordering) {
         let slice = self.region.as_volatile_slice();
         slice

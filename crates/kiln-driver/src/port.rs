@@ -12,16 +12,17 @@ use crate::memory::{Memory, Span};
 use crate::ring::{Part, Ring, DESCRIPTOR};
 use crate::session::Entry;
 
-/// Offset of a request's indirect table within its block; the other parts follow.
+/// Offset of a request's indirect table within the request's block. The other parts follow the
+/// table.
 const TABLE: usize = 0;
-/// The answer has a cache line of its own, because the device writes it while the request may still be in the driver's
-/// cache.
+/// Offset of the answer, which has a separate cache line because the device writes it while the
+/// request may still be in the driver's cache.
 const ANSWER: usize = 64;
 const REQUEST: usize = 128;
 /// Size of a control request in bytes, without keys.
 const FIXED: usize = control::HEADER + control::LEGACY;
 
-/// A request for the device.
+/// A control request to send to the device.
 #[derive(Clone)]
 pub(crate) enum Ask {
     /// Create this session.
@@ -30,7 +31,7 @@ pub(crate) enum Ask {
     Destroy(Arc<Entry>),
 }
 
-/// A request in flight, and its waiter `W`.
+/// A request in flight, with the waiter for its result.
 pub(crate) struct Flight<W> {
     pub(crate) ask: Ask,
     pub(crate) waiter: W,
@@ -42,11 +43,12 @@ pub(crate) struct Flight<W> {
 pub(crate) struct Landed<W> {
     pub(crate) ask: Ask,
     pub(crate) waiter: W,
-    /// The device's ID of a session that was created.
+    /// The device's ID of the created session, or the error. Meaningless for a close request that
+    /// succeeded.
     pub(crate) result: Result<u64, Error>,
 }
 
-/// A control queue with a connected device.
+/// The control queue of a connected device.
 pub(crate) struct Port<W> {
     pub(crate) ring: Ring,
     pub(crate) kick: Arc<Kick>,
@@ -86,12 +88,12 @@ impl<W> Port<W> {
         })
     }
 
-    /// Whether there is space for another request.
+    /// Whether the ring has space for another request.
     pub(crate) fn has_room(&self) -> bool {
         self.ring.room() >= 2
     }
 
-    /// Adds a request to the ring, to be published later. Returns its head.
+    /// Adds a request to the ring, to be published later, and returns its head.
     pub(crate) fn add(&mut self, ask: Ask, waiter: W) -> Result<u16, (W, Error)> {
         let (request_len, answer_len) = match &ask {
             Ask::Create(entry) => (entry.request.bytes.len(), control::CREATED),
@@ -117,7 +119,8 @@ impl<W> Port<W> {
                 self.memory.write(request, &self.scratch);
             }
         }
-        // If the device does not write the answer, the request counts as refused.
+        // Preset an error, so that a request counts as refused if the device does not write an
+        // answer.
         let refused = control::Created {
             session: u64::MAX,
             status: Status::Err as u32,
@@ -178,7 +181,7 @@ impl<W> Port<W> {
         }))
     }
 
-    /// Removes the keys from shared memory.
+    /// Wipes a request's keys from shared memory.
     fn wipe(&self, flight: &Flight<W>) {
         const ZEROS: [u8; 256] = [0; 256];
         let mut at = FIXED;
@@ -190,7 +193,7 @@ impl<W> Port<W> {
         }
     }
 
-    /// Returns all requests in flight after the device has disconnected.
+    /// Returns all requests that were in flight when the device disconnected.
     pub(crate) fn into_flights(mut self) -> Vec<(Ask, W)> {
         let mut flights = Vec::new();
         for slot in std::mem::take(&mut self.flights) {
@@ -203,7 +206,7 @@ impl<W> Port<W> {
         flights
     }
 
-    /// Whether requests are in flight, so that polling must continue.
+    /// Whether requests are in flight, in which case polling must continue.
     pub(crate) fn is_busy(&self) -> bool {
         self.ring.in_flight() > 0
     }

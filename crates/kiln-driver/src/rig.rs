@@ -1,4 +1,5 @@
-//! A ring with a device that writes whatever a script dictates, anywhere in memory: for tests and fuzzing.
+//! A ring with a scripted device that can write any value anywhere in memory, for tests and
+//! fuzzing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -7,15 +8,17 @@ use std::sync::Arc;
 use crate::memory::{Memory, Span};
 use crate::ring::{Part, Ring, DESCRIPTOR};
 
-/// Number of ring entries: few, so that the ring wraps.
+/// Number of ring entries, which is small so that the ring wraps often.
 const SIZE: u16 = 8;
 /// Bytes of memory in addition to the ring.
 const HEAP: usize = 4096;
 
-/// Runs a script. Returns how many requests were returned, and whether a protocol violation was detected.
+/// Runs a script. Returns how many requests were returned, and whether a protocol violation was
+/// detected.
 ///
 /// # Panics
-/// The driver accepted something it must not: an answer without a request, one longer than allowed, or a wrong count.
+/// The driver accepted something that it must reject: an answer without a request, an answer longer
+/// than allowed, or a wrong count.
 pub fn play(script: &[u8]) -> (usize, bool) {
     let Some((&first, script)) = script.split_first() else {
         return (0, false);
@@ -61,7 +64,7 @@ pub fn play(script: &[u8]) -> (usize, bool) {
                 let at = usize::from(u16::from_le_bytes([a, b])) % memory.size();
                 memory.store(at, c, Ordering::Relaxed);
             }
-            // A used entry as devices write it, for a request in flight ...
+            // Write a valid used entry for a request in flight.
             4 => {
                 let Some((&head, &writable)) = held.iter().nth(usize::from(a) % held.len().max(1))
                 else {
@@ -70,7 +73,7 @@ pub fn play(script: &[u8]) -> (usize, bool) {
                 complete(&memory, &ring, used, head as u8, writable.min(b.into()));
                 used = used.wrapping_add(1);
             }
-            // ... or for none.
+            // Write an arbitrary used entry, usually not for any request in flight.
             5 if c % 8 == 0 => {
                 complete(
                     &memory,
@@ -127,7 +130,7 @@ mod tests {
             back += came;
             lies += usize::from(lied);
         }
-        // Both must occur for the test to be meaningful.
+        // The test is meaningful only if both outcomes occur.
         assert!(back > 100 && lies > 100, "{back} back, {lies} lies");
     }
 
@@ -145,7 +148,8 @@ mod tests {
         }
     }
 
-    /// 2.7.9 allows a device to write a single entry for several requests, naming the last.
+    /// 2.7.9 allows a device to write a single used entry for several requests, containing the last
+    /// one's head.
     #[test]
     fn one_entry_may_stand_for_several_requests_in_order() {
         let memory = Memory::new(crate::ring::bytes(SIZE) + HEAP).unwrap();
@@ -154,7 +158,7 @@ mod tests {
         let parts = [Part::readable(heap), Part::writable(heap)];
         let mut used = 0_u16;
         for round in 0..10_u16 {
-            // Chains of two descriptors, in table order.
+            // Add chains of two descriptors, which are allocated in table order.
             let heads = [0, 1, 2].map(|n| {
                 let head = ring.add(&parts, None).unwrap();
                 assert_eq!(head, (6 * round + 2 * n) % SIZE);
@@ -171,7 +175,7 @@ mod tests {
             }
             assert_eq!(ring.pop(), Ok(None));
         }
-        // An entry that names a later request than the device has completed.
+        // The entry contains the head of a request that the device has not completed yet.
         let heads = [0, 1].map(|_| ring.add(&parts, None).unwrap());
         ring.publish();
         complete(&memory, &ring, used, heads[1] as u8, 5);

@@ -1,8 +1,8 @@
 //! The driver's side of a split virtqueue (virtio 1.2, section 2.7).
 //!
-//! Descriptors and rings are in shared memory, which the device can write. So the driver privately records which
-//! descriptors are free, where each chain begins, and how many of its bytes are writable, and accepts a used entry only
-//! if it matches this record.
+//! Descriptors and rings are in shared memory, which the device can overwrite. The driver therefore
+//! keeps a private record of which descriptors are free, where each chain begins, and how many of
+//! its bytes are writable. It accepts a used entry only if the entry matches this record.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{fence, Ordering};
@@ -18,9 +18,11 @@ use crate::memory::{Memory, Span};
 
 /// Size of a descriptor in bytes.
 pub(crate) const DESCRIPTOR: usize = 16;
-/// The available ring has flags and index before its entries, and `used_event` after them.
+/// Offset of the first entry in the available ring, after flags and index. `used_event` follows the
+/// entries.
 const AVAIL_HEAD: usize = 4;
-/// The used ring has flags and index before its 8-byte entries, and `avail_event` after them.
+/// Offset of the first entry in the used ring, after flags and index. `avail_event` follows the
+/// entries, which have 8 bytes each.
 const USED_HEAD: usize = 4;
 /// Bytes of shared memory that a ring needs.
 pub(crate) fn bytes(size: u16) -> usize {
@@ -29,19 +31,19 @@ pub(crate) fn bytes(size: u16) -> usize {
     round(n * DESCRIPTOR) + round(AVAIL_HEAD + 2 * n + 2) + round(USED_HEAD + 8 * n + 2)
 }
 
-/// Not a descriptor.
+/// Marks the end of a chain or of the free list.
 const NONE: u16 = u16::MAX;
 
-/// One buffer of a request, and who writes it.
+/// One buffer of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub span: Span,
-    /// Whether the device writes the buffer, as opposed to reading it.
+    /// Whether the device writes the buffer. If false, the device reads it.
     pub writable: bool,
 }
 
 impl Part {
-    /// A buffer that the device reads.
+    /// Creates a part for a buffer that the device reads.
     pub(crate) fn readable(span: Span) -> Part {
         Part {
             span,
@@ -49,7 +51,7 @@ impl Part {
         }
     }
 
-    /// A buffer that the device writes.
+    /// Creates a part for a buffer that the device writes.
     pub(crate) fn writable(span: Span) -> Part {
         Part {
             span,
@@ -63,24 +65,25 @@ impl Part {
 pub(crate) struct Used {
     /// The head that [`Ring::add`] returned.
     pub head: u16,
-    /// Number of bytes the device claims to have written, at most what it was allowed to.
+    /// Number of bytes the device claims to have written, at most the number it was allowed to
+    /// write.
     pub len: u32,
 }
 
-/// Location of a ring, as vhost-user needs it.
+/// Location of a ring in shared memory, in the form that vhost-user needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     /// Number of entries.
     pub size: u16,
-    /// Descriptor table.
+    /// Location of the descriptor table.
     pub descriptors: Span,
-    /// Available ring.
+    /// Location of the available ring.
     pub avail: Span,
-    /// Used ring.
+    /// Location of the used ring.
     pub used: Span,
 }
 
-/// A chain that the device holds.
+/// The driver's record of a chain that the device holds.
 #[derive(Clone, Copy)]
 struct Chain {
     /// Number of descriptors; 0 if the chain is free.
@@ -89,12 +92,12 @@ struct Chain {
     writable: u32,
 }
 
-/// A split virtqueue.
+/// The driver's side of a split virtqueue.
 pub(crate) struct Ring {
     memory: Arc<Memory>,
     layout: Layout,
     event_idx: bool,
-    /// For each descriptor, the next in its chain or in the free list.
+    /// For each descriptor, the next descriptor in its chain or in the free list.
     next: Vec<u16>,
     chains: Vec<Chain>,
     free: u16,
@@ -102,16 +105,17 @@ pub(crate) struct Ring {
     tail: u16,
     free_count: u16,
     held: u16,
-    /// Next entry of the available ring; earlier ones may not be published yet.
+    /// Index of the next entry of the available ring. Earlier entries may be unpublished.
     avail: u16,
-    /// The available index when a notification was last considered.
+    /// The available index at the last check whether the device wants a notification.
     considered: u16,
-    /// Next entry of the used ring.
+    /// Index of the next entry of the used ring.
     used: u16,
     broken: Option<Lie>,
-    /// With VIRTIO_F_IN_ORDER: the heads in flight, in the order in which they were made available.
+    /// The heads in flight in the order in which they were made available. `None` without
+    /// VIRTIO_F_IN_ORDER.
     order: Option<VecDeque<u16>>,
-    /// A used entry that covers several requests: the head of the last one, and its length.
+    /// A used entry that covers several requests: the last request's head, and the length.
     batch: Option<(u16, u32)>,
 }
 
@@ -159,7 +163,8 @@ impl Ring {
         })
     }
 
-    /// Switches the ring to VIRTIO_F_IN_ORDER: descriptors are used in table order and returned in that order (2.7.9).
+    /// Switches the ring to VIRTIO_F_IN_ORDER, with which descriptors are used and returned in
+    /// table order (2.7.9).
     pub(crate) fn in_order(self) -> Ring {
         Ring {
             order: Some(VecDeque::new()),
@@ -176,7 +181,7 @@ impl Ring {
         &self.memory
     }
 
-    /// Number of requests that were added and not yet returned.
+    /// Number of requests that were added and have not been returned.
     pub(crate) fn in_flight(&self) -> u16 {
         self.held
     }
@@ -186,8 +191,9 @@ impl Ring {
         self.free_count
     }
 
-    /// Adds a request, which the device sees after [`Ring::publish`]. Readable parts come first. With a `table` (16
-    /// bytes per part), it uses one descriptor of the ring, otherwise one per part.
+    /// Adds a request, which the device sees after [`Ring::publish`]. Readable parts must come
+    /// first. With a `table` (16 bytes per part), the request uses one descriptor of the ring;
+    /// otherwise it uses one per part.
     ///
     /// # Errors
     /// [`Error::Full`]; [`Error::Lied`] if the device has violated the protocol.
@@ -271,7 +277,8 @@ impl Ring {
         let index = self.layout.avail.offset + 2;
         self.memory
             .store(index, self.avail.to_le(), Ordering::Release);
-        // The device writes its wish and then checks the index; this must happen in the opposite order here.
+        // The device first writes whether it wants a notification and then checks the index. The
+        // driver must write the index and read that request in the opposite order.
         fence(Ordering::SeqCst);
         let (old, new) = (self.considered, self.avail);
         self.considered = new;
@@ -294,7 +301,8 @@ impl Ring {
         u16::from_le(self.memory.load(index, Ordering::Acquire)) != self.used
     }
 
-    /// Whether the used ring has `count` new entries, or as many as there are requests in flight.
+    /// Whether the used ring has `count` new entries, or one for each request in flight if those
+    /// are fewer.
     pub(crate) fn has_used_of(&self, count: u16) -> bool {
         let index = self.layout.used.offset + 2;
         let there = u16::from_le(self.memory.load(index, Ordering::Acquire));
@@ -317,7 +325,8 @@ impl Ring {
     /// Returns the next request that the device has finished.
     ///
     /// # Errors
-    /// The device violated the protocol. From then on the ring accepts and returns nothing.
+    /// The device violated the protocol. From then on, the ring neither accepts nor returns
+    /// requests.
     pub(crate) fn pop(&mut self) -> Result<Option<Used>, Lie> {
         if let Some(lie) = self.broken {
             return Err(lie);
@@ -337,7 +346,7 @@ impl Ring {
         }
         let slot = usize::from(self.used & (self.layout.size - 1));
         let entry = self.layout.used.offset + USED_HEAD + 8 * slot;
-        // Load the entry once, so that the checked value is the one used.
+        // Load the entry only once, because the device could change it between a check and its use.
         let both = u64::from_le(self.load_entry(entry));
         let (id, len) = (both as u32, (both >> 32) as u32);
         if let Some(order) = &self.order {
@@ -365,8 +374,8 @@ impl Ring {
         Ok(Some(Used { head, len }))
     }
 
-    /// The first request in flight among those that a used entry covers. The length applies to the last one only; the
-    /// others may have been written in full.
+    /// Returns the next of the requests that a used entry covers. The entry's length applies only
+    /// to the last one. The device may have written the full length of the others.
     fn next_of_batch(&mut self, (last, len): (u16, u32)) -> Option<Used> {
         let head = self.order.as_mut()?.pop_front()?;
         let chain = self.chains[usize::from(head)];
@@ -378,7 +387,8 @@ impl Ring {
         Some(Used { head, len })
     }
 
-    /// Used entries start 4 bytes past a cache line, so each is two separate words.
+    /// Loads a used entry as two words, because entries start 4 bytes past a cache line and are not
+    /// aligned to 8 bytes.
     fn load_entry(&self, entry: usize) -> u64 {
         let id: u32 = self.memory.load(entry, Ordering::Relaxed);
         let len: u32 = self.memory.load(entry + 4, Ordering::Relaxed);
@@ -391,7 +401,7 @@ impl Ring {
             last = self.next[usize::from(last)];
         }
         if self.order.is_none() {
-            // The most recently used descriptors are still in the cache.
+            // Reuse these descriptors first, because they are still in the cache.
             self.next[usize::from(last)] = self.free;
             self.free = head;
         } else {
@@ -412,7 +422,8 @@ impl Ring {
         lie
     }
 
-    /// Disables interrupts. With EVENT_IDX nothing has to be done, because the requested index has passed.
+    /// Disables interrupts. With EVENT_IDX nothing has to be done, because the used index has
+    /// already passed the requested index.
     pub(crate) fn disable_interrupt(&mut self) {
         if !self.event_idx {
             let flags = VRING_AVAIL_F_NO_INTERRUPT as u16;
@@ -421,8 +432,8 @@ impl Ring {
         }
     }
 
-    /// Requests an interrupt after `after` more requests are finished (without EVENT_IDX, after the next one). Returns
-    /// false if that many already are.
+    /// Requests an interrupt after `after` more requests are finished (without EVENT_IDX, after the
+    /// next one). Returns false if that many are already finished.
     pub(crate) fn enable_interrupt(&mut self, after: u16) -> bool {
         let after = after.clamp(1, self.held.max(1));
         if self.event_idx {
@@ -434,7 +445,8 @@ impl Ring {
             let at = self.layout.avail.offset;
             self.memory.store(at, 0_u16, Ordering::Relaxed);
         }
-        // In the opposite order from the device, as in `publish`.
+        // Write the request before reading the index, because the device does it in the opposite
+        // order, as in `publish`.
         fence(Ordering::SeqCst);
         let there = self.load(self.layout.used.offset + 2);
         let after = if self.event_idx { after } else { 1 };

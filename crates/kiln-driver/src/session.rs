@@ -1,4 +1,5 @@
-//! The driver's record of its sessions, sufficient to create each again on a reconnected device.
+//! The driver's record of its sessions, from which it can recreate each session on a reconnected
+//! device.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -22,19 +23,20 @@ pub struct Request {
 }
 
 impl Request {
-    /// Creates a request. The key length in `create` is set from `key`.
+    /// Creates a request with `key`, whose length replaces the key length in `create`.
     pub fn new(create: Create, key: &[u8]) -> Request {
         Request::chained(create, key, &[])
     }
 
-    /// The service that provides the session.
+    /// The service that will provide the session.
     pub fn service(&self) -> Service {
         self.service
     }
 
-    /// The same with a second key, for a chain of a cipher and a MAC.
+    /// Like [`Request::new`], but with a second key, for a chain of a cipher and a MAC.
     pub fn chained(create: Create, key: &[u8], auth_key: &[u8]) -> Request {
-        // Allocated at full size, because a growing buffer would leave keys behind in the old one.
+        // Allocate the full size now, because a growing buffer would leave copies of keys in freed
+        // memory.
         let mut bytes = Zeroizing::new(Vec::with_capacity(72 + key.len() + auth_key.len()));
         let control = Control::Create {
             create,
@@ -53,9 +55,9 @@ impl Request {
 pub(crate) struct Entry {
     pub(crate) request: Request,
     id: AtomicU64,
-    /// Generation of the device that has it.
+    /// Generation of the device on which the session exists.
     generation: AtomicU64,
-    /// Its index in [`Live`].
+    /// Index of this entry in [`Live`].
     place: AtomicUsize,
 }
 
@@ -69,7 +71,7 @@ impl Entry {
         })
     }
 
-    /// The device's ID for it.
+    /// The device's ID for the session.
     pub(crate) fn id(&self) -> Option<u64> {
         Some(self.id.load(Ordering::Acquire)).filter(|&id| id != NONE)
     }
@@ -80,8 +82,8 @@ impl Entry {
         self.id.store(id.unwrap_or(NONE), Ordering::Release);
     }
 
-    /// Whether the device of that generation has the session. Another device may use the same ID for a different
-    /// session.
+    /// Whether the session exists on the device of that generation. Another device may use the same
+    /// ID for a different session.
     pub(crate) fn is_on(&self, generation: u64) -> bool {
         self.generation.load(Ordering::Relaxed) == generation
     }
@@ -93,7 +95,8 @@ pub(crate) trait Closer: Send + Sync {
     fn abandon(self: Arc<Self>, entry: Arc<Entry>);
 }
 
-/// A session of the device. Dropping it closes it; [`crate::Control::close`] also reports whether that succeeded.
+/// An open session. Dropping it closes it on the device; [`crate::Control::close`] also reports
+/// whether closing succeeded.
 pub struct Session {
     entry: Arc<Entry>,
     closer: Weak<dyn Closer>,
@@ -109,20 +112,20 @@ impl Session {
         }
     }
 
-    /// The device's ID for it, which changes when the device is reconnected.
+    /// The device's ID for the session, which changes when the device is reconnected.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the reconnected device refused to create it.
+    /// [`Error::Lost`] if the reconnected device refused to create the session.
     pub fn id(&self) -> Result<u64, Error> {
         self.entry.id().ok_or(Error::Lost)
     }
 
-    /// The service that provides it.
+    /// The service that provides the session.
     pub fn service(&self) -> Service {
         self.entry.request.service
     }
 
-    /// Returns the entry, so that dropping does not close the session.
+    /// Returns the entry and disarms the drop handler, so that the session stays open.
     pub(crate) fn into_entry(mut self) -> Arc<Entry> {
         self.open = false;
         self.entry.clone()
@@ -149,7 +152,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// The open sessions, which have to be created again on a reconnected device.
+/// The open sessions, which must be recreated on a reconnected device.
 #[derive(Default)]
 pub(crate) struct Live {
     entries: Vec<Option<Arc<Entry>>>,

@@ -1,9 +1,9 @@
-//! Threads that each sleep for their own request and are woken many at a time.
+//! Wakes many threads at once, each of which sleeps until its own request is done.
 //!
-//! A device answers in batches. Waking its waiters individually takes a system call for each, and if they share a core
-//! with the interrupt thread, also a context switch for each, because a woken thread runs at once. Here one call wakes
-//! all of them, and only them: each thread sleeps with a bit of its own (FUTEX_WAIT_BITSET). Beyond 32 threads, bits
-//! are shared.
+//! A device answers in batches. Waking the waiters individually takes a system call for each. If
+//! they share a core with the interrupt thread, it also takes a context switch for each, because a
+//! woken thread runs at once. Here one call wakes exactly the threads that are done: each thread
+//! sleeps with a separate bit (FUTEX_WAIT_BITSET). With more than 32 threads, bits are shared.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,9 +12,10 @@ use std::time::Instant;
 use rustix::thread::futex::{self, Flags, Timespec};
 use rustix::time::{clock_gettime, ClockId};
 
-/// The futex the threads sleep on.
+/// The futex on which the threads sleep.
 pub(crate) struct Sleepers {
-    /// Incremented before a wake-up, so that a thread about to sleep checks its condition again.
+    /// Incremented before a wake-up, so that a thread about to sleep checks its condition once
+    /// more.
     calls: AtomicU32,
     beds: AtomicU32,
 }
@@ -59,12 +60,12 @@ impl Sleepers {
             if until.is_some_and(|until| until <= Instant::now()) {
                 return false;
             }
-            // Check again whatever ended the wait.
+            // Check the condition next, whatever ended this wait.
             let _ = futex::wait_bitset(&self.calls, Flags::PRIVATE, calls, limit.as_ref(), bed);
         }
     }
 
-    /// Wakes the threads whose requests were marked as done beforehand.
+    /// Wakes these threads. Their requests must be marked as done before the call.
     pub(crate) fn wake(&self, woken: &Woken) {
         let Some(beds) = NonZeroU32::new(woken.0) else {
             return;
@@ -74,7 +75,7 @@ impl Sleepers {
     }
 }
 
-/// Converts to the clock that FUTEX_WAIT_BITSET uses.
+/// Converts a time to the clock that FUTEX_WAIT_BITSET uses.
 fn on_the_clock(until: Instant) -> Timespec {
     let left = until.saturating_duration_since(Instant::now());
     let now = clock_gettime(ClockId::Monotonic);

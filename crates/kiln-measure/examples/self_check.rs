@@ -1,5 +1,5 @@
-//! Prints how small a difference this machine can resolve. Usage: `self_check [--quick] [CORES]`, where CORES is a
-//! list such as `0` or `0,2-3`.
+//! Prints how small a difference this machine can resolve. Usage: `self_check [--quick] [CORES]`,
+//! where CORES is a list such as `0` or `0,2-3`.
 
 use std::sync::atomic::AtomicBool;
 

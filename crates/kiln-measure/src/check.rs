@@ -1,4 +1,5 @@
-//! The self-check: grades the clock, how quiet the machine is, and the measuring method itself.
+//! The self-check, which grades the clock, the quietness of the machine, and the measuring method
+//! itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -10,10 +11,11 @@ use crate::stats::Ratio;
 use crate::trust::{sentence, trusted, Grade, Trust, TrustRow};
 use crate::verdict::{verdict, Verdict, FLOOR};
 
-/// Grades the machine. Takes about 10 s, or 4 s if `quick`.
+/// Grades the machine. This takes about 10 s, or 4 s if `quick` is set.
 ///
-/// Pin the thread first, since a move to another core disturbs the measurement. When `stop` is set, the checks
-/// finished so far are returned. `progress(done, total)` is in milliseconds.
+/// Pin the thread first, because a move to another core disturbs the measurement. When `stop` is
+/// set, the checks finished so far are returned. `progress(done, total)` is called with times in
+/// milliseconds.
 pub fn self_check(quick: bool, stop: &AtomicBool, progress: &mut dyn FnMut(u64, u64)) -> Trust {
     let (spin, repeat) = if quick { (0.8, 2.8) } else { (2.0, 7.5) };
     let total = ((spin + repeat + 0.3) * 1000.0) as u64;
@@ -57,7 +59,7 @@ pub fn self_check(quick: bool, stop: &AtomicBool, progress: &mut dyn FnMut(u64, 
 struct Rows(Vec<TrustRow>);
 
 impl Rows {
-    /// Grades `value`: at most `limits.0` is ok, at most `limits.1` is poor, more is bad.
+    /// Grades `value`: a value up to `limits.0` is ok, up to `limits.1` poor, and above that bad.
     fn add(&mut self, check: &str, value: f64, unit: &str, limits: (f64, f64), meaning: &str) {
         let grade = if value <= limits.0 {
             Grade::Ok
@@ -255,7 +257,8 @@ impl Rows {
                 "interval's farther end from 1, worst of all",
             );
             alarms = alarms.max(alarm);
-            // Ordinary noise does not explain so many false alarms, so assume the largest deviation seen.
+            // Ordinary noise does not explain so many false alarms, so use the largest deviation
+            // seen.
             reach = reach.max(if alarm > 2.0 { widest } else { usual });
         }
         let mut found = |what, list| {
@@ -284,7 +287,7 @@ impl Rows {
     }
 }
 
-/// Distance from 1, in per cent, of the interval's end that is farther from 1.
+/// Distance from 1, in per cent, of the interval's farther end.
 fn measure_reach(r: &Ratio) -> f64 {
     100.0 * (r.high - 1.0).abs().max((1.0 - r.low).abs())
 }

@@ -1,17 +1,19 @@
-//! Tests whether two classes of inputs take different time: Welch's t of many short measurements, for all of them and
-//! for the shorter ones only (Reparaz, Balasch, Verbauwhede, "Dude, is my code constant time?", 2017).
+//! Tests whether two classes of inputs take different times, with Welch's t test over many short
+//! measurements (Reparaz, Balasch, Verbauwhede, "Dude, is my code constant time?", 2017).
 //!
-//! A difference shows in the mean of all measurements. If interrupts and neighbours drown it there, it shows in the
-//! mean of the shorter ones, that is, those up to a percentile of both classes together. If both classes have the same
-//! distribution, each of these values of t exceeds 5 by chance about once in two million times.
+//! A difference shows in the mean of all measurements. If interrupts and other noise hide it there,
+//! it shows in the mean of the shorter measurements, that is, those up to a percentile of both
+//! classes together. If both classes have the same distribution, each of these values of t exceeds
+//! 5 by chance about once in two million times.
 
-/// Crops: only measurements up to this percentile of both classes together are kept.
+/// Percentiles at which measurements are cropped. Only measurements up to this percentile of both
+/// classes together are kept.
 pub const CROPS: [f64; 7] = [100.0, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0];
 
-/// A difference with |t| of at least this is not due to chance.
+/// Limit for |t|. A difference whose |t| reaches this limit is not due to chance.
 pub const LIMIT: f64 = 5.0;
 
-/// Classes with fewer measurements are not compared.
+/// Minimum number of measurements per class for a comparison.
 const FEWEST: f64 = 50.0;
 
 /// Count, mean and variance of a stream of values (Welford's algorithm).
@@ -45,15 +47,16 @@ impl Moments {
 pub struct Difference {
     /// Index into [`CROPS`].
     pub crop: usize,
-    /// Welch's t: the difference in units of its own standard error. Infinite if neither class varies.
+    /// Welch's t: the difference divided by its standard error. It is infinite if neither class
+    /// varies.
     pub t: f64,
-    /// Mean of the second class minus mean of the first, in the unit of the measurements.
+    /// Mean of the second class minus mean of the first class, in the unit of the measurements.
     pub mean: f64,
     /// The smallest difference between the means for which |t| would have reached [`LIMIT`].
     pub detectable: f64,
 }
 
-/// The difference at one crop; `None` if a class has too few measurements.
+/// Computes the difference at one crop. Returns `None` if a class has too few measurements.
 pub fn difference(classes: [&[u32]; 2], crop: usize) -> Option<Difference> {
     let mut all: Vec<u32> = classes.concat();
     let last = all.len().checked_sub(1)?;
@@ -81,32 +84,34 @@ pub fn difference(classes: [&[u32]; 2], crop: usize) -> Option<Difference> {
     })
 }
 
-/// The crop at which two classes differ most.
+/// Computes the difference at the crop at which the two classes differ most.
 pub fn most_different(classes: [&[u32]; 2]) -> Option<Difference> {
     (0..CROPS.len())
         .filter_map(|crop| difference(classes, crop))
         .max_by(|a, b| a.t.abs().total_cmp(&b.t.abs()))
 }
 
-/// The smallest difference that would have reached [`LIMIT`] without the slowest tenth of the measurements. A tighter
-/// crop may contain a single step of the clock, which hides any difference however precise it seems.
+/// The smallest difference that would have reached [`LIMIT`] without the slowest tenth of the
+/// measurements. Tighter crops are not used: they may contain a single step of the clock, which
+/// hides any difference however precise the result seems.
 pub fn detectable(classes: [&[u32]; 2]) -> Option<f64> {
     let crop = CROPS.iter().position(|&c| c == 90.0)?;
     Some(difference(classes, crop)?.detectable)
 }
 
-/// The combined result of two independent runs.
+/// The conclusion from two independent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// Both runs found a difference at the same crop and in the same direction.
     Differs,
     /// The first run found a difference that the second did not confirm.
     Unconfirmed,
-    /// No difference was found. There may be a difference too small to detect.
+    /// Neither run found a difference. A difference too small to detect may exist.
     Nothing,
 }
 
-/// Calls `again` for a second measurement only if the first found a difference to confirm.
+/// Judges a measurement. If it found a difference, calls `again` for a second measurement that must
+/// confirm it.
 pub fn judge(first: &Difference, again: impl FnOnce() -> Option<Difference>) -> Finding {
     if first.t.abs() < LIMIT {
         return Finding::Nothing;
@@ -122,7 +127,8 @@ mod tests {
     use super::*;
     use crate::rng::SplitMix64;
 
-    /// A typical measurement: steps of 26 ticks, a long tail, and an occasional interrupt.
+    /// Simulates a typical measurement: steps of 26 ticks, a long tail, and an occasional
+    /// interrupt.
     fn measured(rng: &mut SplitMix64, base: f64) -> u32 {
         let mut uniform = || (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         let mut time = base + 40.0 * uniform() - 20.0 * (1.0 - uniform()).ln();
@@ -142,8 +148,8 @@ mod tests {
 
     #[test]
     fn t_is_that_of_the_book() {
-        // Computed by hand: the means are 20 and 22, the variances 10/99 * 2 and so on, with a hundred values per
-        // class.
+        // Computed by hand with a hundred values per class: the means are 20 and 22, the variances
+        // 10/99 * 2 and so on.
         let a: Vec<u32> = (0..100).map(|i| 19 + 2 * (i % 2)).collect();
         let b: Vec<u32> = (0..100).map(|i| 20 + 4 * (i % 2)).collect();
         let d = difference([&a, &b], 0).unwrap();
@@ -170,7 +176,8 @@ mod tests {
             .filter(|_| compare(&classes(&mut rng, 2000, 0.0)).t.abs() >= LIMIT)
             .count();
         assert_eq!(beyond, 0);
-        // Control: chance alone sometimes exceeds half the limit, so the limit is not far too high.
+        // Control: chance alone sometimes exceeds half the limit, so the limit is not much too
+        // high.
         let half = (0..300)
             .filter(|_| compare(&classes(&mut rng, 2000, 0.0)).t.abs() >= LIMIT / 2.0)
             .count();
@@ -179,15 +186,15 @@ mod tests {
 
     #[test]
     fn a_difference_under_the_clocks_step_is_found() {
-        // A difference of three ticks on a clock with steps of 26; interrupts hide it from the mean of all
-        // measurements.
+        // The classes differ by three ticks on a clock with steps of 26. Interrupts hide the
+        // difference from the mean of all measurements.
         let mut rng = SplitMix64(6);
         let found = classes(&mut rng, 40_000, 3.0);
         let d = compare(&found);
         assert!(d.t >= LIMIT && d.crop > 0, "{d:?}");
         let uncropped = difference([&found[0], &found[1]], 0).unwrap();
         assert!(uncropped.t < LIMIT, "{uncropped:?}");
-        // A difference of the size reported as detectable is detected.
+        // A difference as large as the one reported as detectable must be detected.
         let by = 3.0 * detectable([&found[0], &found[1]]).unwrap();
         assert!(compare(&classes(&mut rng, 40_000, by)).t >= LIMIT);
     }

@@ -1,8 +1,9 @@
-//! Core cycles without a performance counter.
+//! Measures core cycles without a performance counter.
 //!
-//! The TSC ticks at a fixed rate, but the core's clock varies. A chain of dependent 64-bit `imul` takes 3 core cycles
-//! per link on every x86-64 core since Nehalem and Zen, whatever the core's clock is at that moment; its length in
-//! ticks converts ticks to cycles. Additions are unsuitable: newer cores eliminate small ones at rename.
+//! The TSC ticks at a fixed rate, but the core's clock frequency varies. In a chain of dependent
+//! 64-bit `imul` instructions, each link takes 3 core cycles on every x86-64 core since Nehalem and
+//! Zen, whatever the frequency is at that moment, so the chain's length in ticks converts ticks to
+//! cycles. Additions are unsuitable, because newer cores eliminate small ones at rename.
 
 use std::arch::asm;
 use std::hint::black_box;
@@ -12,43 +13,48 @@ use std::time::Duration;
 /// Core cycles per link of [`chain`].
 pub(crate) const IMUL_CYCLES: f64 = 3.0;
 
-/// Number of links in a calibrating chain. The chain is long enough (36864 cycles, about 9 us) that even a TSC that
-/// advances in steps of 26 ticks, as on Zen 5, is read to 0.1 %; it is short enough that most chains run without an
-/// interrupt.
+/// Number of links in a calibrating chain. The chain is long enough (36864 cycles, about 9 us) to
+/// be timed to 0.1 % even with a TSC that advances in steps of 26 ticks, as on Zen 5, and short
+/// enough that most chains run without an interrupt.
 pub const CHAIN: u32 = 12288;
 
-/// Reads the TSC before the timed code: earlier instructions have finished, later ones have not begun.
+/// Reads the TSC before the timed code, when earlier instructions have finished and later ones have
+/// not begun.
 #[inline(always)]
 pub fn tsc_start() -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: rdtsc and lfence are baseline on x86-64 and touch no memory; Linux leaves CR4.TSD clear unless the
-    // process asked for PR_TSC_SIGSEGV, and then the result is a signal, not undefined behaviour. Without
-    // `nomem` the compiler keeps memory accesses on their side of the read.
+    // SAFETY: rdtsc and lfence exist on every x86-64 CPU and do not access memory. If the process
+    // asked for PR_TSC_SIGSEGV, so that Linux sets CR4.TSD, the result is a signal, not undefined
+    // behaviour. Because `nomem` is not given, the compiler does not move memory accesses across
+    // the read.
     unsafe {
         asm!("lfence", "rdtsc", "lfence", out("eax") low, out("edx") high, options(nostack, preserves_flags))
     };
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Reads the TSC after the timed code: earlier instructions have finished, later ones have not begun.
+/// Reads the TSC after the timed code, when earlier instructions have finished and later ones have
+/// not begun.
 #[inline(always)]
 pub fn tsc_stop() -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: as in `tsc_start`; rdtscp exists on every core since Nehalem and K8 revision F, a core without it
-    // raises #UD, which is a signal. It also writes ecx, which is declared.
+    // SAFETY: this is sound for the reasons given in `tsc_start`. rdtscp exists on every core since
+    // Nehalem and K8 revision F; a core without it raises #UD, which is a signal. rdtscp also
+    // writes ecx, which is declared.
     unsafe {
         asm!("rdtscp", "lfence", out("eax") low, out("edx") high, out("ecx") _, options(nostack, preserves_flags))
     };
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// `n` dependent multiplications of `x`. The loop counter does not depend on the product, so branches resolve
-/// far ahead of the chain and a mispredicted exit costs nothing.
+/// Multiplies `x` by a constant in a chain of `n` dependent `imul` instructions. The loop counter
+/// does not depend on the product, so branches resolve far ahead of the chain and a mispredicted
+/// exit costs nothing.
 #[inline(always)]
 pub(crate) fn imuls(x: u64, n: u32) -> u64 {
     let mut x = x;
-    // SAFETY: register arithmetic only. Both loops are entered with a counter of at least 1, else skipped; all
-    // registers written are operands, and flags are declared clobbered by default.
+    // SAFETY: the code uses only registers. Each loop is skipped unless its counter is at least 1.
+    // All registers written are operands, and flags are clobbered by default.
     unsafe {
         asm!(
             "test {tens:e}, {tens:e}",
@@ -77,8 +83,8 @@ pub(crate) fn imuls(x: u64, n: u32) -> u64 {
     x
 }
 
-/// TSC ticks that a chain of `n` dependent 64-bit `imul` takes (3 core cycles each), minus the cost of reading the
-/// TSC.
+/// TSC ticks that a chain of `n` dependent 64-bit `imul` instructions takes (3 core cycles each),
+/// without the cost of reading the TSC.
 pub fn chain(n: u32) -> u64 {
     let cost = read_cost();
     let x = black_box(0x0123_4567_89ab_cdef);
@@ -89,10 +95,11 @@ pub fn chain(n: u32) -> u64 {
     stop.wrapping_sub(start).saturating_sub(cost)
 }
 
-/// TSC ticks between a [`tsc_start`] and a [`tsc_stop`] with nothing between them. Cached.
+/// TSC ticks between a [`tsc_start`] and a [`tsc_stop`] that directly follows. The value is cached.
 ///
-/// This is the mean of the lower nine tenths of 10000 reads. A TSC that advances in steps shows one or two steps for
-/// an interval of one and a half, and only the mean is right. The upper tenth may contain interrupts.
+/// This is the mean of the lower nine tenths of 10000 reads. If the TSC advances in steps, an
+/// interval of one and a half steps is read as one or two, and only the mean is right. The upper
+/// tenth may contain interrupts.
 pub(crate) fn read_cost() -> u64 {
     static COST: OnceLock<u64> = OnceLock::new();
     *COST.get_or_init(|| {
@@ -103,14 +110,15 @@ pub(crate) fn read_cost() -> u64 {
     })
 }
 
-/// TSC ticks between a start and a stop with nothing between them.
+/// TSC ticks between a start and a stop that directly follows.
 #[inline(always)]
 pub(crate) fn empty_read() -> u64 {
     let start = tsc_start();
     tsc_stop().wrapping_sub(start)
 }
 
-/// TSC ticks per second, measured over 50 ms against `CLOCK_MONOTONIC_RAW` (which NTP does not slew). Cached.
+/// TSC ticks per second, measured for 50 ms against `CLOCK_MONOTONIC_RAW` (which NTP does not
+/// slew). The value is cached.
 pub fn tsc_hz() -> f64 {
     static HZ: OnceLock<f64> = OnceLock::new();
     *HZ.get_or_init(|| {
@@ -121,7 +129,8 @@ pub fn tsc_hz() -> f64 {
     })
 }
 
-/// The TSC and raw monotonic nanoseconds at the same moment: the tightest of 50 attempts, accurate to about 20 ns.
+/// Reads the TSC and raw monotonic nanoseconds at the same moment. Uses the tightest of 50
+/// attempts, which is accurate to about 20 ns.
 fn simultaneous() -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..50 {
@@ -141,14 +150,14 @@ fn raw_ns() -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a valid, writable timespec for the duration of the call. The clock exists since Linux
-    // 2.6.28; were it refused, `time` would stay zero.
+    // SAFETY: `time` is a valid, writable timespec for the duration of the call. The clock exists
+    // since Linux 2.6.28; if the call failed, `time` would stay zero.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The core's clock relative to the TSC at the time of calibration. Only for facts and reports: samples are converted
-/// by the chains measured next to them, not by this value.
+/// The core's clock relative to the TSC at the time of calibration. It is used only for facts and
+/// reports: samples are converted with the chains measured next to them.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     ticks_per_cycle: f64,
@@ -157,18 +166,19 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Calibrates the clock. Takes about 60 ms the first time (50 ms of them to measure the TSC's rate), 30 ms after
-    /// that.
+    /// Calibrates the clock. This takes about 80 ms the first time (50 ms to measure the TSC's
+    /// rate) and 30 ms after that.
     pub fn calibrate() -> Clock {
         let hz = tsc_hz();
-        // Ramp up first: an idle core may need milliseconds to reach its steady clock.
+        // Load the core first: an idle core may need milliseconds to reach its steady frequency.
         let warm = tsc_start() + (hz * 0.020) as u64;
         while tsc_start() < warm {
             chain(CHAIN);
         }
         let mut chains: Vec<u64> = (0..1000).map(|_| chain(CHAIN)).collect();
         chains.sort_unstable();
-        // The median rather than the minimum: it shows the usual clock, not a momentary extreme.
+        // Use the median rather than the minimum, because it shows the usual frequency instead of a
+        // momentary extreme.
         let usual = chains[chains.len() / 2].max(1) as f64;
         let ticks_per_cycle = usual / (IMUL_CYCLES * f64::from(CHAIN));
         let spread = usual / chains[0].max(1) as f64;
@@ -189,12 +199,13 @@ impl Clock {
         self.core_hz
     }
 
-    /// Median of the calibrating chains divided by the shortest one: 1.000 on a quiet machine with a steady clock.
+    /// Median of the calibrating chains divided by the shortest one. It is 1.000 on a quiet machine
+    /// with a steady clock.
     pub fn spread(&self) -> f64 {
         self.spread
     }
 
-    /// Core cycles that `ticks` TSC ticks last at this clock.
+    /// Number of core cycles in `ticks` TSC ticks at this clock frequency.
     pub fn cycles(&self, ticks: u64) -> f64 {
         ticks as f64 / self.ticks_per_cycle
     }

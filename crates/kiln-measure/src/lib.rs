@@ -1,4 +1,4 @@
-//! Clock, sampling, statistics and verdicts for timing code. This crate does not know what is timed.
+//! Clock, sampling, statistics and verdicts for timing code, independent of the code being timed.
 //!
 //! | file | contents |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `series.rs` | the samples of one subject |
 //! | `stats.rs` | an estimate with a prediction interval, a ratio with a confidence interval |
 //! | `verdict.rs` | faster, same, slower |
-//! | `machine.rs` | the facts that every record carries |
+//! | `machine.rs` | the facts that every record contains |
 //! | `rng.rs` | random numbers derived from a seed |
 //! | `pin.rs` | which cores the measuring thread may use |
 //! | `probe.rs` | the experiments by which a machine is graded |
@@ -19,17 +19,22 @@
 //!
 //! # Known biases
 //!
-//! * The results are for warm code: each sample is preceded by an untimed run of its subject, so caches and predictors
-//!   are as the subject itself leaves them. What a large footprint costs *other* code is not measured.
-//! * The minimum of many samples selects those whose neighbouring chains were slowest in relation to the subject, so
-//!   results are slightly too small. Taking the shortest of six chains limits this error. On the reference machine,
-//!   busy, 400 quick estimates of a loop known to take 4000 cycles were off by -0.06 % in the median, -0.11 and -0.13 %
-//!   at the fifth percentile of either 200, -0.3 and -1.6 % at worst. Unless all five rounds are affected alike, the
-//!   interval of such a result is wider by as much; a comparison is a median over rounds, which a single round does not
-//!   change. The row "3000 cycles" of the self-check repeats a shorter form of this experiment on any machine.
-//! * A neighbour on the same core (SMT) slows a chain of multiplications less than most subjects. Results measured next
-//!   to a busy neighbour are therefore too large; the best of several rounds reduces this error.
-//! * Rejection looks only at the chains, never at the subject's own time, so it cannot favour some results.
+//! * The results are for warm code: each sample is preceded by an untimed run of its subject, which
+//!   leaves caches and predictors in the subject's own state. What a large footprint costs *other*
+//!   code is not measured.
+//! * The minimum of many samples selects those whose neighbouring chains were slowest relative to
+//!   the subject, so results are slightly too small. Taking the shortest of six chains limits this
+//!   error. On the reference machine, while it was busy, 400 quick estimates of a loop known to
+//!   take 4000 cycles were off by -0.06 % in the median. In two sets of 200, the fifth percentile
+//!   was -0.11 and -0.13 %, and the worst case -0.3 and -1.6 %. Unless all five rounds are affected
+//!   alike, the interval of such a result is wider by the same amount. A comparison is a median
+//!   over rounds, which a single round does not change. The row "3000 cycles" of the self-check
+//!   repeats a shorter form of this experiment on any machine.
+//! * Other work on the same core (SMT) slows a chain of multiplications less than most subjects.
+//!   Results measured next to a busy sibling are therefore too large; the best of several rounds
+//!   reduces this error.
+//! * Samples are rejected only because of their chains, never because of the subject's own time, so
+//!   rejection cannot favour particular results.
 #![cfg(target_arch = "x86_64")]
 
 pub mod check;

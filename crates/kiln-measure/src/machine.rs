@@ -1,4 +1,4 @@
-//! Facts about the machine; every record carries them.
+//! Reads the facts about the machine that every record contains.
 
 use std::arch::x86_64::__cpuid;
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads all facts; takes about 80 ms, mostly to measure the clocks.
+    /// Reads all facts. This takes about 80 ms, mostly to measure the clocks.
     pub fn read() -> Machine {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let field = |name| cpuinfo_field(&cpuinfo, name);
@@ -107,13 +107,13 @@ impl Machine {
 
 /// Seconds stolen by the hypervisor since boot, summed over all processors, in steps of 10 ms.
 pub(crate) fn stolen_s() -> Option<f64> {
-    // SAFETY: sysconf only reads its argument.
+    // SAFETY: sysconf() only reads its argument.
     let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     let ticks = stolen_ticks(&fs::read_to_string("/proc/stat").ok()?)?;
     (hz > 0).then(|| ticks as f64 / hz as f64)
 }
 
-/// Eighth number of the `cpu` line (proc_stat(5)).
+/// Reads the eighth number in the `cpu` line, the stolen time (proc_stat(5)).
 fn stolen_ticks(stat: &str) -> Option<u64> {
     stat.lines()
         .find_map(|line| line.strip_prefix("cpu "))?
@@ -128,7 +128,7 @@ fn load(text: &str) -> Option<[f64; 3]> {
     Some([figures.next()?, figures.next()?, figures.next()?])
 }
 
-/// The content of each file in the directory; `None` if the directory cannot be read.
+/// Reads each file in the directory; returns `None` if the directory cannot be read.
 fn mitigations(dir: &Path) -> Option<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(dir).ok()?.flatten() {
@@ -145,7 +145,7 @@ fn line(path: &str) -> Option<String> {
         .map(|text| text.trim().to_string())
 }
 
-/// Value of this field for the first processor listed.
+/// Returns this field's value for the first processor listed.
 fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
     cpuinfo
         .lines()
@@ -154,16 +154,18 @@ fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, v)| v.trim())
 }
 
-/// eax, ebx, ecx, edx.
+/// Executes CPUID and returns eax, ebx, ecx and edx.
 fn cpuid(leaf: u32) -> [u32; 4] {
     // Newer toolchains declare `__cpuid` safe on x86-64, older ones do not.
     #[allow(unused_unsafe)]
-    // SAFETY: every x86-64 processor has cpuid; an unknown leaf returns some value and nothing else happens.
+    // SAFETY: every x86-64 processor supports cpuid, and an unknown leaf only returns an arbitrary
+    // value.
     let r = unsafe { __cpuid(leaf) };
     [r.eax, r.ebx, r.ecx, r.edx]
 }
 
-/// Family, model and stepping of CPUID leaf 1, eax (Intel SDM vol. 2A, CPUID; AMD APM vol. 3, Fn0000_0001).
+/// Decodes family, model and stepping from CPUID leaf 1, eax (Intel SDM vol. 2A, CPUID; AMD APM
+/// vol. 3, Fn0000_0001).
 fn signature(eax: u32) -> (u32, u32, u32) {
     let family = eax >> 8 & 15;
     let model = eax >> 4 & 15;
@@ -234,7 +236,7 @@ mod tests {
         assert_eq!(all.len(), 3);
         assert_eq!(all["spectre_v2"], "Mitigation: Retpolines");
         assert_eq!(all["meltdown"], "Not affected");
-        // An unreadable file is reported as such, not left out.
+        // An unreadable file is reported as unreadable instead of being omitted.
         assert!(all["spectre_v3"].starts_with("unreadable: "), "{all:?}");
         assert_eq!(mitigations(&dir), None, "a directory that is not there");
     }

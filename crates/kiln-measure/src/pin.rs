@@ -1,9 +1,9 @@
-//! The cores that the measuring thread may use.
+//! Selects the cores that the measuring thread may use.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The reason why a core list was refused, in one line.
+/// The reason why a core list was refused, as one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinError(String);
 
@@ -15,11 +15,11 @@ impl fmt::Display for PinError {
 
 impl std::error::Error for PinError {}
 
-/// Core numbers, ascending and unique; printed in the kernel's notation: `0`, `0,2-3`.
+/// Core numbers, ascending and unique. They are printed in the kernel's notation: `0`, `0,2-3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreList(Vec<usize>);
 
-/// Number of cores that a `cpu_set_t` can represent.
+/// Maximum number of cores that a `cpu_set_t` can represent.
 const MAX: usize = libc::CPU_SETSIZE as usize;
 
 impl CoreList {
@@ -29,9 +29,9 @@ impl CoreList {
 
     /// The cores that this thread may currently use.
     pub fn allowed() -> Result<CoreList, PinError> {
-        // SAFETY: cpu_set_t is an array of integers, for which all-zero bytes are a value (the empty set).
+        // SAFETY: cpu_set_t is an array of integers, so all-zero bytes are valid (the empty set).
         let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: `set` is valid and writable for the size passed; 0 names the calling thread.
+        // SAFETY: `set` is valid and writable for the size passed, and 0 means the calling thread.
         let failed =
             unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } != 0;
         if failed {
@@ -40,7 +40,7 @@ impl CoreList {
                 std::io::Error::last_os_error()
             )));
         }
-        // SAFETY: every core asked for is below CPU_SETSIZE, so the bit lies inside `set`.
+        // SAFETY: every core queried is below CPU_SETSIZE, so its bit is inside `set`.
         Ok(CoreList(
             (0..MAX)
                 .filter(|&core| unsafe { libc::CPU_ISSET(core, &set) })
@@ -93,7 +93,7 @@ impl fmt::Display for CoreList {
     }
 }
 
-/// Confines the calling thread (and threads it starts later) to `list`.
+/// Restricts the calling thread, and threads that it starts later, to the cores in `list`.
 pub fn pin(list: &CoreList) -> Result<(), PinError> {
     let allowed = CoreList::allowed()?;
     if let Some(core) = list.0.iter().find(|core| !allowed.0.contains(core)) {
@@ -101,13 +101,13 @@ pub fn pin(list: &CoreList) -> Result<(), PinError> {
             "core {core} is not among those this process may use ({allowed})"
         )));
     }
-    // SAFETY: cpu_set_t is an array of integers, for which all-zero bytes are a value (the empty set).
+    // SAFETY: cpu_set_t is an array of integers, so all-zero bytes are valid (the empty set).
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     for &core in &list.0 {
-        // SAFETY: a CoreList holds only cores below CPU_SETSIZE, so the bit lies inside `set`.
+        // SAFETY: a CoreList contains only cores below CPU_SETSIZE, so the bit is inside `set`.
         unsafe { libc::CPU_SET(core, &mut set) };
     }
-    // SAFETY: `set` is a valid cpu_set_t of the size passed; 0 names the calling thread.
+    // SAFETY: `set` is a valid cpu_set_t of the size passed, and 0 means the calling thread.
     let failed = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) } != 0;
     if failed {
         return Err(PinError(format!(
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn pins_a_thread_and_refuses_a_foreign_core() {
-        // In a separate thread, because pinning outlives the call.
+        // Use a separate thread, because pinning outlives the call.
         std::thread::spawn(|| {
             let first = CoreList(vec![CoreList::allowed().unwrap().0[0]]);
             pin(&first).unwrap();

@@ -1,4 +1,5 @@
-//! The experiments by which a machine is graded. Each returns plain numbers; `check.rs` grades them.
+//! The experiments by which a machine is graded. Each experiment returns numbers, and `check.rs`
+//! grades them.
 
 use std::arch::asm;
 use std::hint::black_box;
@@ -9,14 +10,14 @@ use crate::clock::{chain, empty_read, imuls, read_cost, tsc_hz, tsc_start, tsc_s
 use crate::sample::{measure, Plan, Subject};
 use crate::stats::{ratio, Ratio};
 
-/// Cost and step of reading the clock, in ticks.
+/// Cost of reading the clock and step of the clock, in ticks.
 pub(crate) struct Reading {
     pub cost: f64,
     pub step: f64,
 }
 
-/// Measures the cost of reading the clock, which is subtracted from every timing, and the TSC's real step: the greatest
-/// common divisor of many intervals.
+/// Measures the cost of reading the clock, which is subtracted from every timing, and the TSC's
+/// real step, which is the greatest common divisor of many intervals.
 pub(crate) fn reading() -> Reading {
     let gcd = |mut a: u64, mut b: u64| {
         while b != 0 {
@@ -30,21 +31,21 @@ pub(crate) fn reading() -> Reading {
     }
 }
 
-/// Ticks of `n` calibrating chains, sorted.
+/// Times `n` calibrating chains; returns the ticks, sorted.
 pub(crate) fn chains(n: usize) -> Vec<f64> {
     let mut ticks: Vec<f64> = (0..n).map(|_| chain(CHAIN) as f64).collect();
     ticks.sort_unstable_by(f64::total_cmp);
     ticks
 }
 
-/// Time of a chain of double length divided by the time of a single one, in interleaved pairs: 2 if the clock is linear
-/// and has no offset.
+/// Time of a chain of double length divided by the time of a single one, measured in interleaved
+/// pairs. The ratio is 2 if the clock is linear and has no offset.
 pub(crate) fn doubled(pairs: usize) -> Option<f64> {
     midmean((0..pairs).map(|_| chain(2 * CHAIN) as f64 / chain(CHAIN) as f64))
 }
 
-/// Cycles of one dependent `crc32` by the `imul` clock; instruction tables give 3. This checks the frequency with a
-/// different execution unit. `None` without SSE4.2.
+/// Cycles per dependent `crc32` instruction, measured with the `imul` clock; instruction tables
+/// give 3. This checks the clock with a different execution unit. `None` without SSE4.2.
 pub(crate) fn crc32_cycles(pairs: usize) -> Option<f64> {
     if !is_x86_feature_detected!("sse4.2") {
         return None;
@@ -52,7 +53,8 @@ pub(crate) fn crc32_cycles(pairs: usize) -> Option<f64> {
     let cost = read_cost();
     let timed = || {
         let start = tsc_start();
-        // SAFETY: the processor has SSE4.2, checked above; register arithmetic only, the counter starts above 0.
+        // SAFETY: SSE4.2 support was checked above. The code uses only registers, and the counter
+        // starts above 0.
         unsafe {
             asm!(
                 "2:",
@@ -72,7 +74,8 @@ pub(crate) fn crc32_cycles(pairs: usize) -> Option<f64> {
     midmean((0..pairs).map(|_| 3.0 * timed() / chain(CHAIN) as f64))
 }
 
-/// Mean of the middle half: robust like the median, but not stuck on the steps of the TSC.
+/// Mean of the middle half. It is robust like the median, but does not stick to the steps of the
+/// TSC.
 fn midmean(figures: impl Iterator<Item = f64>) -> Option<f64> {
     let mut figures: Vec<f64> = figures.filter(|x| x.is_finite()).collect();
     figures.sort_unstable_by(f64::total_cmp);
@@ -81,7 +84,7 @@ fn midmean(figures: impl Iterator<Item = f64>) -> Option<f64> {
     (!middle.is_empty()).then(|| middle.iter().sum::<f64>() / middle.len() as f64)
 }
 
-/// Time during which this thread was not running although it only read the clock.
+/// Periods in which this thread did not run although it only read the clock.
 #[derive(Default)]
 pub(crate) struct Gaps {
     pub seconds: f64,
@@ -90,8 +93,8 @@ pub(crate) struct Gaps {
     pub lost_s: f64,
 }
 
-/// Spins on the TSC for `seconds`. Two reads more than 1 us apart mean that something took the core away: an
-/// interrupt, another thread, the hypervisor or the firmware.
+/// Reads the TSC in a loop for `seconds`. If two reads are more than 1 us apart, the core did
+/// something else in between: an interrupt, another thread, the hypervisor or the firmware.
 pub(crate) fn gaps(seconds: f64, stop: &AtomicBool) -> Gaps {
     let hz = tsc_hz();
     let (us, end) = ((hz * 1e-6) as u64, (hz * seconds) as u64);
@@ -112,28 +115,31 @@ pub(crate) fn gaps(seconds: f64, stop: &AtomicBool) -> Gaps {
     gaps
 }
 
-/// Comparisons whose right answer is known.
+/// Results of comparisons with a known right answer.
 #[derive(Default)]
 pub(crate) struct Known {
-    /// A dependency chain compared with itself: only the clock and interrupts can cause a difference.
+    /// A dependency chain compared with itself. Only the clock and interrupts can cause a
+    /// difference.
     pub same_core: Vec<Ratio>,
-    /// The sum of 256 KiB compared with itself: caches and other programs can also cause a difference.
+    /// The sum of 256 KiB compared with itself. Caches and other programs can also cause a
+    /// difference.
     pub same_cache: Vec<Ratio>,
     /// The chain lengthened by 1 % compared with the original chain.
     pub one: Vec<Ratio>,
     /// The chain lengthened by 3 % compared with the original chain.
     pub three: Vec<Ratio>,
-    /// Estimates of the chain of 1000 multiplications, which is known to take 3000 cycles.
+    /// Estimates for a chain of 1000 multiplications, which takes 3000 cycles.
     pub cycles: Vec<f64>,
     pub kept: u64,
     pub rejected: u64,
     pub switched: u64,
-    /// Shortest of 50 chains after each repetition, in ticks; it shows how the core's clock drifts.
+    /// Shortest of 50 chains after each repetition, in ticks, which shows how the core's clock
+    /// frequency drifts.
     pub clock: Vec<f64>,
     pub seconds: f64,
 }
 
-/// Repeats the comparisons with fresh seeds and the quick plan until `seconds` have passed.
+/// Repeats the comparisons with new seeds and the quick plan until `seconds` have passed.
 pub(crate) fn known(seconds: f64, stop: &AtomicBool, tick: &mut dyn FnMut()) -> Known {
     let mut known = Known::default();
     let buffer: Vec<u64> = (0..32 * 1024u64)
@@ -167,7 +173,8 @@ pub(crate) fn known(seconds: f64, stop: &AtomicBool, tick: &mut dyn FnMut()) -> 
     known
 }
 
-/// `n` dependent multiplications per operation; each operation depends on the previous one.
+/// A subject with `n` dependent multiplications per operation. Each operation depends on the
+/// previous one.
 fn multiplications<'a>(n: u32) -> Subject<'a> {
     Subject::new(format!("{n} imul"), move |iters| {
         let mut x = black_box(1);
@@ -178,7 +185,8 @@ fn multiplications<'a>(n: u32) -> Subject<'a> {
     })
 }
 
-/// Sums a buffer that fits into a second-level cache but not into a first-level one.
+/// A subject that sums a buffer that fits into a second-level cache but not into a first-level
+/// cache.
 fn sum(buffer: &[u64]) -> Subject<'_> {
     Subject::new("sum of 256 KiB", move |iters| {
         for _ in 0..iters {

@@ -1,19 +1,21 @@
-//! SplitMix64, used for every random choice: a seed must give the same choices with every version of every library.
+//! SplitMix64, used for every random choice. It is implemented here because a seed must give the
+//! same choices with every version of every library.
 
-/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
+/// The SplitMix64 generator (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", 2014).
 #[derive(Clone, Debug, Default)]
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// The stream for item `number` of `seed`: a stretch of about 2^32 values of the one period, whose start is a full
-    /// mix of both numbers.
+    /// Returns the stream for item `number` of `seed`. A stream is a section of about 2^32 values
+    /// of the generator's single period; its start is a full mix of both numbers.
     pub fn stream(seed: u64, number: u64) -> SplitMix64 {
         let seed = SplitMix64(seed).next_u64();
         SplitMix64(SplitMix64(seed ^ number).next_u64())
     }
 
-    // Inlined in unoptimised builds too: a handler in kiln-kernel that draws an address for a breakpoint must not
-    // execute code that may contain a breakpoint.
+    // Inlined even in unoptimised builds, because a handler in kiln-kernel draws breakpoint
+    // addresses and must not execute code that may contain a breakpoint.
     #[inline(always)]
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -28,7 +30,7 @@ impl SplitMix64 {
         ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
     }
 
-    /// True with probability 1 / `n`.
+    /// Returns true with probability 1 / `n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
@@ -39,7 +41,8 @@ impl SplitMix64 {
         }
     }
 
-    /// Fisher-Yates shuffle. The bias of the modulo is below 2^-50 for any list that a plan can contain.
+    /// Shuffles a list (Fisher-Yates). The bias of the modulo is below 2^-50 for any list that a
+    /// plan can contain.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for i in (1..list.len()).rev() {
             list.swap(i, (self.next_u64() % (i as u64 + 1)) as usize);

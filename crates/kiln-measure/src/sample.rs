@@ -1,4 +1,5 @@
-//! The sampler: interleaves the subjects in time and takes each sample between calibrating chains.
+//! The sampler, which interleaves the subjects in time and takes each sample between calibrating
+//! chains.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,32 +10,33 @@ use crate::rng::SplitMix64;
 use crate::series::{Round, Series};
 use crate::source::{TimeSource, Tsc};
 
-/// Number of chains on each side of a sample. The minimum over hundreds of samples selects the sample in which *all*
-/// chains were lengthened: with two per side, simulated noise of 0.2 % made one result in 200 too small by 0.5 %.
+/// Number of chains on each side of a sample. The minimum over hundreds of samples selects a sample
+/// in which *all* chains were lengthened. In a simulation with two chains per side and noise of 0.2
+/// %, one result in 200 was too small by 0.5 %.
 const CHAINS: u32 = 3;
-/// Largest relative difference between the two sides of a kept sample; below it, the clock was steady during the
-/// sample.
+/// Maximum relative difference between the chains before and after a sample. If it is larger, the
+/// clock was not steady, and the sample is rejected.
 const AGREE: f64 = 0.01;
 /// Maximum number of times that a rejected sample is repeated.
 const RETAKES: u32 = 4;
-/// The smallest of this many runs determines the number of iterations.
+/// Number of calibrating runs. The shortest determines the number of iterations.
 const CALIBRATION_RUNS: u32 = 5;
-/// In seconds. A single run of this length is trusted: no ordinary disturbance lasts that long, and five runs would
-/// take too long.
+/// Length in seconds from which a single run is trusted: ordinary disturbances are shorter, and
+/// five runs of this length would take too long.
 const CLEARLY_LONG: f64 = 0.05;
-/// Upper limit of the search, for a subject that takes no time at all.
+/// Maximum number of iterations tried, for a subject that takes no time at all.
 const MAX_ITERS: u64 = 1 << 40;
 
 pub struct Subject<'a> {
-    /// Copied into the series.
+    /// The subject's name, which its series also gets.
     pub name: String,
-    /// `run(n)` performs the operation `n` times. It must consume its results (`black_box`, a checksum), or the
-    /// compiler may remove the work.
+    /// Performs the operation `n` times when called as `run(n)`. It must consume its results
+    /// (`black_box`, a checksum), because the compiler may otherwise remove the work.
     pub run: Box<dyn FnMut(u64) + 'a>,
 }
 
 impl<'a> Subject<'a> {
-    /// A subject from a closure that performs its operation a given number of times.
+    /// Creates a subject from a closure that performs its operation a given number of times.
     pub fn new(name: impl Into<String>, run: impl FnMut(u64) + 'a) -> Self {
         Subject {
             name: name.into(),
@@ -43,24 +45,24 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// How much to measure.
+/// How many samples to take, and how long they are.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Number of rounds. A comparison uses one pair per round and needs at least six.
+    /// Number of rounds. A comparison uses one pair of results per round and needs at least six.
     pub rounds: u32,
     /// Number of samples of each subject per round.
     pub samples: u32,
     /// Target length of one sample, in microseconds.
     pub sample_us: f64,
-    /// Determines the order of the samples.
+    /// Seed that determines the order of the samples.
     pub seed: u64,
-    /// Measuring ends at this time and keeps the samples taken so far.
+    /// Time at which measuring ends, keeping the samples taken so far.
     #[serde(skip)]
     pub deadline: Option<Instant>,
 }
 
 impl Plan {
-    /// About 17 ms per subject.
+    /// A plan that takes about 17 ms per subject.
     pub fn quick(seed: u64) -> Plan {
         Plan {
             rounds: 20,
@@ -71,7 +73,7 @@ impl Plan {
         }
     }
 
-    /// About 130 ms per subject.
+    /// A plan that takes about 130 ms per subject.
     pub fn standard(seed: u64) -> Plan {
         Plan {
             rounds: 50,
@@ -82,7 +84,7 @@ impl Plan {
         }
     }
 
-    /// The same plan, but measuring ends after `limit` at the latest.
+    /// The same plan, limited to `limit` from now.
     pub fn within(self, limit: Duration) -> Plan {
         Plan {
             deadline: Some(Instant::now() + limit),
@@ -96,7 +98,7 @@ impl Plan {
     }
 }
 
-/// Calls [`measure_with`] on the real clock.
+/// Calls [`measure_with`] with the real clock.
 pub fn measure(
     subjects: &mut [Subject],
     plan: &Plan,
@@ -106,15 +108,17 @@ pub fn measure(
     measure_with(&mut Tsc, subjects, plan, stop, progress)
 }
 
-/// Samples all subjects interleaved and returns one series for each, in their order.
+/// Samples all subjects interleaved and returns one series for each, in the same order.
 ///
-/// A round is `plan.samples` passes; in a pass each subject is sampled once, in an order drawn from the seed. So the
-/// samples of a round that are compared lie within milliseconds of each other and no subject always follows the same
-/// one. Before each sample its subject runs untimed for a sixteenth of a sample, so that caches and predictors are in
-/// that subject's state again.
+/// A round consists of `plan.samples` passes. In each pass every subject is sampled once, in an
+/// order drawn from the seed. The samples of a round that are compared are therefore within
+/// milliseconds of each other, and no subject always follows the same other one. Before each sample
+/// its subject runs untimed for a sixteenth of a sample, which restores caches and predictors to
+/// that subject's state.
 ///
-/// `stop` and the deadline are checked between samples. After either, the samples taken so far are returned, and the
-/// last round is marked incomplete. `progress(done, total)` is called between samples, outside everything timed.
+/// `stop` and the deadline are checked between samples. If either ends the measurement, the samples
+/// taken so far are returned, and the last round is marked incomplete. `progress(done, total)` is
+/// called between samples, outside everything timed.
 pub fn measure_with<T: TimeSource>(
     source: &mut T,
     subjects: &mut [Subject],
@@ -167,7 +171,8 @@ pub fn measure_with<T: TimeSource>(
     series
 }
 
-/// Adds one sample of one subject to the last round of its series; repeats the sample if its chains disagree.
+/// Adds one sample to the last round of a subject's series. Repeats the sample if its chains
+/// disagree.
 fn take<T: TimeSource>(
     source: &mut T,
     run: &mut dyn FnMut(u64),
@@ -198,16 +203,19 @@ fn take<T: TimeSource>(
     }
 }
 
-/// Ticks of a chain on one side of a sample: the shortest of three, since disturbances only lengthen a chain.
+/// Ticks of a chain on one side of a sample: the shortest of three chains, because disturbances
+/// only lengthen a chain.
 fn bracket<T: TimeSource>(source: &mut T) -> u64 {
     (0..CHAINS).map(|_| source.chain()).min().unwrap_or(0)
 }
 
-/// Core cycles of a sample of `ticks` between chains of `before` and `after` ticks; `None` if they disagree.
+/// Converts a sample of `ticks`, taken between chains of `before` and `after` ticks, to core
+/// cycles. Returns `None` if the chains disagree.
 ///
-/// The shorter chain counts. An interrupt can only lengthen a chain, and a lengthened chain makes the sample look
-/// short: taking the longer one, or the mean, would feed disturbed samples straight to the minimum. If the core's
-/// clock did change in between, the shorter chain makes the result too large, and the minimum discards it.
+/// The shorter chain is used. An interrupt can only lengthen a chain, and a lengthened chain makes
+/// the sample look short, so with the longer chain, or the mean, the minimum would select disturbed
+/// samples. If the core's clock frequency really changed in between, the shorter chain makes the
+/// result too large, and the minimum discards it.
 pub(crate) fn core_cycles(ticks: u64, before: u64, after: u64, chain_cycles: f64) -> Option<f64> {
     let (short, long) = (before.min(after) as f64, before.max(after) as f64);
     if short <= 0.0 || long > short * (1.0 + AGREE) {
@@ -216,10 +224,11 @@ pub(crate) fn core_cycles(ticks: u64, before: u64, after: u64, chain_cycles: f64
     Some(ticks as f64 * chain_cycles / short)
 }
 
-/// Number of operations that last about `sample_us`, at least 1; `None` if `stop` is set.
+/// Chooses the number of operations that take about `sample_us`, at least 1. Returns `None` if
+/// `stop` is set.
 ///
-/// Doubles until a quarter of the target is reached by the *least* of several runs, so that one disturbed run can
-/// neither end the search early nor scale its result.
+/// The number is doubled until the *shortest* of several runs reaches a quarter of the target, so a
+/// single disturbed run can neither end the search early nor scale its result.
 fn choose_iters<T: TimeSource>(
     source: &mut T,
     run: &mut dyn FnMut(u64),
@@ -256,13 +265,14 @@ mod tests {
 
     #[test]
     fn the_shorter_chain_counts() {
-        // 1000 cycles were spent; a clean chain of 300 cycles takes 300 ticks.
+        // The sample takes 1000 cycles. An undisturbed chain of 300 cycles takes 300 ticks.
         assert_eq!(core_cycles(1000, 300, 300, 300.0), Some(1000.0));
         for disturbed in 300..=303 {
             assert!(core_cycles(1000, 300, disturbed, 300.0) >= Some(1000.0));
             assert!(core_cycles(1000, disturbed, 300, 300.0) >= Some(1000.0));
         }
-        // Control: taking the longer chain is the same as if both were lengthened, and the sample looks too short.
+        // Control: using the longer chain has the same effect as lengthening both, and the sample
+        // looks too short.
         assert!(core_cycles(1000, 303, 303, 300.0) < Some(1000.0));
     }
 

@@ -1,4 +1,4 @@
-//! The samples of one subject that the sampler kept.
+//! The samples of one subject that the sampler has kept.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 pub struct Round {
     /// Smallest number of cycles per operation in this round; `None` if every sample was rejected.
     pub best: Option<f64>,
-    /// Cycles per operation of every kept sample, in the order taken.
+    /// Cycles per operation of every kept sample, in the order in which they were taken.
     pub samples: Vec<f64>,
-    /// Whether the round was completed for all subjects. Only complete rounds are compared: the best of five samples
-    /// against the best of one would not be a fair pair.
+    /// Whether the round was completed for all subjects. Only complete rounds are compared, because
+    /// the best of five samples cannot be compared fairly with the best of one.
     pub complete: bool,
 }
 
@@ -24,13 +24,13 @@ impl Round {
 /// All measurements of one subject.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// The subject's name.
+    /// Name of the subject that was measured.
     pub name: String,
     /// Number of operations in one sample.
     pub iters: u64,
-    /// Round `i` covers the same period of time in every series of one `measure` call.
+    /// The rounds. In all series from one `measure` call, round `i` covers the same period of time.
     pub rounds: Vec<Round>,
-    /// The same samples in nanoseconds per operation, from the TSC alone.
+    /// The same samples in nanoseconds per operation, computed from the TSC alone.
     pub rounds_ns: Vec<Round>,
     /// Number of samples discarded because their chains disagreed.
     pub rejected: u64,
@@ -39,8 +39,9 @@ pub struct Series {
 }
 
 impl Series {
-    /// The same series in nanoseconds, so that estimates and ratios refer to time. Code that makes the core lower its
-    /// clock takes fewer cycles than its speed suggests; the time reveals that.
+    /// Converts the series to nanoseconds, so that estimates and ratios refer to time. Code that
+    /// makes the core lower its clock frequency takes fewer cycles than its speed suggests, which
+    /// the time reveals.
     pub fn in_ns(&self) -> Series {
         Series {
             name: self.name.clone(),
@@ -50,8 +51,8 @@ impl Series {
         }
     }
 
-    /// The best sample of each complete round, in order, for at most the first `most` rounds; `None` for a round in
-    /// which every sample was rejected.
+    /// The best sample of each complete round, in order, for at most the first `most` rounds. It is
+    /// `None` for a round in which every sample was rejected.
     pub fn bests(&self, most: usize) -> Vec<Option<f64>> {
         let complete = self.rounds.iter().filter(|round| round.complete);
         complete.map(|round| round.best).take(most).collect()

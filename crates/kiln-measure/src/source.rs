@@ -1,22 +1,22 @@
-//! Time sources: the TSC, or in tests a synthetic clock with chosen noise.
+//! Time sources for the sampler: the TSC, or in tests a synthetic clock with chosen noise.
 
 use crate::clock::{self, CHAIN, IMUL_CYCLES};
 
 /// A clock that the sampler can use.
 pub trait TimeSource {
-    /// Ticks that one calibrating chain takes now.
+    /// Runs one calibrating chain and returns its ticks.
     fn chain(&mut self) -> u64;
 
     /// Calls `f(iters)` once and returns the ticks it took, minus the cost of reading the clock.
     fn time(&mut self, f: &mut dyn FnMut(u64), iters: u64) -> u64;
 
-    /// Core cycles of one chain.
+    /// Number of core cycles that one chain takes.
     fn chain_cycles(&self) -> f64;
 
-    /// Ticks per second.
+    /// Number of ticks per second.
     fn hz(&self) -> f64;
 
-    /// How often this thread has been switched out so far; independent of the clock.
+    /// Number of times this thread has been switched out so far. It does not depend on the clock.
     fn switches(&mut self) -> u64 {
         0
     }
@@ -48,10 +48,10 @@ impl TimeSource for Tsc {
     }
 
     fn switches(&mut self) -> u64 {
-        // SAFETY: rusage is plain integers, for which all-zero bytes are a value.
+        // SAFETY: rusage consists of integers, so all-zero bytes are valid.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: `usage` is a valid, writable rusage for the duration of the call; should the call fail it
-        // stays zero, which reads as "no switches seen".
+        // SAFETY: `usage` is a valid, writable rusage for the duration of the call. If the call
+        // fails, it stays zero, which means that no switches were seen.
         unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
         (usage.ru_nvcsw + usage.ru_nivcsw) as u64
     }

@@ -1,35 +1,41 @@
-//! From samples to results: an estimate with a prediction interval, a ratio with a confidence interval.
+//! Computes results from samples: an estimate with a prediction interval, and a ratio with a
+//! confidence interval.
 
 use serde::{Deserialize, Serialize};
 
 use crate::series::Series;
 
-/// Relative uncertainty of the conversion from ticks to cycles; no interval of an estimate is tighter.
+/// Relative uncertainty of the conversion from ticks to cycles. The interval of an estimate is
+/// never narrower.
 pub(crate) const CALIBRATION: f64 = 0.001;
 /// Maximum probability that the interval of a [`Ratio`] misses the true median.
 const MISS: f64 = 0.05;
-/// Rank of the round-best that bounds an estimate from above.
+/// Rank, among the rounds' best results, of the one that bounds an estimate from above.
 const RANK: usize = 5;
 
 /// Cycles per operation.
 ///
-/// `best` is the least sample of all rounds: on a shared machine disturbance only adds, so the least is the steadiest
-/// result and the nearest to the undisturbed one. `low..high` predicts where the `best` of a *rerun* of the same
-/// length on the same machine falls. It is not a confidence interval for a "true" time.
+/// `best` is the smallest sample of all rounds. On a shared machine disturbances only add time, so
+/// the smallest sample is the steadiest result and the closest to the undisturbed one. `low..high`
+/// predicts the `best` of a *rerun* of the same length on the same machine. It is not a confidence
+/// interval for a "true" time.
 ///
-/// *Upper end*: let x1 <= x2 <= .. be the n round-bests. The rerun's best lies above xj only if the j least of
-/// the 2n pooled round-bests all fell into this run. If rounds are exchangeable that has probability
-/// n/(2n) * (n-1)/(2n-1) * .. (j factors), a little less than 2^-j, whatever the distribution. With j = 5: 3 %.
+/// *Upper end*: let x1 <= x2 <= .. be the best results of the n rounds. The best of the rerun is
+/// above xj only if the j smallest of the 2n pooled round-bests are all in this run. If rounds are
+/// exchangeable, the probability is n/(2n) * (n-1)/(2n-1) * .. (j factors), a little less than
+/// 2^-j, whatever the distribution. With j = 5 it is 3 %.
 ///
-/// *Lower end*: the rerun is as likely to beat x1 as not, and by how much cannot be derived without an assumption. The
-/// distance x5 - x1 is mirrored below x1. This is generous for code that cannot run faster than its dependency chain,
-/// but too little if the machine was disturbed during all of this run.
+/// *Lower end*: the rerun is as likely as not to beat x1, and by how much cannot be derived without
+/// an assumption. The distance x5 - x1 is mirrored below x1. This is generous for code that cannot
+/// run faster than its dependency chain, but too little if the machine was disturbed during all of
+/// this run.
 ///
-/// In the simulation of `tests/synthetic.rs` (jitter, interrupts, slow phases, a drifting clock) 6 % of reruns fall
-/// outside, both ends together; on the reference machine, busy, 8 of 398 (2 %) did.
+/// In the simulation of `tests/synthetic.rs` (jitter, interrupts, slow phases, a drifting clock), 6
+/// % of reruns are outside the interval, counting both ends. On the reference machine, while it was
+/// busy, 8 of 398 (2 %) were.
 ///
-/// Neither end is nearer to `best` than 0.1 %, the uncertainty of the clock. With fewer than five rounds `high` is
-/// the last round-best and the chance of a miss is 2^-rounds.
+/// Neither end is closer to `best` than 0.1 %, the uncertainty of the clock. With fewer than five
+/// rounds, `high` is the largest round-best, and the probability of a miss is 2^-rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     pub best: f64,
@@ -37,20 +43,21 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end of the prediction interval.
     pub high: f64,
-    /// Median of all kept samples; it shows how far the machine usually was from its best.
+    /// Median of all kept samples, which shows how far the machine usually was from its best.
     pub median: f64,
-    /// Rounds with at least one kept sample.
+    /// Number of rounds with at least one kept sample.
     pub rounds: usize,
 }
 
-/// Cycles of a / cycles of b.
+/// Cycles of a divided by cycles of b.
 ///
-/// Each complete round gives one ratio of round-bests, taken within milliseconds of each other. `ratio` is their
-/// median. The interval comes from inverting the sign test: it lies between order statistics k and n+1-k, where k is
-/// the largest with 2 P(Binomial(n, 1/2) < k) <= 5 %. It is exact for independent rounds of any distribution.
+/// Each complete round gives one ratio of best results, which were measured within milliseconds of
+/// each other. `ratio` is the median of these ratios. The interval results from inverting the sign
+/// test: it extends from order statistic k to n+1-k, where k is the largest with 2 P(Binomial(n,
+/// 1/2) < k) <= 5 %. It is exact for independent rounds of any distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// Median of the rounds' ratios; below 1, a is faster.
+    /// Median of the rounds' ratios. Below 1, a is faster.
     pub ratio: f64,
     /// Lower end of the 95 % confidence interval.
     pub low: f64,
@@ -61,7 +68,7 @@ pub struct Ratio {
 }
 
 impl Series {
-    /// The estimate with its prediction interval; `None` if no sample was kept.
+    /// Computes the estimate with its prediction interval. Returns `None` if no sample was kept.
     pub fn estimate(&self) -> Option<Estimate> {
         let mut bests: Vec<f64> = self.rounds.iter().filter_map(|round| round.best).collect();
         let mut samples: Vec<f64> = self
@@ -84,15 +91,17 @@ impl Series {
     }
 }
 
-/// Compares two series of one call of `measure`; `None` with fewer than six common rounds, for which no 95 %
-/// interval exists (all six on one side of the median by chance: 2 * 2^-6 = 3 %; all five: 6 %).
+/// Compares two series from one call of `measure`. Returns `None` with fewer than six common
+/// rounds, for which a 95 % interval does not exist: the probability that all rounds are on one
+/// side of the median by chance is 2 * 2^-6 = 3 % for six rounds and 6 % for five.
 pub fn ratio(a: &Series, b: &Series) -> Option<Ratio> {
     ratio_among(a, b, 1)
 }
 
-/// Like [`ratio`], for several `comparisons` that are judged together: all their intervals hold at once with a
-/// probability of 95 % (Bonferroni), so that a difference is rarely reported among many unchanged pairs. `None` if
-/// there are too few rounds for that; see [`rounds_for`].
+/// Like [`ratio`], but for several `comparisons` that are judged together: all their intervals hold
+/// at once with a probability of 95 % (Bonferroni), so a difference is rarely reported among many
+/// unchanged pairs. Returns `None` if there are fewer rounds than this requires; see
+/// [`rounds_for`].
 pub fn ratio_among(a: &Series, b: &Series, comparisons: usize) -> Option<Ratio> {
     let ratios = a
         .rounds
@@ -103,13 +112,15 @@ pub fn ratio_among(a: &Series, b: &Series, comparisons: usize) -> Option<Ratio> 
     middle(ratios.collect(), comparisons)
 }
 
-/// The median of one value per round, such as a rate, with its interval; `None` with fewer than six rounds.
+/// The median of one value per round, such as a rate, with its interval. Returns `None` with fewer
+/// than six rounds.
 pub fn median_of_rounds(values: &[f64]) -> Option<Ratio> {
     middle(values.to_vec(), 1)
 }
 
-/// The median of `a[i] / b[i]` with its interval, where `a[i]` and `b[i]` were measured side by side in round `i`; `None`
-/// with fewer than six rounds in which both are numbers and `b[i]` is not zero.
+/// The median of `a[i] / b[i]` with its interval, where `a[i]` and `b[i]` were measured side by
+/// side in round `i`. Returns `None` if there are fewer than six rounds in which both are numbers
+/// and `b[i]` is not zero.
 pub fn ratio_of_rounds(a: &[f64], b: &[f64]) -> Option<Ratio> {
     middle(a.iter().zip(b).map(|(a, b)| a / b).collect(), 1)
 }
@@ -132,16 +143,17 @@ pub fn median(sorted: &[f64]) -> Option<f64> {
     Some((sorted.get(n / 2)? + sorted[(n - 1) / 2]) / 2.0)
 }
 
-/// Rounds needed to judge `comparisons` together even if one round is disturbed.
+/// Number of rounds needed to judge `comparisons` together even if one round is disturbed.
 pub fn rounds_for(comparisons: usize) -> usize {
     let miss = MISS / comparisons.max(1) as f64;
     let enough = |n: &usize| median_rank_at(*n, miss).is_some_and(|k| k >= 2);
     (6..1000).find(enough).unwrap_or(1000)
 }
 
-/// Largest k >= 1 with 2 P(Binomial(n, 1/2) <= k - 1) <= `miss`; `None` if no k satisfies this.
+/// Largest k >= 1 with 2 P(Binomial(n, 1/2) <= k - 1) <= `miss`. Returns `None` if this does not
+/// hold for any k.
 fn median_rank_at(n: usize, miss: f64) -> Option<usize> {
-    // Computed in logarithms, since 2^-n underflows for n above 1074.
+    // Use logarithms, because 2^-n underflows for n above 1074.
     let mut ln_term = -(n as f64) * std::f64::consts::LN_2;
     let mut tail = 0.0;
     let mut k = 0;
@@ -168,11 +180,12 @@ mod tests {
 
     #[test]
     fn many_comparisons_want_more_rounds() {
-        // 2 (n + 1) 2^-n <= 5 % / comparisons.
+        // These values satisfy 2 (n + 1) 2^-n <= 5 % / comparisons.
         assert_eq!([1, 10, 192].map(rounds_for), [9, 13, 18]);
         let (a, b) = (series(&[1.0; 13]), series(&[1.0; 13]));
         assert!(ratio_among(&a, &b, 10).is_some() && ratio_among(&a, &b, 1000).is_none());
-        // One of thirteen rounds is disturbed, but the interval for ten joint comparisons does not change.
+        // With one of thirteen rounds disturbed, the interval for ten joint comparisons does not
+        // change.
         let mut off = vec![1.0; 12];
         off.push(2.0);
         let r = ratio_among(&series(&off), &b, 10).unwrap();
@@ -197,7 +210,8 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_printed_tables() {
-        // Table of the sign test, two-sided at 5 %; the table's critical value is k - 1.
+        // Values from a table of the sign test, two-sided at 5 %. The table's critical value is k -
+        // 1.
         for (n, k) in [
             (6, 1),
             (8, 1),
@@ -212,7 +226,7 @@ mod tests {
             assert_eq!(median_rank(n), Some(k), "n = {n}");
         }
         assert!((0..6).all(|n| median_rank(n).is_none()));
-        // Normal approximation, far beyond underflow: n/2 - 0.98 sqrt(n).
+        // Far beyond the underflow, compare with the normal approximation n/2 - 0.98 sqrt(n).
         assert!((median_rank(10_000).unwrap() as f64 - 4902.0).abs() < 2.0);
     }
 
@@ -251,7 +265,7 @@ mod tests {
         let twice: Vec<f64> = rates.iter().map(|r| r * 2.0).collect();
         let r = ratio_of_rounds(&twice, &rates).unwrap();
         assert_eq!((r.ratio, r.low, r.high, r.pairs), (2.0, 2.0, 2.0, 6));
-        // A round in which either side has no result is not a pair.
+        // A round in which one of the two has no result does not count as a pair.
         let mut stuck = rates;
         stuck[0] = 0.0;
         assert_eq!(ratio_of_rounds(&twice, &stuck), None);
@@ -260,8 +274,9 @@ mod tests {
 
     #[test]
     fn the_ratio_interval_covers_the_median_95_times_in_100() {
-        // Skewed noise with different scales, so that the test relies neither on normality nor on symmetry. The two
-        // are independent with a common median of the logarithm's difference at ln 1.2.
+        // Use skewed noise with different scales, so that the test relies neither on normality nor
+        // on symmetry. The two values are independent, and the median of the difference of their
+        // logarithms is ln 1.2.
         let mut rng = SplitMix64(1);
         for n in [6, 11, 20, 50] {
             let trials = 4000;
@@ -276,7 +291,7 @@ mod tests {
                 let r = ratio(&series(&a), &series(&b)).unwrap();
                 covered += u32::from(r.low <= 1.2 && 1.2 <= r.high);
             }
-            // Binomial noise of the simulation itself: 3 sigma is 1 %.
+            // The simulation itself has binomial noise; 3 sigma is 1 %.
             let share = f64::from(covered) / f64::from(trials);
             assert!(share >= 0.94, "n = {n}: {share}");
         }
@@ -298,8 +313,8 @@ mod tests {
                 run().estimate().unwrap().best > first.high
             })
             .count();
-        // For this n, at most 2^-5 = 3.1 % of reruns are above the interval; widening it by the clock's 0.1 % only
-        // lowers that.
+        // For this n, at most 2^-5 = 3.1 % of reruns are above the interval. Widening it by the
+        // clock's 0.1 % only lowers that share.
         assert!(above < 4000 * 4 / 100, "{above} of 4000");
     }
 }

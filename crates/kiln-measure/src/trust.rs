@@ -1,19 +1,19 @@
-//! How small a difference this machine can resolve.
+//! Determines how small a difference this machine can resolve.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::verdict::FLOOR;
 
-/// Grade of a check.
+/// Grade of a check, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
     /// The value is as good as on a quiet machine.
     Ok,
-    /// The value is worse; results are still right, but their intervals are wider.
+    /// The value is worse. Results are still right, but their intervals are wider.
     Poor,
-    /// The value is so bad that small differences must not be compared here.
+    /// The value is so bad that small differences must not be compared on this machine.
     Bad,
 }
 
@@ -61,9 +61,10 @@ pub struct TrustRow {
 pub struct Trust {
     /// All checks, in the order in which they were made.
     pub rows: Vec<TrustRow>,
-    /// Differences above this percentage can be trusted; `None` if the checks were cut short or failed.
+    /// Differences above this percentage can be trusted. `None` if the checks were cut short or
+    /// failed.
     pub percent: Option<f64>,
-    /// The smallest trustworthy difference, in a sentence.
+    /// A sentence about the smallest trustworthy difference.
     pub sentence: String,
 }
 
@@ -83,8 +84,9 @@ pub(crate) fn sentence(percent: Option<f64>) -> String {
     }
 }
 
-/// A difference is reported when its interval clears the floor, so floor and reach add up. A difference that was
-/// planted and missed in more than one of twenty comparisons is not promised.
+/// Returns the smallest trustworthy difference. A difference is reported when its interval is
+/// beyond the noise floor, so floor and reach add up. A planted difference that was missed in more
+/// than one of twenty comparisons is not promised.
 pub(crate) fn trusted(reach: f64, alarms: f64, one: f64, three: f64) -> Option<f64> {
     if alarms > 20.0 {
         return None;

@@ -1,4 +1,4 @@
-//! Verdicts: faster, same or slower, on which cycles and time must agree.
+//! Verdicts on comparisons: faster, same or slower. Cycles and time must agree.
 
 use std::fmt;
 
@@ -15,12 +15,12 @@ pub const FLOOR: f64 = 0.005;
 pub enum Verdict {
     /// `a` takes fewer cycles than `b`.
     Faster,
-    /// No difference beyond noise was shown; this does not prove that there is none.
+    /// A difference beyond noise was not shown. This does not prove that the two are equal.
     Same,
     /// `a` takes more cycles than `b`.
     Slower,
-    /// Cycles and time contradict each other beyond the noise of both: the core's clock depends on the code that it
-    /// runs.
+    /// Cycles and time contradict each other beyond the noise of both, because the core's clock
+    /// frequency depends on the code it runs.
     Disagree,
 }
 
@@ -35,10 +35,12 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// `Same` unless the whole interval of `r` = cycles of a / cycles of b lies beyond 1 ± `floor`.
+/// Judges `r` = cycles of a / cycles of b. The verdict is `Same` unless the whole interval is
+/// beyond 1 ± `floor`.
 ///
-/// An interval alone would report a code layout difference of 0.1 %. Such a difference may be real, but it disappears
-/// with the next link. The floor excludes differences too small to report.
+/// An interval alone would report a difference of 0.1 % due to code layout. Such a difference may
+/// be real, but it disappears when the program is next linked. The floor excludes differences too
+/// small to report.
 pub fn verdict(r: &Ratio, floor: f64) -> Verdict {
     if r.high < 1.0 - floor {
         Verdict::Faster
@@ -49,10 +51,11 @@ pub fn verdict(r: &Ratio, floor: f64) -> Verdict {
     }
 }
 
-/// The common verdict of the ratios of cycles and of time: `a` is faster, or slower, only if both show it.
+/// The joint verdict on the ratios of cycles and of time: `a` is faster, or slower, only if both
+/// show it.
 ///
-/// If only one of the two is beyond the floor, no difference was shown, unless the two intervals exclude each other.
-/// Then the result depends on the unit, and the verdict is `Disagree`.
+/// If only one of the two is beyond the floor, the verdict is `Same` unless the two intervals
+/// exclude each other. In that case the result depends on the unit, and the verdict is `Disagree`.
 pub fn verdict_by_both(cycles: &Ratio, time: &Ratio, floor: f64) -> Verdict {
     match (verdict(cycles, floor), verdict(time, floor)) {
         (one, other) if one == other => one,
@@ -61,7 +64,8 @@ pub fn verdict_by_both(cycles: &Ratio, time: &Ratio, floor: f64) -> Verdict {
     }
 }
 
-/// [`verdict_by_both`] if the time is known. Older records have no times; for them, cycles alone decide.
+/// Like [`verdict_by_both`], but without a time the cycles alone decide. Older records do not
+/// contain times.
 pub fn verdict_by_known(cycles: &Ratio, time: Option<&Ratio>, floor: f64) -> Verdict {
     match time {
         Some(time) => verdict_by_both(cycles, time, floor),
@@ -69,8 +73,8 @@ pub fn verdict_by_known(cycles: &Ratio, time: Option<&Ratio>, floor: f64) -> Ver
     }
 }
 
-/// Whether `a` is slower than `b` by more than `limit`: true if both cycles and time show it, false if neither does,
-/// `None` if only one does. Without a time, cycles decide.
+/// Whether `a` is slower than `b` by more than `limit`: true if both cycles and time show it, false
+/// if neither does, `None` if only one does. Without a time, the cycles decide.
 pub fn exceeds_by_known(cycles: &Ratio, time: Option<&Ratio>, limit: f64) -> Option<bool> {
     let slower = |r: &Ratio| verdict(r, limit) == Verdict::Slower;
     match time {
@@ -117,7 +121,7 @@ mod tests {
         assert_eq!(both((0.89, 0.91), (0.89, 0.91)), Verdict::Faster);
         assert_eq!(both((1.19, 1.21), (1.15, 1.25)), Verdict::Slower);
         assert_eq!(both((0.99, 1.01), (0.98, 1.02)), Verdict::Same);
-        // Wide 512-bit code: 90 % of the cycles at 80 % of the clock frequency.
+        // Wide 512-bit code may take 90 % of the cycles at 80 % of the clock frequency.
         assert_eq!(both((0.89, 0.91), (1.11, 1.14)), Verdict::Disagree);
         assert_eq!(both((0.89, 0.91), (0.99, 1.01)), Verdict::Disagree);
         assert_eq!(both((1.11, 1.14), (0.89, 0.91)), Verdict::Disagree);
@@ -155,7 +159,7 @@ mod tests {
         for other in [faster, equal, unsure] {
             assert_eq!(exceeds(slower, other), None);
             assert_eq!(exceeds(other, slower), None);
-            // However much the two units disagree, neither shows a slowdown beyond the limit.
+            // The two units disagree strongly, but neither shows a slowdown beyond the limit.
             assert_eq!(exceeds(faster, other), Some(false));
         }
         let alone = |cycles| exceeds_by_known(&ratio(cycles), None, 0.05);

@@ -1,37 +1,42 @@
-//! What disturbed a run, what that means for its results, and what to do about it: one line per disturbance.
+//! Warnings about disturbances of a run: what happened, what it means for the results, and what to
+//! do about it, in one line each.
 //!
-//! A warning covers disturbances that the intervals do not show. Each threshold is where the disturbance exceeds that
-//! of a quiet machine; below it, no warning is given.
+//! A warning covers disturbances that the intervals do not show. Each threshold is above the level
+//! of that disturbance on a quiet machine.
 
 use std::fmt;
 
 use crate::watch::Reading;
 
-/// In seconds. No warnings are given for shorter runs, because the kernel counts in steps of 10 ms.
+/// Minimum length in seconds of a run with warnings. Shorter runs cannot be judged, because the
+/// kernel counts in steps of 10 ms.
 const SHORTEST_S: f64 = 0.2;
-/// Share of all processors that other programs may use without a warning; daemons and kernel threads use 1 or 2 %.
+/// Share of all processors that other programs may use without a warning. Daemons and kernel
+/// threads use 1 or 2 %.
 const OTHERS: f64 = 0.05;
-/// Share of one processor that other programs may also use, so that timer ticks alone do not make a small machine count
-/// as busy.
+/// Share of a single processor that other programs may use in addition, so that timer ticks alone
+/// do not make a small machine count as busy.
 const OTHERS_CPU: f64 = 0.10;
-/// Share of one processor that the hypervisor may steal; same limit as in the self-check.
+/// Share of one processor's time that the hypervisor may steal, with the same limit as in the
+/// self-check.
 const STOLEN: f64 = 0.01;
-/// Ratio by which the core's clock frequency may change; calibrations agree to 1 %.
+/// Relative change of the core's clock frequency that is tolerated. Calibrations agree to 1 %.
 const CLOCK: f64 = 0.03;
-/// Share of the run that the measuring thread may wait for a core.
+/// Share of the run for which the measuring thread may wait for a core.
 const WAITED: f64 = 0.02;
-/// The thread that makes the readings counts as the measuring thread if it ran, or waited to run, for at least this
-/// share of the run.
+/// The thread that takes the readings counts as the measuring thread if it ran, or waited to run,
+/// for at least this share of the run.
 const MEASURES: f64 = 0.5;
-/// Number of migrations, per second and in total, from which a warning is given; starting a program causes one or two.
+/// Numbers of migrations, per second and in total, that cause a warning. Starting a program causes
+/// one or two.
 const MOVES_A_SECOND: f64 = 1.0;
 const MOVES: u64 = 5;
-/// Share of the run in which other work may keep the core's sibling busy.
+/// Share of the run for which other work may keep the sibling of the core busy.
 const SIBLING: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Other programs ran.
+    /// Other programs ran during the measurement.
     Busy,
     /// The hypervisor took processor time for other guests.
     Stolen,
@@ -43,7 +48,7 @@ pub enum Kind {
     SwitchedOut,
     /// Other work ran on the sibling of the measuring thread's core.
     Sibling,
-    /// The clock frequency may exceed its nominal rate.
+    /// The clock frequency may exceed its nominal value (turbo).
     Turbo,
     /// A value that the machine could provide is missing.
     Missing,
@@ -64,7 +69,7 @@ impl Kind {
     }
 }
 
-/// Every warning begins with this prefix, which distinguishes it from notes.
+/// Prefix of every warning, which distinguishes it from other notes.
 pub const PREFIX: &str = "warning: ";
 
 /// A warning, printed as a line that begins with [`PREFIX`] and the name of its kind.
@@ -81,7 +86,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// All warnings that follow from the readings before and after a run.
+/// Returns all warnings that follow from the readings before and after a run.
 pub fn judge(before: &Reading, after: &Reading) -> Vec<Warning> {
     let mut all = Vec::new();
     let mut warn = |kind, text: Option<String>| all.extend(text.map(|text| Warning { kind, text }));
@@ -118,7 +123,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Seconds that this processor was busy in this run.
+    /// Seconds for which this processor was busy during the run.
     fn busy_time(&self, core: usize) -> Option<f64> {
         let of = |r: &Reading| r.busy_s.iter().find(|b| b.0 == core).map(|b| b.1);
         Some(of(self.after)? - of(self.before)?)
@@ -173,7 +178,7 @@ impl Run<'_> {
         })
     }
 
-    /// Seconds that the thread ran and that it waited, if it is the measuring thread.
+    /// Seconds for which the thread ran and for which it waited, if it is the measuring thread.
     fn thread(&self) -> Option<(f64, f64)> {
         let (was, is) = (self.before.thread?, self.after.thread?);
         let (ran, waited) = (is.ran_s - was.ran_s, is.waited_s - was.waited_s);
@@ -211,7 +216,7 @@ impl Run<'_> {
         let (ran, _) = self.thread()?;
         let core = self.after.core?;
         let sibling = *self.after.siblings.first()?;
-        // Other threads of this process may run on the sibling.
+        // Subtract the time of this process's other threads, because they may run on the sibling.
         let own = (self.after.own_s - self.before.own_s - ran).max(0.0);
         let others = (self.busy_time(sibling)? - own) / self.seconds;
         (others > SIBLING).then(|| {
@@ -229,7 +234,8 @@ mod tests {
     use super::*;
     use crate::watch::ThreadTime;
 
-    /// Ten seconds of a thread on core 0 of four, on an otherwise idle machine.
+    /// Readings before and after ten seconds of a thread on core 0 of four, on an otherwise idle
+    /// machine.
     fn quiet() -> (Reading, Reading) {
         let before = Reading {
             at_s: 0.0,
@@ -292,14 +298,14 @@ mod tests {
             });
         };
         assert_eq!(kinds(waits), [Kind::SwitchedOut]);
-        // Too little load to make the machine busy, but too much for the core's sibling.
+        // This load is too small to make the machine busy, but too large for the core's sibling.
         assert_eq!(kinds(|_, a| a.busy_s[2].1 += 1.0), [Kind::Sibling]);
         assert_eq!(kinds(|_, a| a.turbo = Some(true)), [Kind::Turbo]);
     }
 
     #[test]
     fn what_a_run_does_itself_is_no_disturbance() {
-        // CPU time of three more threads, or of child processes that have ended.
+        // Add the CPU time of three more threads, or of child processes that have ended.
         let own = |_: &mut Reading, a: &mut Reading| {
             a.own_s += 30.0;
             a.busy_s[1..].iter_mut().for_each(|b| b.1 += 10.0);

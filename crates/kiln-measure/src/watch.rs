@@ -1,4 +1,5 @@
-//! Readings of the machine's state before and after a run, from /proc and /sys only; each takes about a millisecond.
+//! Reads the machine's state before and after a run, only from /proc and /sys. Each reading takes
+//! about a millisecond.
 
 use std::fs;
 use std::time::Instant;
@@ -6,14 +7,15 @@ use std::time::Instant;
 use crate::machine::stolen_s;
 use crate::Clock;
 
-/// The readings at one moment. A value that could not be read is `None` or empty, never guessed. Times are in seconds.
+/// The machine's state at one moment. A value that could not be read is `None` or empty. Times are
+/// in seconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// Seconds since [`Watch::start`].
+    /// Seconds between [`Watch::start`] and the reading.
     pub at_s: f64,
-    /// Busy time of each processor since boot, with the processor's number. Excludes stolen time.
+    /// Busy time of each processor since boot, without stolen time, with the processor's number.
     pub busy_s: Vec<(usize, f64)>,
-    /// CPU time of this process and of its children that have ended.
+    /// CPU time of this process and of its child processes that have ended.
     pub own_s: f64,
     /// Time stolen by the hypervisor since boot, summed over all processors.
     pub stolen_s: Option<f64>,
@@ -21,29 +23,30 @@ pub struct Reading {
     pub load: Option<f64>,
     /// How long the calling thread ran, and how long it waited for a core.
     pub thread: Option<ThreadTime>,
-    /// How often the calling thread changed cores.
+    /// Number of times the calling thread has changed cores.
     pub migrations: Option<u64>,
-    /// The core the calling thread ran on.
+    /// The core on which the calling thread ran.
     pub core: Option<usize>,
     /// Logical processors that share this core's execution units.
     pub siblings: Vec<usize>,
-    /// Whether the clock frequency may exceed its nominal rate; `None` if a guest cannot read this.
+    /// Whether the clock frequency may exceed its nominal value; `None` if a guest cannot read
+    /// this.
     pub turbo: Option<bool>,
     /// Core cycles per second.
     pub core_hz: Option<f64>,
 }
 
-/// A thread's times as the scheduler accounts for them (proc(5), schedstat).
+/// A thread's times as counted by the scheduler (proc(5), schedstat).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadTime {
-    /// Seconds for which it ran on a core.
+    /// Seconds for which the thread ran on a core.
     pub ran_s: f64,
-    /// Seconds for which it was runnable but waited for a core.
+    /// Seconds for which the thread was runnable but waited for a core.
     pub waited_s: f64,
 }
 
-/// Observes the machine from its start until [`Watch::readings`], which must be called from the measuring thread, the
-/// same one that started it.
+/// Observes the machine between [`Watch::start`] and [`Watch::readings`], both of which must be
+/// called from the measuring thread.
 #[derive(Clone, Debug)]
 pub struct Watch {
     since: Instant,
@@ -59,8 +62,8 @@ impl Watch {
         }
     }
 
-    /// The readings at the start and now. `core_hz` is the core's clock frequency at the start; the current frequency
-    /// is measured, which takes 30 ms.
+    /// Returns the readings at the start and now. `core_hz` is the core's clock frequency at the
+    /// start. The current frequency is measured, which takes 30 ms.
     pub fn readings(&self, core_hz: f64) -> (Reading, Reading) {
         let mut after = Reading::take(self.since);
         after.core_hz = Some(Clock::calibrate().core_hz());
@@ -96,18 +99,18 @@ impl Reading {
     }
 }
 
-/// The core the calling thread last ran on.
+/// The core on which the calling thread last ran.
 pub fn current_core() -> Option<usize> {
     core(&fs::read_to_string("/proc/thread-self/stat").ok()?)
 }
 
 fn ticks_a_second() -> f64 {
-    // SAFETY: sysconf only reads its argument.
+    // SAFETY: sysconf() only reads its argument.
     let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     hz.max(1) as f64
 }
 
-/// User, nice, system, irq and softirq of each `cpuN` line (proc_stat(5)).
+/// Sums user, nice, system, irq and softirq time of each `cpuN` line (proc_stat(5)).
 fn busy(stat: &str, ticks_a_second: f64) -> Vec<(usize, f64)> {
     let of = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split_whitespace();
@@ -117,19 +120,20 @@ fn busy(stat: &str, ticks_a_second: f64) -> Vec<(usize, f64)> {
         let busy: u64 = busy.sum::<Option<u64>>()?;
         Some((number, busy as f64 / ticks_a_second))
     };
-    // The first line sums all processors and has no number.
+    // Skip the first line, which sums all processors and has no number.
     stat.lines()
         .filter(|l| !l.starts_with("cpu "))
         .filter_map(of)
         .collect()
 }
 
-/// CPU time of this process and of its children that were waited for.
+/// CPU time of this process and of its child processes that were waited for.
 fn own_s() -> f64 {
     let of = |who| {
-        // SAFETY: rusage is plain integers, for which all-zero bytes are a value.
+        // SAFETY: rusage consists of integers, so all-zero bytes are valid.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: `usage` is a valid, writable rusage for the duration of the call; should it fail, it stays zero.
+        // SAFETY: `usage` is a valid, writable rusage for the duration of the call. If the call
+        // fails, it stays zero.
         unsafe { libc::getrusage(who, &mut usage) };
         let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
         seconds(usage.ru_utime) + seconds(usage.ru_stime)
@@ -151,7 +155,8 @@ fn migrations(sched: &str) -> Option<u64> {
     line.rsplit(':').next()?.trim().parse().ok()
 }
 
-/// Field 39 (proc_pid_stat(5)). The name, in parentheses, may contain blanks.
+/// Reads field 39, the core (proc_pid_stat(5)). The process name, in parentheses, may contain
+/// blanks.
 fn core(stat: &str) -> Option<usize> {
     let after_name = stat.rsplit_once(')')?.1;
     after_name.split_whitespace().nth(36)?.parse().ok()
@@ -165,7 +170,8 @@ fn siblings(core: usize) -> Vec<usize> {
     all.into_iter().filter(|c| *c != core).collect()
 }
 
-/// Prefers the file of Intel's driver to the generic one.
+/// Whether turbo is enabled, according to the file of Intel's driver if it exists, and otherwise
+/// the generic file.
 fn turbo(no_turbo: &str, boost: &str) -> Option<bool> {
     match (no_turbo.trim(), boost.trim()) {
         ("0", _) => Some(true),

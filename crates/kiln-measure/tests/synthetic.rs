@@ -12,7 +12,7 @@ use kiln_measure::{
 const CHAIN_CYCLES: f64 = 36864.0;
 const TICKS_PER_CYCLE: f64 = 2.6 / 4.05;
 
-/// xorshift64*, so that the noise is independent of the crate's own generator.
+/// The xorshift64* generator, which makes the noise independent of the crate's own generator.
 struct Rng(u64);
 
 impl Rng {
@@ -28,16 +28,18 @@ impl Rng {
     }
 }
 
-/// Disturbances of a piece of work.
+/// Disturbances of simulated work.
 #[derive(Clone, Copy)]
 struct Noise {
     /// Mean of exponential noise, as a share of the work's duration.
     jitter: f64,
-    /// Interruptions per second. Each lasts 2 us plus an exponentially distributed time with a mean of 20 us.
+    /// Number of interruptions per second. Each lasts 2 us plus an exponentially distributed time
+    /// with a mean of 20 us.
     spikes: f64,
-    /// Share of time spent in phases, 2 ms long on average, in which the subject, not the chain, is 1.5 times slower.
+    /// Share of time spent in slow phases, which last 2 ms on average. In these phases, the subject
+    /// is 1.5 times slower and the chain is not.
     slow: f64,
-    /// Amplitude of the core clock's drift, over a period of 0.7 s.
+    /// Relative amplitude of the core clock's drift, which has a period of 0.7 s.
     drift: f64,
     /// Step of the clock, in ticks.
     step: f64,
@@ -58,7 +60,7 @@ const LOW: Noise = Noise {
     step: 26.0,
 };
 
-/// A synthetic machine. Subjects put the cycles that they need into `work`.
+/// A synthetic machine. Subjects store the number of cycles they need in `work`.
 struct Synthetic {
     noise: Noise,
     rng: Rng,
@@ -68,9 +70,9 @@ struct Synthetic {
     now: f64,
     phase_ends: f64,
     slow: bool,
-    /// How many of every six chains are lengthened by 0.9 %, which is not enough to be rejected.
+    /// Number of every six chains that are lengthened by 0.9 %, which is too little for rejection.
     disturbed: u32,
-    /// Relative lengthening of every chain after a sample.
+    /// Relative lengthening of every chain that follows a sample.
     lopsided: f64,
     chains: u32,
 }
@@ -94,7 +96,7 @@ impl Synthetic {
         }
     }
 
-    /// Advances time by `cycles` of work and returns the ticks.
+    /// Advances time by `cycles` of work and returns the ticks that have passed.
     fn pass(&mut self, cycles: f64) -> f64 {
         let angle = std::f64::consts::TAU * self.now / (0.7 * self.hz());
         let clean =
@@ -203,16 +205,17 @@ fn the_interval_predicts_a_rerun() {
         above += u32::from(rerun.best > first.high);
         below += u32::from(rerun.best < first.low);
     }
-    // Theory bounds the share above: 2^-5 is 16 of 500, and 3 sigma of the simulation add 12. No theory bounds the
-    // share below, so this only prevents a regression: it was 6 % in all when written, as the documentation of
-    // `Estimate` states.
+    // Theory bounds the share above: 2^-5 is 16 of 500, and 3 sigma of the simulation add 12. The
+    // share below is not bounded by theory, so its limit only prevents regressions; when this was
+    // written, both shares together were 6 %, as stated in the documentation of `Estimate`.
     assert!(
         above <= 28 && above + below <= 40,
         "{above} above, {below} below of 500"
     );
 }
 
-/// Verdicts of `trials` seeded comparisons of a subject with one that is `by` times as slow.
+/// Counts the verdicts of `trials` seeded comparisons, in which the first subject takes `by` times
+/// as long as the second.
 fn verdicts(noise: Noise, by: f64, trials: u64) -> [usize; 3] {
     let mut counts = [0; 3];
     for seed in 0..trials {
@@ -262,7 +265,7 @@ fn disturbed_chains_never_make_a_figure_too_small() {
             .best
             / 777.0
     };
-    // The only noise left is rounding to whole ticks: 1 in 23666.
+    // The only remaining noise is rounding to whole ticks, 1 in 23666.
     for disturbed in 0..=5 {
         assert!(
             (least(disturbed) - 1.0).abs() < 1e-4,
@@ -270,7 +273,8 @@ fn disturbed_chains_never_make_a_figure_too_small() {
             least(disturbed)
         );
     }
-    // Control: if none of six chains is undisturbed, as if the longer one were taken, the result is too small.
+    // Control: if all six chains are disturbed, which has the same effect as using the longer
+    // chain, the result is too small.
     assert!(least(6) < 0.992, "{}", least(6));
 }
 
@@ -303,7 +307,7 @@ fn a_subject_that_lowers_the_clock_is_not_faster() {
         verdict_by_both(&cycles, &time, FLOOR)
     };
     assert_eq!(verdicts(1.25), Verdict::Disagree);
-    // Control: at a steady clock both units agree.
+    // Control: at a steady clock frequency, both units agree.
     assert_eq!(verdicts(1.0), Verdict::Faster);
 }
 
@@ -328,7 +332,7 @@ fn rejected_samples_are_counted_and_given_up() {
     let series = &run(&mut source, &[777.0], &plan)[0];
     assert_eq!((series.kept(), series.rejected), (0, 3 * 4 * 5));
     assert_eq!(series.estimate(), None);
-    // Six chains per sample, and a context switch every sixty chains.
+    // There are six chains per sample, and a context switch every sixty chains.
     assert_eq!(series.switched, 6);
 
     let series = &run(
@@ -352,7 +356,7 @@ fn stop_returns_what_was_measured() {
         samples: 4,
         ..Plan::quick(1)
     };
-    // Two subjects, eight samples per round: stopped in the middle of the third round.
+    // With two subjects and eight samples per round, this stops in the middle of the third round.
     let series = run_until(&mut Synthetic::new(LOW, 1), &[500.0, 600.0], &plan, 19);
     assert_eq!(series.iter().map(Series::kept).sum::<u64>(), 19);
     for series in &series {

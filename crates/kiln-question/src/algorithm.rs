@@ -1,4 +1,4 @@
-//! Algorithms and implementations by name.
+//! Looks up algorithms and implementations by name.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{unknown, Error};
 
-/// An algorithm of `kernel/ciphers`, by its name in the kernel.
+/// An algorithm of `kernel/ciphers`, identified by its name in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Algorithm(&'static str);
 
@@ -20,22 +20,23 @@ impl Algorithm {
     /// AES-XTS, IEEE 1619.
     pub const XTS_AES: Algorithm = Algorithm("xts(aes)");
 
-    /// All algorithms, in the order of the table.
+    /// All algorithms, in the order of the kernel side's table.
     pub fn all() -> Vec<Algorithm> {
         Impl::algorithms().into_iter().map(Algorithm).collect()
     }
 
-    /// The algorithm of this name.
+    /// Returns the algorithm with this kernel name.
     pub fn named(name: &str) -> Option<Algorithm> {
         Algorithm::all().into_iter().find(|a| a.name() == name)
     }
 
-    /// Its name in the kernel.
+    /// The algorithm's name in the kernel.
     pub fn name(self) -> &'static str {
         self.0
     }
 
-    /// Its implementations in order of priority, including those that this CPU cannot run.
+    /// The algorithm's implementations in order of priority, including those that this CPU cannot
+    /// run.
     pub fn impls(self) -> Vec<Impl> {
         Impl::find_all(self.0)
     }
@@ -47,8 +48,8 @@ impl Algorithm {
         best.expect("the generic tier is always usable")
     }
 
-    /// The generic implementation, which runs everywhere. It provides the right answers and the properties that all
-    /// implementations share. Its priority need not be the lowest of all.
+    /// The generic implementation, which runs on every CPU. It provides the expected results and
+    /// the properties that all implementations share. Its priority is not necessarily the lowest.
     pub fn any(self) -> Impl {
         let impls = self.impls();
         let generic = |i: &&Impl| i.tier() == Tier::Generic;
@@ -59,17 +60,18 @@ impl Algorithm {
         self.any().kind()
     }
 
-    /// Length of the shortest message, in bytes.
+    /// Minimum length of a message, in bytes.
     pub fn shortest(self) -> usize {
         self.any().shortest()
     }
 
-    /// Length of the longest text of an AEAD, in bytes.
+    /// Maximum length of an AEAD's text, in bytes.
     pub fn longest(self) -> usize {
         self.any().longest()
     }
 
-    /// Block size in bytes: messages consist of whole blocks. 1 if any length is allowed.
+    /// Block size in bytes; messages must consist of whole blocks. It is 1 if any length is
+    /// allowed.
     pub fn block(self) -> usize {
         match self.kind() {
             Kind::Skcipher => self.any().block_size(),
@@ -102,7 +104,8 @@ impl FromStr for Algorithm {
     }
 }
 
-/// The name that people use who do not write kernel code: the mode of AES alone, and dashes instead of parentheses.
+/// The name that is common outside the kernel: AES modes without "aes", and dashes instead of
+/// parentheses.
 fn alias(name: &str) -> String {
     match name {
         "rfc7539(chacha20,poly1305)" => return "chacha20-poly1305".to_string(),
@@ -115,9 +118,10 @@ fn alias(name: &str) -> String {
     }
 }
 
-/// The kernel's name of an algorithm that is named by an alias: `xts`, `aes-xts`, `xts-aes`, `aes-256-xts`,
-/// `hmac-sha256`, `sha-256`. Other names, such as those of kernel trees, stay as they are. The length in `aes-256-xts` is
-/// that of commands without `--key-bits`; other lengths have no alias.
+/// Converts an alias to the algorithm's kernel name: `xts`, `aes-xts`, `xts-aes`, `aes-256-xts`,
+/// `hmac-sha256`, `sha-256`. Other names, such as those in kernel trees, are returned unchanged.
+/// The length in `aes-256-xts` is the one that commands use without `--key-bits`; other lengths do
+/// not have aliases.
 pub fn resolve(name: &str) -> String {
     let all = Algorithm::all();
     if all.iter().any(|a| a.name() == name) {
@@ -139,8 +143,9 @@ pub fn resolve(name: &str) -> String {
     found.map_or_else(|| name.to_string(), |a| a.name().to_string())
 }
 
-/// Parses names of algorithms, including aliases, and completes aliases, which a shell need not quote. A name that Kiln
-/// does not have is left to the command, because a kernel tree may have it.
+/// Parses names of algorithms, including aliases, and completes aliases, which need no quoting in a
+/// shell. Unknown names are accepted, because a kernel tree may have such an algorithm; the command
+/// decides.
 #[derive(Clone)]
 pub struct Names;
 
@@ -167,7 +172,7 @@ impl TypedValueParser for Names {
     }
 }
 
-/// Parses names of implementations, and completes Kiln's.
+/// Parses names of implementations, and completes the names of Kiln's implementations.
 #[derive(Clone)]
 pub struct Drivers;
 
@@ -189,7 +194,7 @@ impl TypedValueParser for Drivers {
     }
 }
 
-/// `encrypt` or `decrypt`, as in rows and flags.
+/// Returns `encrypt` or `decrypt`, as used in rows and flags.
 pub fn op_name(op: Op) -> &'static str {
     match op {
         Op::Encrypt => "encrypt",
@@ -197,7 +202,7 @@ pub fn op_name(op: Op) -> &'static str {
     }
 }
 
-/// The operation of this name. Fails if `alg` does not have it.
+/// Returns the operation with this name, or an error if `alg` does not support it.
 pub fn parse_op(alg: Algorithm, name: &str) -> Result<Op, Error> {
     match name {
         "encrypt" => Ok(Op::Encrypt),
@@ -209,7 +214,7 @@ pub fn parse_op(alg: Algorithm, name: &str) -> Result<Op, Error> {
     }
 }
 
-/// The implementation with this driver name. Fails if it cannot run here.
+/// Returns the implementation with this driver name, or an error if this CPU cannot run it.
 pub fn usable_impl(alg: Algorithm, driver: &str) -> Result<Impl, Error> {
     let all = alg.impls();
     let Some(imp) = all.iter().copied().find(|i| i.driver() == driver) else {
@@ -253,7 +258,8 @@ mod tests {
             ("chacha20-poly1305", "rfc7539(chacha20,poly1305)"),
             ("hmac-sha256", "hmac(sha256)"),
             ("sha-256", "sha256"),
-            // Their key size would not be the one that is measured.
+            // These must not resolve, because another key size than the one in the name would be
+            // measured.
             ("aes-128-gcm", "aes-128-gcm"),
             ("adiantum(xchacha12,aes)", "adiantum(xchacha12,aes)"),
         ] {

@@ -12,17 +12,17 @@ use crate::Error;
 
 /// Interval at which the process is polled.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time that the process has after Ctrl-C to print its results.
+/// How long the process may take to print its results after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The results of a process that ended.
+/// What a process that has ended left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Its exit status, or a description of how it ended otherwise.
+    /// The exit status, or a description of how else the process ended.
     pub status: Result<i32, String>,
-    /// Its standard output.
+    /// Everything the process wrote to stdout.
     pub output: Vec<u8>,
-    /// The last line of its standard error.
+    /// The last line that the process wrote to stderr.
     pub said: Option<String>,
 }
 
@@ -30,13 +30,13 @@ pub struct Left {
 pub struct Watch<'a> {
     /// Set by Ctrl-C, which is then passed on to the process.
     pub stop: &'a AtomicBool,
-    /// The process is killed after this time.
+    /// Time limit, after which the process is killed.
     pub patience: Duration,
     /// Called at every poll.
     pub tick: &'a mut dyn FnMut(),
 }
 
-/// Runs `program` and waits for it. Processes that it leaves behind are killed.
+/// Runs `program` and waits for it. Background processes that it leaves running are killed.
 ///
 /// # Errors
 /// The program cannot be started.
@@ -48,12 +48,13 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // The terminal's Ctrl-C goes to this process only, which passes one on. The child's own processes end with its
-        // group.
+        // In a separate group, the child does not get the terminal's Ctrl-C; this process passes
+        // one on. Killing the group also ends the child's own processes.
         .process_group(0);
     end_with_parent(&mut command);
-    // A shell script starts background processes with Ctrl-C ignored, and their children inherit that.
-    // SAFETY: one system call, which may be made between fork and exec.
+    // A shell script starts background processes with Ctrl-C ignored, and their children inherit
+    // that.
+    // SAFETY: the closure makes a single system call, which is allowed between fork and exec.
     unsafe {
         command.pre_exec(|| match libc::signal(libc::SIGINT, libc::SIG_DFL) {
             libc::SIG_ERR => Err(io::Error::last_os_error()),
@@ -76,7 +77,8 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
         }
         if watch.stop.load(Ordering::Relaxed) && stopped.is_none() {
             stopped = Some(Instant::now());
-            // SAFETY: a signal to a child that was not waited for: the number is still its own.
+            // SAFETY: kill() does not access memory. The child has not been waited for, so its
+            // process ID has not been reused.
             unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
         }
         hung = start.elapsed() > watch.patience;
@@ -104,10 +106,12 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
     })
 }
 
-/// Returns how the process ended. The rest of its group is killed first, so that no process keeps the pipes open.
+/// Kills the rest of the process's group, so that no process keeps the pipes open, and returns how
+/// the process ended.
 fn end(child: &mut Child, status: Option<ExitStatus>) -> Result<i32, String> {
-    // SAFETY: a signal; no memory of this process is touched. The group's number is not reused while a process is in
-    // the group. If none is, the leader was waited for a moment ago, and numbers are assigned in turn.
+    // SAFETY: kill() does not access memory. The group's ID is not reused while the group has a
+    // process. If it has none, its leader was waited for just before, and the kernel assigns IDs in
+    // turn.
     unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
     let status = match status {
         Some(status) => status,
@@ -120,9 +124,10 @@ fn end(child: &mut Child, status: Option<ExitStatus>) -> Result<i32, String> {
     }
 }
 
-/// Makes the child end with its parent, since it would otherwise measure, or serve, for no one.
+/// Makes the child end with its parent; otherwise it would go on working although its results are
+/// not read.
 pub fn end_with_parent(command: &mut Command) {
-    // SAFETY: one system call, which may be made between fork and exec.
+    // SAFETY: the closure makes a single system call, which is allowed between fork and exec.
     unsafe {
         command.pre_exec(
             || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
@@ -184,7 +189,7 @@ mod tests {
             .trim()
             .parse()
             .unwrap();
-        // The process disappears, or is a zombie that init has not yet reaped; either takes a moment.
+        // Wait a moment until the process disappears, or is a zombie that init has yet to reap.
         let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         while !(stat().is_empty() || stat().contains(" Z ")) {
             assert!(start.elapsed() < Duration::from_secs(60), "{}", stat());

@@ -1,10 +1,10 @@
-//! The flag `--seconds` of commands that it bounds as a whole.
+//! Parses the flag `--seconds`, which limits the total time of a command.
 
 use std::time::Duration;
 
 use crate::Error;
 
-/// The requested time, which must be at least `least` and at most a day.
+/// Checks the requested time, which must be at least `least` seconds and at most a day.
 pub fn parse_seconds(asked: Option<f64>, least: f64) -> Result<Option<Duration>, Error> {
     match asked {
         Some(s) if !(least..=86_400.0).contains(&s) => Err(Error::input(format!(

@@ -1,19 +1,19 @@
-//! Errors and their exit statuses.
+//! Errors of commands, and their exit statuses.
 
 use std::fmt;
 
-/// An error in one line: what is wrong, where, and what to do.
+/// An error as one line, which states what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     Failed(String),
     /// The input or the arguments are wrong.
     Input(String),
-    /// This machine lacks something. The text names it and says what would provide it.
+    /// This machine lacks something. The text states what is missing and how to provide it.
     Lacks(String),
 }
 
 impl Error {
-    /// The process's exit status (`CLI.md`).
+    /// The exit status for this error (`CLI.md`).
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Failed(_) => 1,
@@ -22,12 +22,12 @@ impl Error {
         }
     }
 
-    /// An error about wrong input.
+    /// Creates an error about wrong input.
     pub fn input(line: impl Into<String>) -> Error {
         Error::Input(line.into())
     }
 
-    /// An error about something that this machine lacks.
+    /// Creates an error about something that this machine lacks.
     pub fn lacks(line: impl Into<String>) -> Error {
         Error::Lacks(line.into())
     }
@@ -36,7 +36,8 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Error::Failed(line) | Error::Input(line) | Error::Lacks(line)) = self;
-        // The result is one line, whatever a file name or a library's text contains.
+        // Escape line breaks and other control characters, so that the error stays one line even if
+        // a file name or a library's message contains some.
         for c in line.chars() {
             match c {
                 c if c.is_control() => write!(f, "{}", c.escape_default())?,
@@ -49,8 +50,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Errors of kernel trees. An interruption has no line of its own: the program ends with the status of an interruption
-/// in any case.
+/// Converts errors about kernel trees. An interruption does not print an error line; the program
+/// always ends with the status for interruptions.
 impl From<kiln_tree::Error> for Error {
     fn from(e: kiln_tree::Error) -> Error {
         use kiln_tree::Error as E;
@@ -101,7 +102,7 @@ impl From<kiln_tree::Error> for Error {
     }
 }
 
-/// Errors of building or booting Linux. The end of a log may follow the first line.
+/// Converts errors of building or booting Linux. The end of a log may follow the first line.
 impl From<kiln_linux::Error> for Error {
     fn from(e: kiln_linux::Error) -> Error {
         use kiln_linux::Error as E;

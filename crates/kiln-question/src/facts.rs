@@ -1,10 +1,10 @@
-//! The facts about this machine that every record carries.
+//! Reads the facts about this machine that every record contains.
 
 use kiln_kernel::Tier;
 use kiln_measure::Machine;
 use kiln_record::Facts;
 
-/// Reads all facts; takes about 80 ms, mostly to measure the clocks.
+/// Reads all facts. This takes about 80 ms, mostly to measure the clocks.
 pub fn read_facts() -> Facts {
     Facts {
         machine: Machine::read(),

@@ -1,4 +1,5 @@
-//! A kernel tree that a command measures: it is built in this process, and hosted and measured in a child.
+//! Measures a kernel tree: builds it in this process, then loads and measures it in a child
+//! process.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,12 +13,12 @@ use serde::Deserialize;
 
 use crate::{Error, Exit, Progress, Session};
 
-/// Number of crashes after which the remaining items are not tried.
+/// Maximum number of crashes, after which the remaining items are skipped.
 const CRASHES: usize = 16;
 
-/// A tree that was built as an image.
+/// A kernel tree that has been built as a loadable image.
 pub struct Hosted {
-    /// Version and compiler, in a form for people.
+    /// Kernel version and compiler, for display.
     pub title: String,
     /// Objects that do not compile, each with the compiler's first error.
     pub failures: Vec<String>,
@@ -25,7 +26,7 @@ pub struct Hosted {
     pub built: Built,
 }
 
-/// The results of a child.
+/// The results of a child process.
 pub struct Measured<R> {
     /// The child's rows.
     pub rows: Vec<R>,
@@ -35,7 +36,7 @@ pub struct Measured<R> {
     pub exit: Exit,
 }
 
-/// The part of the child's document that is read.
+/// The fields of the child's JSON document that the parent reads.
 #[derive(Deserialize)]
 struct Document<R> {
     rows: Vec<R>,
@@ -43,7 +44,7 @@ struct Document<R> {
     shard: Option<Part>,
 }
 
-/// Builds and links a tree, with a progress bar.
+/// Builds and links a tree while showing a progress bar.
 ///
 /// # Errors
 /// Those of [`kiln_tree::build`].
@@ -63,7 +64,7 @@ pub fn build(
 }
 
 impl Hosted {
-    /// Builds and links a tree; `None` if interrupted.
+    /// Builds and links a tree; returns `None` if interrupted.
     pub fn build(
         what: (Source, Compiler, Config),
         session: &Session,
@@ -83,17 +84,17 @@ impl Hosted {
         }
     }
 
-    /// Directory of its objects, each with the command that made it next to it.
+    /// Directory of the tree's objects. Next to each object is the command that built it.
     pub fn objects(&self) -> PathBuf {
         self.built.cache.join("build")
     }
 
-    /// Such as `linux-6.12.1`.
+    /// Name of the tree, such as `linux-6.12.1`.
     pub fn name(&self) -> String {
         format!("linux-{}", self.version)
     }
 
-    /// The order that tells a child what to measure.
+    /// Creates the order that a child receives: what it has to measure.
     pub fn order(&self, name: &str, session: &Session) -> Order {
         let mut order = Order::new(&self.built.image, session.seed);
         order.label = Label {
@@ -108,8 +109,9 @@ impl Hosted {
         format!("built in {}", self.built.cache.display())
     }
 
-    /// Runs this program with these arguments in a child, which measures. Anything that crashes is reported and left
-    /// out of the next child. `name` identifies the tree in rows that state one besides version and configuration.
+    /// Runs this program in child processes, which measure. If an item crashes the child, the crash
+    /// is reported and the next child skips that item. `name` identifies the tree in rows that
+    /// contain a name in addition to version and configuration.
     pub fn measure<R: DeserializeOwned>(
         &self,
         name: &str,
@@ -144,7 +146,7 @@ impl Hosted {
                 // The child has already printed the reason on stderr.
                 return match ended.status.code() {
                     Some(code @ (1..=3 | 130)) => {
-                        // The child may lack something because it does not compile.
+                        // The child may lack something because an object does not compile.
                         for failure in &self.failures {
                             eprintln!("kiln: {failure}");
                         }

@@ -1,19 +1,19 @@
-//! Lists and ranges of lengths: `16,64`, `16..4112`, `16..4112/16`.
+//! Parses lists and ranges of message lengths: `16,64`, `16..4112`, `16..4112/16`.
 
 use std::str::FromStr;
 
 use crate::Error;
 
-/// Default lengths of tables.
+/// Lengths that tables show by default, in bytes.
 pub const DEFAULT: [usize; 8] = [16, 64, 256, 512, 1024, 1420, 4096, 16384];
 
-/// The longest message that is measured, in bytes: several sets of them must fit into memory.
+/// Maximum length of a measured message in bytes. Several sets of messages must fit into memory.
 pub const LONGEST: usize = 16 << 20;
 
 /// Maximum number of lengths per command.
 const MOST: usize = 1 << 17;
 
-/// Lengths in bytes, ascending and unique.
+/// Message lengths in bytes, ascending and unique.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lens(pub Vec<usize>);
 
@@ -43,7 +43,7 @@ impl FromStr for Lens {
     }
 }
 
-/// First, last and step of a length or a range.
+/// Parses a length or a range into its first value, last value and step.
 fn parse_item(list: &str, item: &str) -> Result<(usize, usize, usize), Error> {
     let number = |text: &str| {
         text.trim().parse::<usize>().map_err(|_| {

@@ -1,5 +1,6 @@
-//! What all commands of Kiln share. Each command is a [`Question`]: arguments, and a run that ends with an [`Exit`]. A
-//! [`Session`] has the flags that every command takes, and sends results out.
+//! Code shared by all commands of Kiln. Each command is a [`Question`]: arguments, and a run that
+//! ends with an [`Exit`]. A [`Session`] holds the flags that every command accepts, and outputs
+//! results.
 //!
 //! | file | contents |
 //! |---|---|
@@ -10,20 +11,20 @@
 //! | `shard.rs` | `--shard`: the part of a plan that a run does |
 //! | `global.rs` | the flags of every command |
 //! | `error.rs` | errors and their exit statuses |
-//! | `unknown.rs` | the error for a name that does not exist, with the nearest one that does |
+//! | `unknown.rs` | the error for a name that does not exist, with the nearest existing one |
 //! | `algorithm.rs` | algorithms and implementations by name |
 //! | `lens.rs` | lists and ranges of lengths |
 //! | `duration.rs` | the flag `--seconds` |
 //! | `tiers.rs` | `KILN_TIERS` |
-//! | `facts.rs` | the facts about this machine that every record carries |
+//! | `facts.rs` | the facts about this machine that every record contains |
 //! | `progress.rs` | the progress bar |
 //! | `output.rs` | writing to stdout, and error lines on stderr |
 //! | `replace.rs` | files that are written atomically |
 //! | `table.rs` | tables and paragraphs for people |
 //! | `tree_args.rs` | the flags that build a kernel tree |
-//! | `hosted.rs` | a kernel tree that is built here, and hosted and measured by a child |
-//! | `child.rs` | a command of this program as a process of its own |
-//! | `survey/` | what a question adds to the survey: parts, and headlines made from their records |
+//! | `hosted.rs` | a kernel tree that is built here, and loaded and measured in a child process |
+//! | `child.rs` | a command of this program in a separate process |
+//! | `survey/` | what a question adds to the survey: parts, and headlines based on their records |
 
 pub mod algorithm;
 pub mod child;

@@ -1,23 +1,23 @@
-//! The result of a run, with its exit status.
+//! The result of a command's run, with its exit status.
 
 use std::process::ExitCode;
 
-/// How a command ended, unless with an error.
+/// How a command ended, if it did not end with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Done,
     /// A check failed.
     Failed,
-    /// With `--bisect`: the revision to be judged cannot be built or tried.
+    /// With `--bisect`, the revision in question cannot be built or tried.
     Untried,
     /// A child failed with this status and has printed the reason.
     Refused(u8),
-    /// Interrupted; the results so far are printed.
+    /// The run was interrupted; the results so far have been printed.
     Interrupted,
 }
 
 impl Exit {
-    /// A failed check takes precedence over an interruption.
+    /// Returns the exit for a run. A failed check takes precedence over an interruption.
     pub fn from_run(failed: bool, interrupted: bool) -> Exit {
         match (failed, interrupted) {
             (true, _) => Exit::Failed,
@@ -39,15 +39,15 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The results of a question.
+/// Rows that answer a question, with notes and the state of the run.
 #[derive(Clone, Debug)]
 pub struct Outcome<R> {
     pub rows: Vec<R>,
-    /// Remarks that a reader of the rows needs.
+    /// Remarks that are needed to interpret the rows.
     pub notes: Vec<String>,
-    /// A check failed: exit status 1.
+    /// Whether a check failed, which means exit status 1.
     pub failed: bool,
-    /// The run was stopped before its end.
+    /// Whether the run was stopped before its end.
     pub interrupted: bool,
 }
 
@@ -63,7 +63,7 @@ impl<R> Default for Outcome<R> {
 }
 
 impl<R> Outcome<R> {
-    /// A failed check takes precedence over an interruption.
+    /// How the command ends. A failed check takes precedence over an interruption.
     pub fn exit(&self) -> Exit {
         Exit::from_run(self.failed, self.interrupted)
     }

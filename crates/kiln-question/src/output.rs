@@ -1,4 +1,5 @@
-//! Writing to stdout, where a closed pipe ends the output without an error, and error lines on stderr.
+//! Writes to stdout, where a closed pipe ends the output without an error, and prints error lines
+//! on stderr.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -15,7 +16,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Error> {
     check(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// Checks the result of a write to stdout.
+/// Checks the result of a write to stdout. A closed pipe is not an error.
 pub fn check(written: io::Result<()>) -> Result<(), Error> {
     match written {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Error::input(format!(
@@ -25,7 +26,7 @@ pub fn check(written: io::Result<()>) -> Result<(), Error> {
     }
 }
 
-/// Writes the error to stderr. A closed stderr is not an error.
+/// Prints the error on stderr. If stderr is closed, the line is lost without an error.
 pub fn print_error(e: &Error) {
     print_fault(&e.to_string());
 }
@@ -35,7 +36,7 @@ pub fn print_fault(line: &str) {
     let _ = writeln!(io::stderr(), "kiln: {}", without_numbers(line));
 }
 
-/// Removes the error numbers that the standard library appends to the host's messages.
+/// Removes the error numbers that the standard library appends to the system's messages.
 fn without_numbers(text: &str) -> String {
     const NUMBER: &str = " (os error ";
     let mut words = String::new();

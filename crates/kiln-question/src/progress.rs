@@ -1,4 +1,4 @@
-//! A progress bar on stderr, if that is a terminal.
+//! A progress bar on stderr, drawn only if stderr is a terminal.
 
 use std::fmt::Write;
 use std::io::{stderr, IsTerminal};
@@ -6,27 +6,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// Steps of the bar.
+/// Number of steps in which the bar advances.
 const STEPS: f64 = 1000.0;
-/// The time left is shown from this fraction on.
+/// Completed fraction from which the remaining time is shown.
 const SETTLED: f32 = 0.05;
 
-/// Called with the completed fraction of a run, from 0 to 1, and with what is being measured.
+/// Callback that receives the completed fraction of a run, from 0 to 1, and what is being measured.
 pub type Report<'a> = &'a mut dyn FnMut(f64, &str);
 
-/// Whether `--quiet` was given: there are bars in many places, and none of them is drawn then.
+/// Whether `--quiet` was given. This is global because bars are created in many places.
 static SILENT: AtomicBool = AtomicBool::new(false);
 
-/// The bar, which is erased when this is dropped.
+/// A progress bar, which is erased when dropped.
 pub struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    /// Starts a bar, which is not drawn before the first report.
+    /// Starts a bar, which is first drawn with the first report.
     pub fn start() -> Progress {
         if !stderr().is_terminal() || SILENT.load(Ordering::Relaxed) {
             return Progress(None);
         }
-        // Draw rarely: each draw is a system call during the measurement.
+        // Draw rarely, because each draw is a system call during the measurement.
         let bar = ProgressBar::with_draw_target(
             Some(STEPS as u64),
             ProgressDrawTarget::stderr_with_hz(5),
@@ -34,7 +34,8 @@ impl Progress {
         let style = ProgressStyle::with_template("{wide_bar} {percent:>3} % {left:>4} {msg:36!}")
             .expect("a constant template")
             .with_key("left", |state: &ProgressState, out: &mut dyn Write| {
-                // The first step chooses the sample sizes, and its pace does not predict the rest.
+                // Show the remaining time only later: the first step chooses the sample sizes, so
+                // its pace does not predict the rest.
                 if state.fraction() >= SETTLED {
                     let _ = write!(out, "{:#}", HumanDuration(state.eta()));
                 }
@@ -43,12 +44,12 @@ impl Progress {
         Progress(Some(bar))
     }
 
-    /// Draws no bar from now on.
+    /// Suppresses all bars from now on.
     pub(crate) fn silence() {
         SILENT.store(true, Ordering::Relaxed);
     }
 
-    /// A bar that draws nothing, for use while something else writes to the terminal.
+    /// Returns a bar that is never drawn, for use while other code writes to the terminal.
     pub fn none() -> Progress {
         Progress(None)
     }

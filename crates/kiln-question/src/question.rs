@@ -6,24 +6,26 @@ use schemars::JsonSchema;
 
 use crate::{Error, Exit, Session, Shard};
 
-/// A command. Its structure has the arguments; the doc comment and `after_long_help` of that structure are its help.
+/// A command. The structure's fields are its arguments; the structure's doc comment and
+/// `after_long_help` are its help text.
 pub trait Question: Args {
-    /// Name in records: `--out DIR` writes `DIR/NAME.json`. A subcommand's name has its command's before it.
+    /// Name in records: `--out DIR` writes `DIR/NAME.json`. The name of a subcommand starts with
+    /// its command's name.
     const NAME: &'static str;
     /// Whether other activity on the machine affects the results.
     const TIMED: bool = false;
-    /// Whether the results depend on which tiers are usable.
+    /// Whether the results depend on which ISA tiers are usable.
     const OF_TIERS: bool = false;
-    /// Whether `--out` may name a file.
+    /// Whether the argument of `--out` may be a file.
     const WRITES_A_FILE: bool = false;
 
-    /// The types of rows that the command and its subcommands write.
+    /// The row types that the command and its subcommands write.
     fn row_types() -> Vec<RowType> {
         Vec::new()
     }
 
-    /// The shard that was asked for, of a command that can be divided. Its plan's list of items goes through
-    /// [`Session::share`].
+    /// The requested shard, for a command whose work can be divided. Such a command must pass its
+    /// list of items through [`Session::share`].
     fn shard(&self) -> Option<Shard> {
         None
     }
@@ -36,14 +38,15 @@ pub trait Question: Args {
 }
 
 pub struct RowType {
-    /// Reports and `docs/RECORDS.md` show types in ascending order of this number.
+    /// Position in reports and in `docs/RECORDS.md`, which list types in ascending order of this
+    /// number.
     pub place: u32,
-    /// The description that follows from the row structure and its attributes.
+    /// The description derived from the row structure and its attributes.
     pub description: Description,
 }
 
 impl RowType {
-    /// The description of `R`, shown at position `place`.
+    /// Returns the description of `R`, shown at position `place`.
     pub fn at<R: JsonSchema>(place: u32) -> RowType {
         RowType {
             place,

@@ -1,4 +1,4 @@
-//! Files that are written atomically.
+//! Writes files atomically.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use tempfile::Builder;
 
 use crate::Error;
 
-/// Writes `bytes` to `path`, replacing an existing file: a temporary file in the same directory is renamed over it, so
-/// that other processes never see a partial file and an error leaves the old one in place. Anything but a regular file
-/// (a pipe, `/dev/null`) is written to directly. A symbolic link's target is replaced, not the link; an old file's
-/// permissions are kept.
+/// Writes `bytes` to `path`, replacing an existing file. A temporary file in the same directory is
+/// renamed to `path`, so that other processes never see a partial file and an error leaves the old
+/// one unchanged. Anything but a regular file (a pipe, `/dev/null`) is written to directly. For a
+/// symbolic link, the target is replaced. An existing file's permissions are kept.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let fault = |e: io::Error| {
         Error::input(format!(

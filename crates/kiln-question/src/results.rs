@@ -1,4 +1,4 @@
-//! Output of results: as records, and as text for people.
+//! Outputs results as records, and as text for people.
 
 use kiln_measure::{warning, Warning};
 use kiln_record::{Facts, Record, SCHEMA};
@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Session {
-    /// Warnings about disturbances of this run so far. Empty for untimed questions, and in a child, whose parent
-    /// watches the machine.
+    /// Warnings about disturbances of this run so far. They are empty for untimed questions, and in
+    /// a child process, because its parent watches the machine.
     pub fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<Warning> {
         if self.child.is_some() || !Q::TIMED {
             return Vec::new();
@@ -25,7 +25,7 @@ impl Session {
         warnings
     }
 
-    /// The record of this run. The row structure determines its type.
+    /// Builds the record of this run. The row structure determines the record's type.
     pub fn record<'a, Q: Question, R: Serialize + JsonSchema>(
         &'a self,
         facts: &'a Facts,
@@ -50,8 +50,8 @@ impl Session {
         }
     }
 
-    /// Runs a question completely: reads the facts, measures with a progress bar, and outputs the results. `view`
-    /// makes the tables for people.
+    /// Runs a question from start to end: reads the facts, measures with a progress bar, and
+    /// outputs the results. `view` builds the tables for people.
     pub fn answer<Q: Question, R: Serialize + JsonSchema>(
         &self,
         measure: impl FnOnce(&Facts, Report<'_>) -> Result<Outcome<R>, Error>,
@@ -64,7 +64,8 @@ impl Session {
         self.show::<Q, R>(&facts, &outcome, view)
     }
 
-    /// Outputs an outcome. People see the machine, the tables that `view` makes, the notes and the seed.
+    /// Outputs an outcome. The text for people contains the machine, the tables that `view` builds,
+    /// the notes and the seed.
     pub fn show<Q: Question, R: Serialize + JsonSchema>(
         &self,
         facts: &Facts,
@@ -82,7 +83,7 @@ impl Session {
         Ok(outcome.exit())
     }
 
-    /// Writes an outcome's record to the requested places, and no text for people.
+    /// Writes an outcome's record to the requested places, without text for people.
     pub fn save<Q: Question, R: Serialize + JsonSchema>(
         &self,
         outcome: &Outcome<R>,
@@ -93,8 +94,9 @@ impl Session {
         }
     }
 
-    /// Outputs results: the record to `--out`, then JSON or the text that `human` makes to stdout. Warnings about
-    /// disturbances are among the record's notes and at the end of the text.
+    /// Outputs results: the record to `--out`, then either JSON or the text that `human` builds to
+    /// stdout. Warnings about disturbances are added to the record's notes and to the end of the
+    /// text.
     pub fn emit<Q: Question, R: Serialize + JsonSchema>(
         &self,
         facts: &Facts,
@@ -105,7 +107,8 @@ impl Session {
         self.send::<Q, R>(facts, rows, notes, |warnings| human() + warnings)
     }
 
-    /// The same for a text that other programs read unchanged: warnings go to stderr.
+    /// Like [`Session::emit`], for text that other programs read unchanged: warnings go to stderr
+    /// instead.
     pub fn emit_bare<Q: Question, R: Serialize + JsonSchema>(
         &self,
         facts: &Facts,

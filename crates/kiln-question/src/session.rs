@@ -1,4 +1,4 @@
-//! One run of the program: flags, seed, and the stop flag.
+//! One run of the program: its flags, its seed, and the flag that stops it.
 
 use std::collections::hash_map::RandomState;
 use std::env;
@@ -18,45 +18,46 @@ use signal_hook::flag;
 
 use crate::{replace, shard, tiers, Error, Global, Progress, Shard, Share};
 
-/// The identity of the running program, as printed by `--version` and in records.
+/// The identity of the running program, as printed by `--version` and stored in records.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The version of the release.
+    /// The release version.
     pub version: &'static str,
-    /// The commit it was built from.
+    /// The commit from which the program was built.
     pub commit: &'static str,
-    /// The cargo features it was built with.
+    /// The cargo features with which the program was built.
     pub features: Vec<&'static str>,
 }
 
 /// One run of the program.
 pub struct Session {
     pub(crate) program: Program,
-    /// The flags of every command.
+    /// The flags that every command accepts.
     pub global: Global,
-    /// All random choices follow from it.
+    /// The seed from which all random choices follow.
     pub seed: u64,
-    /// When it began, UTC.
+    /// When the run began, in UTC.
     pub(crate) date: String,
-    /// Set by Ctrl-C.
+    /// A flag that Ctrl-C sets.
     pub stop: Arc<AtomicBool>,
-    /// Arguments after the program's name, with secrets removed.
+    /// Command-line arguments after the program's name, with secrets removed.
     pub args: Vec<String>,
     /// Whether stdout is a terminal.
     pub tty: bool,
-    /// Whether text may be bold: stdout is a terminal, and NO_COLOR is not set (<https://no-color.org>).
+    /// Whether bold text may be printed: stdout is a terminal, and NO_COLOR is not set
+    /// (<https://no-color.org>).
     pub bold: bool,
-    /// The part of the work that this run does.
+    /// The part of the work that this run does, according to `--shard`.
     pub share: Share,
     /// Set if this process is a child that hosts a kernel tree and prints JSON for its parent.
     pub child: Option<Order>,
-    /// Observes the other activity of the machine.
+    /// Observes other activity on the machine during the run.
     pub(crate) watch: Watch,
 }
 
 impl Session {
-    /// Reads flags and environment, handles Ctrl-C, and creates the directory of `--out` unless `file` says that it
-    /// may be a file.
+    /// Reads flags and environment, installs the Ctrl-C handler, and creates the directory of
+    /// `--out` unless `file` is set, which allows `--out` to be a file.
     pub fn start(
         program: Program,
         global: &Global,
@@ -64,7 +65,7 @@ impl Session {
         shard: Option<Shard>,
     ) -> Result<Session, Error> {
         let child = Order::from_env().map_err(|e| Error::input(e.to_string()))?;
-        // A child has its parent's arguments and its directory.
+        // A child already runs in the directory to which its parent has changed.
         if let Some(dir) = global.directory.as_ref().filter(|_| child.is_none()) {
             env::set_current_dir(dir).map_err(|e| {
                 Error::input(format!("-C {}: {e}: name a directory", dir.display()))
@@ -75,7 +76,7 @@ impl Session {
         }
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // The second Ctrl-C ends the program at once.
+            // A second Ctrl-C ends the program at once.
             flag::register_conditional_shutdown(signal, 130, stop.clone())
                 .and_then(|_| flag::register(signal, stop.clone()))
                 .map_err(|e| Error::lacks(format!("cannot catch Ctrl-C: {e}")))?;
@@ -86,8 +87,8 @@ impl Session {
             Err(e) => return Err(Error::input(format!("{}: {e}", tiers::VARIABLE))),
         }
         if let Some(list) = &global.cpu {
-            // Allow the whole list, so that multi-threaded work can use all of these cores; measurements run on the
-            // first.
+            // Allow all listed cores, so that multi-threaded work can use them; measurements run on
+            // the first one.
             let list: CoreList = list
                 .parse()
                 .map_err(|e| Error::input(format!("--cpu: {e}")))?;
@@ -95,7 +96,7 @@ impl Session {
         }
         let mut global = global.clone();
         if let Some(order) = &child {
-            // The parent writes the record.
+            // A child only prints JSON, and its parent writes the record.
             (global.json, global.out, global.seed) = (true, None, Some(order.seed));
         }
         if let Some(dir) = global.out.as_ref().filter(|_| !file) {
@@ -119,8 +120,8 @@ impl Session {
         })
     }
 
-    /// Confines this thread to one core: the first of `--cpu`, or the current one. If that is not permitted, the
-    /// results are noisier but still valid.
+    /// Pins this thread to one core: the first one in `--cpu`, or the current one. If pinning is
+    /// not permitted, the results are noisier but still valid.
     pub fn settle(&self) -> &Session {
         let core = match &self.global.cpu {
             Some(list) => list.parse::<CoreList>().ok().map(|l| l.cores()[0]),
@@ -137,8 +138,8 @@ impl Session {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Draws pictures into this file of `--out`, with a note below them. Returns the path if there was something to
-    /// draw.
+    /// Draws pictures into this file in the directory of `--out`, with a note below them. Returns
+    /// the file's path, or `None` if nothing was drawn.
     pub fn draw(
         &self,
         file: &str,
@@ -155,7 +156,8 @@ impl Session {
     }
 }
 
-/// Creates the directory for records before anything is measured for them.
+/// Creates the directory for records. This happens before measuring, so that an error does not cost
+/// any results.
 pub fn prepare(dir: &Path) -> Result<(), Error> {
     fs::create_dir_all(dir).map_err(|e| {
         Error::input(format!(
@@ -165,12 +167,12 @@ pub fn prepare(dir: &Path) -> Result<(), Error> {
     })
 }
 
-/// A random seed that is short enough to be typed again.
+/// Returns a random seed that is short enough to retype.
 fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish() & 0xffff_ffff
 }
 
-/// Replaces the value of `--key` by three dots, unless it names a file.
+/// Replaces the value of `--key` with three dots, unless the value is a file name.
 fn without_secrets(args: impl Iterator<Item = String>) -> Vec<String> {
     let strike = |value: &str| match value.starts_with('@') {
         true => value.to_string(),

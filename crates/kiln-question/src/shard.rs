@@ -1,5 +1,5 @@
-//! Shards: a run that is divided among processes or machines (`--shard I/N`). Every shard makes the same list of items
-//! and does those of its number, so that shards need not know of each other.
+//! Shards: `--shard I/N` divides a run among processes or machines. Every shard builds the same
+//! list of items and processes those with its number, so shards need not communicate.
 
 use std::fmt;
 use std::fs;
@@ -12,23 +12,23 @@ use sha2::{Digest, Sha256};
 
 use crate::Error;
 
-/// Maximum number of shards; more are a typing error.
+/// Maximum number of shards; a larger number is most likely a typing error.
 const MOST: u32 = 100_000;
-/// The seed of shards unless one is given: all shards of a run must have the same.
+/// Default seed of shards. All shards of a run must use the same seed.
 pub(crate) const SEED: u64 = 1;
 /// The environment variable that replaces the host's name in file names and records.
 const HOST: &str = "KILN_HOST";
 
-/// One of several shards.
+/// The number of a shard, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// From 1 to `count`.
+    /// Number of this shard, from 1 to `count`.
     index: u32,
     count: u32,
 }
 
 impl Shard {
-    /// Shard `index` of `count`, counted from 1; `None` if there is no such shard.
+    /// Creates shard `index` of `count`; returns `None` unless `index` is from 1 to `count`.
     pub fn new(index: u32, count: u32) -> Option<Shard> {
         let exists = (1..=count).contains(&index) && count <= MOST;
         exists.then_some(Shard { index, count })
@@ -57,16 +57,17 @@ impl FromStr for Shard {
     }
 }
 
-/// The flag that divides a run.
+/// The command-line flag that divides a run.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ShardArgs {
-    /// Do only part I of N of the work; the parts of one seed are the whole, and --out writes COMMAND-HOST-IofN.json
+    /// Do only part I of N of the work; parts with the same seed add up to the whole run, and --out
+    /// writes COMMAND-HOST-IofN.json
     #[arg(long, value_name = "I/N", hide_short_help = true)]
     pub shard: Option<Shard>,
 }
 
-/// The part of a plan that this run does: everything, or the items of one shard. Clones share the description of the
-/// part, which becomes known when the plan has its list of items.
+/// The part of a plan that this run does: either all items or those of one shard. Clones share the
+/// description of the part, which is set once the plan's list of items exists.
 #[derive(Clone, Debug, Default)]
 pub struct Share {
     shard: Option<Shard>,
@@ -74,7 +75,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// The items of this shard, or everything without one.
+    /// Creates the share of this shard, or of the whole run if `shard` is `None`.
     pub fn new(shard: Option<Shard>) -> Share {
         Share {
             shard,
@@ -82,14 +83,15 @@ impl Share {
         }
     }
 
-    /// The shard that was asked for.
+    /// The shard requested with `--shard`.
     pub fn shard(&self) -> Option<Shard> {
         self.shard
     }
 
-    /// Keeps the items of this shard. The shards of the same list are disjoint and complete, and their sizes differ by at
-    /// most one item. `name` must distinguish the items: records carry a digest of all names, so that shards of different
-    /// lists are not taken for parts of one run. A run has one list.
+    /// Keeps this shard's items. The shards of one list are disjoint and complete, and their sizes
+    /// differ by at most one item. `name` must return a unique name for each item: records contain
+    /// a digest of all names, so that shards of different lists are not mistaken for parts of one
+    /// run. Each run has only one list.
     pub fn select<T>(&self, items: Vec<T>, name: impl Fn(&T) -> String) -> Vec<T> {
         let Some(shard) = self.shard else {
             return items;
@@ -119,34 +121,37 @@ impl Share {
         kept
     }
 
-    /// Takes over the part that a child process has done for this one.
+    /// Adopts the part that a child process has done on behalf of this one.
     pub fn adopt(&self, part: Option<Part>) {
         if let Some(part) = part {
-            // Children that measure several trees have the same list.
+            // If a part is already set, it is the same, because children that measure several trees
+            // have the same list.
             let _ = self.part.set(part);
         }
     }
 
-    /// The part that was done; `None` if the run is not divided, or failed before its plan was made.
+    /// The part that was done. `None` if the run is not divided, or if it failed before its list of
+    /// items existed.
     pub(crate) fn part(&self, complete: bool) -> Option<Part> {
         let part = self.part.get()?.clone();
         Some(Part { complete, ..part })
     }
 
-    /// The name of an output file: `COMMAND.json` of a whole run, `COMMAND-HOST-IofN.json` of a shard.
+    /// The name of an output file: `COMMAND.json` for a whole run, `COMMAND-HOST-IofN.json` for a
+    /// shard.
     pub fn file_name(&self, name: &str) -> String {
         let Some(Shard { index, count }) = self.shard else {
             return name.to_string();
         };
         let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
-        // Leading zeros sort the files of a directory by number.
+        // Add leading zeros, so that directory listings sort the files by number.
         let width = count.to_string().len();
         let host = host_name();
         format!("{stem}-{host}-{index:0width$}of{count}.{extension}")
     }
 }
 
-/// The name of this machine, reduced to characters that are safe in file names.
+/// The name of this machine, without characters that are unsafe in file names.
 fn host_name() -> String {
     let named = std::env::var(HOST).ok().filter(|name| !name.is_empty());
     let name = named.or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok());
@@ -172,7 +177,8 @@ mod tests {
         (kept, share.part(true).unwrap())
     }
 
-    /// The claim that makes a fleet's report complete. `cut` stands for `select`, so that the test can be tested.
+    /// Checks that shards are disjoint and complete, on which a fleet's report relies. `cut`
+    /// replaces `select`, so that the test itself can be tested.
     fn check_random_plans(cut: fn(&[u32], u32, u32) -> Vec<u32>) -> Result<(), String> {
         let mut rng = SplitMix64(26);
         for n in 0..10_000 {
@@ -197,7 +203,8 @@ mod tests {
     #[test]
     fn shards_of_random_plans_are_disjoint_and_complete() {
         check_random_plans(|items, index, count| select(items, index, count).0).unwrap();
-        // Controls: blocks of a rounded size lose the last items, overlapping ones count items twice.
+        // Controls: blocks of a rounded size lose the last items, and overlapping blocks count
+        // items twice.
         let lost = |items: &[u32], index: u32, count: u32| {
             let size = items.len() / count as usize;
             items[size * (index as usize - 1)..size * index as usize].to_vec()

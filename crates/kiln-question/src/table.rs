@@ -6,7 +6,7 @@ use kiln_record::Facts;
 /// Width of every table, in columns.
 pub const WIDTH: usize = 80;
 
-/// A table whose columns are separated by blanks alone, so that awk can cut its lines.
+/// Creates a table whose columns are separated only by blanks, so that awk can split its lines.
 pub fn plain() -> Table {
     let mut table = Table::new();
     table
@@ -15,7 +15,8 @@ pub fn plain() -> Table {
     table
 }
 
-/// Separates columns by two blanks and aligns those in `figures`, which contain numbers, to the right.
+/// Separates columns by two blanks, and right-aligns the columns listed in `figures`, which contain
+/// numbers.
 pub fn align(table: &mut Table, figures: impl IntoIterator<Item = usize>) {
     let columns = table.column_count();
     for i in 0..columns {
@@ -30,7 +31,7 @@ pub fn align(table: &mut Table, figures: impl IntoIterator<Item = usize>) {
     }
 }
 
-/// The table's text without trailing blanks.
+/// Formats the table without trailing blanks.
 pub fn text(table: &Table) -> String {
     let mut text = String::new();
     for line in table.lines() {
@@ -40,7 +41,7 @@ pub fn text(table: &Table) -> String {
     text
 }
 
-/// The processor and the hypervisor, if there is one.
+/// The name of the processor, and of the hypervisor if the machine has one.
 pub fn processor(facts: &Facts) -> String {
     let m = &facts.machine;
     let place = match (&m.hypervisor_vendor, m.hypervisor) {
@@ -58,7 +59,7 @@ pub fn processor(facts: &Facts) -> String {
     )
 }
 
-/// One line about the machine and one about the compiler of `kernel/`.
+/// One line about the machine, and one about the compiler that built `kernel/`.
 pub fn machine(facts: &Facts) -> String {
     let hardware = processor(facts);
     let software = format!(
@@ -69,7 +70,7 @@ pub fn machine(facts: &Facts) -> String {
     format!("{}\n{}", paragraph(&hardware), paragraph(&software))
 }
 
-/// The common name of a hypervisor, from its twelve-letter signature.
+/// The common name of a hypervisor with this twelve-letter signature.
 fn hypervisor(vendor: &str) -> &str {
     match vendor {
         "KVMKVMKVM" => "KVM",
@@ -80,13 +81,13 @@ fn hypervisor(vendor: &str) -> &str {
     }
 }
 
-/// The version text of a compiler described as `PATH (WORDS)`.
+/// The version text of a compiler that is described as `PATH (WORDS)`.
 pub fn compiler(cc: &str) -> &str {
     let words = cc.split_once(" (").and_then(|(_, w)| w.strip_suffix(')'));
     words.unwrap_or(cc)
 }
 
-/// Notes and the seed, one per line, wrapped.
+/// Formats notes and the seed, each starting on a new line and wrapped.
 pub fn notes(notes: &[String], seed: u64) -> String {
     let seed = format!("seed {seed}");
     notes
@@ -96,12 +97,12 @@ pub fn notes(notes: &[String], seed: u64) -> String {
         .collect()
 }
 
-/// Text wrapped to the width of a table.
+/// Wraps text to the width of a table.
 pub fn paragraph(text: &str) -> String {
     wrap(text, WIDTH)
 }
 
-/// Breaks a line between words; later lines are indented.
+/// Wraps a line between words and indents the continuation lines.
 pub fn wrap(line: &str, width: usize) -> String {
     let words = line.trim_start_matches(' ');
     let mut used = 0;
@@ -122,7 +123,8 @@ pub fn wrap(line: &str, width: usize) -> String {
     text
 }
 
-/// A number with three significant digits, but never rounded beyond whole units; a dash if it could not be measured.
+/// Formats a number with three significant digits, or more if needed to show whole units. A value
+/// that could not be measured is shown as a dash.
 pub fn figure(x: f64) -> String {
     if !x.is_finite() {
         return "-".to_string();

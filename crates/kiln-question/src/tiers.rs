@@ -1,4 +1,4 @@
-//! `KILN_TIERS`: restricting the CPU's tiers from outside.
+//! `KILN_TIERS`, an environment variable that restricts the ISA tiers that Kiln uses.
 
 use kiln_kernel::Tier;
 use kiln_measure::warning::{Kind, Warning};
@@ -7,11 +7,12 @@ use crate::Error;
 
 pub const VARIABLE: &str = "KILN_TIERS";
 
-/// Applies `list`, a value of `KILN_TIERS` such as `generic,aesni`. An empty list masks nothing.
+/// Applies `list`, a value of `KILN_TIERS` such as `generic,aesni`. An empty list does not restrict
+/// anything.
 ///
 /// # Errors
-/// An unknown tier (status 2), or a tier that this CPU lacks (status 3). Ignoring the latter would let a test of that
-/// tier silently test another one.
+/// A tier is unknown (status 2), or this CPU lacks a tier (status 3). If a missing tier were
+/// ignored, a test of that tier would silently test another one.
 pub fn mask(list: &str) -> Result<(), Error> {
     if list.trim().is_empty() {
         return Ok(());
@@ -34,7 +35,7 @@ pub fn mask(list: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a tier is usable, or why not.
+/// Describes whether a tier is usable, and if not, why.
 pub fn reason(tier: Tier) -> String {
     match tier.lacks() {
         Some(feature) => format!("the CPU lacks {feature}"),
@@ -43,7 +44,7 @@ pub fn reason(tier: Tier) -> String {
     }
 }
 
-/// A warning about the consequences if some tiers are unusable.
+/// Returns a warning about the consequences if some tiers are unusable.
 pub fn warning() -> Option<Warning> {
     let missing: Vec<Tier> = Tier::ALL.into_iter().filter(|t| !t.usable()).collect();
     let best = Tier::ALL.into_iter().rfind(|t| t.usable())?;

@@ -1,4 +1,4 @@
-//! The flags by which commands specify how to build a kernel tree.
+//! The flags that specify how to build a kernel tree.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use kiln_tree::{Config, Extent, Source};
 
 use crate::{Error, Progress};
 
-/// Name of Kiln's own configuration.
+/// Value of `--config` that selects Kiln's own configuration.
 const CHOICE: &str = "kiln";
 
 /// Flags shared by all commands that build a tree.
@@ -29,7 +29,7 @@ impl TreeBuildArgs {
         self.cc.is_some() || !self.config.is_empty()
     }
 
-    /// The tree, its compiler and its configuration.
+    /// Returns the tree, its compiler and its configuration.
     ///
     /// # Errors
     /// The directory is not a kernel tree, or the compiler or the configuration cannot be used.

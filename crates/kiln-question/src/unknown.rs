@@ -1,13 +1,14 @@
-//! The error for a name that does not exist, with the nearest one that does.
+//! The error for a name that does not exist, which suggests the nearest existing name.
 
 use strsim::levenshtein;
 
 use crate::Error;
 
-/// An error line lists at most this many names.
+/// Maximum number of names that an error line lists.
 const FEW: usize = 40;
 
-/// The error for an unknown name: suggests the nearest one, and lists all names if there are few.
+/// Creates the error for an unknown name. It suggests the nearest known name, and lists all known
+/// names if they are few.
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     let nearest = known
         .iter()

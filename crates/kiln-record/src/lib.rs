@@ -1,8 +1,8 @@
 //! Records: the JSON documents that `--json` prints and `--out` writes.
 //!
-//! A record is an envelope ([`Record`]) around flat rows, all of one row type. The row structure that a command
-//! serializes is the only description of its type. Doc comments give the meaning of each field; attributes of schemars
-//! give the rest:
+//! A record is an envelope ([`Record`]) around flat rows, all of one row type. The row structure
+//! that a command serializes is the only description of its type. Doc comments give the meaning of
+//! each field, and schemars attributes give the other properties:
 //!
 //! | attribute of a row structure | |
 //! |---|---|
@@ -16,19 +16,20 @@
 //! | attribute of a field | |
 //! |---|---|
 //! | `"unit"` | its unit |
-//! | `"x-role"` | `key`: identifies a row. `condition`: shown with the keys, but rows that differ in nothing else are the same row on another machine or version. `main`: a result by which sides are compared in a report. `figure`: another result that reports show. Without a role, a field is in the record only |
-//! | `"x-heading"` | heading of its column; without it, the field's name in words |
+//! | `"x-role"` | `key`: identifies a row. `condition`: shown with the keys, but rows that differ in nothing else are the same row on another machine or version. `main`: a result by which sides are compared in a report. `figure`: another result that reports show. Without a role, a field appears only in the record |
+//! | `"x-heading"` | heading of its column; the default is the field's name in words |
 //! | `"x-interval"` | the fields with the lower and the upper end of its interval |
-//! | `"x-better"` | `less` or `more`: `kiln compare` compares it. The first such field that is always there is compared even if it is null; the others only where both records have a value |
+//! | `"x-better"` | `less` or `more`: `kiln compare` compares it. The first such field that every record has is compared even if it is null; the others only where both records have a value |
 //! | `"x-time"` | the field that holds the same result as time instead of cycles |
-//! | `"x-benchmark"` | what google-benchmark calls it: `real_time`, `threads`, `iterations` or `bytes_per_second`; and `real_time_per_byte` |
-//! | `"x-since"` | the schema version from which on the field is always there; older records may lack it |
+//! | `"x-benchmark"` | its name in google-benchmark's format: `real_time`, `threads`, `iterations` or `bytes_per_second`; also `real_time_per_byte` |
+//! | `"x-since"` | the first schema version in which the field is always present; older records may lack it |
 //! | `"x-side"` | for a fact about the machine: `machine` or `compiler`; records that differ in it are different sides of a report |
 //! | `"x-only"` | for a structure that describes two types: the type in which the field has its role |
 //!
-//! From these come `docs/schema.json` ([`schema`]) and `docs/RECORDS.md` ([`reference`]); the crate
-//! `kiln-questions` lists the row types, and the test `records` of the crate `kiln` keeps both files up to date. Programs get the descriptions back from the schema
-//! ([`row_types`]), so that neither `kiln-report` nor `kiln compare` lists fields.
+//! `docs/schema.json` ([`schema`]) and `docs/RECORDS.md` ([`reference`]) are generated from these
+//! descriptions. The crate `kiln-questions` lists the row types, and the test `records` of the
+//! crate `kiln` keeps both files up to date. Programs read the descriptions back from the schema
+//! ([`row_types`]), so neither `kiln-report` nor `kiln compare` lists fields.
 #![forbid(unsafe_code)]
 
 mod facts;

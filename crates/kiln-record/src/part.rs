@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The part of a run that a record has if the run was divided by `--shard I/N`.
+/// The part of a run that a record contains, if the run was divided by `--shard I/N`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "shard", title = "shard")]
 pub struct Part {
@@ -9,8 +9,9 @@ pub struct Part {
     pub index: u32,
     /// Number of shards that the run was divided into.
     pub count: u32,
-    /// Number of items of work in this shard: algorithms of `test`, lengths of the tables of `speed`,
-    /// subjects of `compilers` at a level, policies of `fpu prove` with a message.
+    /// Number of work items in this shard. An item is an algorithm in `test`, one length of a table
+    /// in `speed`, a subject with one optimisation level and ABI in `compilers`, and a policy with
+    /// a message in `fpu prove`.
     pub items: usize,
     /// Number of items in all shards together.
     pub total: usize,

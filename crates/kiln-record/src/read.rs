@@ -1,4 +1,4 @@
-//! Reading a record, whatever version or program wrote it.
+//! Reads fields of a record, whatever version or program wrote it.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,7 +6,8 @@ use serde_json::Value;
 pub use crate::Row;
 use crate::{machine_facts, Aspect, Part, SCHEMA};
 
-/// Checks that this is a record of a known schema. The error is one line that refers to the record as `name`.
+/// Checks that a document is a record with a known schema. The error is a single line that refers
+/// to the record as `name`.
 pub fn check(name: &str, document: &Value) -> Result<(), String> {
     let fault = |why: &str| {
         Err(format!(
@@ -42,7 +43,7 @@ pub fn check(name: &str, document: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A value of any type as text, truncated.
+/// Formats a value of any type as text, truncated.
 fn short(value: &Value) -> String {
     let text = value
         .as_str()
@@ -55,7 +56,8 @@ pub fn version(record: &Value) -> &str {
     text(record, "kiln").unwrap_or("-")
 }
 
-/// The version with the commit and the features, as `kiln --version` prints them. Older records only have the version.
+/// The version with commit and features, as printed by `kiln --version`. Older records contain only
+/// the version.
 pub fn build(record: &Value) -> String {
     let version = version(record);
     let Some(commit) = text(record, "commit") else {
@@ -73,31 +75,31 @@ pub fn build(record: &Value) -> String {
     }
 }
 
-/// When the run began.
+/// The date and time at which the run began.
 pub fn date(record: &Value) -> Option<&str> {
     text(record, "date")
 }
 
-/// The seed of the run's random choices.
+/// The seed from which the run's random choices followed.
 pub fn seed(record: &Value) -> Option<u64> {
     record.get("seed").and_then(Value::as_u64)
 }
 
-/// The facts about the machine that exports include. Old records may lack any of them.
+/// The facts about the machine that exports include. Old records may lack some of them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Host {
     /// Marketing name of the processor.
     pub model: Option<String>,
-    /// Release of the kernel.
+    /// Release of the Linux kernel.
     pub kernel: Option<String>,
     /// Number of logical processors.
     pub cores: Option<u64>,
     /// Core cycles per second.
     pub core_hz: Option<f64>,
-    /// cpufreq governor.
+    /// The cpufreq governor.
     pub governor: Option<String>,
-    /// Load averages.
+    /// Load averages over 1, 5 and 15 minutes.
     pub load: Option<Vec<f64>>,
 }
 
@@ -107,7 +109,8 @@ pub fn host(record: &Value) -> Host {
     serde_json::from_value(machine).unwrap_or_default()
 }
 
-/// What distinguishes the sides of a report: where and with what a record was made.
+/// The properties that distinguish the sides of a report: where and with which build a record was
+/// made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
     /// The facts that identify a kind of machine, separated by commas.
@@ -118,7 +121,7 @@ pub struct Origin {
     pub compiler: String,
 }
 
-/// Where and with what the record was made. Facts that the record lacks are left out.
+/// Where and with which build the record was made, without facts that the record lacks.
 pub fn origin(record: &Value) -> Origin {
     let facts = |side: Aspect| -> String {
         let own = machine_facts().iter().filter(|f| f.side == Some(side));
@@ -152,7 +155,7 @@ pub fn notes(record: &Value) -> impl Iterator<Item = &str> {
     notes.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// A fact about the machine, by field name.
+/// A fact about the machine, looked up by field name.
 pub fn fact<'a>(record: &'a Value, name: &str) -> Option<&'a Value> {
     record.get("machine")?.get(name).filter(|v| !v.is_null())
 }
@@ -161,19 +164,19 @@ fn text<'a>(record: &'a Value, name: &str) -> Option<&'a str> {
     record.get(name).and_then(Value::as_str)
 }
 
-/// A field of a row, if it is a number.
+/// Returns a field of a row if it is a number.
 pub fn number(row: &Row, name: &str) -> Option<f64> {
     row.get(name)
         .and_then(Value::as_f64)
         .filter(|x| x.is_finite())
 }
 
-/// A field of a row, if it is text.
+/// Returns a field of a row if it is text.
 pub fn word<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
     row.get(name).and_then(Value::as_str)
 }
 
-/// The shard that the record contains, if the run was divided.
+/// The shard that the record contains. `None` if the run was not divided.
 pub fn part(record: &Value) -> Option<Part> {
     serde_json::from_value(record.get("shard")?.clone()).ok()
 }
@@ -183,7 +186,7 @@ pub fn repeat_command(record: &Value) -> String {
     command_line(record, &["--out", "-o"])
 }
 
-/// The command line of the whole run of which the record is a shard.
+/// The command line of the whole run to which this shard belongs.
 pub fn whole_command(record: &Value) -> String {
     command_line(record, &["--out", "-o", "--shard"])
 }
@@ -217,7 +220,7 @@ fn command_line(record: &Value, without: &[&str]) -> String {
     }
 }
 
-/// The argument, quoted if a shell would not take it as one word.
+/// Quotes the argument if a shell would not read it as a single word.
 fn quoted(arg: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=+@%".contains(c);
     match !arg.is_empty() && arg.chars().all(plain) {

@@ -11,11 +11,12 @@ use crate::{Facts, Part};
 /// Version of the record format. It increases when a field is removed or changes its meaning, not when one is added.
 pub const SCHEMA: u32 = 2;
 
-/// A row as a JSON object.
+/// A row as a JSON object, with its fields in order.
 pub type Row = Map<String, Value>;
 
-/// What `--json` prints and `--out` writes. Fields keep their names and units; new ones may come without a new schema
-/// number. A result that could not be measured is null, and a note gives the reason.
+/// What `--json` prints and `--out` writes. Fields keep their names and units; new ones may be
+/// added without a new schema number. A result that could not be measured is null, and a note gives
+/// the reason.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(title = "A record of Kiln")]
 pub struct Record<'a, R> {
@@ -34,8 +35,8 @@ pub struct Record<'a, R> {
     /// Version of the record format; absent if the record was written before the format had a version.
     #[schemars(extend("x-since" = 1))]
     pub schema: u32,
-    /// The command that wrote the record, its first words joined by a dash, such as `linux-tcrypt` for
-    /// `kiln linux tcrypt`.
+    /// The command that wrote the record. The words of a subcommand are joined by a dash, such as
+    /// `linux-tcrypt` for `kiln linux tcrypt`.
     pub command: &'a str,
     /// Type of the rows: the name of the section below that describes them.
     #[serde(rename = "type")]
@@ -45,7 +46,7 @@ pub struct Record<'a, R> {
     pub args: &'a [String],
     /// The seed from which all random choices of the run follow.
     pub seed: u64,
-    /// Which part of the run the record has, if the run was divided by `--shard`.
+    /// The part of the run that the record contains, if the run was divided by `--shard`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<Part>,
     /// The machine on which the record was made.
@@ -62,7 +63,7 @@ pub struct Record<'a, R> {
 }
 
 impl<R: Serialize> Record<'_, R> {
-    /// One JSON document, with a newline at its end.
+    /// Formats the record as a JSON document that ends with a newline.
     pub fn to_json(&self) -> String {
         pretty(self)
     }
@@ -73,12 +74,12 @@ impl<R: Serialize> Record<'_, R> {
     }
 }
 
-/// The time of day in UTC in RFC 3339 format: `2026-11-22T15:33:07Z`.
+/// The current time in UTC in RFC 3339 format: `2026-11-22T15:33:07Z`.
 pub fn utc_now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-/// JSON for people: one field per line, but a list of numbers on a single line.
+/// Formats JSON for people: one field per line, but each list of numbers on a single line.
 pub(crate) fn pretty(document: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(document).expect("a record has string keys only");
     let is_number = |line: &str| {
@@ -87,7 +88,8 @@ pub(crate) fn pretty(document: &impl Serialize) -> String {
     };
     let mut out = String::with_capacity(text.len());
     let mut numbers = false;
-    // JSON strings contain no raw newlines, so a line with only a number is an element of a list.
+    // JSON strings do not contain raw newlines, so a line with only a number is an element of a
+    // list.
     for line in text.lines() {
         let ends = numbers && line.trim_start().starts_with(']');
         match (is_number(line), ends) {

@@ -1,4 +1,4 @@
-//! Generates `docs/RECORDS.md`: the schema in a form for people.
+//! Generates `docs/RECORDS.md`, which presents the schema for people.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::{json, Value};
 
 use crate::schema::{command_lines, command_name, COMMANDS, OLD_COMMANDS};
 
-/// The page, generated from the schema.
+/// Generates the page from the schema.
 pub fn reference(schema: &Value) -> String {
     let mut out = String::from(
         "# Records\n\n\
@@ -45,7 +45,7 @@ pub fn reference(schema: &Value) -> String {
             text(&def["description"])
         );
         if def.get(OLD_COMMANDS).is_some() {
-            // Without the program's name, because these commands can no longer be typed.
+            // Omit the program's name, because these commands do not exist any more.
             let (lines, names) = commands_of(def, OLD_COMMANDS, "");
             let _ = write!(
                 out,
@@ -71,7 +71,7 @@ pub fn reference(schema: &Value) -> String {
     out
 }
 
-/// The command lines that follow `program`, and the command names in records.
+/// Returns the command lines, prefixed with `program`, and the command names that records contain.
 fn commands_of(def: &Value, attribute: &str, program: &str) -> (String, String) {
     let lines: Vec<&str> = command_lines(def, attribute).collect();
     let typed: Vec<String> = lines.iter().map(|l| format!("`{program}{l}`")).collect();

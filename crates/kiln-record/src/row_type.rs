@@ -1,4 +1,4 @@
-//! Row types as programs use them, read back from the compiled-in `docs/schema.json`.
+//! Row types in the form that programs use, read back from the compiled-in `docs/schema.json`.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ use crate::record::Row;
 use crate::schema::{command_lines, COMMANDS};
 use crate::view::{Term, View};
 
-/// The purpose of a field.
+/// The purpose of a field (`x-role`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -19,11 +19,11 @@ pub enum Role {
     Condition,
     /// A result by which sides are compared in a report.
     Main,
-    /// Another result that reports show.
+    /// Another result that reports show, but by which sides are not compared.
     Figure,
 }
 
-/// Which of two results is better.
+/// Whether less or more of a result is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -33,40 +33,40 @@ pub enum Better {
     More,
 }
 
-/// What a fact identifies.
+/// What a fact about the machine identifies (`x-side`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Aspect {
-    /// A kind of machine.
+    /// The fact identifies a kind of machine.
     Machine,
-    /// The compiler of the kernel code.
+    /// The fact identifies the compiler of the kernel code.
     Compiler,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Field {
-    /// Its name in records.
+    /// The field's name in records.
     #[serde(skip)]
     pub name: String,
     #[serde(rename = "description")]
     pub meaning: String,
     pub unit: Option<String>,
-    /// Its purpose; a field without a role appears only in the record.
+    /// The field's purpose. A field without a role appears only in the record.
     #[serde(rename = "x-role")]
     pub role: Option<Role>,
-    /// Heading of its column.
+    /// Heading of the field's column.
     #[serde(rename = "x-heading", default)]
     pub heading: String,
-    /// Names of the fields with the lower and the upper end of its interval.
+    /// Names of the fields with the lower and the upper end of the interval.
     #[serde(rename = "x-interval")]
     pub interval: Option<(String, String)>,
     /// Which direction is better, if `kiln compare` compares the field.
     #[serde(rename = "x-better")]
     pub better: Option<Better>,
-    /// The field that gives the same result as a time instead of in cycles.
+    /// The field that contains the same result as a time instead of in cycles.
     #[serde(rename = "x-time")]
     pub time: Option<String>,
-    /// The name of this result in google-benchmark's format: `real_time`, `threads`, `iterations` or
+    /// The result's name in google-benchmark's format: `real_time`, `threads`, `iterations` or
     /// `bytes_per_second`; also `real_time_per_byte`.
     #[serde(rename = "x-benchmark")]
     pub benchmark: Option<String>,
@@ -81,13 +81,13 @@ pub struct Field {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowType {
     pub name: String,
-    /// Heading of its section in reports.
+    /// Heading of the type's section in reports.
     pub title: String,
-    /// The question that its rows answer.
+    /// The question that rows of this type answer.
     pub question: String,
-    /// The commands that write it, as they are typed: `speed --via virtio`.
+    /// The commands that write such rows, as they are typed: `speed --via virtio`.
     pub commands: Vec<String>,
-    /// Its fields, in the order of the row structure.
+    /// The fields, in the order of the row structure.
     pub fields: Vec<Field>,
     /// What reports show for this type besides tables.
     pub view: View,
@@ -100,12 +100,12 @@ impl RowType {
         self.fields.iter().filter(move |f| shown.contains(&f.role))
     }
 
-    /// Results by which sides are compared.
+    /// The results by which sides are compared.
     pub fn main_figures(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(|f| f.role == Some(Role::Main))
     }
 
-    /// All results that reports show, the main ones first.
+    /// All results that reports show, starting with the main ones.
     pub fn figures(&self) -> impl Iterator<Item = &Field> {
         let more = self.fields.iter().filter(|f| f.role == Some(Role::Figure));
         self.main_figures().chain(more)
@@ -115,10 +115,11 @@ impl RowType {
         self.fields.iter().find(|f| f.name == name)
     }
 
-    /// The words that identify a row. If `plain`, conditions and the versions of providers are left out, so that the
-    /// same row from another machine or version has the same key.
+    /// The words that identify a row. If `plain`, they do not contain conditions and provider
+    /// versions, so that the same row from another machine or version has the same key.
     pub fn key(&self, row: &Row, plain: bool) -> Vec<String> {
-        // The fields of an unknown type have no roles; its text fields most likely identify a row.
+        // The fields of an unknown type have no roles, so assume that its text fields identify a
+        // row.
         if self.fields.is_empty() {
             let texts = row.values().filter_map(Value::as_str);
             return texts.map(str::to_string).collect();
@@ -127,13 +128,13 @@ impl RowType {
         self.words(self.keys().filter(wanted), row, plain)
     }
 
-    /// Describes the fields of a row whose conditions hold.
+    /// Describes those fields of a row for which the terms' conditions hold.
     pub fn describe(&self, row: &Row, terms: &[Term]) -> Vec<String> {
         let terms = terms.iter().filter(|term| term.holds(row));
         self.words(terms.filter_map(|t| self.field(&t.field)), row, false)
     }
 
-    /// Describes these fields of a row; if `plain`, without the versions of providers.
+    /// Describes these fields of a row. If `plain`, provider versions are omitted.
     pub fn words<'a>(
         &self,
         fields: impl Iterator<Item = &'a Field>,
@@ -159,7 +160,7 @@ impl RowType {
                         "µs" => "µs",
                         _ => "",
                     };
-                    // A second number with the same unit needs its field's name.
+                    // If another number has the same unit, add the field's name.
                     words.push(match short.is_empty() || units.contains(&unit) {
                         true => format!("{name} {n}"),
                         false => format!("{n} {short}"),
@@ -174,10 +175,10 @@ impl RowType {
     }
 }
 
-/// The field that names the provider of an implementation; the provider's version does not identify a row.
+/// The field with an implementation's provider. The provider's version does not identify a row.
 const PROVIDER: &str = "provider";
 
-/// A provider's name without its version.
+/// Removes the version from a provider's name.
 pub fn family(provider: &str) -> &str {
     let digit = |i: usize| provider[i + 1..].starts_with(|c: char| c.is_ascii_digit());
     let end = provider.match_indices('-').find(|(i, _)| digit(*i));
@@ -196,8 +197,8 @@ pub fn row_type(name: &str) -> Option<&'static RowType> {
     row_types().iter().find(|t| t.name == name)
 }
 
-/// The type of a record's rows. Types that this version does not know are represented by one called `other`, which has
-/// no fields.
+/// The type of a record's rows. All types that are unknown to this version are represented by a
+/// type `other` without fields.
 pub fn type_of(record: &Value) -> &'static RowType {
     static OTHER: OnceLock<RowType> = OnceLock::new();
     let name = record.get("type").and_then(Value::as_str);
@@ -214,8 +215,8 @@ pub fn type_of(record: &Value) -> &'static RowType {
     })
 }
 
-/// The name by which Kiln 0.1 recorded this command; there, a single `kiln fpu` answered all questions about FPU
-/// policies.
+/// The name by which Kiln 0.1 recorded this command. In that version, a single command `kiln fpu`
+/// answered all questions about FPU policies.
 pub fn base_command(command: &str) -> &str {
     match command {
         "ipsec" => "fpu",
@@ -224,8 +225,8 @@ pub fn base_command(command: &str) -> &str {
     }
 }
 
-/// The type of a record from before schema 2, which did not state its type: the first type of its command, unless its
-/// fields are those of another type of that command.
+/// Infers the type of a record from before schema 2, which does not contain its type. It is the
+/// command's first type, unless the fields match another of the command's types.
 fn infer(record: &Value) -> &str {
     let command = record.get("command").and_then(Value::as_str);
     let rows = || record.get("rows").and_then(Value::as_array);
@@ -250,7 +251,7 @@ fn infer(record: &Value) -> &str {
     }
 }
 
-/// Reads the row types of a schema.
+/// Reads the row types from a schema.
 pub(crate) fn read(schema: &str) -> Vec<RowType> {
     let schema: Value = serde_json::from_str(schema).expect("the schema is JSON");
     let names = schema["properties"]["type"]["enum"].as_array();
@@ -329,7 +330,7 @@ mod tests {
         assert_eq!(old("fpu", policy(json!(3))), "fpu-esp");
         assert_eq!(old("fpu", json!({"instructions": 3})), "fpu-step");
         assert_eq!(old("fpu", json!({"in_section": true})), "fpu-answers");
-        // Each of these is a separate command now.
+        // Each of these types now has a separate command.
         assert_eq!(
             old("fpu-overhead", json!({"path": "direct"})),
             "fpu-overhead"
@@ -374,7 +375,7 @@ mod tests {
         }
     }
 
-    /// Collects the strings of a view that name fields, not the texts of its pictures.
+    /// Collects the strings in a view that are field names, skipping the texts of its pictures.
     fn names<'a>(key: &str, value: &'a Value, all: &mut Vec<&'a str>) {
         const WORDS: [&str; 9] = [
             "form",

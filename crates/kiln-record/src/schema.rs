@@ -1,4 +1,4 @@
-//! The JSON schema of records, generated from the row structures.
+//! Generates the JSON schema of records from the row structures.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{transform_subschemas, Transform};
@@ -7,12 +7,12 @@ use serde_json::{json, Map, Value};
 
 use crate::record::{Record, SCHEMA};
 
-/// The attribute that lists the commands which write a row type.
+/// The attribute that lists the commands that write a row type.
 pub(crate) const COMMANDS: &str = "x-commands";
-/// The attribute that lists the commands which wrote it in earlier versions.
+/// The attribute that lists the commands that wrote a row type in earlier versions.
 pub(crate) const OLD_COMMANDS: &str = "x-old-commands";
 
-/// A row type's name and its definition in the schema.
+/// A row type's name, and its definition in the schema.
 #[derive(Clone, Debug)]
 pub struct Description {
     name: String,
@@ -30,7 +30,7 @@ pub fn describe<R: JsonSchema>() -> Description {
     let fields = definition["properties"].as_object_mut();
     for field in fields.into_iter().flat_map(Map::values_mut) {
         let field = field.as_object_mut().expect("a field has a schema");
-        // One structure may describe two types.
+        // If one structure describes two types, the field has its role in only one of them.
         if field.remove("x-only").is_some_and(|only| only != *name) {
             field.remove("x-role");
             field.remove("x-heading");
@@ -40,7 +40,7 @@ pub fn describe<R: JsonSchema>() -> Description {
     Description { name, definition }
 }
 
-/// The schema of records with rows of these types, in the order in which reports show them.
+/// Generates the schema of records with rows of these types, listed in the order of reports.
 pub fn schema(types: &[Description]) -> Value {
     let generator = SchemaSettings::draft2020_12()
         .for_serialize()
@@ -68,7 +68,7 @@ pub fn schema(types: &[Description]) -> Value {
     fields["schema"]["maximum"] = json!(SCHEMA);
     fields["command"]["enum"] = commands.iter().map(|(name, _)| name.as_str()).collect();
     fields["type"]["enum"] = json!(names);
-    // Records state their type since schema 2; in older ones the command determines it.
+    // Records contain their type since schema 2. In older records, the command determines the type.
     let mut rules = vec![json!({
         "if": {"properties": {"schema": {"const": SCHEMA}}, "required": ["schema"]},
         "then": {"required": ["type"]}
@@ -98,7 +98,7 @@ pub fn schema(types: &[Description]) -> Value {
     root
 }
 
-/// The commands that this attribute of a row type lists.
+/// The command lines listed in this attribute of a row type.
 pub(crate) fn command_lines<'a>(
     definition: &'a Value,
     attribute: &str,
@@ -107,14 +107,14 @@ pub(crate) fn command_lines<'a>(
     lines.filter_map(Value::as_str)
 }
 
-/// The name of a command in records: `speed` for `speed --tcrypt`, `linux-tcrypt` for `linux tcrypt`. It has two words at
-/// most: `fpu-prove` for `fpu prove breakpoint`.
+/// The name of a command in records: `speed` for `speed --tcrypt`, `linux-tcrypt` for `linux
+/// tcrypt`. At most two words are used: `fpu-prove` for `fpu prove breakpoint`.
 pub(crate) fn command_name(line: &str) -> String {
     let words = line.split(' ').take_while(|word| !word.starts_with('-'));
     words.take(2).collect::<Vec<_>>().join("-")
 }
 
-/// Fields that came with a later version are not required, since older records lack them.
+/// Makes fields optional that a later version added, because older records lack them.
 fn require_what_was_always_there(definition: &mut Value) {
     let since = |name: &Value| &definition["properties"][name.as_str().unwrap_or_default()];
     let required = definition["required"].as_array().into_iter().flatten();
@@ -125,7 +125,8 @@ fn require_what_was_always_there(definition: &mut Value) {
     definition["required"] = Value::Array(always);
 }
 
-/// Removes what the Rust types imply but records do not promise, and joins the lines of doc comments.
+/// Removes constraints that the Rust types imply but that records do not guarantee, and joins the
+/// lines of doc comments.
 struct Plain;
 
 impl Transform for Plain {
@@ -184,7 +185,7 @@ mod tests {
         assert_eq!(command_name("a b c --d"), "a-b");
     }
 
-    /// `One` with an additional field, described in one place.
+    /// Embeds `One` and adds a field, so that the fields of `One` are described in only one place.
     #[derive(JsonSchema)]
     #[allow(dead_code)]
     #[schemars(rename = "one", title = "One", extend("x-commands" = ["a b --c", "d"]))]
@@ -207,7 +208,7 @@ mod tests {
             let page = crate::reference(&schema);
             let line = "| `added_ns` | number | ns | How long it took. | result |";
             assert_eq!(page.contains(line), there, "{page}");
-            // The properties that reports, exports and `kiln compare` use.
+            // Check the properties that reports, exports and `kiln compare` use.
             let types = crate::row_type::read(&schema.to_string());
             let figure = types[0].figures().find(|f| f.name == name);
             assert_eq!(figure.is_some(), there);

@@ -1,13 +1,15 @@
-//! What reports show for a row type besides tables of its fields. It is defined by the attribute `"x-view"` of the row
-//! structure, so that `kiln-report` does not refer to fields by name.
+//! Describes what reports show for a row type besides tables of its fields. The attribute
+//! `"x-view"` of the row structure contains this description, so `kiln-report` does not refer to
+//! fields by name.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::Row;
 
-/// A condition on a field. `f`: it is present, and neither false nor 0; `!f`: the opposite; `f=a|b`: it has one of
-/// these values; `f!=a|b`: it has none of these. Null counts as the empty text, so `f=` means null or absent.
+/// A condition on a field. `f` means that the field is present and neither false nor 0; `!f` is the
+/// opposite; `f=a|b` means that the field has one of these values; `f!=a|b` means that it has none
+/// of them. Null counts as the empty text, so `f=` means null or absent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub struct Term {
@@ -55,16 +57,16 @@ pub fn all_hold(terms: &[Term], row: &Row) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct View {
-    /// Explains how to read the pictures.
+    /// Text that explains how to read the pictures.
     pub how: String,
-    /// The rows that pictures show.
+    /// Conditions that select the rows shown in pictures.
     pub only: Vec<Term>,
-    /// Pictures are drawn for each combination of these fields.
+    /// Fields that divide the rows: each combination of their values gets separate pictures.
     pub each: Vec<Term>,
-    /// Fields that make up a row's name in a picture.
+    /// Fields that form a row's name in a picture.
     pub name: Vec<Term>,
     pub pictures: Vec<Shape>,
-    /// Set if one field's values are columns of the table.
+    /// Set if the values of one field become columns of the table.
     pub across: Option<Across>,
     /// Set if each row is a check.
     pub check: Option<Check>,
@@ -74,12 +76,12 @@ pub struct View {
     pub cards: Option<Cards>,
 }
 
-/// A picture. Strings that are not described below are texts shown in the picture.
+/// A picture. Strings without a description below are texts shown in the picture.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "form", rename_all = "kebab-case", deny_unknown_fields)]
 #[allow(missing_docs)]
 pub enum Shape {
-    /// Draws a bar per row, or a dot per row on a logarithmic scale.
+    /// Draws one bar per row, or one dot per row on a logarithmic scale.
     Bars {
         #[serde(default)]
         title: String,
@@ -87,26 +89,26 @@ pub enum Shape {
         unit: String,
         #[serde(default)]
         log: bool,
-        /// Rows that are drawn in another colour.
+        /// Condition for rows that are drawn in another colour.
         mark: Option<Term>,
     },
-    /// Draws a distribution per row, in microseconds.
+    /// Draws one distribution per row, in microseconds.
     Bands {
         #[serde(default)]
         title: String,
         unit: String,
-        /// The prefix of the fields `PREFIX_le_N` and `PREFIX_more`.
+        /// Prefix of the histogram's fields, `PREFIX_le_N` and `PREFIX_more`.
         histogram: String,
         p50: String,
-        /// The field with the tail, and its label.
+        /// The field with the tail value, and its label.
         tail: (String, String),
         max: String,
-        /// A field to compare the tail with, and its label.
+        /// A field with which the tail value is compared, and its label.
         beside: Option<(String, String)>,
         /// The field that contains a limit.
         target: Option<String>,
     },
-    /// Draws a line per name, on logarithmic scales.
+    /// Draws one line per name, on logarithmic scales.
     Lines {
         title: String,
         x: String,
@@ -114,30 +116,33 @@ pub enum Shape {
         along: String,
         upwards: String,
     },
-    /// Draws a line per row over time, from the fields `PREFIX_0`, `PREFIX_1` and so on.
+    /// Draws one line per row over time, from the fields `PREFIX_0`, `PREFIX_1` and so on.
     Course {
         title: String,
         prefix: String,
-        /// The length of a step in milliseconds.
+        /// The field with the length of a time step in milliseconds.
         step: String,
-        /// Names of the fields with the beginning and end of a shaded part, and its label.
+        /// Names of the fields with the beginning and end of the shaded part, and that part's
+        /// label.
         shade: (String, String, String),
         upwards: String,
     },
-    /// Draws a histogram per row from the fields `PREFIX_le_N` and `PREFIX_more`, in microseconds.
+    /// Draws one histogram per row from the fields `PREFIX_le_N` and `PREFIX_more`, in
+    /// microseconds.
     Octaves {
         histogram: String,
-        /// Results that the legend also shows.
+        /// Further results that the legend shows.
         also: Vec<String>,
         along: String,
         upwards: String,
     },
-    /// Draws a heat map of results; the view's `name` is the name of a line.
+    /// Draws a heat map of results. The view's `name` gives the name of a line.
     Map {
         value: String,
         unit: String,
         column: Vec<Term>,
-        /// Condition for a row to have a value; other rows show this field instead.
+        /// Condition for a row to have a value. For other rows, the condition's field is shown
+        /// instead.
         status: Term,
         hint: Vec<Term>,
     },
@@ -145,7 +150,7 @@ pub enum Shape {
     Fastest(Fastest),
 }
 
-/// The fastest series of each provider, drawn as one line each.
+/// A picture of the fastest series of each provider, with one line per provider.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fastest {
@@ -153,18 +158,18 @@ pub struct Fastest {
     pub provider: String,
     /// The field with the message length.
     pub x: String,
-    /// The field with a result, which is divided by the length.
+    /// The field with a result, which is divided by the message length.
     pub y: String,
-    /// The field that contains the limit of such results.
+    /// The field that contains the limit for these results.
     pub limit: String,
     /// Label of the limit.
     pub limit_name: String,
-    /// Selects the best row; only rows that agree with it are shown. The best row is one for which the first term
-    /// holds or is greatest, then the second, and so on.
+    /// Terms that select the best row. It is the row for which the first term holds or is greatest,
+    /// then the second, and so on. Only rows that agree with the best row in these terms are shown.
     pub prefer: Vec<Term>,
-    /// Fields of the best row that the title includes.
+    /// Fields of the best row that appear in the title.
     pub title: Vec<Term>,
-    /// A row for which this holds is left out if its provider has other rows.
+    /// A row that meets this condition is skipped if its provider has other rows.
     pub aside: Term,
     /// Label of the horizontal axis.
     pub along: String,
@@ -172,15 +177,16 @@ pub struct Fastest {
     pub upwards: String,
 }
 
-/// A table per value of `each`, with the values of `by` as columns of the first main result.
+/// Tables of the first main result: one table per value of `each`, with the values of `by` as
+/// columns.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Across {
-    /// A table for each value of this field.
+    /// The field that divides the rows into tables, one per value.
     pub each: String,
-    /// A column for each value of this field.
+    /// The field that provides the columns, one per value.
     pub by: String,
-    /// Other results, shown as a hint.
+    /// Other results, shown as a tooltip.
     pub hint: Vec<String>,
 }
 
@@ -191,12 +197,12 @@ pub struct Check {
     /// Conditions for a row to be a check.
     #[serde(default)]
     pub only: Vec<Term>,
-    /// The check failed if one of these holds.
+    /// Conditions for a failed check; one of them is enough.
     pub fail: Vec<Term>,
-    /// Otherwise, the check was skipped if one of these holds.
+    /// Conditions for a skipped check; one of them is enough, unless the check failed.
     #[serde(default)]
     pub skip: Vec<Term>,
-    /// The field with the reason.
+    /// The field with the reason why the check failed or was skipped.
     #[serde(default)]
     pub why: String,
 }
@@ -208,13 +214,13 @@ pub struct Loss {
     /// Conditions for rows in which state could be lost.
     #[serde(default)]
     pub only: Vec<Term>,
-    /// The field that names what is judged.
+    /// The field that names the subject of the verdict, such as a policy.
     pub of: String,
-    /// The condition that selects the control, which saves nothing.
+    /// The condition that selects the control, which does not save any state.
     pub control: Term,
-    /// The fields with wrong results and with lost user states.
+    /// The fields with the numbers of wrong results and of lost user states.
     pub wrong: (String, String),
-    /// The field with the interrupts that could have caused a loss.
+    /// The field with the number of interrupts that could have caused a loss.
     pub hit: String,
     /// The field with the number of wrong results expected if the judged policy lost state as often as the control.
     pub expected: String,
@@ -223,7 +229,7 @@ pub struct Loss {
     pub together: bool,
 }
 
-/// The names of a headline's fields.
+/// The names of the fields that make up a headline.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cards {

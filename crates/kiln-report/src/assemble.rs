@@ -1,4 +1,4 @@
-//! Makes the sides of a report from the records that were read.
+//! Assembles the sides of a report from the records that were read.
 
 use std::path::Path;
 
@@ -9,8 +9,9 @@ use crate::record;
 use crate::shards;
 use crate::side::Side;
 
-/// Merges the shards of each run. Then merges sides with one record each from the same machine, commit and compiler,
-/// unless two records answer the same question. Then removes the common parts of names.
+/// Merges the shards of each run, then merges sides that have one record each and come from the
+/// same machine, commit and compiler, unless two of these records answer the same question. Finally
+/// removes the common parts of the sides' names.
 pub fn gather(mut found: Vec<Side>) -> Vec<Side> {
     shards::unite(&mut found);
     let mut sides: Vec<Side> = Vec::new();
@@ -36,14 +37,14 @@ pub fn gather(mut found: Vec<Side>) -> Vec<Side> {
     sides
 }
 
-/// Whether both records are from the same command and have the same row type.
+/// Whether both records come from the same command and have the same row type.
 fn same_question(a: &Value, b: &Value) -> bool {
     let kind = |r: &Value| type_of(r).name.as_str();
     let command = |r| base_command(record::command(r));
     command(a) == command(b) && kind(a) == kind(b)
 }
 
-/// The name of the common directory.
+/// The parent directory of both paths, or `a` if their parents differ.
 fn common(a: &str, b: &str) -> String {
     match (Path::new(a).parent(), Path::new(b).parent()) {
         (Some(one), Some(other)) if one == other && !one.as_os_str().is_empty() => {
@@ -53,7 +54,8 @@ fn common(a: &str, b: &str) -> String {
     }
 }
 
-/// Shortens names to the first path component from the end that differs; adds a number if names are still equal.
+/// Shortens each name to the last path component that differs between sides, and adds a number if
+/// names are still equal.
 fn name_apart(sides: &mut [Side]) {
     let plain = |name: &str| -> String {
         let name = name.strip_suffix(".json").unwrap_or(name);
@@ -64,7 +66,7 @@ fn name_apart(sides: &mut [Side]) {
     };
     let full: Vec<String> = sides.iter().map(|s| plain(&s.name)).collect();
     let parts: Vec<Vec<&str>> = full.iter().map(|n| n.split('/').collect()).collect();
-    // Count the trailing components that are the same in all names.
+    // Count the trailing path components that are the same in all names.
     let last = |p: &Vec<&str>, k: usize| p.len().checked_sub(k + 1).map(|i| p[i].to_string());
     let mut same = 0;
     while sides.len() > 1

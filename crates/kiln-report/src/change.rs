@@ -1,5 +1,5 @@
-//! What differs between machines, and what changed over commits. A result counts as different only if its intervals do
-//! not overlap; without an interval nothing is claimed.
+//! Finds differences between machines, and changes over commits. A result counts as different only
+//! if the intervals do not overlap; results without an interval are not judged.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use crate::number;
 use crate::record::{self, Origin};
 use crate::side::Side;
 
-/// A result with its interval.
+/// A result with the ends of its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Value {
     pub best: f64,
@@ -34,7 +34,7 @@ impl Value {
         self.low > other.high || other.low > self.high
     }
 
-    /// The quotient of this result and the other one.
+    /// This result divided by the other one, with an interval.
     fn ratio(&self, other: &Value) -> Value {
         Value {
             best: self.best / other.best,
@@ -44,20 +44,21 @@ impl Value {
     }
 }
 
-/// One row of results that differ.
+/// A row whose results differ between columns.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Difference {
     /// The words that identify the row.
     pub what: String,
-    /// The result in each column; `None` where it was not measured.
+    /// The result in each column; `None` where the row was not measured.
     pub values: Vec<Option<Value>>,
-    /// The largest value divided by the smallest, or the last divided by the first.
+    /// Between machines, the largest value divided by the smallest. Over commits, the last value
+    /// divided by the first.
     pub ratio: Value,
-    /// Over commits: the column at which the result changed most.
+    /// Over commits, the column at which the result changed most.
     pub at: Option<usize>,
 }
 
-/// The rows of one type that differ.
+/// All differing rows of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Differences {
     pub title: String,
@@ -65,9 +66,9 @@ pub(crate) struct Differences {
     pub figure: String,
     pub less: bool,
     pub columns: Vec<String>,
-    /// The rows, largest ratio first.
+    /// The differing rows, largest ratio first.
     pub rows: Vec<Difference>,
-    /// Number of rows whose intervals overlap.
+    /// Number of rows with overlapping intervals.
     pub same: usize,
     /// Number of rows that lack an interval.
     pub unknown: usize,
@@ -95,7 +96,8 @@ fn points(sides: &[Side]) -> Vec<Point> {
     sides.iter().enumerate().map(point).collect()
 }
 
-/// What differs between machines. A machine with several commits or compilers takes part with its latest.
+/// Finds what differs between machines. Of a machine with several commits or compilers, the latest
+/// records are used.
 pub(crate) fn between_machines(groups: &[Group], sides: &[Side]) -> Vec<Differences> {
     let points = points(sides);
     let same = |a: &Point, b: &Point| {
@@ -121,7 +123,8 @@ pub(crate) fn between_machines(groups: &[Group], sides: &[Side]) -> Vec<Differen
     groups.iter().filter_map(of).collect()
 }
 
-/// What changed over the commits of each machine and compiler, in the order of their records' dates.
+/// Finds what changed over the commits of each machine and compiler, ordered by the dates of their
+/// records.
 pub(crate) fn over_commits(groups: &[Group], sides: &[Side]) -> Vec<(String, Vec<Differences>)> {
     let points = points(sides);
     let mut lines: BTreeMap<(&str, &str), Vec<&Point>> = BTreeMap::new();
@@ -137,7 +140,7 @@ pub(crate) fn over_commits(groups: &[Group], sides: &[Side]) -> Vec<(String, Vec
         line.sort_by(|a, b| (&a.date, a.side).cmp(&(&b.date, b.side)));
         let mut latest: Vec<&Point> = Vec::new();
         for point in line {
-            // A commit that was measured again takes part with its latest records.
+            // If a commit was measured several times, use its latest records.
             latest.retain(|p| p.origin.commit != point.origin.commit);
             latest.push(point);
         }
@@ -155,10 +158,10 @@ pub(crate) fn over_commits(groups: &[Group], sides: &[Side]) -> Vec<(String, Vec
     all
 }
 
-/// The verdict on one row: its ratio, and where it changed.
+/// Judges one row: returns its ratio and where it changed, or `None` if it does not differ.
 type Judge = fn(&[Option<Value>]) -> Option<(Value, Option<usize>)>;
 
-/// The largest and the smallest result, if they differ.
+/// The ratio of the largest result to the smallest, if these two differ.
 fn extremes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     let order = |a: &&Value, b: &&Value| a.best.total_cmp(&b.best);
     let known = || values.iter().flatten();
@@ -166,8 +169,8 @@ fn extremes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     least.differs(most).then(|| (most.ratio(least), None))
 }
 
-/// The ratio of the last result to the first, and the largest step between adjacent results that differ; a step that
-/// was reversed later counts, too.
+/// The ratio of the last result to the first, and the largest step between adjacent results that
+/// differ. A step that was reversed later also counts.
 fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     let known: Vec<(usize, &Value)> = values
         .iter()
@@ -182,7 +185,8 @@ fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     (at.is_some() || first.differs(last)).then(|| (last.ratio(first), at))
 }
 
-/// The rows of a group that differ in its first result that has a better direction.
+/// Finds the differing rows of a group. Rows are compared in the group's first result that has a
+/// better direction.
 fn find(group: &Group, columns: &[usize], names: &[String], judge: Judge) -> Option<Differences> {
     let kind: &RowType = group.kind;
     let figure = kind.figures().find(|f| f.better.is_some())?;
@@ -195,7 +199,7 @@ fn find(group: &Group, columns: &[usize], names: &[String], judge: Judge) -> Opt
                 order.push(key);
                 vec![None; columns.len()]
             });
-            // Records of one side are in the order of their file names; the last one counts.
+            // A side's records are in the order of their file names, and the last one counts.
             cells[place] = Some(row);
         }
     }
@@ -239,7 +243,7 @@ mod tests {
     use crate::group::groups;
     use serde_json::json;
 
-    /// A side with one row of 100 cycles times `factor`, within `percent`.
+    /// A side with one row: 100 cycles times `factor`, with an interval of ± `percent`.
     fn side(machine: &str, commit: &str, date: &str, factor: f64, percent: f64) -> Side {
         let cycles = 100.0 * factor;
         let row = json!({"alg": "xts(aes)", "impl": "i", "provider": "kiln", "level": "primitive", "op": "encrypt",
@@ -273,9 +277,9 @@ mod tests {
             (ratio.best - 2.0).abs() < 1e-9 && ratio.low < 1.97 && ratio.high > 2.03,
             "{ratio:?}"
         );
-        // Control: with wide intervals, the same factor does not count as a difference.
+        // Control: with wider intervals, the same factor does not count as a difference.
         assert_eq!(judge(1.05, 5.0), (0, 1, None));
-        // Without intervals there is no verdict.
+        // Without intervals, rows are not judged.
         let mut sides = [side("a", "c", "1", 1.0, 1.0), side("b", "c", "2", 2.0, 1.0)];
         for side in &mut sides {
             side.records[0]["rows"][0]["ci_low"] = json!(null);
@@ -294,7 +298,7 @@ mod tests {
         let found = between_machines(&groups(&sides), &sides);
         assert_eq!(found[0].columns, ["a new", "b new"]);
         assert!((found[0].rows[0].ratio.best - 2.0).abs() < 1e-9);
-        // A single machine cannot differ from another.
+        // With a single machine, nothing can be compared.
         assert!(between_machines(&groups(&sides[..2]), &sides[..2]).is_empty());
     }
 
@@ -304,7 +308,7 @@ mod tests {
         let mut sides: Vec<Side> = (cycles.iter().enumerate())
             .map(|(i, f)| side("a", &format!("c{i}"), &format!("2026-0{i}"), *f, 0.5))
             .collect();
-        // The order follows the dates, not the files.
+        // Commits must be ordered by date, not by file.
         sides.reverse();
         sides.push(side("b", "c0", "2026-00", 5.0, 0.5));
         let found = over_commits(&groups(&sides), &sides);
@@ -312,7 +316,7 @@ mod tests {
         let row = &found[0].1[0].rows[0];
         assert_eq!(found[0].1[0].columns[row.at.unwrap()], "1 (c2)");
         assert!((row.ratio.best - 1.2).abs() < 0.01);
-        // A result that was slow for a while and is fast again counts as a change, too.
+        // A result that was slow for a while and is fast again also counts as a change.
         let spike: Vec<Side> = [1.0, 2.0, 1.0]
             .iter()
             .enumerate()

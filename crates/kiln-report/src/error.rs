@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One line that states what is wrong, where, and what to do.
+/// An error as one line, which states what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(String);
 

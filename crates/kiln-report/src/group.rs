@@ -1,16 +1,17 @@
-//! The rows of all sides, by type.
+//! Groups the rows of all sides by type.
 
 use kiln_record::{row_types, type_of, Row, RowType};
 
 use crate::record;
 use crate::side::Side;
 
-/// Rows of one type: one list per side, empty for a side without such rows.
+/// The rows of one type, as one list per side. The list of a side without such rows is empty.
 pub(crate) struct Group<'a> {
     pub kind: &'static RowType,
     /// The rows of each side.
     pub rows: Vec<Vec<&'a Row>>,
-    /// The records that contain the rows: index of the side, and of the record within it.
+    /// The records that contain the rows, each as the index of the side and of the record within
+    /// that side.
     pub from: Vec<(usize, usize)>,
 }
 
@@ -21,7 +22,7 @@ impl Group<'_> {
     }
 }
 
-/// All non-empty groups, in the order of the page.
+/// Returns all non-empty groups, in the order of the page.
 pub(crate) fn groups(sides: &[Side]) -> Vec<Group<'_>> {
     let mut all: Vec<Group> = Vec::new();
     for (s, side) in sides.iter().enumerate() {
@@ -50,7 +51,7 @@ pub(crate) fn groups(sides: &[Side]) -> Vec<Group<'_>> {
     all
 }
 
-/// Splits rows by the result of `key`, in order of first appearance.
+/// Splits rows by the result of `key`. The parts are in order of first appearance.
 pub(crate) fn split<'a>(
     rows: &[&'a Row],
     key: impl Fn(&Row) -> String,

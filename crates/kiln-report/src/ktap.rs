@@ -1,4 +1,4 @@
-//! Writer for the Kernel Test Anything Protocol, version 1 (Linux, Documentation/dev-tools/ktap.rst).
+//! Writes the Kernel Test Anything Protocol, version 1 (Linux, Documentation/dev-tools/ktap.rst).
 
 use std::io::{self, Write};
 
@@ -8,12 +8,12 @@ pub enum Verdict {
     Ok,
     /// The test failed; comments give the reason.
     NotOk,
-    /// The test was not run, for this reason.
+    /// The test was skipped, for the given reason.
     Skip(String),
 }
 
-/// Writes results as they arrive. A write error is kept for [`Ktap::finish`], so that the tests continue even if nobody
-/// reads the output.
+/// Writes results as they arrive. A write error is kept until [`Ktap::finish`], so that the tests
+/// run to the end even if the output is not read.
 pub struct Ktap<W> {
     out: W,
     number: usize,
@@ -23,7 +23,7 @@ pub struct Ktap<W> {
 }
 
 impl<W: Write> Ktap<W> {
-    /// Writes the header of a document with this many tests or groups, and the comments.
+    /// Writes the header of a document with `tests` tests or groups, and the comments.
     pub fn new(out: W, tests: usize, comments: &[String]) -> Ktap<W> {
         let mut ktap = Ktap {
             out,
@@ -37,7 +37,7 @@ impl<W: Write> Ktap<W> {
         ktap
     }
 
-    /// Begins a group of this many tests, which is itself a test.
+    /// Begins a group of `tests` tests. The group itself counts as a test.
     pub fn begin(&mut self, name: &str, tests: usize) {
         self.group = Some((name.to_string(), 0, false));
         self.line("KTAP version 1");
@@ -45,14 +45,14 @@ impl<W: Write> Ktap<W> {
         self.line(&format!("1..{tests}"));
     }
 
-    /// Ends the group, which failed if one of its tests did.
+    /// Ends the group. The group has failed if one of its tests has.
     pub fn end(&mut self) {
         if let Some((name, _, failed)) = self.group.take() {
             self.result(&name, if failed { Verdict::NotOk } else { Verdict::Ok });
         }
     }
 
-    /// Writes a line that is not a result.
+    /// Writes a comment line.
     pub fn comment(&mut self, text: &str) {
         self.line(&format!("# {}", plain(text)));
     }
@@ -68,7 +68,7 @@ impl<W: Write> Ktap<W> {
         };
         *number += 1;
         let number = *number;
-        // A number sign begins a directive, and the kernel's parser has no escape for it.
+        // A number sign begins a directive, and the kernel's parser has no way to escape it.
         let name = plain(name).replace('#', "_");
         self.line(&match verdict {
             Verdict::Ok => format!("ok {number} {name}"),
@@ -77,7 +77,7 @@ impl<W: Write> Ktap<W> {
         });
     }
 
-    /// The first write error, if there was one.
+    /// Returns the first write error, if any occurred.
     pub fn finish(self) -> io::Result<()> {
         self.error.map_or(Ok(()), Err)
     }
@@ -91,7 +91,7 @@ impl<W: Write> Ktap<W> {
     }
 }
 
-/// Replaces line breaks, which would end the line.
+/// Replaces line breaks, because a result must be a single line.
 fn plain(text: &str) -> String {
     text.trim().replace(char::is_control, " ")
 }

@@ -1,10 +1,11 @@
-//! Shows records as a page and as tables, and exports them for other tools. Records may come from anyone, so nothing in
-//! them is trusted. `kiln-record` describes what their fields mean and how they are shown.
+//! Shows records as a page and as tables, and exports them for other tools. Records may come from
+//! any source, so their contents are not trusted. `kiln-record` describes what their fields mean
+//! and how they are shown.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `side.rs` | one column of a report: the records of one machine or one commit, read from files and pages |
-//! | `assemble.rs` | the sides of a report: shards united, records of one machine together, names shortened |
+//! | `assemble.rs` | the sides of a report: merges shards and records of one machine, and shortens names |
 //! | `shards.rs` | the shards of a run as one record, and those that are missing |
 //! | `change.rs` | what differs between machines, and what changed over commits |
 //! | `group.rs` | the rows of all sides, by type |

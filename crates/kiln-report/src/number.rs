@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::record::number;
 
-/// A number with three significant digits; whole numbers keep more.
+/// Formats a number with three significant digits; whole numbers keep more.
 pub(crate) fn short(x: f64) -> String {
     match x.abs() {
         _ if !x.is_finite() => "-".to_string(),
@@ -19,7 +19,7 @@ pub(crate) fn short(x: f64) -> String {
     }
 }
 
-/// A time, with a unit that keeps it short.
+/// Formats a time in microseconds, with the unit that makes it shortest.
 pub(crate) fn micros(us: f64) -> String {
     match us {
         0.0 => "0".to_string(),
@@ -30,7 +30,7 @@ pub(crate) fn micros(us: f64) -> String {
     }
 }
 
-/// A large number, with a prefix that keeps it short.
+/// Formats a large number with a prefix such as k or M.
 pub(crate) fn scaled(x: f64) -> String {
     match x {
         x if x >= 999_999.5 => format!("{} M", trim(x / 1e6)),
@@ -47,7 +47,7 @@ fn trim(x: f64) -> String {
     }
 }
 
-/// A value of any type as text.
+/// Formats a value of any type as text.
 pub(crate) fn value(value: &Value) -> String {
     match value {
         Value::Null => "-".to_string(),
@@ -63,19 +63,19 @@ pub(crate) fn value(value: &Value) -> String {
     }
 }
 
-/// A result of a row, formatted.
+/// A row's result, formatted for display.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Shown {
     /// The formatted result.
     pub text: String,
-    /// Ends of its interval.
+    /// Lower and upper end of the interval.
     pub ends: Option<(f64, f64)>,
-    /// The number by which it is sorted.
+    /// The number by which the result is sorted.
     pub value: Option<f64>,
 }
 
-/// A row's result with its interval. The interval is dropped if it does not contain the result, because the fields may
-/// then hold another result's interval.
+/// Formats a row's result with its interval. An interval that does not contain the result is
+/// dropped, because the fields may contain another result's interval.
 pub(crate) fn figure(row: &Row, figure: &Field) -> Shown {
     let value = number(row, &figure.name);
     let ends = figure

@@ -1,4 +1,4 @@
-//! Merges the shards of a run, wherever they were made, and finds those that are missing.
+//! Merges the shards of a run, wherever they were made, and finds missing shards.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,20 +9,21 @@ use serde_json::{json, Value};
 use crate::record::{self, Origin, Row};
 use crate::side::Side;
 
-/// A report lists at most this many missing shards of one run.
+/// Maximum number of missing shards that a report lists for one run.
 const MOST: usize = 12;
-/// The field of a united record that describes its shards.
+/// The field of a merged record that describes its shards.
 const FIELD: &str = "shards";
 
-/// A record that is a shard, and where it was found: index of the side, and of the record within it.
+/// A record that is a shard, with the index of its side and its index within that side.
 struct Found {
     part: Part,
     place: (usize, usize),
     date: String,
 }
 
-/// Replaces the shards of each run by one record per machine. A warning about missing shards is added to the notes of
-/// the first record. A shard that was run twice, because a job was repeated, counts once.
+/// Replaces the shards of each run with one record per machine. Warnings about missing shards are
+/// added to the notes of the first record. A shard that was run twice, because a job was repeated,
+/// counts once.
 pub(crate) fn unite(sides: &mut Vec<Side>) {
     let mut runs: BTreeMap<(String, String, u32, String), Vec<Found>> = BTreeMap::new();
     for (s, side) in sides.iter().enumerate() {
@@ -80,7 +81,7 @@ pub(crate) fn unite(sides: &mut Vec<Side>) {
     sides.retain(|side| !side.records.is_empty());
 }
 
-/// Chooses one record per shard: a complete one if possible, and the latest of several.
+/// Chooses one record per shard: a complete one if possible, and the latest if there are several.
 fn choose(found: &[Found]) -> Vec<&Found> {
     let mut chosen: BTreeMap<u32, &Found> = BTreeMap::new();
     for one in found {
@@ -94,7 +95,8 @@ fn choose(found: &[Found]) -> Vec<&Found> {
     chosen.into_values().collect()
 }
 
-/// Warnings about the shards of a run. The first line about a missing shard contains the command that makes it.
+/// Returns warnings about the shards of a run. The first line about a missing shard contains the
+/// command that produces it.
 fn warnings(command: &str, count: u32, chosen: &[&Found], found: &[Found]) -> Vec<String> {
     let has = |index: u32| chosen.iter().find(|f| f.part.index == index);
     let is_missing = |index: &u32| has(*index).is_none_or(|f| !f.part.complete);
@@ -123,7 +125,7 @@ fn warnings(command: &str, count: u32, chosen: &[&Found], found: &[Found]) -> Ve
     lines
 }
 
-/// Makes one record of the rows of all shards, in the order of the shards.
+/// Joins the rows of all shards into one record, in the order of the shards.
 fn join(records: &[&Value], list: &[&Found], warnings: &[String]) -> Value {
     let kind = type_of(records[0]);
     let mut rows: Vec<Row> = Vec::new();
@@ -132,7 +134,8 @@ fn join(records: &[&Value], list: &[&Found], warnings: &[String]) -> Value {
         let before = rows.len();
         for row in record::rows(record) {
             let key = kind.key(row, false);
-            // Every shard contains the controls and references. They count once, unless one of them has failed.
+            // Every shard contains the controls and references. They count once, unless one of them
+            // has failed.
             match places.get(&key).copied().filter(|place| *place < before) {
                 Some(place) if fails(kind, row) && !fails(kind, &rows[place]) => {
                     rows[place] = row.clone();
@@ -177,10 +180,10 @@ fn join(records: &[&Value], list: &[&Found], warnings: &[String]) -> Value {
 
 /// Prefix of notes that a page shows above the results.
 const WARNING: &str = "warning: ";
-/// First word of the line about a missing shard.
+/// First word of a line about a missing shard.
 const SHARD: &str = "shard ";
 
-/// The arguments of the whole run.
+/// The arguments of the whole run, without those that select a shard.
 fn whole_args(args: &[Value]) -> Vec<&Value> {
     let mut skip = false;
     let own = |arg: &&Value| {
@@ -192,14 +195,14 @@ fn whole_args(args: &[Value]) -> Vec<&Value> {
     args.iter().filter(own).collect()
 }
 
-/// Whether the row is a check that failed.
+/// Whether the row is a failed check.
 fn fails(kind: &RowType, row: &Row) -> bool {
     let holds = |term: &Term| term.holds(row);
     let check = kind.view.check.as_ref();
     check.is_some_and(|check| check.fail.iter().any(holds))
 }
 
-/// A line for each shard that is missing in these sides, with the command that makes it.
+/// Returns a line for each shard that these sides lack, with the command that produces it.
 pub fn missing_shards(sides: &[Side]) -> Vec<String> {
     let records = sides.iter().flat_map(|side| &side.records);
     let lists = records.filter_map(|r| r.get(FIELD)?.get("missing")?.as_array());
@@ -212,7 +215,8 @@ mod tests {
     use super::*;
     use crate::gather;
 
-    /// A shard of a test run, with one row of its own and a control that every shard has.
+    /// A shard of a test run. It has one row that only this shard has, and a control that every
+    /// shard has.
     fn shard(index: u32, host: &str, complete: bool, model: &str) -> Side {
         let part = json!({"index": index, "count": 3, "items": 1, "total": 3, "plan": "p",
                           "complete": complete, "host": host});
@@ -245,7 +249,7 @@ mod tests {
         assert_eq!(rows(&sides), ["control 1", "i1 0", "i2 0", "i3 0"]);
         assert_eq!(missing_shards(&sides), Vec::<String>::new());
         assert_eq!(sides[0].records[0]["args"], json!(["test", "--out", "d"]));
-        // A page made from it gives back the same record.
+        // Reading the records back from a page must return the same record.
         assert_eq!(gather(sides.clone()), sides);
     }
 
@@ -284,7 +288,7 @@ mod tests {
         let record = &sides[0].records[0];
         assert_eq!(record["shards"]["hosts"], json!(["n", "n2", "n"]));
         assert_eq!(record["rows"][2]["cases"], 7);
-        // A later shard that was interrupted does not replace a complete one.
+        // A later shard that was interrupted must not replace a complete one.
         let mut cut = shard(2, "n3", false, "m");
         cut.records[0]["date"] = json!("2026-11-26T00:00:00Z");
         let sides = gather(vec![shard(2, "n", true, "m"), cut]);
@@ -302,7 +306,8 @@ mod tests {
         assert_eq!(sides.len(), 2);
         assert_eq!(rows(&sides).len(), 5, "the control of each machine");
         assert_eq!(missing_shards(&sides), Vec::<String>::new());
-        // A different list of items belongs to a different run, of which two shards are missing.
+        // A shard with a different list of items belongs to another run, which lacks its other two
+        // shards.
         let mut other = shard(2, "n2", true, "spr");
         other.records[0]["shard"]["plan"] = json!("q");
         let sides = gather(vec![

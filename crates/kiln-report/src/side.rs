@@ -1,4 +1,4 @@
-//! A side: one column of a report, with the records of one machine or one commit.
+//! A side is one column of a report, with the records of one machine or one commit.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -10,22 +10,23 @@ use serde_json::{json, Value};
 use crate::error::Error;
 use crate::record::{self, Origin};
 
-/// Larger files are refused, so that reading a device or a disk image does not fill memory. Kiln's own files are far
-/// smaller.
+/// Maximum size of a file. Larger files are refused, so that reading a device or a disk image does
+/// not exhaust memory. Kiln's files are far smaller.
 const MOST_BYTES: u64 = 64 << 20;
-/// Start of the element in which a page keeps its records.
+/// Opening tag of the element in which a page stores its records.
 const EMBEDDED: &str = "<script type=\"application/json\" id=\"kiln-records\">";
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Side {
-    /// The name that the reader sees (file, machine).
+    /// The name shown to the reader, such as a file or a machine.
     pub name: String,
     /// The records, each from one command.
     pub records: Vec<Value>,
 }
 
 impl Side {
-    /// Reads a record, a bundle, a report (which contains its records), or a directory of records.
+    /// Reads a record, a bundle, a report page (which contains its records), or a directory of
+    /// records.
     pub fn read(path: &Path) -> Result<Vec<Side>, Error> {
         if path.is_dir() {
             return read_directory(path);
@@ -48,7 +49,7 @@ impl Side {
         Side::new(name, document)
     }
 
-    /// Makes a side from a record, or from all records of a bundle.
+    /// Creates a side from a record, or from all records of a bundle.
     pub fn new(name: &str, mut document: Value) -> Result<Side, Error> {
         record::check(name, &document).map_err(Error::new)?;
         let fields = document.as_object_mut().expect("checked");
@@ -77,7 +78,7 @@ impl Side {
         json!({"name": self.name, "records": self.records})
     }
 
-    /// Where and with which build its records were made.
+    /// Where and with which build the side's records were made.
     pub(crate) fn origin(&self) -> Origin {
         self.records.first().map(record::origin).unwrap_or_default()
     }
@@ -101,8 +102,8 @@ fn read_text(path: &Path) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| fault("it is not text".to_string()))
 }
 
-/// All records in a directory, with one side per machine, commit and compiler. A record that is also part of a bundle
-/// counts once.
+/// Reads all records in a directory, with one side per machine, commit and compiler. A record that
+/// is also contained in a bundle counts once.
 fn read_directory(dir: &Path) -> Result<Vec<Side>, Error> {
     let shown = dir.display();
     let listed = fs::read_dir(dir).map_err(|e| {
@@ -152,7 +153,7 @@ fn read_directory(dir: &Path) -> Result<Vec<Side>, Error> {
     Ok(sides)
 }
 
-/// The parts of an origin in which the origins of a report differ.
+/// The parts of `origin` that differ between the origins in a report.
 pub(crate) fn differing<'a>(origin: &'a Origin, all: &[Origin]) -> Vec<&'a str> {
     let parts: [fn(&Origin) -> &str; 3] = [|o| &o.machine, |o| &o.commit, |o| &o.compiler];
     let differ = |part: &&fn(&Origin) -> &str| all.iter().any(|o| part(o) != part(&all[0]));
@@ -161,7 +162,7 @@ pub(crate) fn differing<'a>(origin: &'a Origin, all: &[Origin]) -> Vec<&'a str> 
         .collect()
 }
 
-/// The sides from which a report was made.
+/// Reads the sides from which a report page was made.
 fn read_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
     let fault = |why: &str| {
         Error::new(format!(
@@ -197,13 +198,14 @@ fn read_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
     }
 }
 
-/// The records in the form that a page stores, escaped so that the text cannot end the script element.
+/// Formats the records as a page stores them, escaped so that the text cannot end the script
+/// element.
 pub(crate) fn embedded(sides: &[Side]) -> String {
     let all: Vec<Value> = sides.iter().map(Side::to_value).collect();
     format!("{EMBEDDED}{}</script>", escaped(&json!({ "sides": all })))
 }
 
-/// JSON without angle brackets.
+/// Formats JSON with angle brackets escaped.
 pub(crate) fn escaped(document: &Value) -> String {
     let text = document.to_string();
     text.replace('<', "\\u003c").replace('>', "\\u003e")

@@ -1,4 +1,4 @@
-//! Tables of rows, independent of the output format.
+//! Builds tables of rows, independent of the output format.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -13,19 +13,19 @@ use crate::record;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Column {
     pub head: String,
-    /// Whether the cells contain numbers.
+    /// Whether the column's cells contain numbers.
     pub numeric: bool,
 }
 
-/// One number or word.
+/// A table cell with a number or a word.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Cell {
     pub text: String,
-    /// Ends of the interval.
+    /// Lower and upper end of the number's interval.
     pub ends: Option<(f64, f64)>,
-    /// The number by which the column is sorted; words are sorted as text.
+    /// The number by which the column is sorted. Cells without one are sorted as text.
     pub sort: Option<f64>,
-    /// Tooltip.
+    /// Text of the tooltip.
     pub hint: Option<String>,
 }
 
@@ -51,13 +51,13 @@ impl Cell {
         self.text == "-" || self.text.is_empty()
     }
 
-    /// The interval in words.
+    /// Formats the interval in words.
     pub(crate) fn between(&self) -> Option<String> {
         let (low, high) = self.ends?;
         Some(format!("{} to {}", number::short(low), number::short(high)))
     }
 
-    /// The text with half the interval's width in per cent, for narrow formats.
+    /// Formats the cell for narrow formats: the text, with half the interval's width in per cent.
     pub(crate) fn brief(&self) -> String {
         let half = self
             .ends
@@ -94,7 +94,7 @@ fn figures(head: impl Into<String>) -> Column {
 }
 
 impl Table {
-    /// Removes empty columns, and key columns with the same value in every row, which move to the title.
+    /// Removes empty columns, and moves key columns with the same value in every row to the title.
     fn narrowed(mut self, keys: usize) -> Table {
         let mut said: Vec<String> = Vec::new();
         let mut kept = Vec::new();
@@ -133,7 +133,8 @@ impl Table {
     }
 }
 
-/// A group's tables: all fields for a single side, or one column per side.
+/// Builds a group's tables. For a single side they show all fields; for several sides they have one
+/// column per side.
 pub(crate) fn make_tables(group: &Group, names: &[String]) -> Vec<Table> {
     let sides: Vec<usize> = group.sides().collect();
     match sides[..] {
@@ -150,7 +151,7 @@ fn split_table(kind: &RowType, rows: &[&Row]) -> Vec<Table> {
     }
 }
 
-/// Makes one table row from each row.
+/// Builds a table with one line per row.
 fn plain(kind: &RowType, rows: &[&Row]) -> Table {
     let numeric = |field: &str| {
         let any = rows.iter().filter_map(|r| r.get(field));
@@ -182,7 +183,7 @@ fn plain(kind: &RowType, rows: &[&Row]) -> Table {
     table.narrowed(kind.keys().count())
 }
 
-/// Makes one table per value of one field, with a column per value of another field.
+/// Builds one table per value of one field, with a column per value of another field.
 fn spread(kind: &RowType, across: &Across, rows: &[&Row]) -> Vec<Table> {
     let outside = |key: &&Field| key.name != across.each && key.name != across.by;
     let keys: Vec<&Field> = kind.keys().filter(outside).collect();
@@ -236,7 +237,7 @@ fn spread(kind: &RowType, across: &Across, rows: &[&Row]) -> Vec<Table> {
     split(rows, each).into_iter().map(table).collect()
 }
 
-/// Results that the table does not show, as a tooltip.
+/// Formats the results that the table does not show, for the tooltip.
 fn hint(kind: &RowType, across: &Across, row: &Row) -> Option<String> {
     let fields = across.hint.iter().filter_map(|name| kind.field(name));
     let one = |f: &Field| {
@@ -250,7 +251,7 @@ fn hint(kind: &RowType, across: &Across, row: &Row) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// A table of all fields, for rows of an unknown type.
+/// Builds a table of all fields, for rows of an unknown type.
 fn all_fields(rows: &[&Row]) -> Table {
     let names: BTreeSet<&String> = rows.iter().flat_map(|r| r.keys()).collect();
     let table = Table {
@@ -280,10 +281,12 @@ fn all_fields(rows: &[&Row]) -> Table {
     table.narrowed(0)
 }
 
-/// Makes a row per key and result, and a column per side; for two sides, also the ratio of the second to the first.
+/// Builds a table with one line per key and result, and one column per side. For two sides, it also
+/// shows the ratio of the second to the first.
 fn joined(group: &Group, names: &[String]) -> Table {
     let kind = group.kind;
-    // Compare versions with each other, unless a side has several versions of one provider.
+    // Ignore provider versions, so that they are compared with each other, unless a side has
+    // several versions of one provider.
     let plain = group.rows.iter().all(|rows| {
         let mut seen = HashSet::new();
         rows.iter().all(|row| seen.insert(kind.key(row, true)))
@@ -297,7 +300,7 @@ fn joined(group: &Group, names: &[String]) -> Table {
                 order.push(key);
                 vec![None; names.len()]
             });
-            // If a side has several rows with this key, the first one counts.
+            // If a side has several rows with the same key, use the first one.
             sides[s].get_or_insert(row);
         }
     }

@@ -1,18 +1,18 @@
 //! Decides whether rows about interrupted FPU sections allow a verdict on lost state.
 //!
-//! Each row of a policy gives the number of wrong results expected if the policy had lost state as often as the
-//! control, which saves nothing, did in the same run. If at least ln 1000 are expected, the probability of seeing none
-//! is below 0.001.
+//! Each row of a policy contains the number of wrong results that would be expected if the policy
+//! lost state as often as the control did in the same run. The control does not save any state. If
+//! at least ln 1000 wrong results are expected, the probability of seeing none is below 0.001.
 
 use kiln_record::view::{all_hold, Loss};
 use kiln_record::{Row, RowType};
 
 use crate::record::{number, word};
 
-/// Expected number of wrong results that a row needs for a verdict.
+/// Minimum expected number of wrong results for a verdict: ln 1000.
 const ENOUGH: f64 = 6.907_755_278_982_137;
 
-/// Whether this row's counts would have revealed a loss.
+/// Whether this row has enough counts to reveal a loss.
 pub(crate) fn has_power(loss: &Loss, row: &Row) -> bool {
     number(row, &loss.expected).is_some_and(|n| n >= ENOUGH)
 }
@@ -21,7 +21,8 @@ fn sum<'a>(rows: impl IntoIterator<Item = &'a &'a Row>, field: &str) -> f64 {
     rows.into_iter().filter_map(|r| number(r, field)).sum()
 }
 
-/// The verdict on lost state that follows from these rows; `None` for types that have no such verdict.
+/// The verdict on lost state that follows from these rows. `None` if rows of this type do not count
+/// lost state.
 pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
     let loss = kind.view.loss.as_ref()?;
     let (results, users) = &loss.wrong;
@@ -104,8 +105,8 @@ mod tests {
                 && text.contains("nothing: 50 results wrong"),
             "{text}"
         );
-        // Cases: the control has no wrong result; no interrupt hit a section; interrupts hit sections, but rarely under
-        // the policy.
+        // Cases: the control has no wrong results; interrupts did not hit any section; interrupts
+        // hit sections, but rarely under the policy.
         for (hit, wrong, expected) in [(100, 0, None), (0, 0, None), (100, 50, Some(1.5))] {
             let text = said(
                 "fpu",

@@ -1,4 +1,5 @@
-//! Tests the page in a browser: it is drawn, legible at any width, light and dark, sortable, and loads nothing else.
+//! Tests the page in a browser: it must be drawn, be legible at any width in light and dark mode,
+//! be sortable, and load nothing else.
 
 mod sample;
 
@@ -14,7 +15,7 @@ use kiln_report::{html, Options, Side};
 use serde_json::{json, Value};
 
 const CHECK: &str = include_str!("browser/check.js");
-/// A browser that runs longer is killed.
+/// Maximum time a browser may run before it is killed.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 fn browser() -> Option<PathBuf> {
@@ -31,7 +32,8 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// A page in a frame: the page's name, the frame's width, whether the page is dark, and whether its tables are sorted.
+/// A page shown in a frame: the page's name, the frame's width, whether dark mode is on, and
+/// whether the tables are sorted.
 struct Frame<'a> {
     name: &'a str,
     page: &'a str,
@@ -40,7 +42,8 @@ struct Frame<'a> {
     sort: bool,
 }
 
-/// The browser's verdicts on the frames, and its error messages.
+/// Shows the frames in the browser. Returns the verdicts of the script in the page, and the
+/// browser's error messages.
 fn look(browser: &Path, frames: &[Frame]) -> (Vec<Value>, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let mut doc = String::from("<!DOCTYPE html><html><head><meta charset=utf-8></head><body>");
@@ -193,7 +196,7 @@ fn the_page_is_legible_and_alone() {
         "{}",
         verdicts[0]["sorted"]
     );
-    // Each record has a button, which saves the record to the last digit.
+    // Each record has a button that saves the record with full precision.
     let saves = verdicts[0]["saves"].as_array().unwrap();
     let side = &one_side()[0];
     assert_eq!(saves.len(), side.records.len());
@@ -208,14 +211,14 @@ fn the_page_is_legible_and_alone() {
         let name = given["command"].as_str().unwrap().replace(' ', "_");
         assert_eq!(save["name"], format!("{name}.json"));
     }
-    // With two sides, the picture of speed shows both, and the other pictures appear twice.
+    // With two sides, the picture of speed shows both sides, and the other pictures appear twice.
     assert_eq!(
         verdicts[3]["titles"].as_array().unwrap().len(),
         2 * titles.len() - 3
     );
 }
 
-/// Controls: each fault that the checks above look for is found if present.
+/// Controls: the checks above must detect each of these planted faults.
 #[test]
 fn faults_of_a_page_are_found() {
     let Some(browser) = browser() else { return };
@@ -288,7 +291,7 @@ fn warnings_come_before_figures_and_each_once() {
     assert_eq!(head.matches("busy: load 3.0").count(), 1);
 }
 
-/// A malicious machine: every string in its records is markup, and text replaces numbers.
+/// Records of a malicious machine: every string is markup, and numbers are replaced by text.
 fn hostile() -> Side {
     let evil =
         "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>'\"`${1}<!--";
@@ -349,6 +352,6 @@ fn a_page_has_a_limit_and_says_what_it_leaves_out() {
     let page = html(&[side.clone()], &Options::default()).unwrap();
     assert!(page.len() < 2 << 20, "{}", page.len());
     assert_eq!(page.matches("too large for this page").count(), 1);
-    // The other records are still in the page.
+    // The page must still contain the other records.
     assert!(page.contains("\"command\":\"ctrlq\"") && !page.contains("\"command\":\"speed\""));
 }

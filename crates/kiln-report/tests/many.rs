@@ -1,4 +1,4 @@
-//! A thousand records of a fleet as one page.
+//! Tests a page with a thousand records of a fleet.
 
 use std::fs;
 
@@ -9,7 +9,8 @@ const MACHINES: usize = 20;
 const COMMITS: usize = 10;
 const ALGS: [&str; 5] = ["xts(aes)", "gcm(aes)", "sha256", "sha512", "chacha20"];
 const LENGTHS: usize = 40;
-/// The commit that makes one algorithm slow on one machine.
+/// The planted change: a machine, a commit and an algorithm. The commit makes the algorithm slow on
+/// that machine.
 const PLANTED: (usize, usize, usize) = (13, 6, 2);
 
 /// A record of one algorithm on one machine at one commit.
@@ -19,7 +20,7 @@ fn record(machine: usize, commit: usize, alg: usize) -> Value {
         false => 1.0,
     };
     let rows = (1..=LENGTHS).map(|n| {
-        // Noise of up to half a per cent, which is within the intervals.
+        // Add noise of up to half a per cent, which is within the intervals.
         let noise = 1.0 + ((machine * 7 + commit * 13 + alg * 5 + n * 3) % 11) as f64 / 2200.0;
         let cycles = slow * noise * (100 * n) as f64;
         json!({"alg": ALGS[alg], "impl": "i", "provider": "kiln", "tier": "aesni", "level": "primitive", "layout": "plain",
@@ -64,7 +65,7 @@ fn a_thousand_records_are_one_small_page_that_finds_the_change() {
     let (machines, commits) = machines
         .split_once("What changed over commits")
         .expect("a section");
-    // Every row of every machine is compared; only the planted ones differ.
+    // Every row of every machine is compared, and only the planted ones differ.
     let all = LENGTHS * ALGS.len();
     assert!(
         machines.contains(&format!("{LENGTHS} of {all} rows differ")),

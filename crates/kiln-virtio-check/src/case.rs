@@ -1,17 +1,17 @@
-//! One check and its verdict.
+//! A check of a device, and its verdict.
 
 use crate::link::Target;
 
-/// Outcome of a check.
+/// Outcome of a check; the text says why it was skipped or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Pass,
-    /// Not run, because the device does not offer the feature.
+    /// The check was not run, because the device does not offer the feature.
     Skip(String),
     Fail(String),
 }
 
-/// A check and its verdict.
+/// The name of a check and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub case: String,
@@ -31,7 +31,7 @@ impl Row {
 
 type Check = Box<dyn FnOnce(&Target) -> Result<(), String>>;
 
-/// A check to run.
+/// A check that can be run on a device.
 pub(crate) struct Case {
     pub name: String,
     check: Result<Check, String>,
@@ -48,7 +48,7 @@ impl Case {
         }
     }
 
-    /// A check that is not run, with the reason.
+    /// Creates a check that is not run, for the reason `why`.
     pub(crate) fn skip(name: impl Into<String>, why: impl Into<String>) -> Case {
         Case {
             name: name.into(),

@@ -1,5 +1,5 @@
-//! Checks that a device correctly serves what it offers: with requests in the format without REVISION_1, in the one
-//! with it, and stateless.
+//! Checks that a device correctly serves everything it offers, in each request format: without
+//! REVISION_1, with REVISION_1, and stateless.
 
 use kiln_virtio::wire::algo::{self, cipher};
 use kiln_virtio::wire::config::HW_READY;
@@ -66,7 +66,7 @@ pub(crate) fn open(target: &Target, wanted: u64) -> Result<Link, String> {
     Link::open(target, wanted).map_err(|e| e.to_string())
 }
 
-/// A vector for an algorithm that the device offers, preferably AES-CBC.
+/// Returns a vector for an algorithm that the device offers, preferably AES-CBC.
 pub(crate) fn usable(offer: &Offer) -> Option<Vector> {
     let offered = |v: &Vector| offer.config.offers(v.create.service(), v.create.algo());
     let mut offered: Vec<Vector> = all().into_iter().filter(offered).collect();
@@ -133,7 +133,7 @@ pub(crate) fn destroy(link: &mut Link, vector: &Vector, session: u64) -> Result<
     Ok(done.err().unwrap_or(Status::Ok))
 }
 
-/// Creates a session, runs its vector, and destroys it.
+/// Creates a session, runs the vector in it, and destroys the session.
 pub(crate) fn in_session(link: &mut Link, vector: &Vector) -> Result<(), String> {
     let session = create(link, vector)?;
     let got = link.request(&vector.request(Mode::Session(session)))?;
@@ -144,7 +144,7 @@ pub(crate) fn in_session(link: &mut Link, vector: &Vector) -> Result<(), String>
     }
 }
 
-/// A wrong tag is reported, and no plaintext is returned.
+/// Checks that a wrong tag is reported and that no plaintext is returned.
 fn tampered(link: &mut Link, vector: &Vector) -> Result<(), String> {
     let Some(mut wrong) =
         inverse(vector).filter(|v| v.action == kiln_virtio::wire::Action::Decrypt)
@@ -181,7 +181,7 @@ fn configuration(config: &Config) -> Result<(), String> {
     let macs = 0x7f | 0xf << 25 | 3 << 41 | 3 << 49 | 3 << 53;
     undefined("mac_algo", config.mac_algo, macs)?;
     undefined("aead_algo", config.aead_algo.into(), 0xf)?;
-    // Linux's header has ECDSA at bit 3, the specification at bit 2.
+    // ECDSA is at bit 3 in Linux's header and at bit 2 in the specification.
     undefined("akcipher_algo", config.akcipher_algo.into(), 0x7)?;
     let masks = [
         (Service::Cipher, config.cipher_algo),
@@ -217,7 +217,7 @@ fn bits(features: u64) -> Result<(), String> {
     }
 }
 
-/// Algorithms outside the masks must be refused.
+/// Checks that algorithms outside the offered masks are refused.
 fn unknown(link: &mut Link, config: &Config) -> Result<(), String> {
     for algo in (0..64).filter(|&n| !config.offers(Service::Cipher, n)) {
         let create = Create::Cipher(session::Cipher {
@@ -263,11 +263,12 @@ fn more_than_needed(link: &mut Link, vector: &Vector) -> Result<(), String> {
         .emit(link.features, &mut bytes);
     bytes.extend([0x77; 40]);
     let got = link.raw(&bytes, vector.want.len() + 1 + 40)?;
-    // The status is the last byte, but the result must be at its usual place.
+    // The status moves to the end of the longer answer, but the result must be at its usual place.
     expect(got, &vector.want)
 }
 
-/// Splits the readable part into one-byte buffers up to the end of the header, and the writable part into two buffers.
+/// Checks a request whose readable part is split into one-byte buffers up to the end of the header,
+/// and whose writable part is split into two buffers.
 fn split_header(link: &mut Link, vector: &Vector) -> Result<(), String> {
     const PIECES: usize = 24;
     let session = create(link, vector)?;
@@ -320,7 +321,7 @@ fn indirect(link: &mut Link, vector: &Vector) -> Result<(), String> {
     expect(Ok(text), &vector.want)
 }
 
-/// Writes consecutive descriptors: offset, length, flags.
+/// Writes consecutive descriptors into a table. Each piece is an offset, a length and flags.
 pub(crate) fn describe(link: &Link, table: usize, pieces: &[(usize, usize, u16)]) {
     for (i, &(offset, len, flags)) in pieces.iter().enumerate() {
         let last = i + 1 == pieces.len();
@@ -334,7 +335,7 @@ pub(crate) fn describe(link: &Link, table: usize, pieces: &[(usize, usize, u16)]
     }
 }
 
-/// Reads the result from two buffers, once the device has used this head.
+/// Waits until the device has used this head, and reads the result from two buffers.
 fn collect(
     link: &mut Link,
     head: u16,
@@ -357,13 +358,13 @@ fn collect(
     }
 }
 
-/// A small hash vector, for checks that need sessions of two kinds.
+/// A small hash vector, for checks that need sessions of different kinds.
 pub(crate) fn small_hash() -> Vector {
     let hash = |v: &Vector| matches!(v.op, Operation::Hash(data::Digest { .. }));
     all().into_iter().find(hash).expect("there are hashes")
 }
 
-/// Whether the device offers AES-CBC, on which hostile requests are based.
+/// Whether the device offers AES-CBC, which all hostile requests use.
 pub(crate) fn has_cbc(offer: &Offer) -> bool {
     offer.config.offers(Service::Cipher, cipher::AES_CBC)
 }

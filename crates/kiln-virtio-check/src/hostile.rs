@@ -1,5 +1,6 @@
-//! Requests of a hostile driver: valid descriptors whose contents are malformed. The device must answer each with an
-//! error or not at all, and serve the next driver.
+//! Checks with requests from a hostile driver: the descriptors are valid, but their contents are
+//! malformed. The device must answer each request with an error or not at all, and serve the next
+//! driver.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,7 +15,7 @@ use crate::conform::{create, destroy, has_cbc, in_session, open, small_hash, usa
 use crate::link::{Link, Offer, Target, GONE, ROOM, SILENT};
 use crate::vectors::{all, Vector};
 
-/// A status, or the reason why there was none.
+/// The status of a request, or the reason why the device did not return one.
 type Answered = Result<Status, String>;
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
@@ -22,8 +23,8 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         return vec![Case::skip("hostile requests", "no AES-CBC to make them of")];
     };
     let mut cases = Vec::new();
-    // Lengths that overflow 32-bit sums, a missing source or destination, and sources and destinations of different
-    // lengths.
+    // Lengths that overflow 32-bit sums, a missing source or destination, and a source and
+    // destination of different lengths.
     for (name, at, value) in [
         ("CVE-2017-5931: iv_len of 4 GiB", 0, u32::MAX),
         ("CVE-2017-5931: iv_len that wraps", 0, u32::MAX - 63),
@@ -139,7 +140,8 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     cases
 }
 
-/// Sends a request that must be refused, then checks the device.
+/// Creates a check that sends a request that must be refused, and then checks that the device still
+/// works.
 pub(crate) fn refused(
     name: impl Into<String>,
     vector: &Vector,
@@ -151,7 +153,7 @@ pub(crate) fn refused(
         match act(&mut link, &vector) {
             Ok(Status::Ok) => return Err("it was accepted".into()),
             Ok(_) => in_session(&mut link, &vector).map_err(|e| format!("afterwards: {e}"))?,
-            // The device may disconnect such a driver, but must keep serving others.
+            // The device may disconnect a driver that sends this, but must keep serving others.
             Err(e) if e == GONE || e == SILENT => (),
             Err(e) => return Err(e),
         }
@@ -166,7 +168,7 @@ pub(crate) fn next_driver(target: &Target, vector: &Vector) -> Result<(), String
     serve().map_err(|e| format!("the next driver: {e}"))
 }
 
-/// Sends a request on an open session with modified bytes.
+/// Opens a session, sends a request whose bytes `patch` has modified, and returns the status.
 fn patched(link: &mut Link, vector: &Vector, patch: impl FnOnce(&mut Vec<u8>)) -> Answered {
     let name = create(link, vector)?;
     let mut bytes = Vec::new();
@@ -200,7 +202,7 @@ fn key(link: &mut Link, claimed: u32, key: &[u8]) -> Answered {
 fn stale(link: &mut Link, vector: &Vector) -> Answered {
     let name = create(link, vector)?;
     destroy(link, vector, name)?;
-    // A new session may take its slot, but must have another ID.
+    // A new session may reuse the destroyed session's slot, but must have a different ID.
     create(link, vector)?;
     named(link, vector, name)
 }
@@ -239,8 +241,8 @@ fn akcipher_lengths(link: &mut Link, rsa: &Vector, what: usize) -> Answered {
     Ok(result.err().unwrap_or(Status::Ok))
 }
 
-/// Another thread changes source and destination lengths while the device reads them. Each answer must be right or an
-/// error, and nothing may be written outside.
+/// Another thread changes the source and destination lengths while the device reads them. Each
+/// answer must be right or an error, and nothing may be written outside the buffers.
 fn changing(target: &Target, vector: &Vector) -> Result<(), String> {
     const REQUESTS: usize = 2000;
     let mut link = open(target, 0)?;
@@ -282,8 +284,8 @@ fn changing(target: &Target, vector: &Vector) -> Result<(), String> {
     next_driver(target, vector)
 }
 
-/// A device either limits sessions or provides at least 20,000. After a disconnect, all of them must be available
-/// again.
+/// A device must either limit sessions or provide at least 20,000. After a disconnect, as many must
+/// be available as before.
 fn without_end(target: &Target, vector: &Vector) -> Result<(), String> {
     const ENOUGH: usize = 20_000;
     let mut first = None;
@@ -302,7 +304,7 @@ fn without_end(target: &Target, vector: &Vector) -> Result<(), String> {
             ));
         }
         drop(link);
-        // Wiping that many sessions may take the device a moment.
+        // The device may need a moment to wipe this many sessions.
         thread::sleep(Duration::from_millis(200));
     }
     next_driver(target, vector)
@@ -312,7 +314,7 @@ fn another_guest(target: &Target, vector: &Vector) -> Result<(), String> {
     let mut one = open(target, 0)?;
     let name = create(&mut one, vector)?;
     let Ok(mut other) = Link::open(target, 0) else {
-        // The device serves one driver at a time, so there is no other guest.
+        // The device serves one driver at a time, so two guests cannot be connected.
         return Ok(());
     };
     match named(&mut other, vector, name)? {
@@ -325,7 +327,7 @@ fn another_guest(target: &Target, vector: &Vector) -> Result<(), String> {
     }
 }
 
-/// The next driver cannot use what a disconnected one left behind.
+/// The next driver must not be able to use a session that a disconnected driver left open.
 fn outlived(target: &Target, vector: &Vector) -> Result<(), String> {
     let name = create(&mut open(target, 0)?, vector)?;
     match named(&mut open(target, 0)?, vector, name)? {

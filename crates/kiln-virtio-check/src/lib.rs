@@ -1,5 +1,5 @@
-//! Checks whether a virtio-crypto device behind a vhost-user socket is correct and safe. Sends well-formed and
-//! malformed requests of every kind, each check on its own connection, and reports the results.
+//! Checks whether a virtio-crypto device behind a vhost-user socket is correct and safe. Each check
+//! opens its own connection, sends well-formed or malformed requests, and reports the result.
 
 #![forbid(unsafe_code)]
 
@@ -24,10 +24,10 @@ pub use record::RecordRow;
 
 use case::Case;
 
-/// Returns what the device offers, before any check.
+/// Returns what the device offers, before any check is run.
 ///
 /// # Errors
-/// It cannot be reached, or is not a virtio-crypto device.
+/// The device cannot be reached, or is not a virtio-crypto device.
 pub fn offer(target: &Target) -> Result<Offer, Fault> {
     link::Link::open(target, 0).map(|link| link.offer)
 }
@@ -37,8 +37,8 @@ pub fn names(offer: &Offer) -> Vec<String> {
     cases(offer).into_iter().map(|case| case.name).collect()
 }
 
-/// Runs all checks and reports each row as it is produced. A failed check does not end the run; an interrupted check
-/// has no row.
+/// Runs all checks and passes each row to `tell` as soon as it is available. A failed check does
+/// not end the run. An interrupted check does not produce a row.
 pub fn run(target: &Target, offer: &Offer, tell: &mut dyn FnMut(&Row)) -> Vec<Row> {
     let mut rows = Vec::new();
     for case in cases(offer) {

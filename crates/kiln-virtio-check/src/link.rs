@@ -1,5 +1,5 @@
-//! A connection with a control queue and the first data queue in memory of its own, on which checks can write valid or
-//! invalid descriptors.
+//! A connection to a device, with a control queue and a data queue in separate memory, in which
+//! checks can write valid or invalid descriptors.
 
 use std::fmt;
 use std::fs::File;
@@ -31,9 +31,10 @@ use vmm_sys_util::eventfd::EventFd;
 
 /// Bytes of shared memory: two rings, followed by space for requests.
 pub(crate) const MEMORY: usize = 4 << 20;
-/// The device's address of the memory. It is not 0, so that an unwritten address is invalid.
+/// Start address of the memory as the device sees it. It is not 0, so that an unwritten address is
+/// invalid.
 pub(crate) const BASE: u64 = 1 << 24;
-/// Offset of the space for requests.
+/// Offset of the memory in which requests are written.
 pub(crate) const ROOM: usize = 0x10000;
 /// Number of ring entries.
 pub(crate) const RING: u16 = 64;
@@ -44,28 +45,28 @@ const VERSION_1: u64 = 1 << 32;
 pub(crate) const IN_ORDER: u64 = 1 << 35;
 pub(crate) const RING_RESET: u64 = 1 << 40;
 
-/// `VIRTQ_DESC_F_*`.
+/// Descriptor flags, `VIRTQ_DESC_F_*`.
 pub(crate) const NEXT: u16 = 1;
 pub(crate) const WRITE: u16 = 2;
 pub(crate) const TABLE: u16 = 4;
 
-/// Reasons for a missing answer.
+/// Reasons why an answer is missing.
 pub(crate) const STOPPED: &str = "it was interrupted";
 pub(crate) const GONE: &str = "it closed the connection";
 pub(crate) const SILENT: &str = "no answer arrived";
 
-/// How long a device may take to answer.
+/// Maximum time a device may take to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a wait checks whether it was interrupted.
+/// Interval at which a wait checks whether it was interrupted.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The device to check.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Its socket.
+    /// Path of the device's socket.
     pub path: PathBuf,
-    /// Ends all waits once set.
+    /// A flag that ends all waits once it is set.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -75,15 +76,15 @@ impl Target {
     }
 }
 
-/// What a device offers.
+/// The features and configuration that a device offers.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
-    /// Its feature bits.
+    /// The device's feature bits.
     pub features: u64,
     pub config: Config,
 }
 
-/// The device cannot be reached, or does not behave like one.
+/// Why a device cannot be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing listens on the socket.
@@ -106,7 +107,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// The queues in use.
+/// The queues that the checks use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
     Data = 0,
@@ -133,7 +134,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// Starts the queue from its first entry.
+    /// Starts the queue at its first entry.
     fn start(&self, frontend: &mut Frontend, memory: &MmapRegion) -> vhost::Result<()> {
         let at = |offset| memory.as_ptr() as u64 + offset as u64;
         let addresses = VringConfigData {
@@ -165,7 +166,7 @@ impl Shared {
     }
 }
 
-/// A connection.
+/// A connection to a device, with its memory and queues.
 pub(crate) struct Link {
     pub offer: Offer,
     pub features: Features,
@@ -180,16 +181,16 @@ pub(crate) struct Link {
 /// A device's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Number of bytes it claims to have written.
+    /// Number of bytes that the device claims to have written.
     pub used: u32,
-    /// The whole writable buffer.
+    /// Contents of the whole writable buffer.
     pub bytes: Vec<u8>,
 }
 
-/// How the device reacted to descriptors.
+/// How the device reacted to the published descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
-    /// It returned a used entry: head and length.
+    /// The device returned a used entry with this head and length.
     Used(u32, u32),
     /// The device closed the connection.
     Gone,
@@ -197,7 +198,7 @@ pub(crate) enum Came {
     Stopped,
 }
 
-/// Bytes of memory per ring.
+/// Bytes of shared memory per ring.
 const RING_BYTES: usize = 0x3000;
 
 fn offset_of_avail(base: usize) -> usize {
@@ -209,10 +210,11 @@ fn offset_of_used(base: usize) -> usize {
 }
 
 impl Link {
-    /// Connects, accepts these device features if offered, and starts both queues.
+    /// Connects, accepts those of the `wanted` features that the device offers, and starts both
+    /// queues.
     ///
     /// # Errors
-    /// It cannot be reached, or negotiation fails.
+    /// The device cannot be reached, or negotiation fails.
     pub(crate) fn open(target: &Target, wanted: u64) -> Result<Link, Fault> {
         match Link::shake_hands(target, wanted) {
             Err(_) if target.is_stopped() => Err(Fault::Stopped),
@@ -236,7 +238,7 @@ impl Link {
                 "features {offered:#x} lack VERSION_1 or protocol features"
             )));
         }
-        // With protocol features, each queue has to be enabled by a message.
+        // With protocol features, queues start disabled and must be enabled by a message.
         let ring_bits = VERSION_1 | user | EVENT_IDX | INDIRECT;
         let taken =
             offered & (ring_bits & !EVENT_IDX | wanted & (feature::ALL | IN_ORDER | RING_RESET));
@@ -297,7 +299,8 @@ impl Link {
         })
     }
 
-    /// Stops a queue and starts it from its first entry, as a driver does to reset it (2.6.1).
+    /// Stops a queue and restarts it at its first entry, as a driver does to reset the queue
+    /// (2.6.1).
     pub(crate) fn reset_queue(&mut self, queue: Queue) -> Result<(), String> {
         let _done = hang_up_later(&self.target, &self.socket).map_err(|e| e.to_string())?;
         let ring = &mut self.rings[queue as usize];
@@ -316,12 +319,12 @@ impl Link {
         self.memory.write(offset, bytes);
     }
 
-    /// The memory, for a thread that changes it concurrently.
+    /// Returns a handle on the memory for a thread that changes it concurrently.
     pub(crate) fn shared(&self) -> Shared {
         self.memory.clone()
     }
 
-    /// Reads bytes at an offset.
+    /// Reads `len` bytes of shared memory at an offset.
     pub(crate) fn read(&self, offset: usize, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         let slice = self.memory.0.as_volatile_slice();
@@ -331,7 +334,7 @@ impl Link {
         bytes
     }
 
-    /// Writes one descriptor of the table at offset `table`.
+    /// Writes a descriptor into the table at offset `table`.
     pub(crate) fn describe(&self, table: usize, index: u16, d: Descriptor) {
         let mut bytes = d.address.to_le_bytes().to_vec();
         bytes.extend(d.len.to_le_bytes());
@@ -359,13 +362,14 @@ impl Link {
             .expect("inside the memory");
         let ring = &mut self.rings[queue as usize];
         ring.avail = index;
-        // Errors are ignored, because a device that is gone need not be notified. The device can make the write block
-        // by filling the event, so a separate thread makes it and is not joined.
+        // Ignore errors, because a device that has disconnected need not be notified. Write on a
+        // separate thread that is never joined, because the device can block the write by filling
+        // the eventfd.
         let kick = ring.kick.clone();
         thread::spawn(move || kick.write(1));
     }
 
-    /// The next used entry, if one appears within `patience`.
+    /// Waits up to `patience` for the next used entry.
     pub(crate) fn wait(&mut self, queue: Queue, patience: Duration) -> Came {
         let ring = &mut self.rings[queue as usize];
         let used = offset_of_used(ring.base);
@@ -401,10 +405,10 @@ impl Link {
         unreachable!("the loop ends by itself")
     }
 
-    /// Sends a request in one readable and one writable descriptor; returns the answer.
+    /// Sends a request in one readable and one writable descriptor, and returns the answer.
     ///
     /// # Errors
-    /// There was no answer.
+    /// The device did not answer.
     pub(crate) fn ask(
         &mut self,
         queue: Queue,
@@ -454,7 +458,7 @@ impl Link {
     /// Creates or destroys a session.
     ///
     /// # Errors
-    /// There was no answer.
+    /// The device did not answer.
     pub(crate) fn control(&mut self, control: &Control<'_>) -> Result<Result<u64, Status>, String> {
         let mut bytes = Vec::new();
         control.emit(self.features, &mut bytes);
@@ -477,7 +481,7 @@ impl Link {
     /// Sends raw bytes to the data queue; returns the result or the status.
     ///
     /// # Errors
-    /// There was no answer.
+    /// The device did not answer.
     pub(crate) fn raw(
         &mut self,
         bytes: &[u8],
@@ -498,10 +502,10 @@ impl Link {
         }
     }
 
-    /// Sends a data request.
+    /// Sends a data request; returns the result or the status.
     ///
     /// # Errors
-    /// There was no answer.
+    /// The device did not answer.
     pub(crate) fn request(
         &mut self,
         request: &Request<'_>,
@@ -516,7 +520,7 @@ fn shared() -> std::io::Result<(File, MmapRegion)> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create("kiln-virtio-check", flags)?);
     file.set_len(MEMORY as u64)?;
-    // Sealed, because a device that shrank the file would kill this process.
+    // Seal the file, because a device that shrank it would kill this process with SIGBUS.
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     let memory = MmapRegionBuilder::new(MEMORY)
         .with_file_offset(FileOffset::new(file.try_clone()?, 0))
@@ -527,8 +531,8 @@ fn shared() -> std::io::Result<(File, MmapRegion)> {
     Ok((file, memory))
 }
 
-/// Connects without blocking: a device that does not accept connections would make connect() wait once its backlog is
-/// full.
+/// Connects without blocking. A blocking connect() would wait forever if the device does not accept
+/// connections and its backlog is full.
 pub(crate) fn reach(target: &Target) -> std::io::Result<UnixStream> {
     let address = SocketAddrUnix::new(&target.path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -548,8 +552,9 @@ pub(crate) fn reach(target: &Target) -> std::io::Result<UnixStream> {
     Ok(socket)
 }
 
-/// Closes the connection if the device does not answer in time or the checks are interrupted, because the protocol
-/// library waits forever. Dropping the returned sender cancels this.
+/// Starts a thread that closes the connection if the device does not answer in time or the checks
+/// are interrupted, because the protocol library waits without a time limit. Dropping the returned
+/// sender stops the thread.
 pub(crate) fn hang_up_later(target: &Target, socket: &UnixStream) -> std::io::Result<Sender<()>> {
     let (done, waiting) = channel();
     let (target, socket) = (target.clone(), socket.try_clone()?);

@@ -1,5 +1,6 @@
-//! A device without defences, in a process of its own: single-threaded, without limits, and trusting its input. Each
-//! check of a hostile front end must fail on it, for lack of the defence that the check is about.
+//! A device without defences, which runs in a separate process: single-threaded, without limits,
+//! and trusting its input. Each check of a hostile front end must fail on this device, because it
+//! lacks the defence that the check tests.
 
 use std::collections::VecDeque;
 use std::env;
@@ -28,13 +29,13 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use crate::link::{Target, IN_ORDER, NEXT, RING_RESET, WRITE};
 use crate::raw;
 
-/// The environment variable that passes the socket to the process.
+/// The environment variable that passes the socket's path to the process.
 const VARIABLE: &str = "KILN_NAIVE_DEVICE";
 
-/// A step of its thread that takes longer than this counts as hanging.
+/// The device counts as hanging if one step of its thread takes longer than this.
 const HANGS: Duration = Duration::from_secs(2);
 
-/// Feature bits: VERSION_1, vhost-user's own, and those that the checks use.
+/// Feature bits: VERSION_1, vhost-user's own bit, and the bits that the checks use.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | IN_ORDER | RING_RESET;
 /// Protocol features: MQ, REPLY_ACK, CRYPTO_SESSION, CONFIG, INFLIGHT_SHMFD, CONFIGURE_MEM_SLOTS, STATUS.
 const PROTOCOL: u64 =
@@ -50,7 +51,8 @@ pub(crate) struct Naive {
 }
 
 impl Naive {
-    /// Starts this test program again as the naive device, limited to 256 descriptors.
+    /// Starts another instance of this test program as the naive device, limited to 256
+    /// descriptors.
     pub(crate) fn start() -> Naive {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("naive");
@@ -60,7 +62,7 @@ impl Naive {
             .args(["--exact", "naive::serves", "--ignored", "--nocapture"])
             .env(VARIABLE, &path)
             .stdin(Stdio::null())
-            // Its log, which is not read while it runs.
+            // The device's log goes to a pipe, which is not read while the device runs.
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -84,7 +86,7 @@ impl Naive {
         }
     }
 
-    /// Kills the process; returns why it had ended, if it had.
+    /// Kills the process, and returns its error output and how it ended.
     pub(crate) fn end(mut self) -> String {
         let _ = self.child.kill();
         let mut said = String::new();
@@ -105,7 +107,7 @@ fn serves() {
     }
 }
 
-/// The current step of its thread, and when it began.
+/// The current step of the device's thread, and when that step began.
 #[derive(Clone)]
 struct Step(Arc<Mutex<(&'static str, Instant)>>);
 
@@ -125,7 +127,7 @@ struct Region {
 #[derive(Default)]
 struct Ring {
     size: u16,
-    /// Front end addresses of descriptors, available ring and used ring.
+    /// Addresses of descriptors, available ring and used ring in the front end.
     at: [u64; 3],
     next: u16,
     kick: Option<File>,
@@ -133,12 +135,12 @@ struct Ring {
     enabled: bool,
 }
 
-/// A connection, with its front end and guest.
+/// A connected front end and its guest.
 struct Client {
     stream: UnixStream,
     guest: Guest,
     regions: Vec<Region>,
-    /// The files of all regions, kept as long as the connection.
+    /// Files of all regions, kept open until the connection ends.
     files: Vec<File>,
     rings: [Ring; 2],
     features: u64,
@@ -175,7 +177,7 @@ fn serve(listener: &UnixListener) {
             fds.push(PollFd::new(&client.stream, PollFlags::IN));
             for ring in &client.rings {
                 let kick = ring.kick.as_ref().filter(|_| ring.enabled);
-                // The stream is a placeholder for a missing kick descriptor.
+                // If the ring has no kick descriptor, the stream takes its place in the list.
                 let flags = kick.map_or(PollFlags::empty(), |_| PollFlags::IN);
                 let fd = kick.map_or(client.stream.as_fd(), File::as_fd);
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
@@ -196,7 +198,8 @@ fn serve(listener: &UnixListener) {
                 step.begin("receive");
                 match receive(&clients[n].stream) {
                     Some(message) => {
-                        // Requests available before a ring starts may never be signalled.
+                        // Serve a ring when it starts, because requests made available before may
+                        // never be signalled.
                         if let Some(index) = clients[n].answer(message, &step) {
                             clients[n].kicked(index, &mut worker, &step);
                         }
@@ -212,7 +215,7 @@ fn serve(listener: &UnixListener) {
             step.begin("receive");
             let (stream, _) = listener.accept().unwrap();
             let Some(first) = receive(&stream) else {
-                // The stream of a client that never sent a message is never closed.
+                // Leak the stream: a client that never sent a message is not closed.
                 mem::forget(stream);
                 continue;
             };
@@ -237,7 +240,7 @@ fn serve(listener: &UnixListener) {
     }
 }
 
-/// Reads a whole message; `None` if the connection has ended.
+/// Reads a whole message; returns `None` if the connection has ended.
 fn receive(stream: &UnixStream) -> Option<Message> {
     let mut header = [0; 12];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
@@ -293,7 +296,7 @@ impl Client {
         let _ = sendmsg(&self.stream, &parts, &mut ancillary, SendFlags::NOSIGNAL);
     }
 
-    /// Handles a message. Returns the ring that it started, if any.
+    /// Handles a message. Returns the number of the ring that the message started, if any.
     fn answer(&mut self, message: Message, step: &Step) -> Option<usize> {
         let Message {
             request,
@@ -321,7 +324,7 @@ impl Client {
                 len.checked_sub(offset + size)
                     .expect("a region inside its file");
                 let map = map(&file, offset, size);
-                // Touches the first page, so that it cannot be missing later.
+                // Touch the first page now, so that later accesses cannot find it missing.
                 map.as_volatile_slice()
                     .load::<u8>(0, Ordering::Relaxed)
                     .unwrap();
@@ -363,7 +366,7 @@ impl Client {
                     Some(part) => answer = Some([&payload[..12], part].concat()),
                     None => {
                         step.begin("log");
-                        // Long lines fill a pipe soon, even on a slow machine.
+                        // Log a long line, so that the pipe fills quickly even on a slow machine.
                         let line =
                             format!("{size} bytes of configuration at {offset} were asked for");
                         println!("{line:.<1000}");
@@ -372,7 +375,7 @@ impl Client {
                 }
             }
             26 => {
-                // The length of the key, then the key.
+                // Trust the message to contain the key length, followed by the key.
                 let _ = half(3);
                 answer = Some([&payload[56..72], &[0; 8]].concat());
             }
@@ -394,7 +397,7 @@ impl Client {
         started.filter(|index| self.rings[*index].enabled)
     }
 
-    /// Finds the region of an address of the guest or of the front end.
+    /// Finds the region that contains an address of the guest or of the front end.
     fn find(&self, at: u64, is_user: bool) -> (&MmapRegion, usize) {
         let from = |region: &Region| match is_user {
             true => region.user,
@@ -426,7 +429,7 @@ impl Client {
         bytes
     }
 
-    /// Serves everything available.
+    /// Serves all requests available on a ring.
     fn kicked(&mut self, index: usize, worker: &mut Worker, step: &Step) {
         let readable = |file: &File, time: Duration| {
             let mut fds = [PollFd::new(file, PollFlags::IN)];
@@ -470,7 +473,8 @@ impl Client {
             slot = slot.wrapping_add(1);
         }
         if self.protocol & raw::INFLIGHT != 0 {
-            // If the front end disconnects at this point, its requests are done, but the index has not moved.
+            // If the front end disconnects now, the requests have been served but the used index
+            // has not moved.
             let mut fds = [PollFd::new(&self.stream, PollFlags::RDHUP)];
             let limit = Timespec {
                 tv_sec: 0,

@@ -1,5 +1,6 @@
-//! Private keys: what one half of a key pair produces, the other accepts, and nothing else. Signing draws random
-//! numbers and decryption uses blinding, which fail if a sandbox is too strict.
+//! Checks of private keys: each half of a key pair must accept what the other produces, and reject
+//! everything else. Signing draws random numbers and decryption uses blinding, both of which fail
+//! if a sandbox is too strict.
 
 use kiln_virtio::sample;
 use kiln_virtio::wire::algo::akcipher;
@@ -12,7 +13,7 @@ use crate::link::{Link, Offer};
 
 const DIGEST: [u8; 32] = [0x33; 32];
 
-/// A session with a private key.
+/// An open session with a private key.
 struct Key<'a> {
     link: &'a mut Link,
     session: u64,
@@ -62,7 +63,7 @@ impl<'a> Key<'a> {
             .map_err(|status| format!("{what}: status {}", status.name()))
     }
 
-    /// Signs, then verifies both the signature and a wrong one.
+    /// Signs a digest, then checks that the signature is accepted and a wrong one is rejected.
     fn signs(&mut self, room: usize) -> Result<(), String> {
         let signature = self.run(Action::Sign, &DIGEST, room)?;
         let mut other = DIGEST;

@@ -1,5 +1,6 @@
-//! Front ends that exhaust what all of them share: descriptors, memory, threads, time. Whatever one of them does,
-//! another front end's driver must be served meanwhile, and so must the next.
+//! Checks with front ends that exhaust shared resources: descriptors, memory, threads, time.
+//! Whatever a front end does, the device must serve another front end's driver meanwhile, and the
+//! next driver afterwards.
 
 use std::any::Any;
 use std::fs::File;
@@ -21,30 +22,31 @@ use crate::vectors::Vector;
 const PLAIN: MemfdFlags = MemfdFlags::empty();
 const HUGE: u64 = 2 << 20;
 
-/// What a front end keeps until another driver has been served: connections, descriptors.
+/// Connections and descriptors that a front end keeps open until another driver has been served.
 type Held = Box<dyn Any>;
 
-/// An action of a hostile front end. An error is the host's, not the device's.
+/// An action of a hostile front end. An error means that the host failed, not the device.
 type Act = fn(&Target) -> std::io::Result<Held>;
 
 const ACTS: [(&str, Act); 19] = [
     ("calls that block", |target| {
         let mut held = Vec::new();
-        // More than a device is likely to have places for.
+        // Connect more front ends than a device is likely to serve at once.
         for _ in 0..20 {
             let (kick, call, file) = (event()?, event()?, memory(SIZE, PLAIN)?);
             let Some(mut raw) = agreed(target)? else {
                 continue;
             };
             if raw.table(SIZE, &file) && raw.ring(0, 0, Some(kick.as_fd()), call.as_fd()) {
-                // A device that wants to avoid blocking sets a flag, which it shares with the front end. It may have
-                // written already, in which case the counter has no space for the full value.
+                // A device that wants to avoid blocking sets the non-blocking flag, which it shares
+                // with the front end. The device may have written already, in which case the
+                // counter has no space for the full value.
                 fcntl_setfl(&call, fcntl_getfl(&call)? | OFlags::NONBLOCK)?;
                 while rustix::io::write(&call, &(u64::MAX - 1).to_ne_bytes()).is_err() {
                     let _ = rustix::io::read(&call, &mut [0; 8]);
                 }
                 fcntl_setfl(&call, fcntl_getfl(&call)? - OFlags::NONBLOCK)?;
-                // A descriptor without bytes, which the device returns.
+                // Make an empty descriptor available, so that the device returns it and calls.
                 file.write_all_at(&1_u16.to_le_bytes(), raw::AVAIL + 2)?;
                 rustix::io::write(&kick, &1_u64.to_ne_bytes())?;
                 sleep(Duration::from_millis(20));
@@ -58,7 +60,7 @@ const ACTS: [(&str, Act); 19] = [
         Ok(Box::new(held))
     }),
     ("huge pages that are not there", |target| {
-        // If the host has no huge pages, there is nothing to try.
+        // Skip this if the host has no huge pages.
         match memory(HUGE, MemfdFlags::HUGETLB) {
             Ok(file) => started(target, HUGE, &file).map(hold),
             Err(_) => Ok(Box::new(())),
@@ -98,7 +100,7 @@ const ACTS: [(&str, Act); 19] = [
             let mut size = 1 << 46;
             for n in 0..64 {
                 if !raw.add(n << 47, size, &file) {
-                    // The device may have disconnected, or have no more space.
+                    // The device may have disconnected, or may have no more space.
                     size = (size / 2).max(4096);
                 }
             }
@@ -130,7 +132,7 @@ const ACTS: [(&str, Act); 19] = [
         Ok(Box::new(held))
     }),
     ("silent connections", |target| {
-        // They may be rejected.
+        // The device may reject these connections.
         let held: Vec<_> = (0..100).map(|_| Raw::connect(target)).collect();
         Ok(Box::new(held))
     }),
@@ -150,7 +152,7 @@ const ACTS: [(&str, Act); 19] = [
     ("a flood of refused messages", |target| {
         let mut held = agreed(target)?;
         if let Some(raw) = &mut held {
-            // An offset beyond the end of the configuration space.
+            // Read at an offset beyond the end of the configuration space.
             let payload = [words(&[4000 | 8 << 32]), vec![0; 12]].concat();
             for _ in 0..2000 {
                 if raw.ask(raw::GET_CONFIG, &payload).is_none() {
@@ -221,7 +223,7 @@ fn hold(what: impl Any) -> Held {
     Box::new(what)
 }
 
-/// Checks of features that a device may offer and must then implement.
+/// A check of a feature that is optional for a device, but must work if offered.
 type Check = fn(&Target, &Vector) -> Result<(), String>;
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
@@ -266,7 +268,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     cases
 }
 
-/// The name of the check for an action.
+/// Returns the name of the check for an action.
 pub(crate) fn hostile_name(act: &str) -> String {
     format!("a front end with {act}")
 }
@@ -275,8 +277,8 @@ fn hostile(name: &'static str, act: Act) -> Case {
     Case::new(hostile_name(name), move |target| beside(target, act))
 }
 
-/// Checks that another driver is served before a hostile action and while the action's resources are held, and that the
-/// next driver is served after both have disconnected.
+/// Checks that another driver is served before a hostile action and while the front end holds
+/// resources, and that the next driver is served after both have disconnected.
 pub(crate) fn beside(target: &Target, act: Act) -> Result<(), String> {
     let mut other = open(target, 0)?;
     let vector = usable(&other.offer).ok_or("no known algorithm")?;
@@ -287,7 +289,8 @@ pub(crate) fn beside(target: &Target, act: Act) -> Result<(), String> {
     soon(target, &vector)
 }
 
-/// Checks that the next driver is served. The device may take a moment to notice that front ends have disconnected.
+/// Checks that the next driver is served, allowing for the time a device takes to notice that front
+/// ends have disconnected.
 fn soon(target: &Target, vector: &Vector) -> Result<(), String> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -300,17 +303,17 @@ fn soon(target: &Target, vector: &Vector) -> Result<(), String> {
     }
 }
 
-/// Connects a front end and negotiates features; `None` if the device disconnected.
+/// Connects a front end and negotiates features. Returns `None` if the device disconnected.
 fn agreed(target: &Target) -> std::io::Result<Option<Raw>> {
-    // The other drivers show whether the refusal harms them.
+    // Whether this refusal also affects other drivers is checked by those drivers.
     let Ok(mut raw) = Raw::connect(target) else {
         return Ok(None);
     };
     Ok(raw.hello(0).then_some(raw))
 }
 
-/// Starts a front end with this file as memory, and a ring in it; also returns the ring's kick. `None` if the device
-/// refused.
+/// Starts a front end with this file as memory and a ring in that memory. Also returns the ring's
+/// kick. Returns `None` if the device refused.
 fn started(
     target: &Target,
     size: u64,
@@ -324,7 +327,7 @@ fn started(
     Ok(well.then_some((raw, kick)))
 }
 
-/// Starts a front end with a ring that has this kick descriptor, and lets it run for a while.
+/// Starts a front end whose ring has this kick descriptor, and lets the ring run for a while.
 fn kicked_by(target: &Target, kick: Option<BorrowedFd<'_>>) -> std::io::Result<Option<Raw>> {
     let (call, file) = (event()?, memory(SIZE, PLAIN)?);
     let mut raw = agreed(target)?;
@@ -344,7 +347,7 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
     request.emit(link.features, &mut bytes);
     link.write(ROOM, &bytes);
     let table = link.layout(Queue::Data)[0];
-    // With this feature, the driver also uses descriptors in table order (2.7.9).
+    // With this feature, a driver must use descriptors in table order (2.7.9).
     let mut pieces = Vec::new();
     for n in 0..usize::from(REQUESTS) {
         let answer = (ROOM + 0x4000 + 0x400 * n, request.answer_len(), WRITE);
@@ -352,12 +355,12 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
     }
     for (n, chain) in pieces.chunks(2).enumerate() {
         describe(&link, table + 32 * n, chain);
-        // The second descriptor of each request is given by its index in the whole table.
+        // Each request's `next` is an index in the whole table.
         let next = 2 * n as u16 + 1;
         link.write(table + 32 * n + 14, &next.to_le_bytes());
     }
     let used = link.layout(Queue::Data)[2];
-    // Fill the used ring so that unwritten entries can be recognised.
+    // Fill the used ring so that entries the device does not write can be recognised.
     link.write(used + 4, &[0xff; 8 * REQUESTS as usize]);
     for n in 0..REQUESTS {
         link.publish(Queue::Data, 2 * n, 1);
@@ -376,7 +379,8 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
         }
         sleep(Duration::from_millis(1));
     }
-    // One entry may cover several requests: it names the last one, and the entries of the others are skipped.
+    // One entry may cover several requests. It contains the last request's head, and the entries of
+    // the other requests are skipped.
     let mut at = 0;
     while at < REQUESTS {
         let id = |at: u16| short(&link, used + 4 + 8 * usize::from(at));
@@ -396,7 +400,8 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
     Ok(())
 }
 
-/// Sessions and the other queue are unaffected; the reset queue is served again from its first entry.
+/// Checks that resetting one queue does not affect sessions and the other queue, and that the reset
+/// queue is served from its first entry.
 fn reset_alone(target: &Target, vector: &Vector, queue: Queue) -> Result<(), String> {
     let mut link = open(target, RING_RESET)?;
     let session = create(&mut link, vector)?;
@@ -413,7 +418,8 @@ fn reset_alone(target: &Target, vector: &Vector, queue: Queue) -> Result<(), Str
     Ok(())
 }
 
-/// Requests that carry their keys and whose results overlap their sources, around the middle of a ring's memory.
+/// Stateless requests with overlapping source and result, placed around the middle of a ring's
+/// memory.
 struct Pile<'a> {
     file: &'a File,
     bytes: Vec<u8>,
@@ -438,7 +444,7 @@ impl<'a> Pile<'a> {
         0x4000 + 0x400 * u64::from(n)
     }
 
-    /// Makes all requests available.
+    /// Writes all requests and makes them available.
     fn put(&self, vector: &Vector) -> std::io::Result<()> {
         let put = |at: u64, bytes: &[u8]| self.file.write_all_at(bytes, at);
         for n in 0..PILED {
@@ -471,8 +477,8 @@ impl<'a> Pile<'a> {
         Ok(u16::from_le_bytes(bytes))
     }
 
-    /// Whether all requests have their results. The device may return an error for a request that it did not finish
-    /// answering.
+    /// Checks that all requests have the right results. The device may return an error for one
+    /// request that it had not finished answering.
     fn is_right(&self, vector: &Vector) -> std::io::Result<Result<(), String>> {
         for n in 0..PILED {
             let (mut text, mut status) = (vec![0; vector.want.len()], [0]);
@@ -490,10 +496,11 @@ impl<'a> Pile<'a> {
     }
 }
 
-/// The device's description of its in-flight memory, and the file.
+/// The device's description of its in-flight memory, and the file that holds this memory.
 type Notes = (Vec<u8>, File);
 
-/// Connects with an in-flight record, on a ring starting at this entry; `None` if the device does not offer this.
+/// Connects with an in-flight record and starts a ring at the given entry. Returns `None` if the
+/// device does not offer in-flight records.
 fn with_notes(
     target: &Target,
     file: &File,
@@ -528,8 +535,8 @@ fn with_notes(
     }
 }
 
-/// A front end that disconnects with requests in flight and reconnects: each request is answered, and none is executed
-/// twice.
+/// Checks a front end that disconnects with requests in flight and reconnects: each request must be
+/// answered, and none may be executed twice.
 fn goes_on(target: &Target, vector: &Vector) -> Result<(), String> {
     let of_io = |e: std::io::Error| format!("the check itself: {e}");
     let (kick, call) = (event().map_err(of_io)?, event().map_err(of_io)?);
@@ -545,7 +552,8 @@ fn goes_on(target: &Target, vector: &Vector) -> Result<(), String> {
         rustix::io::write(&kick, &1_u64.to_ne_bytes()).map_err(|e| of_io(e.into()))?;
         raw.close();
         let _again = loop {
-            // A device that serves one front end at a time may take a moment.
+            // A device that serves one front end at a time may need a moment to accept the next
+            // one.
             let used = pile.used().map_err(of_io)?;
             let again = with_notes(target, &file, Some(&notes), ends, used);
             match again {
@@ -569,7 +577,8 @@ fn goes_on(target: &Target, vector: &Vector) -> Result<(), String> {
     Ok(())
 }
 
-/// The record may contain anything, be too small, and be truncated.
+/// Checks corrupted in-flight records: the record may contain any bytes, be too small, or be
+/// truncated.
 fn notes(target: &Target, vector: &Vector) -> Result<(), String> {
     let of_io = |e: std::io::Error| format!("the check itself: {e}");
     let (kick, call) = (event().map_err(of_io)?, event().map_err(of_io)?);
@@ -602,7 +611,7 @@ fn notes(target: &Target, vector: &Vector) -> Result<(), String> {
             .write_all_at(&vec![byte; len as usize], 0)
             .map_err(of_io)?;
         let given = (told.clone(), content);
-        // The device may refuse it.
+        // The device may refuse such a record.
         if let Ok(Some((raw, _))) = with_notes(target, &file, Some(&given), ends, 0) {
             let _ = given.1.set_len(0);
             raw.send(raw::GET_VRING_BASE, &[0; 8], &[]);
@@ -627,7 +636,7 @@ fn status(target: &Target, vector: &Vector) -> Result<(), String> {
     if raw.offered & raw::STATUS == 0 {
         return Ok(());
     }
-    // ACKNOWLEDGE, DRIVER and FEATURES_OK, then the same from the start.
+    // Set ACKNOWLEDGE, DRIVER and FEATURES_OK, then reset and start over.
     for bits in [1_u64, 3, 11, 0, 1] {
         raw.send(raw::SET_STATUS, &words(&[bits]), &[]);
         match raw.ask(GET_STATUS, &[]) {

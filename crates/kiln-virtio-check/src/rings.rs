@@ -1,5 +1,6 @@
-//! Descriptors and rings of a hostile driver. The device must answer with an error, not at all, or by disconnecting. It
-//! must write only where allowed, and serve other drivers, one of them throughout.
+//! Checks with descriptors and rings from a hostile driver. The device must answer with an error,
+//! not at all, or by disconnecting. It must write only where allowed, and keep serving other
+//! drivers, including one that is connected all the time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,7 +18,8 @@ use crate::vectors::Vector;
 
 /// How long to observe a device after offering a ring that it may ignore.
 const WATCHED: Duration = Duration::from_millis(200);
-/// A memory area after everything that requests use, which must not be written.
+/// Offset of a memory area behind everything that requests use. The device must not write to this
+/// area.
 pub(crate) const CANARY: usize = ROOM + 0x100000;
 const CANARY_LEN: usize = 0x10000;
 
@@ -173,7 +175,8 @@ pub(crate) fn hostile(
     act: Act,
 ) -> Result<(), String> {
     let bytes = request(link, vector)?;
-    // A device that serves one driver at a time has no other driver to harm meanwhile.
+    // This fails with a device that serves one driver at a time. Such a device has no other driver
+    // to harm.
     let mut other = Link::open(target, 0).ok();
     link.write(CANARY, &[0x5c; CANARY_LEN]);
     act(link, &bytes);
@@ -201,7 +204,7 @@ fn piece(offset: usize, len: usize, flags: u16, next: u16) -> Descriptor {
     }
 }
 
-/// Writes these descriptors and makes the first available.
+/// Writes these descriptors and makes the first one available.
 fn head(link: &mut Link, pieces: &[Descriptor]) {
     let table = link.layout(Queue::Data)[0];
     for (i, piece) in pieces.iter().enumerate() {
@@ -210,7 +213,7 @@ fn head(link: &mut Link, pieces: &[Descriptor]) {
     link.publish(Queue::Data, 0, 1);
 }
 
-/// A valid request whose answer goes to this address.
+/// Writes the descriptors of a valid request whose answer goes to address `answer`.
 fn chain_at(link: &mut Link, bytes: &[u8], answer: u64, len: u32) {
     link.write(ROOM, bytes);
     let table = link.layout(Queue::Data)[0];
@@ -229,7 +232,8 @@ fn chain(link: &mut Link, bytes: &[u8], answer: u64, len: u32) {
     link.publish(Queue::Data, 0, 1);
 }
 
-/// The first descriptor's `next` alternates between the right value, one beyond the table, and itself.
+/// Alternates the first descriptor's `next` between the right value, one beyond the table, and the
+/// descriptor itself.
 fn flipping(link: &mut Link, bytes: &[u8]) {
     link.write(ROOM, bytes);
     let table = link.layout(Queue::Data)[0];
@@ -247,7 +251,7 @@ fn flipping(link: &mut Link, bytes: &[u8]) {
         });
         for _ in 0..200 {
             link.publish(Queue::Data, 0, 1);
-            // The device may ignore the queue from some point on.
+            // The device may stop serving the queue at some point.
             if link.wait(Queue::Data, Duration::from_millis(20)) == Came::Gone {
                 break;
             }

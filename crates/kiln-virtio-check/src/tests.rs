@@ -1,4 +1,4 @@
-//! Kiln's own device passes all checks, and every kind of check can fail.
+//! Tests that Kiln's own device passes all checks, and that every kind of check can fail.
 
 use std::os::fd::{AsFd, IntoRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -17,7 +17,7 @@ use crate::naive::Naive;
 use crate::rings::{hostile, CANARY};
 use crate::{names, offer, raw, resources, run, Fault, Target, Verdict};
 
-/// Runs `check` while a device serves.
+/// Runs `check` while a device serves on the target's socket.
 fn served(max_request: usize, check: impl FnOnce(&Target)) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("device");
@@ -29,8 +29,8 @@ fn served(max_request: usize, check: impl FnOnce(&Target)) {
             max_request,
             ..Limits::default()
         },
-        // No sandbox, because it is permanent and this process has other uses. No isolation, because this program
-        // cannot serve as a guest's process.
+        // Without the sandbox, because it is permanent and this process also runs other tests.
+        // Without isolation, because this program cannot run as a guest's process.
         sandbox: false,
         isolation: false,
         shares_process: true,
@@ -53,7 +53,8 @@ fn own_device() {
     served(Limits::default().max_request, |target| {
         let offer = offer(target).unwrap();
         assert!(names(&offer).len() >= 130, "{}", names(&offer).len());
-        // A front end whose memory disappears ends the process that serves it, which is this one.
+        // Skip the checks in which a front end's memory disappears. They end the process that
+        // serves it, which is this test.
         let cases = crate::cases(&offer).into_iter();
         let ends = |name: &str| {
             is_of_a_front_end(name) || name.starts_with("INFLIGHT_SHMFD: a corrupted record")
@@ -74,7 +75,8 @@ fn is_of_a_front_end(name: &str) -> bool {
     name.starts_with("a front end with ")
 }
 
-/// The control: every check of a front end fails on a device that stops as soon as a second one connects.
+/// Control: every check of a front end must fail on a device that stops as soon as a second one
+/// connects.
 #[test]
 fn what_a_front_end_does_to_all_others_is_seen() {
     served(4096, |target| {
@@ -91,7 +93,8 @@ fn what_a_front_end_does_to_all_others_is_seen() {
             let Verdict::Fail(what) = &row.verdict else {
                 panic!("{row:?}");
             };
-            // The driver that is connected may be served once more before the device has stopped; the next one is not.
+            // The connected driver may be served once more before the device has stopped, but the
+            // next driver is not served.
             let notices = ["another driver meanwhile", "the next driver"];
             assert!(notices.iter().any(|n| what.starts_with(n)), "{row:?}");
             n += 1;
@@ -100,7 +103,8 @@ fn what_a_front_end_does_to_all_others_is_seen() {
     });
 }
 
-/// A device that serves one connection correctly, and stops serving altogether when there is a second.
+/// A device that serves one connection correctly, and stops serving altogether when a second one
+/// arrives.
 struct Fragile {
     path: std::path::PathBuf,
     _dir: tempfile::TempDir,
@@ -133,13 +137,13 @@ impl Fragile {
     }
 }
 
-/// The control: every check of resource exhaustion, and of the newer features, fails on a device without defences, for
-/// lack of the defence that it is about.
+/// Control: every check of resource exhaustion and of the newer features must fail on a device
+/// without defences, because it lacks the defence that the check tests.
 #[test]
 fn each_defence_is_missed_where_it_is_not() {
     let naive = Naive::start();
     let offer = offer(&naive.target()).unwrap();
-    // The device itself works.
+    // The device must serve ordinary requests.
     let mut link = open(&naive.target(), 0).unwrap();
     assert_eq!(in_session(&mut link, &usable(&offer).unwrap()), Ok(()));
     drop(link);
@@ -236,7 +240,8 @@ fn each_defence_is_missed_where_it_is_not() {
     }
 }
 
-/// Devices that serve less than they offer, accept what is wrong, write where they must not, or are gone afterwards.
+/// Checks must detect devices that serve less than they offer, accept what is wrong, write where
+/// they must not, or do not serve the next driver.
 #[test]
 fn checks_can_fail() {
     served(8, |target| {
@@ -269,7 +274,8 @@ fn checks_can_fail() {
     });
 }
 
-/// A device that does not answer, or does not even accept connections: neither the checks nor Ctrl-C wait for it.
+/// Neither the checks nor Ctrl-C may wait for a device that does not answer, or that does not even
+/// accept connections.
 #[test]
 fn a_silent_device_holds_nothing_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -287,7 +293,7 @@ fn a_silent_device_holds_nothing_up() {
         stop: Arc::new(true.into()),
     };
     assert_eq!(offer(&stopped).unwrap_err(), Fault::Stopped);
-    // The kernel queues a few connections that are not accepted, then no more.
+    // The kernel queues a few unaccepted connections, then refuses more.
     let mut waiting = Vec::new();
     let fault = loop {
         match crate::link::reach(&stopped) {

@@ -1,11 +1,12 @@
-//! A published vector for each algorithm: SP 800-38A, IEEE 1619, FIPS 180-4, RFC 2202, 4231, 4493, 3610, 8439 and 6979,
-//! the GCM specification. RSA is computed by hand.
+//! A published test vector for each algorithm, from SP 800-38A, IEEE 1619, FIPS 180-4, the GCM
+//! specification, and RFC 2202, 4231, 4493, 3610, 8439 and 6979. The RSA vector is computed by
+//! hand.
 
 use kiln_virtio::wire::algo::{aead, akcipher, cipher, hash, mac, OP_DECRYPT, OP_ENCRYPT};
 use kiln_virtio::wire::data::{self, Mode};
 use kiln_virtio::wire::{session, Action, Create, Operation, Request};
 
-/// A session, a request to it, and the answer.
+/// Parameters of a session, a request to it, and the expected answer.
 #[derive(Clone)]
 pub(crate) struct Vector {
     pub name: &'static str,
@@ -31,7 +32,7 @@ impl Vector {
         }
     }
 
-    /// The request without a session.
+    /// Parameters and keys for a request without a session.
     pub(crate) fn stateless(&self) -> Mode<'_> {
         Mode::Stateless {
             create: self.create,
@@ -135,7 +136,7 @@ fn sealed(name: &'static str, algo: u32, [key, iv, aad, src, want]: [&str; 5]) -
     }
 }
 
-/// The inverse operation, or `None` if there is none.
+/// Returns the vector of the inverse operation, or `None` if the operation has no inverse.
 pub(crate) fn inverse(vector: &Vector) -> Option<Vector> {
     let (src, want) = (vector.want.clone(), vector.src.clone());
     let (src_len, dst_len) = (src.len() as u32, want.len() as u32);
@@ -174,7 +175,7 @@ pub(crate) fn inverse(vector: &Vector) -> Option<Vector> {
     })
 }
 
-/// RFC 6979, A.2.5: the signature of "sample".
+/// RFC 6979, A.2.5: the public key and the signature of "sample".
 fn ecdsa() -> Vector {
     let point = hex(
         "04 60fed4ba255a9d31c961eb74c6356d68c049b8923b61fa6ce669622e60f29fb6
@@ -205,7 +206,8 @@ fn ecdsa() -> Vector {
     }
 }
 
-/// The cube of a small number does not depend on the modulus.
+/// Raises a small number to the third power. The result is smaller than the modulus, so it does not
+/// depend on the modulus.
 fn rsa() -> Vector {
     let mut n = vec![0xc1; 64];
     n[63] = 0x0d;

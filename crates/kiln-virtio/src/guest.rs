@@ -1,4 +1,4 @@
-//! One guest: its negotiated features and its sessions.
+//! One guest of the device: its negotiated features and its sessions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,8 @@ use crate::wire::data::Mode;
 use crate::wire::{config, Control, Features, Request, Service, Status};
 use crate::{Limits, Services, Worker};
 
-/// One guest, shared by all threads that serve its queues. Guests cannot access each other's data.
+/// A guest's state, shared by all threads that serve its queues. Guests cannot access each other's
+/// data.
 pub struct Guest {
     services: Services,
     limits: Limits,
@@ -22,7 +23,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A guest that has not negotiated features yet.
+    /// Creates a guest that has not negotiated features yet.
     pub fn new(limits: Limits, services: &Services) -> Guest {
         Guest {
             services: services.clone(),
@@ -32,18 +33,18 @@ impl Guest {
         }
     }
 
-    /// `struct virtio_crypto_config`.
+    /// The device's configuration space, `struct virtio_crypto_config`.
     pub fn config(&self) -> [u8; config::SIZE] {
         self.services.config(&self.limits).emit()
     }
 
-    /// Feature bits of the device type. The transport adds the bits of rings.
+    /// Feature bits that the device type defines. The transport adds the ring feature bits.
     pub fn device_features(&self) -> u64 {
         self.services.features()
     }
 
-    /// Sets the feature bits that the driver accepted; bits that were not offered are ignored. They determine the
-    /// format of all later requests.
+    /// Sets the feature bits that the driver accepted, ignoring bits that were not offered. The
+    /// accepted bits determine the format of all later requests.
     pub fn negotiate(&self, features: u64) {
         let features = features & self.device_features();
         self.features.store(features, Ordering::Relaxed);
@@ -60,11 +61,13 @@ impl Guest {
             .any(|service| self.features().stateless(service))
     }
 
-    /// Serves a control request. `request` is everything the driver made readable, copied once; `answer` is as long as
-    /// the writable part. Returns the used length; the rest of `answer` is zeroed.
+    /// Serves a control request and returns the used length of `answer`. `request` holds everything
+    /// the driver made readable, copied once; `answer` is as long as the writable part, and its
+    /// unused rest is zeroed.
     ///
-    /// The answer to a create request takes 16 bytes, that to a destroy request one. If the kind of request cannot be
-    /// determined, the length of `answer` decides. If `answer` is too short, nothing is written and nothing is created.
+    /// The answer to a create request takes 16 bytes, the answer to a destroy request one. If the
+    /// kind of request cannot be determined, the length of `answer` decides. If `answer` is too
+    /// short, nothing is written and no session is created.
     pub fn control(&self, request: &[u8], answer: &mut [u8]) -> usize {
         answer.fill(0);
         let features = self.features();
@@ -115,9 +118,9 @@ impl Guest {
         }
     }
 
-    /// Serves a data request. Like [`Guest::control`], except that `request` may be overwritten and the last byte of
-    /// `answer` is the status. The used length counts the result at the start of `answer` plus the status byte; the
-    /// bytes in between are zeroed.
+    /// Serves a data request. This works like [`Guest::control`], except that `request` may be
+    /// overwritten and the last byte of `answer` is the status. The used length counts the result
+    /// at the start of `answer` plus the status byte; the bytes in between are zeroed.
     pub fn data(&self, worker: &mut Worker, request: &mut [u8], answer: &mut [u8]) -> usize {
         let Some((status, dst)) = answer.split_last_mut() else {
             return 0;
@@ -140,7 +143,8 @@ impl Guest {
         }
     }
 
-    // Not inlined, so that its frame is below the caller's, where `wipe_stack` wipes.
+    // Never inlined, because this function's stack frame must be below the caller's frame, in the
+    // area that `wipe_stack` wipes.
     #[inline(never)]
     fn answer(&self, worker: &mut Worker, request: &[u8], dst: &mut [u8]) -> Result<usize, Status> {
         let request = Request::parse(request, self.features()).map_err(|f| f.status())?;
@@ -180,8 +184,8 @@ impl Guest {
     }
 }
 
-/// Wipes the stack below the caller, where a session for a single request was created and moved. It writes words,
-/// because each element is stored separately.
+/// Wipes the stack below the caller, where a session for a single request was created and moved.
+/// The array consists of words because `zeroize` stores each element separately.
 #[inline(never)]
 fn wipe_stack() {
     [0u64; 4096].zeroize();

@@ -1,6 +1,7 @@
-//! The virtio-crypto protocol on byte buffers: the wire format, one guest's session table, and the services,
-//! implemented by the ciphers of `kernel/` in FPU sections of bounded length. The crate does no I/O and does not access
-//! guest memory: the caller copies each request once, so that it cannot change while it is read.
+//! The virtio-crypto protocol on byte buffers: the wire format, a guest's session table, and the
+//! services. The ciphers of `kernel/` implement the services in FPU sections of bounded length. The
+//! crate does no I/O and does not access guest memory: the caller copies each request once, so that
+//! the guest cannot change the request while it is being parsed.
 //!
 //! ```
 //! use kiln_virtio::{Guest, Limits, Services, Worker};

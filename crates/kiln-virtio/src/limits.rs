@@ -1,12 +1,12 @@
-//! The limits that a device sets for each guest. All are checked before memory is allocated.
+//! Limits that a device sets for each guest. Each limit is checked before memory is allocated.
 
 use crate::wire::Status;
 
-/// The limits of one guest.
+/// Limits for one guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of sessions at a time, up to 2^20, the number of slots that a session name
-    /// can hold.
+    /// Maximum number of concurrent sessions, at most 2^20, the number of slots that a session ID
+    /// can encode.
     pub max_sessions: usize,
     /// Maximum total bytes of a data request's variable-length parameters.
     pub max_request: usize,
@@ -18,7 +18,7 @@ pub struct Limits {
     pub max_akcipher_key: usize,
     /// Maximum bits of an RSA modulus.
     pub max_modulus: usize,
-    /// Number of data queues; only reported to the driver.
+    /// Number of data queues. This number is only reported to the driver.
     pub data_queues: u16,
 }
 
@@ -38,8 +38,8 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// 4096 sessions, requests of 256 KiB, the longest keys of each algorithm (MACs up to 512 bytes, RSA up to 4096
-    /// bits), and one data queue.
+    /// The default limits: 4096 sessions, requests of 256 KiB, the longest keys of each algorithm
+    /// (MACs up to 512 bytes, RSA up to 4096 bits), and one data queue.
     fn default() -> Limits {
         Limits {
             max_sessions: 4096,

@@ -7,14 +7,14 @@ use kiln_kernel::pieces::Pieces;
 
 use crate::wire::Status;
 
-/// Maximum bytes per section. The slowest of the services, AES-256-CBC encryption, takes about 15 us for
-/// this.
+/// Maximum bytes per FPU section. The slowest service, AES-256-CBC encryption, takes about 15 us
+/// for this many bytes.
 pub(crate) const BYTES: usize = 16 << 10;
 
 /// Size in bytes of the longest digest or tag.
 pub(crate) const MAX_DIGEST: usize = 64;
 
-/// Processes one message in a section of its own. Returns whether its tag, if any, is right.
+/// Processes one message in a separate FPU section. Returns whether its tag, if any, is right.
 fn once(imp: Impl, ctx: &Context, aad: &[u8], message: Messages<'_>) -> bool {
     let mut calls = Calls {
         aad: Some(aad),
@@ -26,7 +26,7 @@ fn once(imp: Impl, ctx: &Context, aad: &[u8], message: Messages<'_>) -> bool {
     refused.unwrap_or_else(|e| panic!("{imp:?}: {e}")) == 0
 }
 
-/// Splits a message of `len` bytes into pieces; returns their lengths.
+/// Splits a message of `len` bytes into pieces for one section each; returns their lengths.
 fn pieces(len: usize) -> Vec<usize> {
     let mut pieces = vec![BYTES; len / BYTES];
     if len % BYTES > 0 {
@@ -35,7 +35,7 @@ fn pieces(len: usize) -> Vec<usize> {
     pieces
 }
 
-/// Encrypts or decrypts all of `src` to `dst`. The length must be one that the implementation takes.
+/// Encrypts or decrypts all of `src` to `dst`. The implementation must support the length of `src`.
 pub(crate) fn crypt(imp: Impl, ctx: &Context, op: Op, iv: &[u8], src: &[u8], dst: &mut [u8]) {
     if src.len() <= BYTES {
         once(imp, ctx, &[], Messages::single(op, src, dst, iv));
@@ -65,7 +65,7 @@ pub(crate) fn crypt(imp: Impl, ctx: &Context, op: Op, iv: &[u8], src: &[u8], dst
     );
 }
 
-/// Writes the digest or MAC of `src`, truncated to the length of `out`.
+/// Computes the digest or MAC of `src`, truncated to the length of `out`.
 pub(crate) fn digest(imp: Impl, ctx: &Context, src: &[u8], out: &mut [u8]) {
     debug_assert_eq!(imp.kind(), Kind::Hash);
     let mut whole = [0; MAX_DIGEST];
@@ -94,7 +94,7 @@ pub(crate) fn digest(imp: Impl, ctx: &Context, src: &[u8], out: &mut [u8]) {
     out.copy_from_slice(&whole[..out.len()]);
 }
 
-/// Encrypts `src` and appends the tag; `dst` has room for both.
+/// Encrypts `src` to `dst` and appends the tag. `dst` must have space for both.
 pub(crate) fn seal(
     imp: Impl,
     ctx: &Context,
@@ -117,7 +117,7 @@ pub(crate) fn seal(
     }
 }
 
-/// Decrypts `src` without its tag if the tag is right; otherwise wipes `dst`.
+/// Decrypts the text in `src`, which ends with the tag. If the tag is wrong, wipes `dst`.
 pub(crate) fn open(
     imp: Impl,
     ctx: &Context,
@@ -173,7 +173,7 @@ fn long(
     )
 }
 
-/// Compares in constant time.
+/// Compares two byte strings in constant time.
 fn same(a: &[u8], b: &[u8]) -> bool {
     let differ = a.iter().zip(b).fold(0, |d, (x, y)| d | (x ^ y));
     a.len() == b.len() && std::hint::black_box(differ) == 0

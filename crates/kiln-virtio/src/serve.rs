@@ -1,4 +1,4 @@
-//! Serves data requests: takes a parsed request and its session, and writes the result.
+//! Serves data requests: applies a session's algorithm to a parsed request and writes the result.
 
 use kiln_kernel::cipher::Op;
 
@@ -7,8 +7,8 @@ use crate::session::{Digest, Keyed, Order, Session};
 use crate::wire::{data, Action, Operation, Request, Status};
 use crate::Worker;
 
-/// Serves a request. `dst` has the room that the request announces; returns how many bytes of it are the
-/// result.
+/// Serves a request and returns the length of the result. `dst` is as long as the request
+/// announces.
 pub(crate) fn serve(
     session: &Session,
     worker: &mut Worker,
@@ -52,7 +52,7 @@ pub(crate) fn serve(
         (Session::Akcipher(key), Operation::Akcipher(_)) => {
             key.serve(request.action, request.src, request.aad, dst)
         }
-        // The session is of another service, so its name is invalid here.
+        // The session belongs to another service, so its ID is invalid here.
         _ => Err(Status::InvSess),
     }
 }
@@ -64,8 +64,8 @@ fn same_way(op: Op, action: Action) -> Result<(), Status> {
     }
 }
 
-/// The output must be as long as the input, both by the request's own lengths and in the room
-/// available.
+/// Returns the first `src.len()` bytes of `dst`, if `dst_len` equals that length and `dst` is long
+/// enough.
 fn exactly<'a>(dst: &'a mut [u8], dst_len: u32, src: &[u8]) -> Result<&'a mut [u8], Status> {
     if dst_len as usize != src.len() {
         return Err(Status::Err);
@@ -109,8 +109,9 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// The source has two regions. One is encrypted or decrypted, and everything around it is copied. The other is
-    /// hashed after the associated data, either before or after the cipher. The hash follows the text.
+    /// Serves a chain request, which selects two regions of the source. The cipher processes one
+    /// region, and everything around it is copied. The hash covers the associated data and the
+    /// other region, either before or after the cipher runs. The hash is written after the text.
     fn serve(
         &self,
         worker: &mut Worker,
@@ -161,18 +162,19 @@ fn region(len: usize, start: u32, of: u32) -> Result<std::ops::Range<usize>, Sta
     end.map(|end| start..end).ok_or(Status::Err)
 }
 
-/// The IV in the format that `kernel/` expects.
+/// Converts the IV to the format that `kernel/` expects; returns it with its length.
 fn aead_iv(keyed: &Keyed, iv: &[u8]) -> Result<([u8; 16], usize), Status> {
     let mut full = [0; 16];
     match (keyed.imp.alg(), iv.len()) {
         ("ccm(aes)", n @ 7..=13) => {
-            // The first byte is the width of the counter in bytes minus 1; the nonce follows.
+            // The first byte is the width of CCM's length field in bytes minus 1; the nonce
+            // follows.
             full[0] = 14 - n as u8;
             full[1..=n].copy_from_slice(iv);
             Ok((full, 16))
         }
         ("gcm(aes)", 16) if iv[12..] == [0, 0, 0, 1] => {
-            // Accept a whole counter block, or make one from a nonce of 12 bytes.
+            // Accept a whole counter block, or build one from a 12-byte nonce.
             full[..12].copy_from_slice(&iv[..12]);
             Ok((full, 12))
         }
@@ -205,7 +207,7 @@ fn aead(
     if text > imp.longest() as u64 {
         return Err(Status::Err);
     }
-    // CCM: the length of the text must fit in the length field, whose width is iv[0] + 1 bytes.
+    // In CCM, the length of the text must fit in the length field, which is iv[0] + 1 bytes wide.
     if imp.alg() == "ccm(aes)" && iv[0] < 3 && text >> (8 * (u32::from(iv[0]) + 1)) != 0 {
         return Err(Status::Err);
     }

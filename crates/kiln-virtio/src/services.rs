@@ -1,4 +1,4 @@
-//! The services that a device offers: one implementation per algorithm, chosen once.
+//! The services that a device offers. One implementation per algorithm is chosen at start-up.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::wire::algo::{aead, akcipher, cipher, hash, mac};
 use crate::wire::{config, feature, Config, Service};
 use crate::Limits;
 
-/// An algorithm's number in the specification, and its name in `kernel/`.
+/// Algorithm numbers in the specification, with the algorithms' names in `kernel/`.
 type Names = [(u32, &'static str)];
 
 const CIPHERS: &Names = &[
@@ -35,14 +35,14 @@ const AEADS: &Names = &[
     (aead::CHACHA20_POLY1305, "rfc7539(chacha20,poly1305)"),
 ];
 
-/// Implementations, by service and number.
+/// The chosen implementations, by service and algorithm number.
 #[derive(Clone)]
 pub struct Services {
     all: Arc<[Vec<(u32, Impl)>; 4]>,
     pub(crate) library: Option<Library>,
 }
 
-/// The constant-time implementation with the highest priority, if there is one.
+/// Returns the constant-time implementation with the highest priority, if any.
 fn choose(alg: &str) -> Option<Impl> {
     let usable = |i: &Impl| i.tier().usable();
     let blind = Impl::find_all(alg)
@@ -52,7 +52,7 @@ fn choose(alg: &str) -> Option<Impl> {
 }
 
 impl Services {
-    /// The services available on this machine. RSA and ECDSA need libcrypto.
+    /// Returns the services available on this machine. RSA and ECDSA need libcrypto.
     pub fn detect() -> Services {
         Services {
             library: crate::akcipher::load(),
@@ -86,7 +86,7 @@ impl Services {
         of.into_iter().flatten().fold(0, |m, (n, _)| m | 1 << n)
     }
 
-    /// The configuration that the driver reads.
+    /// The device's configuration as the driver reads it.
     pub fn config(&self, limits: &Limits) -> Config {
         let services = Service::ALL.into_iter().filter(|&s| self.mask(s) != 0);
         Config {

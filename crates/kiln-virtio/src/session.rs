@@ -1,4 +1,4 @@
-//! A session, created from a request's parameters and keys. Its keys are wiped when it is dropped.
+//! A session, created from a request's parameters and keys. Dropping a session wipes its keys.
 
 use kiln_kernel::cipher::{Context, Impl, Op};
 
@@ -44,7 +44,7 @@ pub(crate) enum Session {
         op: Op,
         tag_len: usize,
     },
-    /// Boxed, because it is by far the largest variant and the others are more frequent.
+    /// Boxed because this variant is by far the largest, while the others are more frequent.
     Akcipher(Box<Key>),
 }
 
@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// The service it was created for.
+    /// The service for which the session was created.
     pub(crate) fn service(&self) -> Service {
         match self {
             Session::Cipher { .. } | Session::Chain { .. } => Service::Cipher,

@@ -1,33 +1,34 @@
-//! Sessions by name. A name consists of a slot number and, above it, the slot's generation. The name of a deleted
-//! session is therefore invalid even if the slot has been reused.
+//! A table of sessions by name. A name consists of a slot number and, in the higher bits, the
+//! slot's generation. The name of a deleted session is therefore invalid even if its slot has been
+//! reused.
 //!
-//! A look-up returns a reference, so a session can be removed from the table at any time; it is dropped with its last
-//! reference.
+//! A look-up returns a counted reference, so a session can be removed from the table at any time.
+//! The session is dropped with its last reference.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Bits of a name that hold the slot number.
 const SLOT_BITS: u32 = 20;
-/// Slots are allocated in groups of this many.
+/// Number of slots that are allocated together.
 const CHUNK: usize = 256;
 
 struct Slot<T> {
-    /// How often the slot was used. At 2^43 the slot is retired.
+    /// How many times the slot has been used. At 2^43 the slot is retired.
     generation: u64,
     value: Option<Arc<T>>,
 }
 
-/// Allocated when one of its slots is first used.
+/// A group of slots, allocated when one of them is first used.
 type Chunk<T> = OnceLock<Box<[Mutex<Slot<T>>]>>;
 
 struct Free {
     slots: Vec<u32>,
-    /// Slots from this number on were never used.
+    /// Number of the first slot that has never been used; all later slots are unused too.
     fresh: usize,
 }
 
-/// A bounded number of values, by name.
+/// A bounded table that assigns a name to each value.
 pub struct Table<T> {
     chunks: Box<[Chunk<T>]>,
     free: Mutex<Free>,
@@ -35,16 +36,18 @@ pub struct Table<T> {
     len: AtomicUsize,
 }
 
-/// Code under the lock does not panic, so the data of a poisoned lock is intact.
+/// Locks a mutex even if it is poisoned: code that runs under these locks cannot panic, so the data
+/// is intact.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T> Table<T> {
-    /// The largest possible capacity.
+    /// Maximum capacity of a table.
     pub const MOST: usize = 1 << SLOT_BITS;
 
-    /// A table for `capacity` values, at most [`Table::MOST`]; memory is allocated as needed.
+    /// Creates a table for `capacity` values, at most [`Table::MOST`]. Memory is allocated when
+    /// needed.
     pub fn new(capacity: usize) -> Table<T> {
         let capacity = capacity.min(Table::<T>::MOST);
         Table {
@@ -68,7 +71,7 @@ impl<T> Table<T> {
         self.len() == 0
     }
 
-    /// Whether it is full. Another thread may change that at any time.
+    /// Whether the table is full at this moment. Another thread may change that at any time.
     pub fn is_full(&self) -> bool {
         self.len() >= self.capacity
     }
@@ -99,8 +102,8 @@ impl<T> Table<T> {
         Some(index)
     }
 
-    /// Inserts a value and returns its name, which is never 0 and has its uppermost bit clear.
-    /// Returns `None` if the table is full.
+    /// Inserts a value and returns its name, or `None` if the table is full. A name is never 0, and
+    /// its uppermost bit is clear.
     pub fn insert(&self, value: T) -> Option<u64> {
         let index = self.take_index()?;
         let mut slot = lock(self.slot(index)?);
@@ -118,7 +121,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Removes the value of this name if `such` accepts it.
+    /// Removes and returns the value with this name if `such` returns true for it.
     pub fn remove(&self, name: u64, such: impl FnOnce(&T) -> bool) -> Option<Arc<T>> {
         let (index, generation) = split(name);
         let mut slot = lock(self.slot(index)?);

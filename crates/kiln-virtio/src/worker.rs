@@ -1,25 +1,25 @@
-//! The resources of a thread that serves requests.
+//! Resources that each thread needs to serve requests.
 
 use std::io;
 
 use kiln_kernel::cpu::{kiln_tsc_hz, set_kiln_tsc_hz, Config, Cpu};
 
-/// An emulated CPU for the ciphers' FPU sections, and scratch space. Create it on the thread that uses it, before
-/// entering a sandbox: creating it maps memory and sets the thread's GS base. Serving requests makes no system calls
-/// except to allocate memory and, for RSA and ECDSA, to get random numbers. Dropping it calls `munmap` and
-/// `arch_prctl`.
+/// An emulated CPU for the ciphers' FPU sections, and scratch space. Create a worker on the thread
+/// that uses it and before entering a sandbox, because creation maps memory and sets the thread's
+/// GS base. Serving requests makes no system calls except to allocate memory and, for RSA and
+/// ECDSA, to get random numbers. Dropping the worker calls `munmap` and `arch_prctl`.
 pub struct Worker {
-    /// The data that a chain hashes, in one contiguous piece.
+    /// Buffer for the data that a chain hashes, in one contiguous piece.
     pub(crate) joined: Vec<u8>,
-    /// Dropped last, because the fields above may use it until then.
+    /// Declared last so that it is dropped last, because the fields above may use it until then.
     _cpu: Cpu,
 }
 
 impl Worker {
     /// Creates a worker for the calling thread, which must not have another [`Worker`] at the same time.
     pub fn new() -> io::Result<Worker> {
-        // Nothing interrupts this CPU and nothing is deferred, so it needs three tasks: the calling thread's, ksoftirqd
-        // and the kworker.
+        // No interrupts occur on this emulated CPU and no work is deferred, so it needs only three
+        // tasks: the calling thread's, ksoftirqd and the kworker.
         let config = Config {
             tasks: 3,
             ..Config::default()
@@ -31,13 +31,14 @@ impl Worker {
         })
     }
 
-    /// TSC ticks per second, as used by workers. The first worker of a process measures this, which takes 20 ms.
+    /// TSC ticks per second, as used by workers. The first call in a process, here or in
+    /// [`Worker::new`], measures the rate, which takes 20 ms.
     pub fn clock() -> f64 {
         kiln_tsc_hz()
     }
 
-    /// Uses a value measured by [another process](Worker::clock) on this machine, so that this process need not measure
-    /// it.
+    /// Sets the TSC rate to a value that [another process](Worker::clock) measured on this machine,
+    /// so that this process need not measure it.
     pub fn set_clock(hz: f64) {
         set_kiln_tsc_hz(hz);
     }

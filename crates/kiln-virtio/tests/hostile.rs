@@ -1,5 +1,5 @@
-//! Vulnerabilities found in other devices, by their numbers: hostile requests and the expected answers. Tests about
-//! rings and guest memory are in `kiln-device`.
+//! Tests that reproduce vulnerabilities found in other devices and are named after them: hostile
+//! requests and the expected answers. Tests about rings and guest memory are in `kiln-device`.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn cbc(src: &[u8]) -> Case {
     Case::cipher(cipher::AES_CBC, OP_ENCRYPT, &[1; 16], &[2; 16], src)
 }
 
-/// The status of a data request with modified bytes, sent in an open session of `case`.
+/// Sends a data request with modified bytes in an open session of `case`, and returns the status.
 fn patched(form: u64, case: &Case, room: usize, patch: impl Fn(&mut Vec<u8>)) -> Status {
     let mut driver = Driver::new(form);
     let name = driver
@@ -24,7 +24,7 @@ fn patched(form: u64, case: &Case, room: usize, patch: impl Fn(&mut Vec<u8>)) ->
         .emit(driver.features, &mut request);
     patch(&mut request);
     let result = driver.bytes(&mut request, room);
-    // Whatever the request was, the session must be unaffected and still work.
+    // Whatever the request contained, the session must be unaffected.
     let after = driver.request(&case.request(Mode::Session(name)));
     assert!(after.is_ok(), "{after:?}");
     result.err().unwrap_or(Status::Ok)
@@ -68,7 +68,7 @@ fn cve_2017_5931_lengths_overflow() {
     }
 }
 
-/// A chain's regions, whose start and length the driver chooses.
+/// The driver chooses the start and length of a chain's regions.
 #[test]
 fn cve_2017_5931_regions_overflow() {
     let create = Create::Chain(session::Chain {
@@ -116,7 +116,7 @@ fn cve_2017_5931_regions_overflow() {
     }
 }
 
-/// A key longer than a device's buffer for it, or longer than what the driver sent.
+/// A key is longer than a device's buffer for it, or longer than what the driver sent.
 #[test]
 fn cve_2020_10724_key_lengths() {
     for form in FORMS {
@@ -152,7 +152,7 @@ fn cve_2020_10724_key_lengths() {
     }
 }
 
-/// Headers whose lengths exceed the descriptors: for the source, the destination, or both.
+/// The lengths in a header exceed the descriptors: for the source, the destination, or both.
 #[test]
 fn cve_2020_14374_data_against_what_is_there() {
     let case = cbc(&[3; 64]);
@@ -164,7 +164,7 @@ fn cve_2020_14374_data_against_what_is_there() {
         let status = patched(0, &case, room, |_| ());
         assert_eq!(status, Status::Err, "room for {room}");
     }
-    // Without space for a status there is no answer.
+    // The device cannot answer if the request has no space for a status.
     let mut driver = Driver::new(0);
     let used = driver
         .guest
@@ -172,7 +172,7 @@ fn cve_2020_14374_data_against_what_is_there() {
     assert_eq!(used, 0);
 }
 
-/// The result is written only to its own place, and no previous contents are returned to the guest.
+/// Only the result's own bytes are written, and no previous contents are returned to the guest.
 #[test]
 fn cve_2020_14376_nothing_beside_the_result() {
     let mut driver = Driver::new(0);
@@ -277,14 +277,15 @@ fn cve_2025_14876_akcipher_lengths() {
     assert_eq!(driver.guest.sessions(), 0);
 }
 
-/// A destroyed session, one of another kind, and one that never existed.
+/// A request uses a destroyed session, one of another kind, or one that never existed.
 #[test]
 fn cve_2026_86845_stale_sessions_and_other_kinds() {
     for form in FORMS {
         let mut driver = Driver::new(form);
         let (cipher, gcm) = (cbc(&[3; 32]), aead_case());
         let a = driver.create(cipher.create, &cipher.key, &[]).unwrap();
-        // Each other kind of request in the cipher's session, and the cipher's request in another session.
+        // Send each other kind of request in the cipher's session, and the cipher's request in
+        // another session.
         for case in [
             gcm.clone(),
             Case::hash(hash::SHA_256, 32, &[3; 32]),
@@ -307,14 +308,14 @@ fn cve_2026_86845_stale_sessions_and_other_kinds() {
         let b = driver.create(gcm.create, &gcm.key, &[]).unwrap();
         let request = cipher.request(Mode::Session(b));
         assert_eq!(driver.request(&request), Err(Status::InvSess));
-        // The opposite direction from the one it was created for.
+        // Use the session in the opposite direction.
         let mut back = cipher.clone();
         back.action = Action::Decrypt;
         assert_eq!(
             driver.request(&back.request(Mode::Session(a))),
             Err(Status::Err)
         );
-        // The session is destroyed, and another one uses its slot.
+        // Destroy the session, and let another session reuse its slot.
         assert_eq!(driver.destroy(Service::Cipher, a), Status::Ok);
         assert_eq!(driver.destroy(Service::Cipher, a), Status::Err, "twice");
         let c = driver.create(cipher.create, &[9; 16], &[]).unwrap();
@@ -357,7 +358,8 @@ fn guests_do_not_share_sessions() {
     assert_eq!(one.bytes(&mut request, 33), Err(Status::InvSess));
 }
 
-/// The number of sessions is limited. Beyond it, the driver gets the error that its format provides.
+/// The number of sessions is limited. At the limit, the driver gets the error that its request
+/// format provides.
 #[test]
 fn sessions_are_counted() {
     for (form, full) in [(0, Status::Err), (1, Status::NoSpc)] {
@@ -376,7 +378,7 @@ fn sessions_are_counted() {
     }
 }
 
-/// If the answer has no space, nothing is created, because the driver could not refer to it.
+/// If the answer does not fit, no session is created, because the driver could not refer to it.
 #[test]
 fn no_room_for_an_answer() {
     let driver = Driver::new(0);
@@ -395,7 +397,8 @@ fn no_room_for_an_answer() {
     }
 }
 
-/// Requests that were not negotiated, or whose algorithm, direction or sizes are not supported.
+/// Requests whose format was not negotiated, or whose algorithm, direction or sizes are not
+/// supported.
 #[test]
 fn refused() {
     let mut driver = Driver::new(1);

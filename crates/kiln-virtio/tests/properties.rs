@@ -1,5 +1,6 @@
-//! Every request with every possible defect: truncated, and with each byte and each word of the header changed, in all
-//! formats. Each must yield a status. Requests that parse must be emitted unchanged.
+//! Tests every request with every possible defect: truncated, and with each byte and each word of
+//! the header changed, in all formats. Each defective request must yield a status. Requests that
+//! parse must be emitted unchanged.
 
 mod common;
 
@@ -126,7 +127,7 @@ fn there_and_back() {
             bytes.clear();
             let request = case.request(Mode::Session(random.below(1 << 48) as u64));
             request.emit(form, &mut bytes);
-            // Extra bytes are harmless: Linux makes whole scatterlists readable.
+            // Extra bytes must be harmless, because Linux makes whole scatterlists readable.
             bytes.extend_from_slice(&[7; 9]);
             assert_eq!(Request::parse(&bytes, form), Ok(request));
         }

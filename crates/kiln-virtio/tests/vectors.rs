@@ -10,7 +10,7 @@ use kiln_virtio::wire::algo::{
 use kiln_virtio::wire::session::ChainHash;
 use kiln_virtio::wire::{data, session, Action, Create, Operation, Status};
 
-/// The result is the same in every format and mode.
+/// Checks that the result is the same in every format and mode.
 fn all_ways(case: &Case, want: Result<Vec<u8>, Status>) {
     for form in FORMS {
         let mut driver = Driver::new(form);
@@ -96,7 +96,7 @@ fn hashes() {
     }
 }
 
-/// RFC 2202 and 4231, test case 2; SP 800-38B, example 2 of AES-128.
+/// RFC 2202 and RFC 4231, test case 2; SP 800-38B, example 2 for AES-128.
 #[test]
 fn macs() {
     let text = b"what do ya want for nothing?";
@@ -130,7 +130,7 @@ fn macs() {
         let want = hex(want);
         let case = Case::mac(algo, want.len() as u32, key, src);
         all_ways(&case, Ok(want.clone()));
-        // Truncated, as in ESP.
+        // The MAC truncated to 12 bytes, as in ESP.
         let short = Case::mac(algo, 12, key, src);
         all_ways(&short, Ok(want[..12].to_vec()));
     }
@@ -156,7 +156,7 @@ fn sealed(algo: u32, key: &str, iv: &str, aad: &str, plain: &str, want: &str, ta
     all_ways(&open, Err(Status::BadMsg));
 }
 
-/// Test case 4 of the GCM specification, with the IV as a nonce and as a counter block.
+/// Test case 4 of the GCM specification, with the IV passed as a nonce and as a counter block.
 #[test]
 fn gcm() {
     for iv in [
@@ -213,7 +213,8 @@ fn chacha20_poly1305() {
     );
 }
 
-/// Longer than one FPU section. The result is that of a single call of the primitive.
+/// Messages longer than one FPU section must have the same result as a single call of the
+/// primitive.
 #[test]
 fn long_messages() {
     let (key, iv) = (bytes(1, 64), bytes(2, 16));
@@ -277,7 +278,7 @@ fn a_long_hash() {
 fn chains() {
     let (key, auth_key, iv) = (bytes(1, 16), bytes(2, 20), bytes(3, 16));
     let (src, aad) = (bytes(4, 96), bytes(5, 13));
-    // One driver at a time, because a thread can have only one emulated CPU.
+    // Use one driver at a time, because a thread can have only one emulated CPU.
     let alone = |case: &Case| Driver::new(0).run(case).unwrap();
     let mut sealed = src.clone();
     let middle = Case::cipher(cipher::AES_CBC, OP_ENCRYPT, &key, &iv, &src[16..80]);
@@ -328,8 +329,8 @@ fn chain(order: u32, hash: &Case, key: &[u8], iv: &[u8], src: &[u8], aad: &[u8])
     }
 }
 
-/// RFC 6979, section A.2.5: the public point of its key, and a signature of "sample" with SHA-256, under both numbers
-/// in use for ECDSA.
+/// RFC 6979, section A.2.5: its public point and its signature of "sample" with SHA-256, under both
+/// numbers that are in use for ECDSA.
 #[test]
 fn ecdsa() {
     if !offered() {
@@ -352,7 +353,7 @@ fn ecdsa() {
         case.aad[0] ^= 1;
         all_ways(&case, Err(Status::KeyRejected));
     }
-    // The private key in RFC 5915's encoding, which signs. The public key verifies the signature.
+    // The private key in RFC 5915's encoding creates a signature, which the public key verifies.
     let private = hex(
         "3031 020101 0420 c9afa9d845ba75166b5c215767b1d6934e50c3db36e89b127b8a622b120f6721
          a00a 06082a8648ce3d030107",
@@ -377,7 +378,7 @@ fn ecdsa() {
     }
 }
 
-/// Whether libcrypto is available. Prints a message if it is not.
+/// Whether libcrypto is available. If it is not, prints a message.
 fn offered() -> bool {
     let there = Driver::new(0).guest.config()[8] & 1 << 4 != 0;
     if !there {
@@ -386,10 +387,11 @@ fn offered() -> bool {
     there
 }
 
-/// A 512-bit key in PKCS #1's two encodings, created with `openssl genrsa`.
+/// A 512-bit RSA key, created with `openssl genrsa`, in PKCS #1's private and public encodings.
 fn rsa_key() -> (Vec<u8>, Vec<u8>) {
     let private = hex(include_str!("common/rsa512.hex"));
-    // A SEQUENCE of modulus and exponent, which follow the header and the version.
+    // The public encoding is a SEQUENCE of modulus and exponent, which follow the header and the
+    // version in the private encoding.
     let numbers = &private[7..7 + 67 + 5];
     (private.clone(), [&[0x30, 72][..], numbers].concat())
 }
@@ -430,8 +432,8 @@ fn rsa() {
             run(Action::Verify, false, pkcs1, &signature, 32, &other),
             Err(Status::KeyRejected)
         );
-        // A destination that is too small, a digest of the wrong length, decryption with a public key, and signing with
-        // a padding that is for encryption only.
+        // Errors: a destination that is too small, a digest of the wrong length, decryption with a
+        // public key, and signing with a padding that is for encryption only.
         assert_eq!(
             run(Action::Encrypt, false, raw, &message, 63, &[]),
             Err(Status::Err)
@@ -451,14 +453,14 @@ fn rsa() {
     }
 }
 
-/// Some writers put zeros for the last five numbers of a private key, which they do not use.
+/// Some encoders do not use the last five numbers of a private key and write zeros for them.
 #[test]
 fn rsa_without_its_primes() {
     if !offered() {
         return;
     }
     let (private, _) = rsa_key();
-    // Header 4, version 3, n 67, e 5; d's own header gives its length.
+    // The header takes 4 bytes, the version 3, n 67 and e 5. The header of d gives its length.
     let d = 4 + 3 + 67 + 5;
     let d_end = d + 2 + usize::from(private[d + 1]);
     let body = [&private[4..d_end], &[2, 1, 0].repeat(5)].concat();

@@ -1,4 +1,4 @@
-//! No memory is freed with a key in it.
+//! Tests that no memory is freed while it still contains a key.
 
 mod common;
 mod looking;
@@ -11,7 +11,7 @@ use looking::{found, MARK};
 
 #[test]
 fn keys_do_not_outlive_their_sessions() {
-    // The control: memory that is not wiped.
+    // Control: the key must be found in memory that is not wiped.
     assert_eq!(found(|| drop(MARK.to_vec())), 1);
 
     let key = [&MARK[..], &MARK, &MARK, &MARK].concat();
@@ -39,7 +39,7 @@ fn keys_do_not_outlive_their_sessions() {
             &[3; 64],
         ),
     ];
-    // An ECPrivateKey whose number is the mark repeated.
+    // An ECPrivateKey whose number consists of the marker.
     let ec = [&hex("3025 020101 0420")[..], &key[..32]].concat();
     let sign = Case::akcipher(
         Action::Sign,

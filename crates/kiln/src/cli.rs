@@ -1,4 +1,4 @@
-//! The command line: the questions, and the commands that concern all of them.
+//! The command line: the questions, and the commands that apply to all of them.
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -59,14 +59,15 @@ impl Cli {
         Cli::from_arg_matches_mut(&mut matches)
     }
 
-    /// The commands with their complete help, including row fields. Reading these from the schema takes longer than
-    /// some commands run.
+    /// Returns the commands with their complete help, including row fields. This is a separate step
+    /// because reading the fields from the schema takes longer than some commands run.
     pub fn described() -> clap::Command {
         add_fields(Cli::command())
     }
 }
 
-/// Rejects flags of a command that precede its subcommand, which ignores them: `kiln fpu --policy legacy usable`.
+/// Rejects a command's flags if they precede its subcommand, as in `kiln fpu --policy legacy
+/// usable`, because the subcommand would ignore them.
 fn check_placement(command: &mut clap::Command, matches: &ArgMatches) -> Result<(), clap::Error> {
     let Some((name, inner)) = matches.subcommand() else {
         return Ok(());
@@ -88,7 +89,7 @@ fn check_placement(command: &mut clap::Command, matches: &ArgMatches) -> Result<
     }
 }
 
-/// The doc comments of the argument structures become the help.
+/// The commands. The doc comments of their argument structures become the help text.
 #[derive(Subcommand)]
 pub enum Command {
     Survey(SurveyArgs),
@@ -100,7 +101,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The shard that was asked for.
+    /// The shard requested with `--shard`.
     pub fn shard(&self) -> Option<Shard> {
         match self {
             Command::Question(question) => question.shard(),
@@ -108,13 +109,13 @@ impl Command {
         }
     }
 
-    /// Whether `--out` may name a file.
+    /// Whether the argument of `--out` may be a file.
     pub fn writes_a_file(&self) -> bool {
         matches!(self, Command::Question(question) if question.writes_a_file())
     }
 }
 
-/// Runs the command; without one, the survey.
+/// Runs the command. The default is the survey.
 pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
     match command {
         None => SurveyArgs::default().run(session),

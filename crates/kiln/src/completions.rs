@@ -1,4 +1,4 @@
-//! `kiln completions`.
+//! `kiln completions`: prints a completion script for a shell.
 
 use clap::{Args, Command, ValueEnum};
 use clap_complete::{generate, Shell as Form};
@@ -14,7 +14,7 @@ Examples:
   kiln completions fish > ~/.config/fish/completions/kiln.fish
   kiln completions zsh > /usr/local/share/zsh/site-functions/_kiln")]
 pub struct CompletionsArgs {
-    /// Which shell's
+    /// Shell for which to print the script
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
 }

@@ -1,4 +1,4 @@
-//! Errors on stderr, one line each.
+//! Prints errors on stderr, one line each.
 
 use std::env;
 use std::error::Error as _;
@@ -27,34 +27,83 @@ pub fn report_arguments(e: &clap::Error) -> ExitCode {
         _ => {
             let asked = env::args_os().skip(1).map(|a| a.to_string_lossy().into());
             let command = command(asked);
-            print_fault(&match renamed(e, &command) {
-                Some(text) => text,
-                None => one_line(e, &command),
-            });
+            print_fault(&one_line(e, &command));
             ExitCode::from(2)
         }
     }
 }
 
-/// Flags of `kiln fpu` in Kiln 0.1, and the commands that have them now.
-const RENAMED: [(&str, &str); 8] = [
-    ("--overhead", "kiln fpu overhead"),
-    ("--usable", "kiln fpu usable"),
-    ("--interrupts", "kiln fpu prove breakpoint"),
-    ("--hardirq-fpu", "kiln fpu prove"),
-    ("--packet-rate", "kiln ipsec"),
-    ("--stack-ns", "kiln ipsec"),
-    ("--replay-window", "kiln ipsec"),
-    ("--own-every", "kiln ipsec"),
+/// What to write instead of arguments that a command does not have. An empty name is any argument that is not a flag.
+const INSTEAD: [(&str, &str, &str); 22] = [
+    // Flags of `kiln fpu` in Kiln 0.1.
+    ("kiln fpu", "--overhead", "use: kiln fpu overhead"),
+    ("kiln fpu", "--usable", "use: kiln fpu usable"),
+    ("kiln fpu", "--interrupts", "use: kiln fpu prove breakpoint"),
+    ("kiln fpu", "--hardirq-fpu", "use: kiln fpu prove"),
+    ("kiln fpu", "--packet-rate", "use: kiln ipsec"),
+    ("kiln fpu", "--stack-ns", "use: kiln ipsec"),
+    ("kiln fpu", "--replay-window", "use: kiln ipsec"),
+    ("kiln fpu", "--own-every", "use: kiln ipsec"),
+    // Flags that other commands or documents suggest.
+    ("kiln budget", "--way", "use --mode"),
+    (
+        "kiln compare",
+        "--tree",
+        "name two trees or revisions instead of records: kiln compare DIR@HEAD~1 DIR@HEAD",
+    ),
+    (
+        "kiln crypt",
+        "",
+        "name the algorithm with --alg: kiln crypt --alg 'xts(aes)'",
+    ),
+    ("kiln ctrlq", "--policy", "use --mode"),
+    ("kiln ctrlq", "--wait", "use --mode"),
+    (
+        "kiln ipsec",
+        "--cipher",
+        "--load chooses the cipher: 'esp' is AES-GCM, 'esp-cbc' is AES-CBC with HMAC-SHA256",
+    ),
+    ("kiln ipsec", "--packets", "use --packet-rate"),
+    ("kiln ipsec", "--rate", "use --packet-rate or --irq-rate"),
+    (
+        "kiln linux build",
+        "--kernel",
+        "name the sources with --tree",
+    ),
+    (
+        "kiln linux selftest",
+        "--kernel",
+        "name the sources with --tree",
+    ),
+    (
+        "kiln",
+        "--shard",
+        "put it after speed, test, compilers or 'fpu prove'; the survey cannot be divided",
+    ),
+    ("kiln test", "--context", "use --suite contexts:POLICY"),
+    (
+        "kiln tree",
+        "",
+        "it accepts one tree or revision, and downloads nothing",
+    ),
+    (
+        "kiln libraries",
+        "",
+        "it has the subcommand 'install'; to remove a library, delete its directory",
+    ),
 ];
 
-/// Names the new command for an old flag of `kiln fpu`.
-fn renamed(e: &clap::Error, command: &str) -> Option<String> {
-    let flag = e.get(ContextKind::InvalidArg)?.to_string();
-    let known = RENAMED.iter().find(|(old, _)| *old == flag);
-    let (_, new) =
-        known.filter(|_| e.kind() == ErrorKind::UnknownArgument && command == "kiln fpu")?;
-    Some(format!("{flag} is not a flag of 'kiln fpu': use: {new}"))
+/// The entry of [`INSTEAD`] for an argument that this command does not have.
+fn instead(command: &str, argument: &str) -> Option<&'static str> {
+    let argument = if argument.starts_with('-') {
+        argument
+    } else {
+        ""
+    };
+    let entry = INSTEAD
+        .iter()
+        .find(|(c, a, _)| (*c, *a) == (command, argument));
+    entry.map(|(_, _, text)| *text)
 }
 
 /// The command to which these arguments belong, in words.
@@ -69,8 +118,12 @@ fn command(args: impl Iterator<Item = String>) -> String {
     words
 }
 
-/// Replaces messages of Rust's number parsers by text that says what is accepted.
-fn in_plain_words(why: &str) -> &str {
+/// Replaces messages of Rust's number parsers and of clap's ranges by text that says what is accepted.
+fn in_plain_words(why: &str) -> String {
+    let range = why.split_once(" is not in ");
+    if let Some((least, most)) = range.and_then(|(_, range)| range.split_once("..=")) {
+        return format!("this takes {least} to {most}");
+    }
     match why {
         "invalid digit found in string" => "this takes a whole number from 0, in decimal",
         "cannot parse integer from empty string" => "this takes a whole number from 0",
@@ -78,6 +131,7 @@ fn in_plain_words(why: &str) -> &str {
         "number too large to fit in target type" => "the number is too large",
         _ => why,
     }
+    .to_string()
 }
 
 /// Whether an argument was rejected as an unknown flag although it is a negative number.
@@ -108,9 +162,13 @@ fn one_line(e: &clap::Error, command: &str) -> String {
     let flag = first(ContextKind::InvalidArg).unwrap_or_default();
     let flag = flag.split([' ', '=']).next().unwrap_or_default();
     let value = first(ContextKind::InvalidValue).unwrap_or_default();
+    let near = match instead(command, flag) {
+        Some(text) if e.kind() == ErrorKind::UnknownArgument => format!(": {text}"),
+        _ => near,
+    };
     let what = match e.kind() {
         ErrorKind::UnknownArgument if is_number(flag) => {
-            format!("unexpected '{flag}': this takes a whole number from 0, in decimal")
+            format!("unexpected '{flag}': numbers cannot be negative")
         }
         ErrorKind::UnknownArgument if flag.starts_with('-') => {
             format!("unknown flag '{flag}'{near}")
@@ -118,10 +176,17 @@ fn one_line(e: &clap::Error, command: &str) -> String {
         ErrorKind::UnknownArgument => format!("unexpected argument '{flag}'{near}"),
         ErrorKind::InvalidSubcommand => {
             let name = first(ContextKind::InvalidSubcommand).unwrap_or_default();
+            let near = instead(command, "").map_or(near, |text| format!(": {text}"));
             format!("unknown command '{name}'{near}")
         }
         ErrorKind::MissingRequiredArgument => {
-            format!("missing {}", strings(ContextKind::InvalidArg).join(" and "))
+            let missing = strings(ContextKind::InvalidArg);
+            // A flag can require another one, which is optional without it.
+            let why = match is_required(command, &missing) {
+                true => "",
+                false => ", which other flags here require",
+            };
+            format!("missing {}{why}", missing.join(" and "))
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             format!("'{command}' needs a subcommand: {}", subcommands(command))
@@ -132,7 +197,7 @@ fn one_line(e: &clap::Error, command: &str) -> String {
         ErrorKind::InvalidValue => {
             let valid = strings(ContextKind::ValidValue);
             let valid: Vec<&str> = valid.iter().map(String::as_str).collect();
-            format!("{flag} '{value}'{near}: {}", kiln_question::list(&valid))
+            format!("{flag} '{value}': {}", kiln_question::list(&valid))
         }
         ErrorKind::ValueValidation => {
             let why = e.source().map_or(String::new(), ToString::to_string);
@@ -155,12 +220,25 @@ fn one_line(e: &clap::Error, command: &str) -> String {
     format!("{what}{end} see '{command} --help'")
 }
 
-/// The names of a command's subcommands.
-fn subcommands(command: &str) -> String {
+/// The command with this name, which includes the names above it.
+fn find(command: &str) -> clap::Command {
     let mut at = Cli::command();
     for word in command.split(' ').skip(1) {
         at = at.find_subcommand(word).cloned().unwrap_or(at);
     }
+    at
+}
+
+/// Whether a command never runs without one of these arguments, given as clap prints them.
+fn is_required(command: &str, args: &[String]) -> bool {
+    let command = find(command);
+    let mut required = command.get_arguments().filter(|a| a.is_required_set());
+    required.any(|a| args.contains(&a.to_string()))
+}
+
+/// The names of a command's subcommands.
+fn subcommands(command: &str) -> String {
+    let at = find(command);
     let names = at.get_subcommands().filter(|c| !c.is_hide_set());
     let names: Vec<&str> = names.map(clap::Command::get_name).collect();
     names.join(", ")
@@ -179,7 +257,8 @@ mod tests {
 
     fn line(args: &[&str]) -> String {
         let e = Cli::command().try_get_matches_from(args).unwrap_err();
-        one_line(&e, "kiln")
+        let words = args.iter().skip(1).map(|a| a.to_string());
+        one_line(&e, &command(words))
     }
 
     #[test]
@@ -191,36 +270,41 @@ mod tests {
             ),
             (
                 &["kiln", "speed", "--lens", "16"],
-                "unknown flag '--lens': did you mean '--len'? see 'kiln --help'",
+                "unknown flag '--lens': did you mean '--len'? see 'kiln speed --help'",
             ),
             (
                 &["kiln", "list", "--seed", "-1"],
-                "unexpected '-1': this takes a whole number from 0, in decimal: see 'kiln --help'",
+                "unexpected '-1': numbers cannot be negative: see 'kiln list --help'",
             ),
             (
                 &["kiln", "list", "--seed", "x"],
-                "--seed 'x': this takes a whole number from 0, in decimal: see 'kiln --help'",
+                "--seed 'x': this takes a whole number from 0, in decimal: see 'kiln list --help'",
             ),
             (
                 &["kiln", "serve"],
-                "missing --socket <PATH>: see 'kiln --help'",
+                "missing --socket <PATH>: see 'kiln serve --help'",
             ),
             (
                 &["kiln", "compare"],
-                "missing <A> and <B>: see 'kiln --help'",
+                "missing <A> and <B>: see 'kiln compare --help'",
             ),
             (
                 &["kiln", "test", "--fuzz"],
-                "--fuzz needs a value: see 'kiln --help'",
+                "--fuzz needs a value: see 'kiln test --help'",
             ),
             (
                 &["kiln", "speed", "--via", "usb"],
-                "--via 'usb': only 'virtio' is accepted: see 'kiln --help'",
+                "--via 'usb': only 'virtio' is accepted: see 'kiln speed --help'",
             ),
         ] {
             assert_eq!(line(args), wanted);
         }
         let linux = line(&["kiln", "linux"]);
-        assert!(linux.starts_with("'kiln' needs a subcommand: "), "{linux}");
+        assert!(
+            linux.starts_with("'kiln linux' needs a subcommand: build, "),
+            "{linux}"
+        );
+        let kunit = line(&["kiln", "speed", "--kunit"]);
+        assert!(kunit.contains("which other flags here require"), "{kunit}");
     }
 }

@@ -5,15 +5,16 @@ use kiln_record::{row_types, RowType};
 
 use crate::help::{ORDER, ROW_FIELDS};
 
-/// Line width, indentation included.
+/// Line width in columns, including the indentation.
 const WIDTH: usize = 78;
 
-/// Adds the list to the help of this command and of its subcommands.
+/// Adds the lists to the help of this command and its subcommands.
 pub fn add_fields(command: Command) -> Command {
     add(command, "")
 }
 
-/// Adds the list to one command. `words`: the subcommands typed after `kiln`, such as `fpu prove`.
+/// Adds the lists to the help of one command and its subcommands. `words` is what a user types
+/// after `kiln`, such as `fpu prove`.
 fn add(command: Command, words: &str) -> Command {
     let list = list_fields(words);
     let command = match (list.is_empty(), command.get_after_long_help()) {
@@ -30,7 +31,7 @@ fn add(command: Command, words: &str) -> Command {
     })
 }
 
-/// The fields of all rows that this command writes, a paragraph for each type.
+/// Lists the fields of all rows that this command writes, with a paragraph per row type.
 fn list_fields(words: &str) -> String {
     let written = |t: &'static RowType| {
         let lines = t.commands.iter();
@@ -60,8 +61,9 @@ fn list_fields(words: &str) -> String {
     }
 }
 
-/// Shortens the later names of one quantity to their endings: `lat_us_p50, _p99, _max`. Buckets of a histogram between the
-/// first and the last become `…`: `hist_us_le_1, … _16384`.
+/// Abbreviates names of the same quantity to their endings after the first: `lat_us_p50, _p99,
+/// _max`. The histogram buckets between the first and the last are replaced by `…`: `hist_us_le_1,
+/// … _16384`.
 fn shorten(names: &[&str]) -> Vec<String> {
     let mut short: Vec<String> = Vec::new();
     let mut last = "";
@@ -98,7 +100,7 @@ fn is_statistic(ending: &str) -> bool {
     number || matches!(ending, "low" | "high" | "max" | "more")
 }
 
-/// Wraps to [`WIDTH`], indented by two spaces.
+/// Wraps text to [`WIDTH`], indented by two spaces.
 fn wrap(text: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from(" ");
@@ -114,7 +116,7 @@ fn wrap(text: &str) -> String {
     lines + &line + "\n"
 }
 
-/// Inserts the list before the first heading that follows it in `ORDER`.
+/// Inserts the list before the first heading that comes after it in `ORDER`.
 fn insert(text: &str, list: &str) -> String {
     let section = format!("{ROW_FIELDS}:\n{list}");
     let after = ORDER.iter().skip_while(|h| **h != ROW_FIELDS).skip(1);

@@ -1,4 +1,5 @@
-//! Parses the text below the flags of `--help`: paragraphs, then headings with indented text below them.
+//! Parses the text below the flags in `--help`, which consists of paragraphs and then headings with
+//! indented text.
 
 use clap::Command;
 
@@ -7,14 +8,14 @@ use clap::Command;
 pub struct Help {
     /// Paragraphs before the first heading.
     pub paragraphs: Vec<String>,
-    /// Heading without its colon, and its lines without their indentation.
+    /// Headings without their colon, each with its lines without indentation.
     pub sections: Vec<(String, Vec<String>)>,
 }
 
 /// The heading of the list of row fields.
 pub const ROW_FIELDS: &str = "Row fields (--json), explained in docs/RECORDS.md";
 
-/// The order of the headings that several commands have; others come before them.
+/// The order of headings that several commands use. All other headings come first.
 pub const ORDER: [&str; 5] = [
     ROW_FIELDS,
     "Exit status",
@@ -23,7 +24,7 @@ pub const ORDER: [&str; 5] = [
     "See also",
 ];
 
-/// Indentation of the lines below a heading.
+/// Indentation of lines below a heading.
 const INDENT: &str = "  ";
 
 impl Help {
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    /// Every command with its words, except those for packagers.
+    /// Returns every command with its words, except hidden commands, which are for packagers.
     fn commands() -> Vec<(String, Command)> {
         fn walk(words: &str, command: &Command, all: &mut Vec<(String, Command)>) {
             all.push((words.to_owned(), command.clone()));
@@ -84,14 +85,14 @@ mod tests {
             let about = command.get_about().expect(&words).to_string();
             assert_eq!(about.lines().count(), 1, "{words}: {about}");
             assert!(about.len() < 100, "{words}: {about}");
-            // A command that only has subcommands leaves the examples to them.
+            // A command that requires a subcommand has no examples; its subcommands have them.
             if command.is_subcommand_required_set() {
                 continue;
             }
             let help = Help::read(&command);
             let examples = help.sections.iter().find(|(h, _)| h == "Examples");
             let (_, lines) = examples.unwrap_or_else(|| panic!("{words}: no examples"));
-            // `survey` is the command that runs if none is named.
+            // `survey` is the default command, so its examples may omit the name.
             let name = words.trim_end_matches(" survey");
             assert!(lines.iter().any(|l| l.contains(name)), "{words}");
         }

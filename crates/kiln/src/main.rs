@@ -1,4 +1,4 @@
-//! The command line of Kiln. `README.md` describes what users and scripts may rely on.
+//! The main program of Kiln. `README.md` describes what users and scripts may rely on.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -25,8 +25,8 @@ fn main() -> ExitCode {
     let started = Session::start(version::program(), &cli.global, file, shard);
     let done = started.and_then(|session| {
         let done = cli::run(cli.command, &session);
-        // A terminal's Ctrl-C also reaches child processes. A compiler or guest that it ended is not an error, and git
-        // bisect must not skip the commit because of it.
+        // A terminal's Ctrl-C also reaches child processes. If it ended a compiler or a guest, this
+        // is not an error, and git bisect must not skip the commit because of it.
         match done {
             Err(_) | Ok(Exit::Untried | Exit::Refused(_)) if session.stopped() => {
                 Ok(Exit::Interrupted)

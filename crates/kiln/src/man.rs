@@ -11,7 +11,7 @@ use kiln_question::{replace, Error, Exit};
 
 use crate::help::Help;
 
-/// Where a package installs the directory that the texts call docs/.
+/// Directory in which a package installs the documents that the texts refer to as docs/.
 const DOCS: &str = "/usr/share/doc/kiln/docs/";
 
 /// Write the manual, one page per command
@@ -22,7 +22,7 @@ pub struct ManArgs {
     dir: PathBuf,
 }
 
-/// Writes the pages of `program` and of its subcommands.
+/// Writes the manual pages of `program` and its subcommands.
 pub fn run(args: &ManArgs, program: Command) -> Result<Exit, Error> {
     fs::create_dir_all(&args.dir).map_err(|e| {
         Error::input(format!(
@@ -38,7 +38,7 @@ pub fn run(args: &ManArgs, program: Command) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// File names and texts of the pages for the command and its subcommands.
+/// Returns file names and texts of the pages for the command and its subcommands.
 fn pages(command: &Command) -> Vec<(String, Vec<u8>)> {
     let man = Man::new(command.clone());
     let name = man.get_filename();
@@ -51,7 +51,7 @@ fn pages(command: &Command) -> Vec<(String, Vec<u8>)> {
 }
 
 fn page(man: Man, command: &Command) -> io::Result<Vec<u8>> {
-    // The version takes the place of the date: if the date were empty, it would be left out and the other fields would
+    // Use the version as the date: an empty date would be omitted, and the other fields would
     // shift.
     let version = concat!("kiln ", env!("CARGO_PKG_VERSION"));
     let man = man.date(version).source("Kiln").manual("Kiln manual");
@@ -69,7 +69,7 @@ fn page(man: Man, command: &Command) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The synopsis as in --help; the flags follow below.
+/// Writes the synopsis as in --help. The flags are described below it.
 fn synopsis(command: &Command) -> Roff {
     let usage = command.clone().render_usage().to_string();
     let mut roff = Roff::new();
@@ -85,7 +85,7 @@ fn description(command: &Command, help: &Help) -> Roff {
     let about = command.get_about().map(ToString::to_string);
     let about = about.unwrap_or_default();
     let long = command.get_long_about().map(ToString::to_string);
-    // The first paragraph is the purpose, which is in the section NAME.
+    // Skip the first paragraph, the command's purpose, because the section NAME contains it.
     let more = long.as_ref().and_then(|l| l.split_once("\n\n"));
     let mut paragraphs: Vec<&str> = more.map_or(Vec::new(), |(_, more)| vec![more]);
     paragraphs.extend(help.paragraphs.iter().map(String::as_str));
@@ -103,7 +103,7 @@ fn description(command: &Command, help: &Help) -> Roff {
     roff
 }
 
-/// The text below headings keeps its layout.
+/// Writes the headings with their text, which keeps its layout.
 fn sections(help: &Help) -> Roff {
     let mut roff = Roff::new();
     for (heading, lines) in &help.sections {
@@ -117,7 +117,7 @@ fn sections(help: &Help) -> Roff {
     roff
 }
 
-/// The heading in capitals, except in parentheses, which contain flags.
+/// Converts the heading to capitals, except in parentheses, which contain flags.
 fn title(heading: &str) -> String {
     match heading.split_once(" (") {
         Some((words, flags)) => format!("{} ({flags}", words.to_uppercase()),

@@ -1,8 +1,8 @@
-//! The version of Kiln.
+//! The version of Kiln, as text and for records.
 
 use kiln_question::Program;
 
-/// As `kiln --version` prints it after the name: `0.1.0 (312f00c, features: peers)`.
+/// The version as `kiln --version` prints it after the name: `0.1.0 (312f00c, features: peers)`.
 pub const DESCRIPTION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (",
@@ -12,8 +12,8 @@ pub const DESCRIPTION: &str = concat!(
     ")"
 );
 
-/// The program's identity in records. The commit is as `git describe` prints it, with `-dirty` if a source file
-/// differed; `unknown` outside git.
+/// The program's identity in records. The commit has the form of `git describe`, with `-dirty` if a
+/// source file differed; it is `unknown` outside git.
 pub fn program() -> Program {
     let features = env!("KILN_FEATURES").split(", ");
     Program {

@@ -1,4 +1,4 @@
-//! `kiln budget` as called by scripts.
+//! Tests of `kiln budget` as called by scripts.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{fault, kiln, kiln_with};
 
-/// Expects status 2 and a single line that contains `want`.
+/// Expects status 2 and a single error line that contains `want`.
 #[track_caller]
 fn refuses(args: &[&str], want: &str) {
     fault(&kiln(&[&["budget"], args].concat()), 2, want);
@@ -42,7 +42,7 @@ fn bad_arguments_are_refused_in_one_line() {
 fn the_smallest_target_that_is_named_is_taken() {
     let run = kiln(&["budget", "sm3", "--target-us", "0.01"]);
     let least = run.stderr.trim().rsplit(' ').next().unwrap().to_string();
-    // Results of two runs differ by less than this factor.
+    // The results of two runs differ by less than this factor.
     let least = (least.parse::<f64>().unwrap() * 1.5).to_string();
     let run = kiln(&[
         "budget",
@@ -62,8 +62,8 @@ fn the_smallest_target_that_is_named_is_taken() {
 fn every_way_has_a_row_with_the_fields_of_the_contract() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
-    // With --quick only the implementation of an algorithm with the widest tier is measured. A limit was posted for
-    // those that run AVX2 Poly1305, but for none of CTR.
+    // With --quick, only the implementation with the widest tier is measured for each algorithm. A
+    // limit was published for AVX2 Poly1305, but not for CTR.
     let args = [
         "budget",
         "poly1305",

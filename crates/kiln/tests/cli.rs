@@ -1,4 +1,5 @@
-//! The program's behaviour in scripts: exit statuses, one-line errors, JSON, and files written atomically.
+//! Tests of the program's behaviour in scripts: exit statuses, one-line errors, JSON, and atomic
+//! file writes.
 
 mod common;
 
@@ -9,7 +10,7 @@ const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1
                    202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f";
 const IV: &str = "000102030405060708090a0b0c0d0e0f";
 
-/// Arguments of the quickest run of `speed`.
+/// Arguments for the quickest run of `speed`.
 const SHORT: [&str; 9] = [
     "speed",
     "--quick",
@@ -22,7 +23,7 @@ const SHORT: [&str; 9] = [
     "--json",
 ];
 
-/// Expects status 2, a single line that contains `want`, and nothing on stdout.
+/// Expects status 2, a single error line that contains `want`, and an empty stdout.
 fn refuses(args: &[&str], want: &str) {
     fault(&kiln(args), 2, want);
 }
@@ -68,7 +69,7 @@ fn bad_arguments_are_refused_in_one_line() {
     );
     refuses(&["test", "--constant-time", "--cases", "9"], "--cases");
     refuses(&["list", "--out", "/dev/null/x"], "for records");
-    // With --json the error is still on stderr, and stdout stays empty.
+    // With --json, the error must still be on stderr, and stdout must stay empty.
     refuses(&["speed", "xts(aes)", "--json", "--len", "15"], "length 15");
 }
 
@@ -271,7 +272,8 @@ fn the_version_names_the_commit_and_the_features_as_records_do() {
         version,
         format!("kiln {number} ({commit}, features: {told})\n")
     );
-    // In a git checkout the version names a commit that git knows; elsewhere it is `unknown` rather than a guess.
+    // In a git checkout, the version must contain a commit that git can find. Elsewhere the commit
+    // is `unknown`.
     let git = std::process::Command::new("git")
         .args(["rev-parse", "--verify", "--quiet"])
         .arg(format!("{}^{{commit}}", commit.trim_end_matches("-dirty")))
@@ -298,7 +300,7 @@ fn a_closed_pipe_ends_quietly() {
 
 #[test]
 fn an_interrupt_prints_what_there_is() {
-    // Slow enough not to end by itself during the test.
+    // This run is long enough that it does not end by itself during the test.
     let args = ["speed", "--len", "16..8000", "--json", "--peers", "none"];
     let run = common::kiln_interrupted(&args);
     assert_eq!(run.status, 130, "{}", run.stderr);
@@ -338,7 +340,7 @@ fn test_command_runs() {
     assert!(!doc["rows"].as_array().unwrap().is_empty());
 }
 
-/// A single case can be repeated; a suite or case that does not exist is refused.
+/// A single case can be repeated. A suite or case that does not exist is refused.
 #[test]
 fn a_case_of_a_suite_is_replayed() {
     let replay = [
@@ -362,7 +364,7 @@ fn a_case_of_a_suite_is_replayed() {
     );
 }
 
-/// There is a row for every usable implementation of every algorithm, in each of its operations.
+/// Each operation of each usable implementation of every algorithm must have a row.
 #[test]
 fn speed_has_every_algorithm_and_tier() {
     let run = kiln(&[
@@ -396,7 +398,7 @@ fn speed_has_every_algorithm_and_tier() {
     }
 }
 
-/// Ratios to another library, for Kiln's implementations and for further libraries.
+/// Ratios to another library are given for Kiln's implementations and for further libraries.
 #[test]
 fn a_peer_as_baseline_of_a_hash() {
     let args = [

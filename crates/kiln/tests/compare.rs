@@ -1,4 +1,4 @@
-//! `kiln compare` from a user's point of view.
+//! Tests of `kiln compare` from a user's point of view.
 
 mod common;
 
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use common::{fault, kiln};
 use serde_json::{json, Value};
 
-/// A record of `speed` with a row for each implementation; `width` is half the width of its interval.
+/// Writes a record of `speed` with a row for each implementation. `width` is half the width of its
+/// interval.
 fn record(dir: &Path, name: &str, width: f64, cycles: &[(&str, f64)]) -> PathBuf {
     let rows: Vec<Value> = cycles
         .iter()
@@ -76,7 +77,7 @@ fn a_planted_regression_is_found_and_noise_is_not() {
         .filter(|n| n.as_str().unwrap().contains("REGRESSION"));
     assert_eq!(regressions.count(), 1);
 
-    // Controls: a limit that is not reached, the opposite direction, the same file.
+    // Controls: a limit that is not exceeded, the opposite direction, and the same file.
     assert_eq!(compare(&a, &b, &["--max-regression", "25"]).status, 0);
     assert_eq!(compare(&a, &b, &[]).status, 0);
     assert_eq!(compare(&b, &a, &["--max-regression", "5"]).status, 0);
@@ -104,7 +105,8 @@ fn a_gate_needs_cycles_and_time() {
         )
     };
     let a = record("a.json", 1000.0, Some(250.0));
-    // 512-bit code at a lower clock takes fewer cycles but more time; and the opposite at a higher clock.
+    // 512-bit code at a lower clock frequency takes fewer cycles but more time; at a higher one,
+    // the opposite.
     let lower = record("lower.json", 900.0, Some(300.0));
     let higher = record("higher.json", 1100.0, Some(230.0));
     let gate = ["--max-regression", "5"];
@@ -128,19 +130,19 @@ fn a_gate_needs_cycles_and_time() {
         assert_eq!(compare(&a, b, &allow).status, 0);
         assert_eq!(compare(&a, b, &[]).status, 0);
     }
-    // Controls: both units agree, in either direction.
+    // Controls: cycles and time agree, in either direction.
     let slower = record("slower.json", 1100.0, Some(275.0));
     let run = compare(&a, &slower, &gate);
     assert!(run.status == 1 && run.stdout().contains("REGRESSION"));
     assert_eq!(compare(&slower, &a, &gate).status, 0);
-    // For a record from before times were recorded, cycles decide, and a note says so.
+    // In an old record without times, the cycles decide, and a note says so.
     let old = record("old.json", 1000.0, None);
     let run = compare(&old, &lower, &gate);
     assert!(run.status == 0 && run.stdout().contains("judged by cycles alone: 1"));
     assert_eq!(compare(&old, &higher, &gate).status, 1);
 }
 
-/// A record of any command.
+/// Writes a record of any command.
 fn write(dir: &Path, name: &str, record: &Value) -> PathBuf {
     let path = dir.join(name);
     fs::write(&path, record.to_string()).unwrap();
@@ -189,7 +191,8 @@ fn a_gate_passes_nothing_that_it_cannot_judge() {
         2,
         "--max-regression",
     );
-    // With an interval the same row is a regression, for a bisection too; the opposite direction is not.
+    // With an interval, the same row is a regression, also for a bisection. The opposite direction
+    // is not.
     let good = record("c.json", vec![row("wait", 1000.0, Some(0.01))]);
     let bad = record("d.json", vec![row("wait", 940.0, Some(0.002))]);
     assert_eq!(compare(&good, &bad, &gate).status, 1);
@@ -198,7 +201,7 @@ fn a_gate_passes_nothing_that_it_cannot_judge() {
         1
     );
     assert_eq!(compare(&bad, &good, &gate).status, 0);
-    // A row that one side lacks.
+    // One side lacks a row.
     assert_eq!(compare(&a, &good, &gate).status, 1);
 }
 

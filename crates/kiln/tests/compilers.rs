@@ -1,5 +1,5 @@
-//! `kiln compilers` from the point of view of users and `git bisect`. The differences that are judged here are
-//! severalfold, so that noise cannot decide.
+//! Tests of `kiln compilers` from the point of view of users and `git bisect`. The differences
+//! judged here are severalfold, so that noise cannot decide the outcome.
 
 mod common;
 
@@ -19,13 +19,14 @@ fn compilers(args: &[&str]) -> Run {
     kiln_with(&all, &[("XDG_CACHE_HOME", CACHE)])
 }
 
-/// A compiler that is a script around another one.
+/// Writes a compiler that is a script around another compiler.
 fn wrapper(path: &Path, script: &str) {
     fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A clang that can link UBSan: Debian's `clang` comes without its runtime if apt installs no recommended packages.
+/// Returns a clang that can link UBSan. Debian's `clang` lacks the runtime if apt installs no
+/// recommended packages.
 fn clang(dir: &Path) -> Option<String> {
     let probe = dir.join("probe.c");
     fs::write(&probe, "int main(void) { return 0; }\n").unwrap();
@@ -53,7 +54,8 @@ fn of<'a>(rows: &'a [Value], key: &str, value: &str) -> &'a Value {
 #[test]
 fn a_matrix_has_its_cells_and_a_miscompilation_is_one_of_them() {
     let dir = tempfile::tempdir().unwrap();
-    // The field polynomial differs: this is AES, but not that of FIPS 197.
+    // This compiler changes the field polynomial, so the result is AES, but not the AES of FIPS
+    // 197.
     let wrong = dir.path().join("wrong");
     wrapper(
         &wrong,
@@ -163,7 +165,7 @@ uint32_t sum(const uint8_t *p, size_t n)
         assert_eq!(row["status"], status, "{row}");
         assert!(row["reason"].as_str().unwrap_or("").contains(why), "{row}");
     }
-    // Two builds agree, one does not.
+    // Two builds agree, and one does not.
     let run = compilers(&[
         "--cc",
         "gcc",
@@ -237,8 +239,8 @@ fn git(dir: &Path, args: &[&str]) -> String {
     text
 }
 
-/// In its fifth version the compiler stops optimising, and its sixth does not work at all; bisect meets the sixth and
-/// must skip it.
+/// The fifth version of the compiler stops optimising, and the sixth does not work at all. Bisect
+/// tries the sixth and must skip it.
 #[test]
 fn git_bisect_finds_the_commit_that_made_a_compiler_slower() {
     let dir = tempfile::tempdir().unwrap();
@@ -288,7 +290,7 @@ fn git_bisect_finds_the_commit_that_made_a_compiler_slower() {
     assert_eq!(subject.trim(), "version 5", "{told}");
 }
 
-/// The reproduction is followed in an environment that contains only PATH.
+/// Follows the reproduction in an environment that contains only PATH.
 #[test]
 fn a_reproduction_is_followed_without_kiln() {
     let dir = tempfile::tempdir().unwrap();
@@ -329,22 +331,22 @@ fn a_reproduction_is_followed_without_kiln() {
     let subject = fs::read_to_string(out.join("subject.i")).unwrap();
     fs::write(reduced.join("subject.i"), &subject).unwrap();
     assert!(step("interesting.sh", &reduced).status.success());
-    // Controls: a subject with a wrong result, and one that does not compile.
+    // Controls: one subject has a wrong result, the other does not compile.
     fs::write(reduced.join("subject.i"), subject.replace("0x11b", "0x11d")).unwrap();
     assert!(!step("interesting.sh", &reduced).status.success());
     fs::write(reduced.join("subject.i"), "int x = ;\n").unwrap();
     assert!(!step("interesting.sh", &reduced).status.success());
 }
 
-/// Another user can create directories in TMPDIR with any predictable name, and links in them that a compiler would
-/// follow.
+/// Another user can create directories in TMPDIR with any predictable name, and put links into them
+/// that a compiler would follow.
 #[test]
 fn links_that_others_planted_in_tmpdir_are_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let [precious, modes, cc] = ["precious", "modes", "cc"].map(|name| dir.path().join(name));
     fs::write(&precious, "precious").unwrap();
-    // The wrapper logs the permissions of its working directory when it writes out.s. It fails for `-c`, so that the
-    // test ends early.
+    // The wrapper logs the permissions of its working directory when it writes out.s. It fails for
+    // `-c`, which ends the test early.
     let script = format!(
         "case \" $* \" in *' out.s '*) stat -c %a . >>{} ;; *' -c '*) exit 1 ;; esac\nexec gcc \"$@\"",
         modes.display()

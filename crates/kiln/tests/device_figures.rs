@@ -1,12 +1,13 @@
-//! Measures the device: how soon a new guest is served, what idle guests cost, and how attacks by others affect a
-//! guest. Nothing is asserted. Run it alone, on a quiet machine.
+//! Measures the device: how soon a new guest is served, what idle guests cost, and how attacks by
+//! others affect a guest. These tests print results and assert nothing. Run them alone, on a quiet
+//! machine.
 //!
 //! ```text
 //! cargo test --release -p kiln --test device_figures -- --ignored --nocapture --test-threads 1
 //! ```
 //!
-//! The control queue and the data path have commands: `kiln ctrlq --mode wait --workers 8` and `kiln speed 'xts(aes)'
-//! --via virtio`.
+//! Use `kiln ctrlq --mode wait --workers 8` to measure the control queue, and `kiln speed
+//! 'xts(aes)' --via virtio` for the data path.
 
 mod device;
 #[allow(dead_code)]
@@ -26,7 +27,7 @@ use device::{until, Device};
 use guest::{memfd, Guest};
 use raw::{message, Raw, SIZE};
 
-/// Median, 99th percentile and maximum.
+/// Returns the median, the 99th percentile and the maximum.
 fn percentiles(mut times: Vec<Duration>) -> [Duration; 3] {
     times.sort_unstable();
     let at = |part: usize| times[(times.len() - 1) * part / 1000];
@@ -60,7 +61,7 @@ fn new_guests() {
     }
 }
 
-/// CPU time used by a process's threads so far.
+/// CPU time that a process's threads have used so far.
 fn cpu_time(pid: u32) -> Duration {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"));
     let of = |task: fs::DirEntry| {
@@ -115,7 +116,7 @@ fn idle_guests() {
     drop(guests);
 }
 
-/// Repeats the attack of one hostile front end at a time until stopped.
+/// An attack by a hostile front end, repeated until stopped.
 type Attack = fn(&Device, &Path, &AtomicBool);
 
 fn repeat(stop: &AtomicBool, mut act: impl FnMut()) {
@@ -130,7 +131,7 @@ fn hold(stop: &AtomicBool) {
     }
 }
 
-/// A front end that has negotiated features; `None` if it was rejected.
+/// Connects a front end and negotiates features; returns `None` if the device rejected it.
 fn hello(path: &Path, protocol: u64) -> Option<Raw> {
     let mut raw = Raw::connect(path);
     raw.try_hello(protocol).then_some(raw)
@@ -271,7 +272,7 @@ const ATTACKS: [(&str, Attack); 14] = [
     }),
 ];
 
-/// The attackers use a socket of their own, so they can take only that socket's places.
+/// The attackers use a separate socket, so they can occupy only that socket's places.
 #[test]
 #[ignore = "measures"]
 fn a_victim_of_each_attack() {

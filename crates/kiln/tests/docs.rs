@@ -1,14 +1,16 @@
-//! Runs every command of README, of the documents and of the examples in help texts, and checks that every link
-//! resolves and every named file exists.
+//! Runs every command in README, in the documents and in the examples of help texts, and checks
+//! that every link resolves and every named file exists.
 //!
-//! A command is run exactly as written, in a directory with the files that the examples name. It runs to its end or,
-//! if that takes longer, for about a second; then it gets a Ctrl-C and must end accordingly. A wrong flag, algorithm
-//! or file causes a usage error well before that. `KILN_DOCS=full` runs all commands to their end, one after the
-//! other; `KILN_DOCS=VIRTIO` runs the pages with VIRTIO in their names.
+//! A command is run exactly as written, in a directory with the files that the examples use. It
+//! runs to its end or, if that takes longer, for about a second; then it gets a Ctrl-C and must end
+//! accordingly. A wrong flag, algorithm or file causes a usage error well before that.
+//! `KILN_DOCS=full` runs all commands to their end, one after the other; `KILN_DOCS=VIRTIO` runs
+//! the pages with VIRTIO in their names.
 //!
-//! A comment on the preceding line states what a machine may lack (`<!-- needs: tree -->`, or a program's name); such
-//! commands are skipped with a message. Code in the text is run as well, but if it contains a placeholder (DIR, N) or
-//! is only a command's name, just its words are checked.
+//! A comment on the preceding line states what a machine may lack (`<!-- needs: tree -->`, or a
+//! program's name). Such commands are skipped with a message if the machine lacks it. Code in the
+//! text is run as well, but if it contains a placeholder (DIR, N) or is only a command's name, only
+//! its words are checked.
 
 mod documents;
 
@@ -24,19 +26,19 @@ use documents::run::{self, Background};
 use documents::scratch::Scratch;
 use documents::{file, help, link, machine, pages, root, Fault, Page, Place};
 
-/// Pages processed at a time; commands mostly wait to be interrupted.
+/// Number of pages processed concurrently. Commands mostly wait to be interrupted.
 const AT_A_TIME: usize = 6;
 
-/// Languages of blocks that contain no commands.
+/// Languages of code blocks that do not contain commands.
 const NO_SHELL: [&str; 7] = ["c", "diff", "ini", "json", "rust", "text", "xml"];
 
 fn skip(at: &Place, command: &str, why: &str) {
-    // Written directly to stderr, because the harness captures printed output.
+    // Write directly to stderr, because the test harness captures printed output.
     let line = format!("SKIPPED: {at}: {command}: {why}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Runs one page from top to bottom.
+/// Runs the commands of one page from top to bottom.
 struct Reader<'a> {
     page: &'a Page,
     scratch: Scratch,
@@ -126,7 +128,7 @@ impl Reader<'_> {
     }
 }
 
-/// Runs the blocks of a page.
+/// Runs the code blocks of a page.
 fn type_page(page: &Page) -> (usize, Vec<Fault>) {
     let mut reader = Reader::new(page);
     for block in &parts(&page.text).blocks {
@@ -135,7 +137,7 @@ fn type_page(page: &Page) -> (usize, Vec<Fault>) {
     reader.done()
 }
 
-/// Code in the text of these pages, each piece only once.
+/// Collects code in the text of these pages, each piece only once.
 fn spans(pages: &[Page]) -> Vec<(Place, String)> {
     let mut seen = BTreeSet::new();
     let mut spans = Vec::new();
@@ -157,7 +159,7 @@ fn stands_for(word: &str) -> bool {
     word.contains('…') || word.split(|c: char| !c.is_ascii_alphanumeric()).any(part)
 }
 
-/// Checks code in the text.
+/// Checks a piece of code in the text.
 fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut arguments = words
@@ -172,7 +174,7 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     }
     let symbolic = arguments.clone().any(stands_for);
     let of_a_tree = matches!(arguments.peek(), Some(&"linux" | &"tree"));
-    // A flag may be named without its value or other required arguments.
+    // The text may mention a flag without its value or without other required arguments.
     let incomplete = |said: &str| {
         ["a value is required for", "were not provided"]
             .iter()
@@ -193,7 +195,7 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
             false => Err(what),
         });
     }
-    // Placeholders for numbers need a number; parts in brackets are optional.
+    // Replace placeholders for numbers with a number. Parts in brackets are optional.
     let number = |w: &str| ["N", "K", "PCT", "US", "HZ", "MODE", "MINUTES", "SECONDS"].contains(&w);
     let plain = |w| str::trim_matches(w, ['\'', '[', ']']);
     let output = scratch
@@ -213,7 +215,7 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     Err(said.trim().to_string())
 }
 
-/// Calls `work` for each item, several at a time, and returns the number of commands run.
+/// Calls `work` for each item, several concurrently, and returns the number of commands run.
 fn each<T: Sync>(
     all: &[T],
     work: impl Fn(&T) -> (usize, Vec<Fault>) + Sync,
@@ -255,7 +257,7 @@ fn every_command_runs() {
         .filter(|p| p.name.ends_with(".md"))
         .cloned()
         .collect();
-    // Longest first, so that no long page runs alone at the end.
+    // Start with the longest pages, so that a long page does not run alone at the end.
     all.sort_by_key(|p| std::cmp::Reverse(parts(&p.text).blocks.len()));
     let (blocks, mut faults) = each(&all, type_page);
     let scratch = Scratch::new();
@@ -291,7 +293,7 @@ fn page(text: &str) -> Page {
     }
 }
 
-/// For controls: asserts that the check reported a fault about `what` on this line.
+/// Asserts that the check reported a fault about `what` on this line. Used by controls.
 #[track_caller]
 fn assert_found(faults: &[Fault], line: usize, what: &str) {
     assert!(

@@ -1,25 +1,26 @@
-//! Errors of the input or the machine: each is one line that says what is wrong, where, and what to do.
+//! Tests of errors caused by input or the machine. Each error must be one line that states what is
+//! wrong, where, and what to do.
 
 mod common;
 
 use common::{fault, kiln, kiln_with};
 
-/// Arguments, exit status, and two texts in the line: what is wrong, and the remedy.
+/// Arguments, exit status, and two texts that the line must contain: what is wrong, and the remedy.
 type Case = (&'static [&'static str], i32, &'static str, &'static str);
 
-/// A 32-byte key, for AES-256 for example.
+/// A 32-byte key in hexadecimal, as for AES-256.
 const KEY: &str = "000102030405060708090a0b0c0d0e0f000102030405060708090a0b0c0d0e0f";
 
 #[rustfmt::skip] // one case per line
 const CASES: &[Case] = &[
-    // The command line.
+    // Mistakes on the command line.
     (&["spede"], 2, "'spede'", "'speed'"),
     (&["speed", "--lens", "16"], 2, "'--lens'", "'--len'"),
     (&["list", "--seed", "x"], 2, "'x'", "see 'kiln list --help'"),
     (&["serve"], 2, "--socket", "see 'kiln serve --help'"),
     (&["linux", "boto"], 2, "'boto'", "'boot'"),
     (&["completions", "tcsh"], 2, "'tcsh'", "bash, zsh, fish"),
-    // Names: the message suggests the nearest one.
+    // Unknown names: the message suggests the nearest name.
     (&["speed", "xts(ase)"], 2, "'xts(ase)'", "did you mean 'xts(aes)'"),
     (&["speed", "--impl", "xts-aes-vaes-avx51"], 2, "'xts-aes-vaes-avx51'", "did you mean 'xts-aes-vaes-avx512'"),
     (&["speed", "--op", "encrpyt"], 2, "'encrpyt'", "did you mean 'encrypt'"),
@@ -36,7 +37,7 @@ const CASES: &[Case] = &[
     (&["budget", "--mode", "clokced"], 2, "'clokced'", "did you mean 'clocked'"),
     (&["ctrlq", "--mode", "wiat"], 2, "'wiat'", "did you mean 'wait'"),
     (&["linux", "selftest", "gcm(ase)"], 2, "'gcm(ase)'", "did you mean 'gcm(aes)'"),
-    // Numbers: the message gives the allowed values.
+    // Invalid numbers: the message gives the allowed values.
     (&["speed", "xts(aes)", "--len", "15"], 2, "length 15", "16"),
     (&["speed", "gcm(aes)", "--key-bits", "512"], 2, "key size 512", "256"),
     (&["ipsec", "--packet-rate", "9,1"], 2, "--packet-rate", "the low one first"),
@@ -49,7 +50,7 @@ const CASES: &[Case] = &[
     (&["compilers", "--explain", "gcc"], 2, "'gcc' is not a cell", "CC/LEVEL/SUBJECT/VARIANT"),
     (&["crypt", "--alg", "cbc(aes)", "--key", "0g", "--iv", "00"], 2, "--key: character 2", "0-9 and a-f"),
     (&["crypt", "--alg", "cbc(aes)", "--key", KEY, "--iv", "00"], 2, "--iv", "16"),
-    // Files and directories.
+    // Files and directories that cannot be used.
     (&["crypt", "--alg", "cbc(aes)", "--key", "@/no/key"], 2, "'/no/key'", "name a file you may read"),
     (&["crypt", "--alg", "sha256", "--in", "/no/file"], 2, "'/no/file'", "name a file you may read"),
     (&["compare", "/no/a.json", "/no/b.json"], 2, "'/no/a.json'", "name a record"),
@@ -72,12 +73,12 @@ const CASES: &[Case] = &[
     (&["budget", "crc32c", "--op", "decrypt"], 2, "--op: crc32c", "leave it out"),
     (&["speed", "sha256", "--key-bits", "256"], 2, "key size 256", "leave --key-bits out"),
     (&["speed", "sha256", "--latency", "--len", "64"], 2, "--latency", "xts(aes)"),
-    // Numbers.
-    (&["list", "--seed", "-1"], 2, "'-1'", "a whole number from 0"),
+    // Invalid numbers for common flags.
+    (&["list", "--seed", "-1"], 2, "'-1'", "cannot be negative"),
     (&["list", "--seed", "0x10"], 2, "'0x10'", "a whole number from 0"),
     (&["list", "--seed", "99999999999999999999"], 2, "'99999999999999999999'", "too large"),
     (&["self-check", "--quick", "--seed", ""], 2, "--seed", "a whole number"),
-    // Things the machine lacks.
+    // Things that the machine lacks.
     (&["compilers", "--cc", "no-such-cc"], 3, "'no-such-cc'", "name another with --cc"),
     (&["tree", "/no/tree", "--cc", "no-such-cc"], 2, "'/no/tree'", "name the directory"),
     (&["linux", "build", "--cc", "no-such-cc"], 3, "no-such-cc", "apt-get install"),

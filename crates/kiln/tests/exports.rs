@@ -1,5 +1,6 @@
-//! Exports, validated by the programs that read them: kcidb-io for KernelCI's database, llvm-lnt for LNT, both from PyPI.
-//! `KILN_TEST_PYTHON` is a Python that can import them; by default `python3`. Without them the test is skipped.
+//! Validates exports with the programs that read them: kcidb-io for KernelCI's database and
+//! llvm-lnt for LNT, both from PyPI. `KILN_TEST_PYTHON` is a Python that can import them; the
+//! default is `python3`. Without them the tests are skipped.
 
 mod common;
 
@@ -9,14 +10,14 @@ use std::process::Command;
 
 use common::kiln;
 
-/// Validates standard input by the schema.
+/// Python program that validates standard input against the schema.
 const KCIDB: &str = "
 import json, sys
 import kcidb_io
 kcidb_io.schema.LATEST.validate(json.load(sys.stdin))
 ";
 
-/// Makes the same report by LNT's classes, which check it.
+/// Python program that builds the same report with LNT's classes, which validate it.
 const LNT: &str = "
 import json, sys
 from lnt.testing import Machine, MetricSamples, Report, Run, Test
@@ -30,7 +31,7 @@ assert tests
 assert json.loads(Report(machine, run, tests, 2).render()) == got
 ";
 
-/// Whether Python can import the module.
+/// Returns the Python to use, if it can import the module.
 fn python(module: &str) -> Option<String> {
     let python = env::var("KILN_TEST_PYTHON").unwrap_or_else(|_| "python3".to_string());
     let run = Command::new(&python)
@@ -45,7 +46,7 @@ fn python(module: &str) -> Option<String> {
     }
 }
 
-/// The validator's verdict on a text.
+/// Runs the validator on a text; an error is the validator's message.
 fn accepts(python: &str, program: &str, text: &str) -> Result<(), String> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("export");
@@ -67,7 +68,7 @@ fn export(format: &str, files: &[&str]) -> String {
     run.stdout()
 }
 
-/// Records in the repository of many commands.
+/// Paths of the repository's records, which are from many commands.
 fn records() -> Vec<String> {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/records");
     let all = fs::read_dir(dir)
@@ -86,7 +87,7 @@ fn kcidb_accepts_all_records_of_the_documents() {
     assert!(files.len() > 5);
     let text = export("kcidb", &files);
     accepts(&python, KCIDB, &text).unwrap();
-    // Control: a status that the schema does not have.
+    // Control: the schema does not contain this status.
     assert!(accepts(&python, KCIDB, &text.replacen("\"DONE\"", "\"FINE\"", 1)).is_err());
 }
 
@@ -101,7 +102,7 @@ fn lnt_makes_the_same_report() {
     );
     let text = export("lnt", &[file]);
     accepts(&python, LNT, &text).unwrap();
-    // Control: a run without the revision by which LNT orders runs.
+    // Control: the run lacks the revision by which LNT orders runs.
     let wrong = text.replace("llvm_project_revision", "revision");
     assert!(accepts(&python, LNT, &wrong).is_err());
 }

@@ -1,4 +1,4 @@
-//! `kiln fpu` from a script's point of view.
+//! Tests of `kiln fpu` from a script's point of view.
 
 mod common;
 
@@ -13,7 +13,7 @@ const POLICIES: [&str; 6] = [
     "none",
 ];
 
-/// Expects status 2 and a single line that contains `want`.
+/// Expects status 2 and a single error line that contains `want`.
 #[track_caller]
 fn refuses(args: &[&str], want: &str) {
     fault(&kiln(&[&["fpu"], args].concat()), 2, want);
@@ -70,7 +70,8 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--inject", &replay], "line 2: 'soon'");
 }
 
-/// For flags that were commands in Kiln 0.1, the error names the command that replaced them.
+/// If a flag selected a separate command in Kiln 0.1, the error contains the command that replaces
+/// it.
 #[test]
 fn flags_that_became_commands_are_named_with_them() {
     refuses(&["--overhead"], "use: kiln fpu overhead");
@@ -177,7 +178,8 @@ fn what_finds_the_fpu_taken_goes_to_cryptd_if_asked() {
 
 #[test]
 fn every_way_to_a_cipher_has_a_figure() {
-    // On a very busy machine an interval can be so wide that it has no upper end; then measure once more.
+    // On a very busy machine an interval can be so wide that it has no upper end. In that case,
+    // measure a second time.
     let ends = |doc: &serde_json::Value| {
         let rows = doc["rows"].as_array().unwrap().iter();
         rows.filter(|r| r["ratio"].is_number())
@@ -209,7 +211,7 @@ fn every_way_to_a_cipher_has_a_figure() {
             }
             assert_eq!(row["baseline"], "legacy/simd-helper");
             assert!(row["rounds"].as_array().unwrap().len() >= 6, "{row}");
-            // There is a single estimator: the columns are quotients of the cycles that the table shows.
+            // All columns use one estimator: they are quotients of the cycles that the table shows.
             let cycles = |row: &serde_json::Value| row["cycles_per_op"].as_f64().unwrap();
             let near = |field: &str, want: f64| {
                 let is = row[field].as_f64().unwrap();
@@ -228,7 +230,8 @@ fn every_way_to_a_cipher_has_a_figure() {
         for part in "checks request-copy indirect-call hand-over".split(' ') {
             assert!(find(part)["cycles_per_op"].is_f64(), "{part}");
         }
-        // Callers that cannot wait get the scalar driver if SIMD is behind the helper.
+        // Callers that cannot wait get the scalar driver if SIMD is available only through the
+        // helper.
         let sync = find("sync-user")["impl"].as_str().unwrap();
         assert_eq!(sync == "xts-aes-fixed-time", policy == "legacy", "{sync}");
     }
@@ -353,7 +356,8 @@ fn what_a_campaign_loses_has_a_line_that_loses_it_again() {
     assert!(row["corrupted"].as_u64() >= Some(7), "{row}");
 }
 
-/// Without SIMD tiers the control cannot lose anything: softirqs overwrite no register that the task uses.
+/// Without SIMD tiers the control cannot lose state, because softirqs do not overwrite registers
+/// that the task uses.
 #[test]
 fn a_control_made_harmless_leaves_no_verdict() {
     let harmless = [("KILN_TIERS", "generic")];
@@ -374,7 +378,7 @@ fn a_control_made_harmless_leaves_no_verdict() {
             assert!(row["expected_wrong"].is_null(), "{row}");
         }
     }
-    // A table without the control has results but no verdict.
+    // A table without the control contains results but no verdict.
     let args = "fpu --policy nested --load xts-16 --seconds 0.2 --json";
     let run = kiln_with(&args.split(' ').collect::<Vec<_>>(), &harmless);
     assert_eq!(run.status, 0, "{run:?}");

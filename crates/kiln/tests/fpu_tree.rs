@@ -1,5 +1,6 @@
-//! `kiln fpu --policy tree:DIR`: a kernel tree's own sections under interrupts. Prints that it is skipped unless
-//! KILN_TEST_TREE names a tree, whose objects are built once and kept.
+//! Tests of `kiln fpu --policy tree:DIR`: a kernel tree's own sections under interrupts. The tests
+//! are skipped with a message unless KILN_TEST_TREE is set to a tree. The tree's objects are built
+//! once and kept.
 
 mod common;
 mod edited;
@@ -45,8 +46,8 @@ fn broken(tree: &Path) -> Edited {
     overlay
 }
 
-/// The tree's sections survive the interrupts, a broken tree is detected, and the printed command reproduces one of
-/// its losses.
+/// The tree's sections must survive the interrupts, a broken tree must be detected, and the printed
+/// command must reproduce one of its losses.
 #[test]
 fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
     let Some(tree) = given_tree() else { return };
@@ -84,8 +85,8 @@ fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
     assert_eq!(again.status, 1, "{line}: {}", again.stderr);
 }
 
-/// A tree answers like the policy of its version: `legacy`, or `bh-off` from 6.15 on. Since 7.2 contexts are counted
-/// in a separate word.
+/// A tree must behave like the policy of its version: `legacy`, or `bh-off` from 6.15 on. Since 7.2
+/// contexts are counted in a separate word.
 #[test]
 fn the_trees_answer_as_kiln_s_own_policies() {
     let next = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel");
@@ -129,7 +130,7 @@ fn answers_as_its_policy(tree: &Path) {
     );
 }
 
-/// Every load and source of the table, with Kiln's own policy for comparison.
+/// Tests every load and source in the table, with Kiln's own policy for comparison.
 #[test]
 fn the_tree_is_a_row_beside_kiln_s_own() {
     let Some(tree) = given_tree() else { return };

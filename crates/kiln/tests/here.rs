@@ -1,4 +1,4 @@
-//! `kiln here`: recorded machines, this machine, and rejected input.
+//! Tests of `kiln here`: recorded machines, this machine, and rejected input.
 
 mod common;
 
@@ -89,7 +89,7 @@ fn the_script_is_printed_alone() {
     );
 }
 
-/// Boots Debian's 6.12 if `KILN_TEST_QEMU` is set, because a kernel has to be downloaded.
+/// Boots Debian's 6.12. This runs only if `KILN_TEST_QEMU` is set, because it downloads a kernel.
 #[test]
 fn a_kernel_recorded_now_is_judged_as_the_recorded_one() {
     if std::env::var_os("KILN_TEST_QEMU").is_none() {

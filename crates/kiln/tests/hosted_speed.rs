@@ -1,4 +1,5 @@
-//! `kiln speed --tree` and `kiln compare` of trees. Prints that it is skipped unless KILN_TEST_TREE is set.
+//! Tests of `kiln speed --tree` and of `kiln compare` with trees. They are skipped with a message
+//! unless KILN_TEST_TREE is set.
 
 mod common;
 mod edited;
@@ -18,7 +19,7 @@ fn rows(run: &Run) -> Vec<Value> {
 const XTS: &str = "arch/x86/crypto/aes-xts-avx-x86_64.S";
 const SHA256: &str = "arch/x86/crypto/sha256-avx2-asm.S";
 
-/// Whether the CPU supports what most of a tree's newer code needs.
+/// Whether the CPU supports the instructions that most of a tree's newer code needs.
 fn vaes() -> bool {
     let has = is_x86_feature_detected!("vaes") && is_x86_feature_detected!("avx2");
     if !has {
@@ -30,7 +31,8 @@ fn vaes() -> bool {
 #[test]
 fn all_that_a_tree_has_is_measured_and_right() {
     let Some(tree) = given_tree() else { return };
-    // One turn of `compare`: short samples, and no end before all rows are measured.
+    // Measure once as `compare` does: with short samples, and without a time limit before all rows
+    // are measured.
     let run = kiln_keeping(&[
         "speed",
         "--tree",
@@ -68,8 +70,9 @@ fn all_that_a_tree_has_is_measured_and_right() {
         list.dedup();
     }
     assert!(functions.len() >= 60, "{} functions", functions.len());
-    // Every cipher, AEAD and hash that the tree registers for this CPU, as `kiln tree` lists them. Names with
-    // parentheses are template instances, created on request; here the self-tests have created them.
+    // The rows must contain every cipher, AEAD and hash that the tree registers for this CPU, as
+    // listed by `kiln tree`. Names with parentheses are template instances, created on request;
+    // here the self-tests have created them.
     let listed = kiln_keeping(&["tree", tree.to_str().unwrap(), "--json", "--seed", "1"]).json();
     let kinds = ["skcipher", "lskcipher", "aead", "shash", "ahash"];
     for row in listed["rows"].as_array().unwrap() {
@@ -114,7 +117,7 @@ fn kilns_own_and_a_trees_are_in_one_table() {
     assert_eq!(of("xts(ecb(aes-generic))")["level"], "api");
     assert_eq!(of("aesni_xts_enc")["level"], "primitive");
     for row in &rows {
-        // Measured in one process, interleaved, so each row has a ratio.
+        // All rows are measured interleaved in one process, so each row has a ratio.
         assert!(
             row["ratio"].is_number() && row["verdict"].is_string(),
             "{row}"
@@ -153,7 +156,7 @@ fn kilns_own_and_a_trees_are_in_one_table() {
     unknown(&["sha256", "--op", "encrypt"], "use --op digest");
 }
 
-/// Controls: trees in which a function is wrong, crashes, is slow, or does not build.
+/// Controls: in these trees a function is wrong, crashes, is slow, or does not build.
 #[test]
 fn controls() {
     let Some(tree) = given_tree() else { return };
@@ -167,7 +170,8 @@ fn controls() {
     overlay.restore(XTS);
 }
 
-/// Plants two faults: one AES round uses another round's key; and a store to unmapped memory.
+/// Plants two faults: one AES round uses another round's key, and another function stores to
+/// unmapped memory.
 fn wrong_and_wild(overlay: &Edited) {
     overlay.replace(
         XTS,
@@ -249,7 +253,7 @@ fn slow(tree: &Path, overlay: &Edited) {
     assert_eq!(edited["verdict"], "slower", "{edited}");
     assert!(edited["ci_low"].as_f64().unwrap() > 1.05, "{edited}");
     assert!(edited["ci_high"].as_f64().unwrap() < 2.0, "{edited}");
-    // Functions that were not edited show no regression.
+    // Functions that were not edited must not show a regression.
     assert!(of("aesni_xts_enc")["ci_low"].as_f64().unwrap() < 1.05);
     let same = compare(a, a);
     assert_eq!(same.status, 0, "{}{}", same.stdout(), same.stderr);

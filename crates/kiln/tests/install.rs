@@ -1,4 +1,5 @@
-//! Requirements of a Kiln package: the manual, the completions, and a program that needs no source tree.
+//! Tests what a Kiln package requires: the manual, the completions, and a program that needs no
+//! source tree.
 
 mod common;
 
@@ -8,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use common::kiln;
 
-/// The commands listed by `kiln help`.
+/// Returns the commands listed by `kiln help`.
 fn commands() -> Vec<String> {
     let help = kiln(&["help"]).stdout();
     let list = help.split("Commands:\n").nth(1).expect("a list");
@@ -19,7 +20,7 @@ fn commands() -> Vec<String> {
     names
 }
 
-/// Whether the program is installed; prints a message if not.
+/// Whether the program is installed. If it is not, prints a message.
 fn here(program: &str) -> bool {
     let there = Command::new("sh")
         .args(["-c", &format!("command -v {program}")])
@@ -45,7 +46,8 @@ fn the_manual_has_every_command_and_man_has_nothing_to_say() {
     if !here("groff") {
         return;
     }
-    // The checks that lintian makes with man, using groff alone, which may be installed without man.
+    // Run the checks that lintian makes with man, but with groff alone, which may be installed
+    // without man.
     let warnings = |text: &str| {
         let file = dir.path().join("page");
         fs::write(&file, text).unwrap();
@@ -88,7 +90,7 @@ fn completions_have_every_command_and_are_scripts() {
     }
 }
 
-/// Tests the completions in bash, as a user would trigger them.
+/// Tests the completions in bash, triggered as by a user.
 #[test]
 fn bash_completes_commands_and_flags() {
     if !here("bash") {
@@ -115,7 +117,8 @@ fn bash_completes_commands_and_flags() {
     assert_eq!(complete(&["kiln", "nosuch"]), "");
 }
 
-/// The installed program, without debugging information, refers to no file of the tree that it was built from.
+/// Without debugging information, the installed program must not refer to any file in the tree from
+/// which it was built.
 #[test]
 fn an_installed_program_does_not_know_where_its_sources_were() {
     let tree = fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).unwrap();
@@ -135,7 +138,8 @@ fn an_installed_program_does_not_know_where_its_sources_were() {
     assert!(strip.unwrap().success());
     assert!(!knows(&installed));
 
-    // The sources compiled into it are enough to build from, in a directory without sources.
+    // The program must be able to build from the sources compiled into it, in a directory without
+    // sources.
     let out = Command::new(&installed)
         .args(["compilers", "--quick", "--cc", "cc", "--opt", "O2"])
         .args(["--variant", "default", "--json"])

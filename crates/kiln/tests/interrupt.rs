@@ -1,4 +1,4 @@
-//! Ctrl-C ends every command that waits for a device, whatever the device does.
+//! Tests that Ctrl-C ends every command that waits for a device, whatever the device does.
 
 mod common;
 mod device;
@@ -18,27 +18,31 @@ use common::{catches_sigint, interrupt};
 use device::until;
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
-/// What a device does to the programs that connect to it.
+/// How the device behaves towards programs that connect to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Conduct {
-    /// It does not accept connections, and its backlog is full.
+    /// The device does not accept connections, and its backlog is full.
     Deaf,
-    /// It does not answer messages.
+    /// The device does not answer messages.
     Mute,
-    /// It agrees to everything and processes no requests.
+    /// The device agrees to everything but processes no requests.
     Idle,
-    /// The same, and it repeatedly fills the events shared with its driver and makes them blocking.
+    /// Like `Idle`, but the device also fills the eventfds shared with its driver repeatedly, and
+    /// makes them blocking.
     Fills,
 }
 
-/// Less than the time after which these commands give up on a device by themselves (5 s for an answer to virtio-check).
+/// Maximum time from Ctrl-C to the end. It is shorter than the time after which these commands give
+/// up on a device by themselves (5 s for an answer to virtio-check).
 const SOON: Duration = Duration::from_secs(4);
 
-/// Feature bits VERSION_1 and vhost-user's own; protocol features MQ, REPLY_ACK and CONFIG.
+/// Feature bits: VERSION_1 and vhost-user's own. The protocol features are MQ, REPLY_ACK and
+/// CONFIG.
 const FEATURES: u64 = 1 << 32 | 1 << 30;
 const PROTOCOL: u64 = 1 | 1 << 3 | 1 << 9;
 
-/// Hardware ready, one data queue, the cipher service, AES-CBC and AES-XTS, 64-byte keys, requests of 1 MiB.
+/// The configuration: hardware ready, one data queue, the cipher service, AES-CBC and AES-XTS,
+/// 64-byte keys, requests of 1 MiB.
 fn config() -> Vec<u8> {
     let words: [u32; 12] = [1, 1, 1, 1 << 3 | 1 << 6, 0, 0, 0, 0, 0, 64, 64, 0];
     let mut bytes = words.map(u32::to_le_bytes).concat();
@@ -49,12 +53,12 @@ fn config() -> Vec<u8> {
 /// Sets or clears O_NONBLOCK.
 fn set_blocking(file: &File, blocking: bool) {
     let flags = if blocking { 0 } else { libc::O_NONBLOCK };
-    // SAFETY: the descriptor is open, and the command takes no pointer.
+    // SAFETY: the descriptor is open, and fcntl() takes no pointer for this command.
     let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) };
     assert_eq!(done, 0);
 }
 
-/// Keeps an event's counter full.
+/// Keeps an eventfd's counter full.
 fn fill(mut file: File) {
     set_blocking(&file, false);
     for count in [u64::MAX - 1, 1] {
@@ -92,7 +96,7 @@ fn converse(mut stream: UnixStream, conduct: Conduct, rings: &AtomicUsize) -> st
         if let (12 | 13, Some(file), Conduct::Fills) = (request, file, conduct) {
             fill(file);
         }
-        // The last message about a ring enables it.
+        // The last message about a ring is the one that enables it.
         if request == 18 {
             rings.fetch_add(1, Ordering::SeqCst);
         }
@@ -103,21 +107,22 @@ fn converse(mut stream: UnixStream, conduct: Conduct, rings: &AtomicUsize) -> st
     }
 }
 
-/// Serves a socket with this conduct. Returns a function that tells whether a program has got as far as it can.
+/// Serves a socket with this conduct. Returns a function that reports whether a program has reached
+/// the point at which it waits for the device.
 fn serve(path: &Path, conduct: Conduct) -> impl Fn() -> bool {
     let listener = UnixListener::bind(path).unwrap();
     let [met, rings] = [0; 2].map(|_| Arc::new(AtomicUsize::new(0)));
     let waits = {
         let (met, rings) = (met.clone(), rings.clone());
         move || match conduct {
-            // Nothing shows how far it has got.
+            // The program's progress cannot be observed.
             Conduct::Deaf => true,
             Conduct::Mute => met.load(Ordering::SeqCst) > 0,
             Conduct::Idle | Conduct::Fills => rings.load(Ordering::SeqCst) > 1,
         }
     };
     if conduct == Conduct::Deaf {
-        // SAFETY: the descriptor is open.
+        // SAFETY: the descriptor is open, and listen() takes no pointer.
         assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
         let full = UnixStream::connect(path).unwrap();
         std::mem::forget((listener, full));
@@ -152,7 +157,8 @@ fn ctrl_c_ends_what_waits_for_a_device() {
     ];
     let with = |mode| [&ctrlq[..], &[mode, "--socket"]].concat();
     let commands = [
-        // The polling one spins. It is interrupted first, to leave the cores to the others.
+        // The polling command uses all its cores, so it is interrupted first to free them for the
+        // others.
         with("poll"),
         with("wait"),
         with("async"),

@@ -1,4 +1,4 @@
-//! `kiln ipsec` from a script's point of view.
+//! Tests of `kiln ipsec` from a script's point of view.
 
 mod common;
 
@@ -7,13 +7,13 @@ use std::path::Path;
 
 use common::{fault, kiln, kiln_with};
 
-/// Expects status 2 and a single line that contains `want`.
+/// Expects status 2 and a single error line that contains `want`.
 #[track_caller]
 fn refuses(args: &[&str], want: &str) {
     fault(&kiln(&[&["ipsec"], args].concat()), 2, want);
 }
 
-/// Writes a classic capture of Ethernet frames with these times in microseconds and lengths.
+/// Writes a classic capture of Ethernet frames, each with a time in microseconds and a length.
 fn capture(path: &Path, frames: &[(u32, u32)]) {
     let mut bytes = Vec::new();
     for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1u32] {
@@ -51,7 +51,7 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--cc", "gcc"], "--cc");
 }
 
-/// A search of the help for the usual terms of the subject finds the command.
+/// Searching the help for the usual terms of the subject must find the command.
 #[test]
 fn the_help_has_the_words_that_people_search_for() {
     let help = kiln(&["ipsec", "--help"]).stdout();
@@ -82,7 +82,7 @@ fn captures_that_cannot_be_read_are_refused_with_the_offset() {
     );
     capture(&file, &[(0, 60), (10, 60)]);
     let bytes = fs::read(&file).unwrap();
-    // Cut within the second record, and within its header.
+    // Truncate the file within the second record, and within that record's header.
     for cut in [3, 9] {
         fs::write(&file, &bytes[..bytes.len() - cut]).unwrap();
         refuses(
@@ -193,7 +193,8 @@ fn a_search_has_rates_a_knee_and_a_control_for_each_policy() {
     assert!(picture.contains("packets/s offered") && picture.contains(">legacy, cryptd<"));
 }
 
-/// The knee of `bh-off`: lower end, value and upper end. An end outside the rates tried is 0 or infinite.
+/// Measures the knee of `bh-off`; returns its lower end, value and upper end. An end outside the
+/// rates tried is 0 or infinite.
 fn knee(tiers: &str, args: &[&str]) -> [f64; 3] {
     let all = "ipsec --quick --json --policy bh-off --seconds 2";
     let all: Vec<&str> = all.split(' ').chain(args.iter().copied()).collect();
@@ -213,8 +214,8 @@ fn knee(tiers: &str, args: &[&str]) -> [f64; 3] {
     [low, n("knee_pps").unwrap_or(low), high]
 }
 
-/// Knees measured by several processes. Other load on the host can only reduce the packet rate, so the highest knee is
-/// the least disturbed one.
+/// Knees measured by several processes. Other load on the host can only reduce the packet rate, so
+/// the highest knee is the least disturbed.
 #[derive(Debug, Default)]
 struct Knees(Vec<[f64; 3]>);
 
@@ -231,16 +232,17 @@ impl Knees {
             .expect("a process at least")
     }
 
-    /// Whether the intervals overlap, as those of two equal results do.
+    /// Whether the intervals overlap, as they do for equal results.
     fn overlaps(&self, other: &Knees) -> bool {
         let ([a_low, _, a_high], [b_low, _, b_high]) = (self.highest(), other.highest());
         a_low <= b_high && b_low <= a_high
     }
 }
 
-/// Checks what the knee depends on (scalar AES is about eight times slower than AES-NI) and what it must not depend
-/// on. The processes take turns, so that a busy minute affects all of them, and repeat until each kind has had a quiet
-/// run. A seed that moves the knee would do so however long that takes.
+/// The knee must depend on the speed of AES (scalar AES is about eight times slower than AES-NI),
+/// but not on the seed. The processes take turns, so that a busy minute affects all of them, and
+/// repeat until each kind has had a quiet run. If a seed moved the knee, it would do so however
+/// long that takes.
 #[test]
 fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {
     if !(is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq")) {
@@ -263,14 +265,15 @@ fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {
     assert!(reseeded.overlaps(&fast));
 }
 
-/// The time per packet bounds a core's packet rate, whatever else the knee depends on.
+/// The time per packet limits a core's packet rate, whatever else the knee depends on.
 #[test]
 fn the_knee_is_not_above_what_the_stack_leaves_time_for() {
-    // 40 µs per packet: a core cannot do more than 25,000 per second, and the search begins above that.
+    // With 40 µs per packet, a core cannot process more than 25,000 packets per second, and the
+    // search begins above that.
     let [low, _, high] = knee("", &["--stack-ns", "40000"]);
     assert_eq!((low, high), (0.0, 32_000.0));
-    // 10 µs per packet: at most 100,000 per second, plus what 10 ms of idle time make up for, plus one more step of 9
-    // % for the interval.
+    // With 10 µs per packet, the limit is 100,000 packets per second, plus what 10 ms of idle time
+    // make up for, plus one more step of 9 % for the interval.
     assert!(knee("", &["--stack-ns", "10000"])[2] <= 153_000.0);
 }
 
@@ -305,7 +308,7 @@ fn a_capture_is_replayed() {
         assert_eq!(row["corrupted"], 0);
         if row["control"] == false {
             let n = |f: &str| row[f].as_u64().unwrap();
-            // Whole rounds of the capture, plus the packets that the task sent.
+            // These are whole rounds of the capture, without the packets that the task itself sent.
             let arrived = n("packets") + n("dropped") + n("ring_missed") - n("own_packets");
             assert!(arrived > 0 && arrived % 500 == 0, "{row}");
         }

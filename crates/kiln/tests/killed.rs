@@ -1,4 +1,4 @@
-//! Kiln's device and Kiln's driver in two processes, one of which is killed.
+//! Tests Kiln's device and Kiln's driver in two processes, one of which is killed.
 
 mod device;
 
@@ -28,7 +28,7 @@ fn request(n: usize) -> Request {
     Request::new(create, &key(n))
 }
 
-/// The encryption of zeros in a session; `None` if the device went away meanwhile.
+/// Encrypts zeros in a session; returns `None` if the device disconnected meanwhile.
 fn encrypted(driver: &Driver, queue: &mut DataQueue, session: &Session) -> Option<Vec<u8>> {
     let job = Job {
         action: Action::Encrypt,
@@ -71,8 +71,8 @@ fn eventually(driver: &Driver, queue: &mut DataQueue, session: &Session) -> Vec<
     got.unwrap()
 }
 
-/// Killed three times, with four workers on the control queue: acknowledged sessions exist on the next device, with
-/// their keys.
+/// The device is killed three times while four workers use the control queue. Acknowledged sessions
+/// must exist on the next device, with their keys.
 #[test]
 fn a_device_killed_under_load_loses_nothing_that_was_acknowledged() {
     const DEATHS: usize = 3;
@@ -103,7 +103,7 @@ fn a_device_killed_under_load_loses_nothing_that_was_acknowledged() {
                     while !stop.load(Ordering::Relaxed) {
                         let n = pairs.fetch_add(1, Ordering::Relaxed) + 100;
                         let session = driver.control().create(request(n)).unwrap();
-                        // Some sessions stay open, most are closed again.
+                        // Keep some sessions open, and close most of them.
                         match n % 64 {
                             0 => mine.push((n, session)),
                             _ => driver.control().close(session).unwrap(),
@@ -142,7 +142,8 @@ fn a_device_killed_under_load_loses_nothing_that_was_acknowledged() {
         );
         driver.control().close(fresh).unwrap();
     }
-    // No other sessions exist: neither closed ones nor ones whose creation was not answered.
+    // The device must not have any other session: neither a closed one nor one whose creation was
+    // not answered.
     assert_eq!(device.sessions() as usize, kept.len() + survivors.len());
 }
 

@@ -1,5 +1,5 @@
-//! The output of `kiln test`, parsed by the kernel's own parser. Prints that it is skipped without KILN_TEST_TREE or
-//! python3.
+//! Tests the output of `kiln test` with the kernel's own parser. They are skipped with a message
+//! without KILN_TEST_TREE or python3.
 
 mod common;
 
@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 
 use common::kiln;
 
-/// Prints the status and the numbers of tests that passed, failed, crashed or were skipped, and of format errors.
+/// Python program that prints the status and the numbers of tests that passed, failed, crashed or
+/// were skipped, and of format errors.
 const READER: &str = "\
 import sys
 sys.dont_write_bytecode = True
@@ -34,7 +35,7 @@ fn parser() -> Option<PathBuf> {
     dir
 }
 
-/// The status and these numbers.
+/// Parses KTAP; returns the status and the numbers that `READER` prints.
 fn read(parser: &Path, ktap: &str) -> (String, Vec<usize>) {
     let mut child = Command::new("python3")
         .args(["-c", READER])
@@ -76,7 +77,7 @@ fn the_kernels_parser_reads_what_is_printed() {
     );
     assert_eq!(read(&parser, &ktap), all_is_well, "{ktap}");
 
-    // Controls: a test that failed, and a test that is missing.
+    // Controls: one test has failed, and one test is missing.
     let last = ktap.lines().rfind(|l| l.starts_with("    ok ")).unwrap();
     let failed = last.replacen("ok", "not ok", 1);
     let (status, counts) = read(&parser, &ktap.replacen(last, &failed, 1));

@@ -1,4 +1,4 @@
-//! KUnit suites of a current kernel (KILN_TEST_TREE_NEXT), run by `kiln test --tree`.
+//! Tests of `kiln test --tree` with the KUnit suites of a current kernel (KILN_TEST_TREE_NEXT).
 
 mod common;
 mod edited;
@@ -16,7 +16,7 @@ fn next_tree() -> Option<std::path::PathBuf> {
     tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel")
 }
 
-/// The rows of KUnit cases in a record.
+/// Returns the rows of KUnit cases in a record.
 fn cases(record: &str) -> Vec<Value> {
     let record: Value = serde_json::from_str(record).expect("JSON");
     let rows = record["rows"].as_array().expect("rows").clone();
@@ -44,7 +44,7 @@ fn the_suites_of_a_current_kernel_pass_and_its_own_parser_agrees() {
     for tier in &tiers {
         assert!(of_tier(tier) >= 230, "{tier}: {}", of_tier(tier));
     }
-    // Every case except the benchmarks ran.
+    // Every case except the benchmarks must have run.
     let left_out = rows.iter().filter(|r| r["skipped"] != 0);
     for row in left_out {
         assert!(row["impl"].as_str().unwrap().contains("benchmark"), "{row}");
@@ -108,25 +108,26 @@ fn cases_are_chosen_by_name_and_benchmarks_run_when_asked() {
     assert!(none.stderr.contains("no_such_suite"), "{}", none.stderr);
 }
 
-/// Plants three faults, in SHA-256, SHA-512 and SHA-1, that only the interrupt tests or the guard page can find. The
-/// other cases are the control.
+/// Plants three faults, in SHA-256, SHA-512 and SHA-1, that only the interrupt tests or the guard
+/// page can find. The other cases are the control.
 #[test]
 fn planted_faults_are_found_in_the_suites_that_test_them() {
     let Some(tree) = next_tree() else { return };
     let tree = Edited::new(&tree);
-    // Opens a section without calling irq_fpu_usable(): the registers of an interrupted section are lost.
+    // Open a section without calling irq_fpu_usable(), so that an interrupted section loses its
+    // registers.
     tree.replace(
         "lib/crypto/x86/sha256.h",
         "likely(irq_fpu_usable())",
         "true",
     );
-    // The fallback for an FPU in use does nothing.
+    // Make the fallback for an FPU in use do nothing.
     tree.replace(
         "lib/crypto/x86/sha512.h",
         "sha512_blocks_generic(state, data, nblocks);",
         "",
     );
-    // Reads one byte past the message.
+    // Read one byte past the message.
     tree.edit("lib/crypto/sha1.c", |text| {
         let head = "void sha1_update(struct sha1_ctx *ctx, const u8 *data, size_t len)\n{\n";
         assert!(text.contains(head));
@@ -158,7 +159,8 @@ fn planted_faults_are_found_in_the_suites_that_test_them() {
     assert_eq!(failed("sha3"), BTreeSet::new());
 }
 
-/// Output of the kernel's build in the last run on a tree; empty if Kiln compiled everything that was needed.
+/// Output of the kernel's build in the last run on a tree. It is empty if Kiln itself compiled
+/// everything that was needed.
 fn build_log(record: &str) -> String {
     let record: Value = serde_json::from_str(record).expect("JSON");
     let notes = record["notes"].as_array().expect("notes");
@@ -173,7 +175,7 @@ fn an_edit_takes_effect_without_a_run_of_the_whole_build() {
     let tree = Edited::new(&tree);
     let (code, header) = ("lib/crypto/sha256.c", "lib/crypto/x86/sha256.h");
     let run = || kiln_keeping(&["test", "--tree", tree.path(), "--suite", "sha256", "--json"]);
-    // Expects this status, and whether the kernel's own build ran.
+    // Checks the exit status, and whether the kernel's own build ran.
     let expect = |status: i32, built: bool, what: &str| {
         let done = run();
         assert_eq!(done.status, status, "{what}: {}", done.stderr);
@@ -188,7 +190,7 @@ fn an_edit_takes_effect_without_a_run_of_the_whole_build() {
     expect(0, false, "the source as it was");
     tree.replace(header, "asm_fn(state, data, nblocks); ", "");
     expect(1, false, "a header in which nothing is computed");
-    // Restores a file that is older than all objects, which make alone would not notice.
+    // Restore a file that is older than all objects, a change that make alone would not notice.
     let path = tree.dir().join(header);
     tree.restore(header);
     let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);

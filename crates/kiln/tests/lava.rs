@@ -1,4 +1,4 @@
-//! `packaging/lava/`: KTAP as LAVA's test cases.
+//! Tests of `packaging/lava/`, which converts KTAP to LAVA's test cases.
 
 mod common;
 
@@ -12,7 +12,7 @@ const SCRIPT: &str = concat!(
     "/../../packaging/lava/ktap-cases"
 );
 
-/// Name and result of each test case.
+/// Converts KTAP; returns the name and result of each test case.
 fn cases(ktap: &str) -> Vec<(String, String)> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("ktap");
@@ -46,7 +46,7 @@ fn each_row_of_ktap_is_a_test_case() {
     names.sort();
     names.dedup();
     assert_eq!(names.len(), rows, "names are distinct");
-    // Controls: a row that failed, one that was skipped, and a run that was cut off.
+    // Controls: one row failed, one was skipped, and the run was cut off.
     let failed = cases(&ktap.replacen("    ok 2 ", "    not ok 2 ", 1));
     assert_eq!(failed[1].1, "fail");
     let first = ktap.lines().find(|l| l.starts_with("    ok 1 ")).unwrap();

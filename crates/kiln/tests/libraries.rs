@@ -1,5 +1,5 @@
-//! `kiln libraries`: the list, and installations that must not succeed. The real ones need package registries and
-//! minutes (`KILN_TEST_REGISTRIES=1`).
+//! Tests of `kiln libraries`: the list, and installations that must fail. Tests of real
+//! installations need package registries and several minutes (`KILN_TEST_REGISTRIES=1`).
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::path::Path;
 use common::{fault, kiln_with, Run};
 use serde_json::Value;
 
-/// The names in the cache.
+/// Names of the libraries in the cache.
 fn names(cache: &Path) -> Vec<String> {
     let entries = fs::read_dir(cache.join("kiln/libraries")).into_iter();
     let names = entries.flatten().flatten().map(|e| e.file_name());
@@ -20,7 +20,7 @@ fn names(cache: &Path) -> Vec<String> {
 
 fn list(cache: &Path) -> Run {
     let cache = cache.to_str().unwrap();
-    // Without programs and with no registry within reach: the list needs neither.
+    // Set a PATH without programs, because the list needs neither programs nor a registry.
     kiln_with(
         &["libraries", "--json"],
         &[("XDG_CACHE_HOME", cache), ("PATH", "/no/such/directory")],
@@ -47,12 +47,12 @@ fn every_library_is_listed_with_what_would_provide_it() {
             false => assert!(row["reason"].as_str().unwrap().contains("is not here")),
         }
     }
-    // Kiln's build of AWS-LC is in the cache only, and this one is empty.
+    // AWS-LC built by Kiln can only be in the cache, and this cache is empty.
     assert_eq!(find(&doc, "aws-lc")["available"], false);
     assert!(names(cache.path()).is_empty());
 }
 
-/// What is in the cache but cannot be loaded does not hide the system's library.
+/// A library in the cache that cannot be loaded must not hide the system's library.
 #[test]
 fn a_broken_library_in_the_cache_is_passed_over() {
     let cache = tempfile::tempdir().unwrap();
@@ -90,7 +90,8 @@ fn missing_programs_are_named_at_once() {
     assert!(names(cache.path()).is_empty());
 }
 
-/// Clients that fail, or that succeed and bring nothing: one line, and nothing that looks like a library.
+/// If the package client fails, or succeeds without providing a library, the result must be one
+/// error line and a cache without anything that looks like a library.
 #[test]
 fn a_failed_installation_leaves_nothing() {
     let cache = tempfile::tempdir().unwrap();
@@ -110,7 +111,8 @@ fn a_failed_installation_leaves_nothing() {
         let cargo = bin.path().join("cargo");
         fs::write(&cargo, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
-        // Where perl is missing, the programs that are missing are the fault.
+        // If perl or another program is missing, the error is about that program, and the test is
+        // skipped.
         let env = [
             ("XDG_CACHE_HOME", cache.path().to_str().unwrap()),
             ("PATH", path.as_str()),
@@ -125,7 +127,7 @@ fn a_failed_installation_leaves_nothing() {
     }
 }
 
-/// Each library is installed, found by the list, and gives right answers.
+/// Each library is installed, appears in the list, and gives right answers.
 #[test]
 fn libraries_are_installed_and_measured() {
     if env::var_os("KILN_TEST_REGISTRIES").is_none_or(|v| v.is_empty()) {

@@ -1,4 +1,5 @@
-//! Functions that the library of a current kernel (KILN_TEST_TREE_NEXT) exports: `--level library`.
+//! Tests of `--level library`, which calls functions that the library of a current kernel
+//! (KILN_TEST_TREE_NEXT) exports.
 
 mod common;
 mod edited;
@@ -18,7 +19,7 @@ fn rows(record: &str) -> Vec<Value> {
     record["rows"].as_array().expect("rows").clone()
 }
 
-/// The functions in the rows, without the operation.
+/// Returns the functions in the rows, without the operation.
 fn functions(rows: &[Value]) -> BTreeSet<&str> {
     let names = rows.iter().map(|r| r["impl"].as_str().expect("a name"));
     names
@@ -91,7 +92,7 @@ fn functions_have_rows_and_the_figures_of_their_kunit_benchmarks() {
         let row = row.unwrap_or_else(|| panic!("{name}: {rows:?}"));
         assert!(row["kunit_mb_per_s"].as_f64() > Some(0.0), "{row}");
     }
-    // No suite has a benchmark of this function.
+    // None of the suites has a benchmark of this function.
     let update = rows.iter().find(|r| r["impl"] == "sha256_update").unwrap();
     assert_eq!(update.get("kunit_mb_per_s"), None, "{update}");
 }
@@ -108,8 +109,8 @@ fn the_level_needs_a_tree_and_has_no_other_libraries() {
     }
 }
 
-/// Plants two faults: SHA-512's vector code changes a bit of the state, and the table of CRC-16 has a wrong entry.
-/// Functions that use neither are the control.
+/// Plants two faults: SHA-512's vector code changes a bit of the state, and the table of CRC-16 has
+/// a wrong entry. Functions that use neither are the control.
 #[test]
 fn planted_faults_are_found_in_the_functions_that_have_them() {
     let Some(tree) = next_tree() else { return };
@@ -147,7 +148,8 @@ fn planted_faults_are_found_in_the_functions_that_have_them() {
     assert_eq!(functions(&failed), BTreeSet::from(expected), "{failed:?}");
     assert!(functions(&right).contains("sha256"), "{right:?}");
 
-    // SHA-512 is compared with Kiln's own, SHA-384 with its generic code, CRC-16 with Kiln's bitwise code.
+    // SHA-512 is compared with Kiln's implementation, SHA-384 with Kiln's generic code, CRC-16 with
+    // Kiln's bitwise code.
     let mut args = vec!["speed", "sha512", "sha384", "crc16", "sha256", "--quick"];
     args.extend([
         "--tree",

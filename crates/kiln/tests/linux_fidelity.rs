@@ -1,4 +1,4 @@
-//! `kiln linux fidelity` and `nested`: refused arguments, and a boot on request.
+//! Tests of `kiln linux fidelity` and `nested`: refused arguments, and a boot on request.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn bad_input_is_one_line_and_its_status() {
     assert_eq!((run.status, run.stderr.lines().count()), (2, 1), "{run:?}");
 }
 
-/// Boots Debian's 6.12. Runs only if `KILN_TEST_QEMU` is set, because it downloads a kernel.
+/// Boots Debian's 6.12. This runs only if `KILN_TEST_QEMU` is set, because it downloads a kernel.
 #[test]
 fn a_real_kernel_agrees_and_nested_sections_lose_nothing() {
     if std::env::var_os("KILN_TEST_QEMU").is_none() {

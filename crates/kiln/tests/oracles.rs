@@ -1,4 +1,5 @@
-//! `kiln test --tree --oracle`: rules for every driver of a tree (KILN_TEST_TREE, an LTS kernel).
+//! Tests of `kiln test --tree --oracle`, which checks rules for every driver in a tree
+//! (KILN_TEST_TREE, an LTS kernel).
 
 mod common;
 mod edited;
@@ -11,13 +12,14 @@ use common::tree::{given_tree, kiln_keeping, tree_of};
 use edited::Edited;
 use serde_json::Value;
 
-/// File, text and replacement: the first occurrence of the text is replaced.
+/// A file, a text in it, and the replacement for the first occurrence of the text.
 type Edit = (&'static str, &'static str, &'static str);
 
-/// Faults for each oracle. Those for memory, context, leaks and failures do not change any result in ordinary memory
-/// and task context.
+/// Faults for each oracle. The faults for memory, context, leaks and failures do not change any
+/// result in ordinary memory and task context.
 const EDITS: [Edit; 16] = [
-    // memory: a byte written after the digest, a byte read after the source, a request context that is too small.
+    // memory: writes a byte after the digest, reads a byte after the source, or has a request
+    // context that is too small.
     (
         "crypto/xcbc.c",
         "	crypto_cipher_encrypt_one(tfm, out, prev);\n",
@@ -33,7 +35,8 @@ const EDITS: [Edit; 16] = [
         "	crypto_skcipher_set_reqsize(tfm, reqsize);",
         "	crypto_skcipher_set_reqsize(tfm, reqsize - 64);",
     ),
-    // context: sleeps; does not check whether it may open a section. The third fault is in the tree itself.
+    // context: sleeps, or does not check whether it may open a section. The third fault is in the
+    // unmodified tree.
     (
         "crypto/xctr.c",
         "	err = skcipher_walk_virt(&walk, req, false);",
@@ -44,7 +47,7 @@ const EDITS: [Edit; 16] = [
         "!crypto_simd_usable() ||",
         "",
     ),
-    // values: the tag comparison, and a key length check.
+    // values: faults in the tag comparison, and in a key length check.
     (
         "crypto/gcm.c",
         "crypto_memneq(iauth_tag, auth_tag, authsize)",
@@ -82,9 +85,9 @@ const EDITS: [Edit; 16] = [
     ("crypto/ccm.c", "	memset(ctx->dg, 0, bs);", ""),
 ];
 
-/// Faults added later.
+/// Further faults, which were added later.
 const MORE_EDITS: [Edit; 14] = [
-    // context: an allocation that may sleep. values: a counter's carry.
+    // context: an allocation that may sleep. values: a fault in a counter's carry.
     (
         "crypto/hctr2.c",
         "	return hctr2_crypt(req, true);",
@@ -95,8 +98,8 @@ const MORE_EDITS: [Edit; 14] = [
         "	vpslldq $8, tmp, tmp;        \\\n	vpsubq tmp, x, x;",
         "	vpslldq $8, tmp, tmp;",
     ),
-    // registers: a callee-saved register, the direction flag, MXCSR, upper halves, stack alignment, and the frame
-    // pointer.
+    // registers: faults in a callee-saved register, the direction flag, MXCSR, upper halves, stack
+    // alignment, and the frame pointer.
     (
         "arch/x86/crypto/serpent-avx-x86_64-asm_64.S",
         "SYM_FUNC_START(serpent_ecb_enc_8way_avx)\n",
@@ -127,7 +130,7 @@ const MORE_EDITS: [Edit; 14] = [
         "SYM_FUNC_START(cast5_ecb_enc_16way)\n",
         "SYM_FUNC_START(cast5_ecb_enc_16way)\n	pushq %rbp;\n	xorl %ebp, %ebp;\n	popq %rbp;\n",
     ),
-    // features: code that uses GFNI, BMI2 and AVX2 without checking for them.
+    // features: code that uses GFNI, BMI2 and AVX2 without checking for these features.
     (
         "arch/x86/crypto/aria_aesni_avx_glue.c",
         "	if (boot_cpu_has(X86_FEATURE_GFNI) && IS_ENABLED(CONFIG_AS_GFNI)) {",
@@ -152,7 +155,7 @@ const MORE_EDITS: [Edit; 14] = [
     ),
 ];
 
-/// Crashes in a driver, in cryptd's thread that calls a driver, and in a softirq.
+/// Faults that crash in a driver, in cryptd's thread that calls a driver, and in a softirq.
 const CRASHES: [Edit; 3] = [
     (
         "arch/x86/crypto/camellia_aesni_avx_glue.c",
@@ -171,7 +174,7 @@ const CRASHES: [Edit; 3] = [
     ),
 ];
 
-/// For each oracle: the driver, the rule, and the function if it is known.
+/// The expected finding for each fault: oracle, driver, rule, and the function if it is known.
 const EXPECTED: [(&str, &str, &str, &str); 16] = [
     (
         "memory",
@@ -221,7 +224,7 @@ const EXPECTED: [(&str, &str, &str, &str); 16] = [
     ("fill", "cbcmac(aes-aesni)", "uninitialised", "cbcmac"),
 ];
 
-/// The same for the faults added later.
+/// The expected findings for the faults added later.
 const MORE_EXPECTED: [(&str, &str, &str, &str); 14] = [
     (
         "context",
@@ -282,12 +285,12 @@ const MORE_EXPECTED: [(&str, &str, &str, &str); 14] = [
 /// A driver without a fault.
 const CONTROL: &str = "cbc-aes-aesni";
 
-/// Those that run unless others are named.
+/// The oracles that run by default.
 const QUICK: [&str; 8] = [
     "memory", "context", "values", "sequence", "leaks", "failures", "fill", "queues",
 ];
 
-/// A copy of the tree with faults.
+/// Creates a copy of the tree with faults.
 fn planted(tree: &Path, edits: &[Edit]) -> Edited {
     let tree = Edited::new(tree);
     let files: BTreeSet<&str> = edits.iter().map(|(file, _, _)| *file).collect();
@@ -344,7 +347,7 @@ fn finds(tree: &Edited, all: &[(&str, &str, &str, &str)]) {
     }
 }
 
-/// The run continues after a crash, in whichever thread it happened.
+/// The run must continue after a crash, whichever thread crashed.
 #[test]
 fn a_crash_is_of_the_driver_whose_request_it_was() {
     let Some(tree) = given_tree() else { return };
@@ -373,7 +376,7 @@ fn a_crash_is_of_the_driver_whose_request_it_was() {
     let own = of("ecb-camellia-aesni");
     assert!(own.contains("ecb_encrypt+0x"), "{own}");
     assert!(own.contains(" bytes, source at "), "{own}");
-    // cryptd's thread makes no request of its own, so the request it answers is reported.
+    // cryptd's thread makes no requests itself, so the request that it is answering is reported.
     let worker = of("ecb-cast6-avx");
     assert!(worker.contains("cryptd_skcipher_encrypt+0x"), "{worker}");
     assert!(worker.contains(" bytes, source at "), "{worker}");
@@ -382,12 +385,13 @@ fn a_crash_is_of_the_driver_whose_request_it_was() {
     assert!(softirq.contains(" bytes, source at "), "{softirq}");
     // Camellia's fault also affects its internal driver.
     assert_eq!(crashed.len(), 4, "{crashed:#?}");
-    // The drivers after them are tested.
+    // The drivers that follow the crashed ones must have been tested.
     let passed = |r: &&Value| r["failed"] == 0 && r["skipped"] == 0;
     assert!(rows.iter().filter(passed).count() > 100, "{crashed:#?}");
 }
 
-/// Findings in unchanged trees are listed in `tree/oracles/known` with a reason, and do not cause failure.
+/// Findings in unchanged trees are listed in `tree/oracles/known` with a reason, and must not cause
+/// failure.
 fn has_known_findings_only(tree: &Path, least: usize) {
     let run = kiln_keeping(&[
         "test",
@@ -415,7 +419,7 @@ fn has_known_findings_only(tree: &Path, least: usize) {
         let finding = row["finding"].as_str().expect("a finding");
         assert!(finding.contains("known: "), "{row}");
     }
-    // An entry of the list without a match would be outdated.
+    // An entry in the list without a match would be outdated.
     let notes = record["notes"].as_array().expect("notes");
     let unseen = |n: &&Value| n.to_string().contains("was not seen");
     assert_eq!(notes.iter().find(unseen), None);

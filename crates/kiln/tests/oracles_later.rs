@@ -1,4 +1,5 @@
-//! Oracles of what happens later or meanwhile: `queues`, `sharing`, and `context` in hardirqs (KILN_TEST_TREE, Linux 6.12).
+//! Tests of oracles for faults that show only in a later or concurrent request: `queues`,
+//! `sharing`, `sequence`, `failures`, and `context` in hardirqs (KILN_TEST_TREE, Linux 6.12).
 
 mod common;
 mod edited;
@@ -8,9 +9,10 @@ use common::tree::given_tree;
 use edited::Edited;
 use planted::{fault, find, Fault};
 
-/// Of what happens one call after another, and of what fails.
+/// Faults that show in a sequence of calls, or when something fails.
 const CALLS: [Fault; 7] = [
-    // The next IV; a part of a second key; a full buffer; a length of keys; keys that were refused or never set.
+    // Faults in the next IV, part of a second key, a full buffer, a key length, and keys that were
+    // refused or never set.
     fault(
         "sequence",
         "cbc-twofish-avx",
@@ -68,7 +70,7 @@ const CALLS: [Fault; 7] = [
         "crypto/aead.c",
         &[("	crypto_aead_set_flags(aead, CRYPTO_TFM_NEED_KEY);\n", "")],
     ),
-    // A step of a walk that is not checked.
+    // The result of a step in a walk is not checked.
     fault(
         "failures",
         "xctr(aes-aesni)",
@@ -83,7 +85,7 @@ const CALLS: [Fault; 7] = [
 ];
 
 const FAULTS: [Fault; 9] = [
-    // Completes a request when its child has merely left the backlog.
+    // Completes a request when its child has only left the backlog.
     Fault {
         file: "crypto/lrw.c",
         edits: &[(
@@ -107,7 +109,7 @@ const FAULTS: [Fault; 9] = [
         rule: "completed-twice",
         place: "essiv_skcipher_done",
     },
-    // Completes a request with -EBUSY, which means that its child is in the backlog.
+    // Completes a request with -EBUSY, which only means that its child is in the backlog.
     Fault {
         file: "crypto/xts.c",
         edits: &[(
@@ -140,7 +142,7 @@ const FAULTS: [Fault; 9] = [
         rule: "never-answered",
         place: "",
     },
-    // Requests overtake queued ones.
+    // Lets requests overtake queued ones.
     Fault {
         file: "crypto/simd.c",
         edits: &[(
@@ -152,7 +154,7 @@ const FAULTS: [Fault; 9] = [
         rule: "order",
         place: "",
     },
-    // Keeps the IV of a request in the transform.
+    // Stores the IV of a request in the transform, which other requests share.
     Fault {
         file: "crypto/ctr.c",
         edits: &[
@@ -167,7 +169,7 @@ const FAULTS: [Fault; 9] = [
         rule: "shared-state",
         place: "crypto_",
     },
-    // Keeps a block in per-CPU data while softirqs may come.
+    // Stores a block in per-CPU data while softirqs can interrupt.
     Fault {
         file: "crypto/pcbc.c",
         edits: &[
@@ -185,7 +187,8 @@ const FAULTS: [Fault; 9] = [
         rule: "shared-state",
         place: "",
     },
-    // Keeps a block in a variable with softirqs disabled, so only another CPU interferes.
+    // Stores a block in a static variable with softirqs disabled, so only another CPU can overwrite
+    // it.
     Fault {
         file: "crypto/xctr.c",
         edits: &[
@@ -205,7 +208,7 @@ const FAULTS: [Fault; 9] = [
     },
 ];
 
-/// Opens a section in hardirqs, whatever they have interrupted.
+/// Opens a section in hardirqs without checking what they interrupted.
 const HARDIRQ: Fault = Fault {
     file: "arch/x86/crypto/sha256_ssse3_glue.c",
     edits: &[(

@@ -1,5 +1,6 @@
-//! Oracles in a current tree (KILN_TEST_TREE_NEXT, Linux 7.x): faults for each, planted in one copy: one for `sharing`, two for `memory`,
-//! at least three for each of the others.
+//! Tests of oracles on a current tree (KILN_TEST_TREE_NEXT, Linux 7.x). Faults for all of them are
+//! planted in one copy: one for `sharing`, two for `memory`, and at least three for each of the
+//! others.
 
 mod common;
 mod edited;
@@ -9,9 +10,10 @@ use common::tree::tree_of;
 use edited::Edited;
 use planted::{fault, find, Fault};
 
-/// No answer in ordinary memory and a task shows those of memory, context, leaks and failures.
+/// Faults for each oracle. The faults for memory, context, leaks and failures do not change any
+/// result in ordinary memory and task context.
 const FAULTS: [Fault; 37] = [
-    // A byte behind the digest; a request context that is too small.
+    // Writes a byte after the digest; has a request context that is too small.
     fault(
         "memory",
         "xcbc(aes-lib)",
@@ -34,7 +36,8 @@ const FAULTS: [Fault; 37] = [
             "	crypto_skcipher_set_reqsize(tfm, reqsize - 64);",
         )],
     ),
-    // Sleeps; allocates with a flag that lets it sleep; does not ask whether it may open a section.
+    // Sleeps; allocates with a flag that allows sleeping; does not check whether it may open a
+    // section.
     fault(
         "context",
         "xctr(aes-lib)",
@@ -65,7 +68,7 @@ const FAULTS: [Fault; 37] = [
         "lib/crypto/x86/sha512.h",
         &[("irq_fpu_usable()", "true")],
     ),
-    // A tag of which the last byte is not compared; a key that is not checked; a carry of a counter.
+    // Does not compare the last byte of a tag; does not check a key; loses a carry of a counter.
     fault(
         "values",
         "gcm_base(ctr(aes-lib),ghash-lib)",
@@ -99,7 +102,7 @@ const FAULTS: [Fault; 37] = [
             "	vpslldq $8, tmp, tmp;",
         )],
     ),
-    // The next IV; a full buffer; a length of keys; keys that were refused or never set.
+    // Faults in the next IV, a full buffer, a key length, and keys that were refused or never set.
     fault(
         "sequence",
         "cbc-twofish-avx",
@@ -146,7 +149,7 @@ const FAULTS: [Fault; 37] = [
         "crypto/aead.c",
         &[("	crypto_aead_set_flags(aead, CRYPTO_TFM_NEED_KEY);\n", "")],
     ),
-    // A table; a child; keys.
+    // Leaks of a table, a child transform and keys.
     fault(
         "leaks",
         "lrw(ecb-aes-aesni)",
@@ -177,7 +180,7 @@ const FAULTS: [Fault; 37] = [
         "crypto/adiantum.c",
         &[("	kfree_sensitive(data);\n", "")],
     ),
-    // An allocation that is not checked; children that are kept; a step of a walk that is not checked.
+    // Does not check an allocation; keeps child transforms; does not check a step in a walk.
     fault(
         "failures",
         "lrw(ecb-aes-aesni)",
@@ -208,7 +211,7 @@ const FAULTS: [Fault; 37] = [
             "		skcipher_walk_done(&walk, nbytes);",
         )],
     ),
-    // States that are not cleared.
+    // Does not clear its state.
     fault(
         "fill",
         "xcbc(aes-lib)",
@@ -233,7 +236,8 @@ const FAULTS: [Fault; 37] = [
         "crypto/ccm.c",
         &[("	memset(dg, 0, bs);", "")],
     ),
-    // A child that merely leaves the backlog; a second completion; a completion with -EBUSY; silence.
+    // Completes a request when its child has only left the backlog; completes it twice; completes
+    // it with -EBUSY; does not notify.
     fault(
         "queues",
         "lrw(cryptd(ecb-aes-aesni))",
@@ -278,7 +282,7 @@ const FAULTS: [Fault; 37] = [
             "	if (err != -EINPROGRESS)\n		ahash_request_complete(req, err);\n",
         )],
     ),
-    // A block in a static variable.
+    // Stores a block in a static variable.
     fault(
         "sharing",
         "xctr(aes-lib)",
@@ -296,7 +300,8 @@ const FAULTS: [Fault; 37] = [
             ),
         ],
     ),
-    // The direction flag; MXCSR; upper halves; a stack that must be aligned; the frame pointer.
+    // Faults in the direction flag, MXCSR, upper halves, stack alignment, and the frame
+    // pointer.
     fault(
         "registers",
         "ecb-twofish-avx",
@@ -338,7 +343,7 @@ const FAULTS: [Fault; 37] = [
             "SYM_FUNC_START(cast5_ecb_enc_16way)\n	pushq %rbp;\n	xorl %ebp, %ebp;\n	popq %rbp;\n",
         )],
     ),
-    // Code for GFNI and AVX2 where nothing asks for them.
+    // Code that uses GFNI and AVX2 without checking for these features.
     fault(
         "features",
         "ecb-aria-avx",
@@ -366,7 +371,7 @@ const FAULTS: [Fault; 37] = [
             "	if (",
         )],
     ),
-    // One section for all pages.
+    // One section covers all pages.
     fault(
         "bounds",
         "aegis128-aesni",
@@ -408,7 +413,7 @@ const FAULTS: [Fault; 37] = [
     ),
 ];
 
-/// No fault is in it.
+/// A driver without a fault.
 const CONTROL: &str = "ecb-camellia-aesni";
 
 #[test]

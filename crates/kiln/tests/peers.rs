@@ -1,4 +1,4 @@
-//! Libraries that are wrong, broken or too old have notes but no rows.
+//! Tests that libraries that are wrong, broken or too old get notes but no rows.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{fault, kiln_with, Run};
 
-/// A shared library compiled from this C text.
+/// Compiles a shared library from this C text.
 fn library(dir: &Path, name: &str, text: &str) -> PathBuf {
     let source = dir.join(format!("{name}.c"));
     let file = dir.join(format!("{name}.so"));
@@ -25,7 +25,7 @@ fn library(dir: &Path, name: &str, text: &str) -> PathBuf {
 const VERSION: &str = "int nettle_version_major(void) { return 3; }\n\
                        int nettle_version_minor(void) { return 8; }\n";
 
-/// A cipher that copies its input, and one that is called but does nothing.
+/// C source of a cipher that copies its input to its output.
 const WRONG: &str = "
 #include <string.h>
 void nettle_aes256_set_encrypt_key(void *ctx, const unsigned char *key) { memcpy(ctx, key, 32); }
@@ -40,7 +40,7 @@ fn speed(peers: &str, file: &Path) -> Run {
     kiln_with(&args, &[("KILN_NETTLE", file.to_str().unwrap())])
 }
 
-/// Expects no row of nettle, and a note that contains `want`.
+/// Expects that nettle has no row, and that a note contains `want`.
 fn a_note_and_no_row(run: &Run, status: i32, want: &str) {
     assert_eq!(run.status, status, "{}", run.stderr);
     let doc = run.json();
@@ -64,11 +64,11 @@ fn a_wrong_answer_is_a_note_and_no_row() {
     let dir = tempfile::tempdir().unwrap();
     let wrong = library(dir.path(), "wrong", &format!("{VERSION}{WRONG}"));
     a_note_and_no_row(&speed("auto", &wrong), 0, "WRONG ANSWER: nettle-3.8");
-    // If requested by name, it is a failure.
+    // If the library was requested by name, the command fails.
     a_note_and_no_row(&speed("nettle", &wrong), 1, "WRONG ANSWER: nettle-3.8");
 }
 
-/// The control: the same library with the right answer is measured, which shows that it is called.
+/// Control: the same library with the right answer is measured, which shows that it is called.
 #[test]
 fn the_same_with_a_function_that_is_right_has_a_row() {
     let dir = tempfile::tempdir().unwrap();

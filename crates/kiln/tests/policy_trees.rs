@@ -1,5 +1,6 @@
-//! Trees with an edited FPU policy behave like Kiln's own policy of that name, and a tree that saves nothing is
-//! detected. Prints that it is skipped unless KILN_TEST_TREE names a 6.12 tree.
+//! Tests that trees with an edited FPU policy behave like Kiln's policy of that name, and that a
+//! tree that saves nothing is detected. The tests are skipped with a message unless KILN_TEST_TREE
+//! is a 6.12 tree.
 
 mod common;
 mod edited;
@@ -45,7 +46,7 @@ fn a_tree_that_the_edits_were_not_made_for_is_refused() {
     policies::apply_to(&overlay, policies::BH_OFF);
 }
 
-/// The tree with these edits.
+/// Creates a copy of the tree with these edits; returns its path.
 fn edited(tree: &Path, edits: &[policies::Edit]) -> String {
     let overlay = Edited::new(tree);
     policies::apply_to(&overlay, edits);
@@ -59,13 +60,13 @@ fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
     (run, rows)
 }
 
-/// Compares answers, counts and warnings in every context; then steps through a task and a softirq, with one interrupt
-/// per instruction.
+/// Compares answers, counts and warnings with Kiln's policy in every context. Then steps through a
+/// task and a softirq, with one interrupt per instruction.
 fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     let name = edited(tree, edits);
     let policies = ["legacy", "bh-off", "nested", &name].join(",");
     let (run, rows) = fpu(&["usable", "--policy", &policies]);
-    // 6.12's rule is that of legacy: any other answer is a finding.
+    // 6.12's rule is legacy's, so any other answer counts as a finding.
     assert_eq!(run.status, 1, "{}", run.stderr);
     let notes = run.json()["notes"].to_string();
     let finding = format!("{name} answers otherwise than the rule of Linux 6.");
@@ -95,7 +96,7 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     assert_eq!(status, 0, "{lines:?}");
     let good = lines.iter().filter(|l| l.starts_with("ok ")).count();
     assert!(good >= 9 && good == lines.len(), "{lines:?}");
-    // The control, which saves nothing, also runs and loses state.
+    // The control, which saves nothing, also runs, and it loses state.
     let judged: Vec<&Value> = rows.iter().filter(|r| r["policy"] != "none").collect();
     let points: u64 = judged.iter().map(|r| r["points"].as_u64().unwrap()).sum();
     assert!(points > 500, "{points}");
@@ -108,7 +109,7 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     }
 }
 
-/// Lines of `kiln test --tree` about the drivers of XTS in Kiln's contexts.
+/// Returns the status and the lines of `kiln test --tree` about XTS drivers in Kiln's contexts.
 fn in_contexts(name: &str) -> (i32, Vec<String>) {
     let dir = name.trim_start_matches("tree:");
     let run = kiln_keeping(&[
@@ -135,7 +136,7 @@ fn a_tree_that_saves_what_it_finds_is_nested() {
     }
 }
 
-/// The control: without it the others would prove nothing.
+/// Control: without this test, the others would prove nothing.
 #[test]
 fn a_tree_that_saves_nothing_is_caught() {
     let Some(tree) = given_tree() else { return };
@@ -150,7 +151,7 @@ fn a_tree_that_saves_nothing_is_caught() {
         .iter()
         .filter(|l| l.starts_with("not ok ") && l.ends_with(" in task"));
     assert!(wrong.count() > 0, "{lines:?}");
-    // Where softirqs are kept out of sections, nothing can be lost.
+    // If softirqs cannot interrupt a section, no state can be lost.
     let kept_out = lines.iter().filter(|l| l.ends_with(", BH off"));
     assert!(
         kept_out.clone().count() > 0 && kept_out.clone().all(|l| l.starts_with("ok ")),

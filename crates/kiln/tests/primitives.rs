@@ -1,6 +1,6 @@
-//! The assembly functions of a hosted tree: `kiln speed --tree` calls each one directly and finds it right, or
-//! tree/primitives gives a reason why not. The trees are those of KILN_TEST_TREE and KILN_TEST_TREE_NEXT; without
-//! them, a message says that the tests are skipped.
+//! Tests of the assembly functions in a hosted tree: `kiln speed --tree` must call each one
+//! directly and find its result right, or tree/primitives must give a reason why not. The trees are
+//! KILN_TEST_TREE and KILN_TEST_TREE_NEXT; without them, the tests are skipped with a message.
 
 mod common;
 mod edited;
@@ -20,7 +20,7 @@ fn next_tree() -> Option<PathBuf> {
     tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel")
 }
 
-/// Directories of a tree that contain assembly of the kind that is measured.
+/// Directories of a tree that contain assembly of the kinds that are measured.
 const FOLDERS: [&str; 5] = [
     "arch/x86/crypto",
     "lib/crypto/x86",
@@ -29,8 +29,8 @@ const FOLDERS: [&str; 5] = [
     "lib/raid/xor/x86",
 ];
 
-/// The table tree/primitives: functions with those that are called along with them, and functions with a reason for
-/// having no row.
+/// The table tree/primitives: functions with a row, each with the further functions that are called
+/// along with it, and functions without a row, for which the table gives a reason.
 struct Table {
     rows: Vec<(String, Vec<String>)>,
     reasons: BTreeSet<String>,
@@ -63,7 +63,8 @@ impl Table {
         table
     }
 
-    /// The functions among `symbols` that were not called and have no reason.
+    /// Returns the functions among `symbols` that were not called and for which the table gives no
+    /// reason.
     fn uncovered<'a>(
         &self,
         symbols: &'a BTreeSet<String>,
@@ -78,7 +79,8 @@ impl Table {
     }
 }
 
-/// Global functions in the objects that the tree's build made from assembly, whether written or generated.
+/// Returns the global functions in the objects that the tree's build made from assembly, whether
+/// hand-written or generated.
 fn assembly_functions(tree: &Path, build: &Path) -> BTreeSet<String> {
     let mut functions = BTreeSet::new();
     for folder in FOLDERS {
@@ -108,13 +110,14 @@ fn assembly_functions(tree: &Path, build: &Path) -> BTreeSet<String> {
 
 /// The results of `kiln speed` for a tree's functions.
 struct Measured {
-    /// Functions that were called and gave the right result, each with the algorithm that it implements.
+    /// Functions that were called and gave the right result, each with the algorithm it implements.
     called: BTreeSet<(String, String)>,
     notes: Vec<String>,
 }
 
 impl Measured {
-    /// Measures all functions at the usual lengths with keys of all sizes, under a mask of tiers.
+    /// Measures all functions at the usual lengths with keys of all sizes, restricted to these
+    /// tiers.
     fn of(tree: &Path, tiers: &str) -> Measured {
         let cache = place("tree-cache");
         let all = [
@@ -170,7 +173,7 @@ impl Measured {
     }
 }
 
-/// Checks all functions of a tree, of which there must be at least `least`.
+/// Checks all functions of a tree, which must have at least `least`.
 fn every_function_has_a_row_or_a_reason(tree: &Path, least: usize) {
     let mut table = Table::read();
     let measured = Measured::of(tree, "");
@@ -181,13 +184,13 @@ fn every_function_has_a_row_or_a_reason(tree: &Path, least: usize) {
     let mut uncovered = table.uncovered(&symbols, &called);
     uncovered.retain(|s| !excused.contains(s.as_str()));
     assert_eq!(uncovered, Vec::<&String>::new());
-    // On a CPU with all tiers no function may be excused.
+    // On a CPU with all tiers, no function may be excused.
     if Tier::ALL.iter().all(|t| t.present()) {
         assert_eq!(excused, BTreeSet::new());
     }
 
-    // Controls: a row that does not run, a row without which a function along with it is missing, and a missing
-    // reason.
+    // Controls: one row does not run, another row does not run and with it a function called along
+    // with it, and a reason is missing.
     let missing = |table: &Table, called: &BTreeSet<String>| -> Vec<String> {
         let found = table.uncovered(&symbols, called).into_iter();
         found
@@ -223,8 +226,8 @@ fn every_assembly_function_of_a_current_kernel_is_called_or_has_a_reason() {
     every_function_has_a_row_or_a_reason(&tree, 150);
 }
 
-/// The table's `cpu` must hide features that the tree does not see; otherwise a masked tier's functions without a
-/// driver would be called.
+/// The table's `cpu` lists CPU features that KILN_TIERS must allow for a call. Without it,
+/// functions that have no driver would be called even if their tier is masked.
 #[test]
 fn functions_that_a_mask_hides_are_not_called() {
     let Some(tree) = next_tree() else { return };
@@ -246,9 +249,9 @@ fn functions_that_a_mask_hides_are_not_called() {
     }
 }
 
-/// Plants two faults: one bit in the constants of one polynomial by which sums of four 128-bit vectors are folded, and
-/// one bit in the constants of SHA-256 with SHA-NI. This tree's own drivers use these constants, so only an
-/// independent reference can find the faults.
+/// Plants two faults: a wrong bit in the constants of one polynomial for folding sums of four
+/// 128-bit vectors, and a wrong bit in the constants of SHA-256 with SHA-NI. This tree's own
+/// drivers use these constants, so only an independent reference can find the faults.
 #[test]
 fn wrong_constants_are_found_and_nothing_else() {
     let Some(tree) = next_tree() else { return };
@@ -295,7 +298,8 @@ fn wrong_constants_are_found_and_nothing_else() {
         let of = wrong.iter().filter(|(a, _)| *a == alg);
         of.map(|(_, name)| *name).collect()
     };
-    // The other polynomial's constants, all short messages, and SHA-256 without SHA-NI are unchanged.
+    // The other polynomial's constants, all short messages, and SHA-256 without SHA-NI are
+    // unaffected.
     assert!(
         of_alg("crc32").contains(&"crc32_lsb_pclmul_sse"),
         "{wrong:?}"

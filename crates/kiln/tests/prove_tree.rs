@@ -1,4 +1,5 @@
-//! `kiln fpu prove --tree`: library functions of a current kernel (KILN_TEST_TREE_NEXT), interrupted at every instruction.
+//! Tests of `kiln fpu prove --tree`: library functions of a current kernel (KILN_TEST_TREE_NEXT),
+//! interrupted at every instruction.
 
 mod common;
 mod edited;
@@ -16,22 +17,23 @@ fn rows(args: &[&str], status: i32) -> Vec<Value> {
     record["rows"].as_array().expect("rows").clone()
 }
 
-/// The findings of a suite in all tiers.
+/// Returns a suite's findings in all tiers.
 fn findings(rows: &[Value], suite: &str) -> Vec<String> {
     let of = rows.iter().filter(|r| r["suite"] == suite);
     let found = of.filter_map(|r| r["finding"].as_str());
     found.map(String::from).collect()
 }
 
-/// Plants five faults that a test without interrupts passes or that no answer shows, one wrong carry, and one fault in
-/// a function that no suite calls in interrupts. SHA-3 and XTS, which are unchanged, are the controls.
+/// Plants five faults that a test without interrupts does not find or that do not affect any
+/// result, one wrong carry, and one fault in a function that no suite calls in interrupts. SHA-3
+/// and XTS, which are unchanged, are the controls.
 #[test]
 fn planted_faults_are_found_and_named() {
     let Some(tree) = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel") else {
         return;
     };
     let tree = Edited::new(&tree);
-    // Vector registers are used after the end of the section.
+    // Use vector registers after the end of the section.
     tree.edit("lib/crypto/x86/sha1.h", |text| {
         let macro_ends = "#define SHA1_AVX2_BLOCK_OPTSIZE";
         let (head, rest) = text.split_once(macro_ends).expect("the macro's end");
@@ -43,31 +45,32 @@ fn planted_faults_are_found_and_named() {
             .replace(begin, "kernel_fpu_begin(); kernel_fpu_end();");
         format!("{head}{macro_ends}{rest}")
     });
-    // A section is begun without a check whether that is allowed.
+    // Open a section without checking whether that is allowed.
     tree.replace(
         "lib/crypto/x86/sha256.h",
         "likely(irq_fpu_usable())",
         "true",
     );
-    // A callee-saved register is changed, which this caller no longer needs.
+    // Change a callee-saved register, which this caller does not need any more.
     tree.replace(
         "lib/crypto/x86/sm3-avx-asm_64.S",
         "popq %rbp;\n\tRET;",
         "popq %rbp;\n\tmovl $0x5a5a, %ebx;\n\tRET;",
     );
-    // A section stays open while softirqs run.
+    // Keep a section open while softirqs run.
     tree.replace(
         "lib/crypto/x86/sha512.h",
         "kernel_fpu_end();",
         "if (!in_serving_softirq()) kernel_fpu_end();",
     );
-    // Loses a carry.
+    // Lose a carry.
     tree.replace(
         "lib/crypto/x86/poly1305-x86_64-cryptogams.pl",
         "\tadc\t\\$0,$h1\n",
         "",
     );
-    // Vector registers are used after the end of the section, in a function that is not tested in interrupts.
+    // Use vector registers after the end of the section, in a function that is not tested in
+    // interrupts.
     tree.replace(
         "lib/crypto/x86/chacha.h",
         "kernel_fpu_begin();\n\t\tchacha_dosimd(state, dst, src, todo, nrounds);\n\t\tkernel_fpu_end();",
@@ -91,7 +94,7 @@ fn planted_faults_are_found_and_named() {
         ("sha512", "left-open", "sha512_"),
         ("poly1305", "wrong", ""),
     ] {
-        // The library's messages are short enough to reach the code after SM3's loop.
+        // Some of the library's messages are short enough to reach the code after SM3's loop.
         let found = match suite {
             "sm3" => of("sm3"),
             suite => findings(&all, suite),
@@ -109,7 +112,8 @@ fn planted_faults_are_found_and_named() {
     let quiet = tasks.filter(|r| r["in_softirqs"] == 0);
     assert_eq!(quiet.count(), 0, "{all:#?}");
 
-    // The replay command shows the fault again; one that occurs with all tiers needs no KILN_TIERS.
+    // The replay command must reproduce the fault. If a fault occurs with all tiers, its command
+    // does not set KILN_TIERS.
     let replayed = |r: &Value| r["replay"].as_str().is_some_and(|t| t.starts_with("kiln "));
     let nested = all.iter().find(|r| r["suite"] == "sha256" && replayed(r));
     let nested = nested.expect("a finding of SHA-256 under all tiers");

@@ -1,4 +1,5 @@
-//! `kiln report`, and `kiln compare` of bundles and reports, from a user's point of view.
+//! Tests of `kiln report`, and of `kiln compare` with bundles and reports, from a user's point of
+//! view.
 
 mod common;
 
@@ -42,7 +43,8 @@ fn put(dir: &Path, name: &str, document: &Value) -> String {
     path.to_str().unwrap().to_string()
 }
 
-/// Records from when `kiln fpu` answered five questions are read like those of the five commands.
+/// Records from the time when `kiln fpu` answered five questions are read like records of the five
+/// commands.
 #[test]
 fn old_records_of_fpu_are_read_as_those_of_its_successors() {
     let dir = tempfile::tempdir().unwrap();
@@ -74,7 +76,7 @@ fn old_records_of_fpu_are_read_as_those_of_its_successors() {
             kiln(&["report", &new, "--format", "markdown"]),
             page.stdout(),
         );
-        // The two sides are columns of the same tables.
+        // The two sides must be columns of the same tables.
         assert!(both.contains(title), "{file}: {both}");
         assert_eq!(
             both.matches("\n**").count() - 1,
@@ -105,7 +107,8 @@ fn a_page_of_two_machines_has_a_column_each_and_gives_its_records_back() {
     );
     let text = fs::read_to_string(page).unwrap();
     assert!(text.contains("zen5") && text.contains("zen2") && text.contains("zen2 / zen5"));
-    // The records from which a page was made can be read back from it, for a page and for a table.
+    // The records from which a page was made can be read back from the page, to make another page
+    // or a table.
     let of_page = kiln(&["report", page, "--format", "csv"]).stdout();
     assert_eq!(of_page.lines().count(), 1 + 2 * 3);
     assert_eq!(of_page.matches("zen2,speed,5,").count(), 2);
@@ -243,7 +246,7 @@ fn what_is_no_record_is_told_in_a_line() {
         fault(&kiln(&["report", &path, "--format", "csv"]), 2, why);
         fault(&kiln(&["compare", &good, &path]), 2, why);
     }
-    // Control: a record from before this number existed.
+    // Control: a record without this number, which older versions did not write.
     assert_eq!(kiln(&["compare", &good, &old]).status, 0);
     fault(
         &kiln(&["report", &good, "--format", "pdf"]),

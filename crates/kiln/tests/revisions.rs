@@ -1,4 +1,4 @@
-//! Git revisions as kernel trees. The tests that build one need KILN_TEST_TREE_NEXT.
+//! Tests of git revisions as kernel trees. The tests that build one need KILN_TEST_TREE_NEXT.
 
 mod common;
 
@@ -12,13 +12,14 @@ use common::tree::{place, tree_of};
 use common::{fault, kiln, kiln_with};
 use serde_json::Value;
 
-/// The directories that the build of a hosted tree reads.
+/// The directories that a hosted tree's build reads.
 const BUILT: [&str; 10] = [
     "arch/x86", "crypto", "include", "init", "kernel", "lib", "mm", "scripts", "security", "tools",
 ];
 
-/// A bare repository with two commits of a kernel: the original, and one with a wrong constant in MD5. The commit
-/// hashes are reproducible, so that a later run finds the builds of an earlier one.
+/// A bare repository with two commits of a kernel: the original, and one with a wrong constant in
+/// MD5. The commit hashes are reproducible, so that later runs can reuse the builds of earlier
+/// ones.
 struct Repository {
     dir: PathBuf,
     tree: PathBuf,
@@ -62,7 +63,7 @@ impl Repository {
             git.env(format!("GIT_{name}_DATE"), "1000000000 +0000");
         }
         git.arg("--git-dir").arg(&self.dir);
-        // The tree itself is only read.
+        // `git add` needs the tree as its work tree. Git only reads the tree.
         if args[0] == "add" {
             git.arg("--work-tree").arg(&self.tree);
         }
@@ -89,12 +90,12 @@ impl Repository {
         self.git(&["update-ref", "refs/heads/main", &commit], "");
     }
 
-    /// `REPOSITORY@REVISION`.
+    /// Returns `REPOSITORY@REVISION`, the form in which Kiln accepts a revision.
     fn at(&self, revision: &str) -> String {
         format!("{}@{revision}", self.dir.display())
     }
 
-    /// Runs Kiln in the repository.
+    /// Runs Kiln in the repository; returns status, stdout and stderr.
     fn kiln(&self, args: &[&str]) -> (i32, String, String) {
         let done = Command::new(env!("CARGO_BIN_EXE_kiln"))
             .args(args)
@@ -111,7 +112,7 @@ impl Repository {
         )
     }
 
-    /// Every file of the repository with its modification time.
+    /// Lists every file in the repository with its modification time.
     fn files(&self) -> BTreeSet<String> {
         let mut all = BTreeSet::new();
         let mut open = vec![self.dir.clone()];
@@ -137,8 +138,8 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
     let repository = Repository::new(&tree);
     let before = repository.files();
 
-    // The control shows that the other commit is right: only the commit with the wrong constant fails, and only in
-    // MD5.
+    // Only the commit with the wrong constant fails, and only in MD5. The other commit is the
+    // control.
     let (status, out, err) =
         repository.kiln(&["test", "--tree", &repository.at("main~1"), "--suite", "md5"]);
     assert_eq!(status, 0, "{out}{err}");
@@ -161,7 +162,7 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
     assert!(note.contains("(\"Linux\"): 1 file changed"), "{note}");
     assert!(note.contains("lib/crypto/md5.c"), "{note}");
 
-    // Nothing changed, so nothing is tested.
+    // Without changes, nothing is tested.
     let (status, out, err) = repository.kiln(&["test", "--tree", "main", "--since", "main"]);
     assert_eq!(status, 0, "{out}{err}");
     assert!(
@@ -208,7 +209,7 @@ fn what_is_no_revision_is_told_in_one_line() {
     let compared = kiln(&["compare", &sides[0], &sides[1]]);
     assert_eq!(compared.status, 2, "{compared:?}");
 
-    // A tree outside git has no recorded changes.
+    // Outside git, changes to a tree are not recorded.
     let tree = tempfile::tempdir().unwrap();
     for path in ["Kbuild", "arch/x86/crypto/Makefile"] {
         let path = tree.path().join(path);
@@ -226,7 +227,7 @@ fn what_is_no_revision_is_told_in_one_line() {
     let without = kiln(&["test", "--since", "HEAD"]);
     assert_eq!(without.status, 2, "{without:?}");
 
-    // Without git nothing is a revision, and the error line gives the remedy.
+    // If git is not installed, revisions cannot be used, and the error line gives the remedy.
     let none = tempfile::tempdir().unwrap();
     let path = none.path().to_str().unwrap();
     let run = kiln_with(&["tree", &name("HEAD")], &[("PATH", path)]);

@@ -1,7 +1,7 @@
-//! `kiln serve` as users run it: the program with its sandbox, and guests on its socket.
+//! Tests of `kiln serve` as users run it: the program with its sandbox, and guests on its socket.
 
 mod device;
-// Some are used only by device_figures.
+// Only device_figures uses some of these functions.
 #[allow(dead_code)]
 mod guest;
 mod hostile;
@@ -33,12 +33,12 @@ fn guests_are_served_apart_in_the_sandbox() {
         assert_eq!(status, 0);
         assert_ne!(result, [3; 64], "encrypted");
         assert!(one.was_called());
-        // The other guest knows the ID, but cannot use it.
+        // The other guest has the ID but must not be able to use it.
         assert_eq!(other.encrypt(session), (vec![LEFT; 64], INVSESS));
         assert_ne!(other.ask(false, &destroy(session), 1), Some(vec![0]));
         assert_eq!(one.encrypt(session), (result, 0));
-        // A connection that is about to be rejected may be served or not, so this only waits for the rejection. Being
-        // served is the control.
+        // connect() succeeds even if the device then rejects the connection, so wait until the
+        // metrics count a rejection. The two guests that are served are the control.
         until("a third is turned away", || {
             device.metrics().contains("kiln_refused_total 1") || {
                 let _ = UnixStream::connect(device.path("kiln.sock"));
@@ -48,7 +48,7 @@ fn guests_are_served_apart_in_the_sandbox() {
         let text = device.metrics();
         let line = "kiln_requests_total{queue=\"data0\",status=\"invsess\"} 1";
         assert!(text.contains(line), "{text}");
-        // When a driver disconnects, its sessions are removed and its place is free.
+        // When a driver disconnects, its sessions must be removed and its place freed.
         assert_eq!(device.sessions(), 1);
         drop(one);
         until("its sessions are gone", || device.sessions() == 0);
@@ -83,7 +83,8 @@ fn a_stop_serves_what_is_there() {
     let device = Device::start(&["--max-ops", "100"]);
     let mut guest = guest(&device);
     let session = guest.create();
-    // More requests than may be served at once, so the device is waiting in the middle of them when it is told to stop.
+    // Send more requests than the rate allows at once, so that the device is still working on them
+    // when it is told to stop.
     guest.pile_up(session, 30);
     device.signal(libc::SIGTERM);
     let (status, log) = device.end();
@@ -98,14 +99,14 @@ fn a_device_that_was_killed_is_started_again() {
     guest(&device).create();
     device.signal(libc::SIGKILL);
     device.child.wait().unwrap();
-    // The socket file still exists, but nothing listens on it.
+    // The socket file still exists, but no process listens on it.
     let dir = std::mem::replace(&mut device.dir, tempfile::tempdir().unwrap());
     assert!(dir.path().join("kiln.sock").exists());
     let device = Device::start_in(dir, &[]);
     let mut guest = guest(&device);
     let session = guest.create();
     assert_eq!(guest.encrypt(session).1, 0);
-    // A second device reports that there is one already.
+    // A second device must report that the socket is in use.
     let second = Command::new(env!("CARGO_BIN_EXE_kiln"))
         .args(["serve", "--socket", "kiln.sock"])
         .current_dir(device.dir.path())
@@ -141,7 +142,7 @@ fn arguments_that_cannot_be_are_told_in_one_line() {
     }
 }
 
-/// The reader of the log may disappear: a pager that exits, or a service that restarts.
+/// The process that reads the log may end, such as a pager that exits or a service that restarts.
 #[test]
 fn a_device_whose_log_has_no_reader_goes_on() {
     let mut device = Device::start(&["--log-level", "debug"]);
@@ -168,7 +169,8 @@ fn sockets_have_the_permissions_that_are_asked_for() {
     drop(guest(&device));
 }
 
-/// Like libvirt and systemd, passes a listening socket, or a single connection, after which the device ends.
+/// Like libvirt and systemd, passes a listening socket, or a single connection. The device ends
+/// after a single connection.
 #[test]
 fn a_socket_can_be_passed_on() {
     const FD: i32 = 100;
@@ -176,7 +178,7 @@ fn a_socket_can_be_passed_on() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
         command.args(["serve", "--fd", "100", "--queues", "2"]);
         command.stdin(Stdio::null()).stderr(Stdio::piped());
-        // SAFETY: makes a single system call, and the descriptor outlives it.
+        // SAFETY: the closure makes a single system call, and the descriptor outlives it.
         unsafe {
             command.pre_exec(move || match libc::dup2(fd.as_raw_fd(), FD) {
                 FD => Ok(()),
@@ -228,7 +230,8 @@ fn managers_are_told_what_it_is() {
     );
 }
 
-/// A command that starts a device can trust its socket, because nobody else can create one in its directory.
+/// A command that starts a device can trust the device's socket, because no other user can create a
+/// socket in its directory.
 #[test]
 fn the_device_of_a_command_is_in_a_private_directory() {
     let dir = tempfile::tempdir().unwrap();
@@ -253,13 +256,14 @@ fn the_device_of_a_command_is_in_a_private_directory() {
     assert_eq!(entry.metadata().unwrap().mode() & 0o7777, 0o700);
     let name = entry.file_name().into_string().unwrap();
     assert!(name.starts_with("kiln-device-") && !name.contains(&child.id().to_string()));
-    // SAFETY: the child has not been waited for, so the PID is still its own.
+    // SAFETY: kill() does not access memory. The child has not been waited for, so its PID has not
+    // been reused.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
     child.wait().unwrap();
     assert!(found().is_none(), "it leaves nothing");
 }
-/// Runs all checks of `kiln virtio-check`, including those of hostile front ends, which need a process per guest. The
-/// control: without isolation, some of these end the device.
+/// Runs all checks of `kiln virtio-check`, including those of hostile front ends, which need a
+/// process per guest. As a control, some of them must end a device without isolation.
 #[test]
 fn its_own_checks_pass_and_without_isolation_they_do_not() {
     for isolation in [true, false] {

@@ -1,4 +1,5 @@
-//! `--shard I/N`: the shards of a run are the run, and one that is missing is visible.
+//! Tests of `--shard I/N`: the shards of a run must add up to the whole run, and a missing shard
+//! must be reported.
 
 mod common;
 
@@ -9,7 +10,7 @@ use std::path::Path;
 use common::{fault, kiln, kiln_interrupted, kiln_with, Run};
 use serde_json::Value;
 
-/// Runs a command for these shards, each into the same directory.
+/// Runs these shards of a command, all with the same output directory.
 fn run_shards(command: &[&str], shards: &[&str], dir: &Path) {
     for shard in shards {
         let args = [command, &["--shard", shard, "--out", dir.to_str().unwrap()]].concat();
@@ -18,7 +19,7 @@ fn run_shards(command: &[&str], shards: &[&str], dir: &Path) {
     }
 }
 
-/// The report of a directory, and the records that it was made of.
+/// Makes a report of a directory; returns the run, and the records that the page contains.
 fn report(dir: &Path) -> (Run, Vec<Value>) {
     let page = dir.join("page.html");
     let run = kiln(&[
@@ -35,7 +36,8 @@ fn report(dir: &Path) -> (Run, Vec<Value>) {
     (run, records.cloned().collect())
 }
 
-/// The rows of a record by these fields, with the values of others. No two rows may have the same key.
+/// Maps a record's rows from the `key` fields to the `values` fields. Two rows must not have the
+/// same key.
 fn rows(record: &Value, key: &[&str], values: &[&str]) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for row in record["rows"].as_array().unwrap() {
@@ -48,7 +50,8 @@ fn rows(record: &Value, key: &[&str], values: &[&str]) -> BTreeMap<String, Strin
     all
 }
 
-/// Compares the whole run with its shards: the same rows by `key`, and in them the same `values`.
+/// Compares the whole run with its shards: both must have rows with the same `key` and the same
+/// `values`.
 #[track_caller]
 fn compare(command: &[&str], count: u32, key: &[&str], values: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
@@ -63,7 +66,7 @@ fn compare(command: &[&str], count: u32, key: &[&str], values: &[&str]) {
     assert_eq!((run.status, parts.len()), (0, 1), "{run:?}");
     let mut want = rows(&whole[0], key, values);
     let mut got = rows(&parts[0], key, values);
-    // Each shard has interrupts of its own.
+    // Ignore rows with interrupt counts, because interrupts differ between shards.
     for all in [&mut want, &mut got] {
         all.retain(|key, _| !key.contains("interrupts "));
     }
@@ -157,7 +160,7 @@ fn a_shard_that_died_is_named_and_can_be_made_up_for() {
         run.stderr
     );
     let before = rows(&records[0], &TEST_KEY, &[]).len();
-    // The command that the line names, on another machine.
+    // Run the command given in the line, as if on another machine.
     let (_, again) = run.stderr.trim().split_once(": run kiln ").unwrap();
     assert!(again.ends_with("--shard 3/4 --out DIR"), "{again}");
     let args = [
@@ -179,7 +182,7 @@ fn a_shard_that_died_is_named_and_can_be_made_up_for() {
     assert!(rows(&records[0], &TEST_KEY, &[]).len() > before);
 }
 
-/// A shard that wrote what it had when it was stopped is not complete.
+/// A shard that was interrupted and wrote partial results must not count as complete.
 #[test]
 fn a_shard_that_was_interrupted_is_missing() {
     let dir = tempfile::tempdir().unwrap();

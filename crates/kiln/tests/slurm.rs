@@ -1,6 +1,6 @@
-//! `packaging/slurm/kiln-fleet` on a real Slurm: a cluster of four virtual nodes on this machine, whose jobs are killed, whose
-//! nodes go down and whose disk is full. Needs root, `slurmctld`, `slurmd`, `slurm-client` and `munge` (Debian), and is skipped
-//! without them.
+//! Tests of `packaging/slurm/kiln-fleet` on a real Slurm: a cluster of four virtual nodes on this
+//! machine. Jobs are killed, nodes go down, and the disk is full. The tests need root, `slurmctld`,
+//! `slurmd`, `slurm-client` and `munge` (Debian), and are skipped without them.
 
 mod common;
 mod slurm {
@@ -20,10 +20,10 @@ const FLEET: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../packaging/slurm/kiln-fleet"
 );
-/// What the campaigns run: known answers of three algorithms.
+/// The command that the campaigns run: known answers of four algorithms.
 const WORK: [&str; 5] = ["test", "sha256", "ghash", "xts(aes)", "sha512"];
 
-/// A site file with these further lines.
+/// Writes a site file that also contains the lines `more`; returns its path.
 fn site(dir: &Path, more: &str) -> String {
     let path = dir.join("site.conf");
     let kiln = env!("CARGO_BIN_EXE_kiln");
@@ -44,7 +44,8 @@ fn fleet(cluster: &Cluster, args: &[&str]) -> (i32, String) {
     (output.status.code().unwrap(), text)
 }
 
-/// The records in a campaign's directory, as one record.
+/// Merges the records in a campaign's directory. Returns the report's status, its stderr, and the
+/// keys of all rows.
 fn united(dir: &Path) -> (i32, String, BTreeSet<String>) {
     let records = dir.join("records");
     let run = kiln(&["report", records.to_str().unwrap(), "--format", "csv"]);
@@ -55,7 +56,8 @@ fn united(dir: &Path) -> (i32, String, BTreeSet<String>) {
     (run.status, run.stderr, set)
 }
 
-/// What identifies a row of the export: algorithm, implementation, suite, context and tiers.
+/// The part of an exported line that identifies the row: algorithm, implementation, suite, context
+/// and tiers.
 fn key(line: &str) -> String {
     line.split_once(",test,")
         .map_or(line, |(_, rest)| rest)
@@ -110,7 +112,8 @@ fn campaigns_survive_what_happens_to_clusters() {
     a_bisection_finds_the_commit(&cluster, &home);
 }
 
-/// Task 1 is killed, the node of task 2 goes down, the disk is full when task 3 writes its record.
+/// No results may be lost although task 1 is killed, the node of task 2 goes down, and the disk is
+/// full when task 3 writes its record.
 fn nothing_is_lost(cluster: &Cluster, dir: &Path, want: &BTreeSet<String>) {
     fs::create_dir_all(dir.join("records")).unwrap();
     let disk = cluster.small_disk(&dir.join("records"));
@@ -131,7 +134,7 @@ elif [ \"$n\" = 3 ]; then rm -f \"$dir/records/filler\"; fi'";
     cluster.run(&["scancel", job("_1")]);
     let node = read(first(2));
     cluster.lose_node(node.trim());
-    // Slurm starts a task of a lost node again after two minutes.
+    // Start the task immediately; Slurm would restart a task of a lost node only after two minutes.
     cluster.run(&[
         "scontrol",
         "update",
@@ -148,7 +151,7 @@ elif [ \"$n\" = 3 ]; then rm -f \"$dir/records/filler\"; fi'";
         read(dir.join("log/3")).contains("cannot write"),
         "the disk was not full"
     );
-    // Task 4 fails as well if it ends while the disk is full.
+    // At least one task is repeated. Task 4 also fails if it ends while the disk is full.
     assert_ne!(
         read(dir.join("tries")).trim(),
         "0",
@@ -159,7 +162,8 @@ elif [ \"$n\" = 3 ]; then rm -f \"$dir/records/filler\"; fi'";
     drop(disk);
 }
 
-/// Control: without repetitions, a killed task is missing, and the report says which. It can be made up for alone.
+/// Control: without repetitions, the results of a killed task are missing. The report must name
+/// that task, and it can be run later on its own.
 fn what_is_lost_is_named(cluster: &Cluster, dir: &Path, want: &BTreeSet<String>) {
     let hook = "BEFORE='[ \"$n\" != 2 ] || [ -e \"$dir/mended\" ] || kill -KILL $$'\nRETRIES=0";
     let site = site(cluster.home.path(), hook);
@@ -181,7 +185,7 @@ fn what_is_lost_is_named(cluster: &Cluster, dir: &Path, want: &BTreeSet<String>)
 }
 
 fn a_survey_has_a_column_for_each_node(cluster: &Cluster, dir: &Path) {
-    // Node n4 has another feature, and must not be asked.
+    // Node n4 lacks the required feature and must not be used.
     let site = site(cluster.home.path(), "CONSTRAINT=zen");
     let name = dir.to_str().unwrap();
     let args = ["survey", "--site", &site, "--wait", name, "--", "list"];
@@ -226,7 +230,7 @@ fn a_bisection_finds_the_commit(cluster: &Cluster, home: &Path) {
         git(&["commit", "-q", "-m", &format!("commit {n}")]);
         commits.push(git(&["rev-parse", "HEAD"]));
     }
-    // Commit 12 cannot be tried: then the first bad one is one of two.
+    // Commit 12 cannot be tried, so the first bad commit can only be narrowed down to two.
     let run = format!(
         "[ $KILN_COMMIT != {} ] || exit 125; test $(git -C '{}' show $KILN_COMMIT:cycles) -lt 150",
         commits[12],

@@ -1,5 +1,6 @@
-//! `kiln tree` from a user's point of view. Tests that need a kernel tree print that they are skipped, unless
-//! KILN_TEST_TREE names an LTS kernel's tree and KILN_TEST_TREE_NEXT that of a current kernel.
+//! Tests of `kiln tree` from a user's point of view. Tests that need a kernel tree are skipped with
+//! a message, unless KILN_TEST_TREE is an LTS kernel's tree and KILN_TEST_TREE_NEXT a current
+//! kernel's tree.
 
 mod common;
 mod edited;
@@ -37,7 +38,7 @@ fn count(rows: &[Value], kind: &str, status: &str) -> usize {
         .count()
 }
 
-/// A directory that looks like a tree but lacks its content.
+/// Creates a directory that looks like a tree but lacks its content.
 fn hollow_tree(arch: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let makefile = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\nEXTRAVERSION =\n";
@@ -91,7 +92,7 @@ fn what_is_no_configuration_is_refused_in_one_line() {
     let packed = tree.path().join("broken.xz");
     let (status, want) = match Command::new("xz").arg("--version").output() {
         Ok(_) => (2, "broken.xz"),
-        // Without xz, the file cannot even be unpacked.
+        // Without xz, the archive cannot even be unpacked.
         Err(_) => (3, "apt-get install xz-utils"),
     };
     fault(&config(packed.to_str().unwrap()), status, want);
@@ -107,7 +108,7 @@ fn what_the_machine_lacks_has_status_3() {
         "kiln-no-such-cc",
     );
 
-    // A PATH that contains only a compiler.
+    // Create a PATH that contains only a compiler.
     let bin = tempfile::tempdir().unwrap();
     let find = Command::new("sh")
         .args(["-c", "command -v cc"])
@@ -136,7 +137,7 @@ fn the_trees_own_self_tests_pass() {
         );
         match row["status"].as_str().unwrap() {
             "tested" => assert!(row["test_us"].is_u64(), "{row}"),
-            // Instances of cryptd, and algorithms for which the tree's test is empty.
+            // These rows are instances of cryptd, or algorithms for which the tree's test is empty.
             _ if name.starts_with("cryptd(") => assert_eq!(row["internal"], true, "{row}"),
             _ => assert!(reason.contains("without using it"), "{row}"),
         }
@@ -162,8 +163,8 @@ fn the_trees_own_self_tests_pass() {
     }
 }
 
-/// Current kernels move headers and code in every release: all three commands that host a tree work on one, and its
-/// crypto library is found at its new place.
+/// Current kernels move headers and code in every release. All three commands that host a tree must
+/// work on one, and find its crypto library at the new place.
 #[test]
 fn a_current_kernel_is_hosted_measured_and_tested() {
     let current = "tree of a current kernel (Linux 7.x)";
@@ -234,7 +235,7 @@ fn a_current_kernel_is_hosted_measured_and_tested() {
     assert!(answers > 1000, "{text}");
 }
 
-/// A configuration like that of a distribution.
+/// Returns a configuration like a distribution's.
 fn mitigated() -> PathBuf {
     let file = place("tree-config").join("mine.config");
     let text = "CONFIG_PREEMPT_DYNAMIC=y\nCONFIG_FORTIFY_SOURCE=y\nCONFIG_FTRACE=y\nCONFIG_MODULES=y\n\
@@ -244,8 +245,8 @@ fn mitigated() -> PathBuf {
     file
 }
 
-/// Kiln's call paths to a cipher compared with the tree's, with and without mitigations: the same paths end at the
-/// same kind of driver, and all were correct before they were timed.
+/// Compares Kiln's call paths to a cipher with the tree's, with and without mitigations. The same
+/// paths must end at the same kind of driver, and all must be correct before they are timed.
 #[test]
 fn ways_to_a_cipher_beside_the_tree_s() {
     let Some(tree) = given_tree() else { return };
@@ -290,24 +291,25 @@ fn ways_to_a_cipher_beside_the_tree_s() {
                 assert!(row(path)["cycles_per_op"].as_f64().unwrap() > 0.0, "{path}");
                 assert!(path == "primitive" || row(path)["ratio"].as_f64().is_some());
             }
-            // Kiln's direct model uses the driver itself; in a current tree, the inner one is used.
+            // Kiln's direct model uses the driver itself. In a current tree, the inner driver is
+            // used.
             let helper = driver("simd-helper");
             assert!([helper.clone(), format!("__{helper}")].contains(&driver("direct")));
             assert_eq!(driver("cryptd"), format!("cryptd(__{helper})"));
-            // Callers that cannot wait do not get the fast driver.
+            // Callers that cannot wait must not get the fast driver.
             assert_ne!(driver("sync-user"), helper);
             assert_ne!(driver("sync-user"), driver("direct"));
         }
     }
-    // A single-block cipher is synchronous and preferred to generic C.
+    // A single-block cipher is synchronous, and is preferred to generic C.
     assert_eq!(
         of(&policy, Some("kiln"), 16, "sync-user")["impl"],
         "xts(ecb(aes-aesni))"
     );
 }
 
-/// A configuration like that of a distribution: mitigations on, preemption chosen at boot. The same drivers pass the
-/// same tests through the tree's own thunks.
+/// With a configuration like a distribution's (mitigations on, preemption chosen at boot), the same
+/// drivers must pass the same tests through the tree's own thunks.
 #[test]
 fn a_configuration_of_ones_own_keeps_its_mitigations() {
     let Some(tree) = given_tree() else { return };
@@ -335,7 +337,7 @@ fn a_configuration_of_ones_own_keeps_its_mitigations() {
         found.unwrap_or_else(|| panic!("{notes:?}")).to_string()
     };
     assert!(note("changed for hosting").contains("MODULES y to n, "));
-    // The compiled object has the mitigations and was linked.
+    // The object must have been compiled with the mitigations, and linked.
     let built = note("built in ");
     let object = Path::new(built.trim_start_matches("built in "))
         .join("build/arch/x86/crypto/aesni-intel_asm.o");
@@ -347,12 +349,12 @@ fn a_configuration_of_ones_own_keeps_its_mitigations() {
     assert_eq!(thunks.unwrap()["status"], "built");
 }
 
-/// Masked tiers are absent, and the tree works without them.
+/// Masked tiers must be absent, and the tree must work without them.
 #[test]
 fn the_tier_mask_reaches_the_tree() {
     let Some(tree) = given_tree() else { return };
     let present: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.present()).collect();
-    // Marks of a tier in the names of a tree's drivers, if there are any.
+    // Parts of driver names in a tree that indicate a tier, if the tier has any.
     let marks = |tier: Tier| -> &[&str] {
         match tier {
             Tier::Aesni => &["aesni", "ssse3", "clmul"],
@@ -406,7 +408,7 @@ fn self_tests_are_lines_and_none_is_left_out_silently() {
     let passed = lines.iter().filter(|l| !l.contains('#')).count();
     assert!(passed >= 80, "{passed}");
 
-    // Fewer rounds need fewer sections; interrupts occur in them.
+    // Fewer rounds need fewer sections, in which interrupts occur.
     let numbers = |fuzz: &str| -> Vec<u64> {
         let run = kiln_keeping(&[
             "test", "--tree", dir, "--fuzz", fuzz, "--oracle", "none", "--json",
@@ -458,12 +460,12 @@ fn tcrypt_runs_when_asked_and_only_then() {
     fault(&kiln(&["speed", "--tcrypt", "200"]), 2, "--tree");
     fault(&kiln(&["speed", "--config", "x"]), 2, "--tree DIR");
     fault(&kiln(&["test", "--fuzz", "1"]), 2, "--tree");
-    // `kiln tree` lists drivers and measures nothing.
+    // `kiln tree` lists drivers without measuring them.
     let listed = kiln_keeping(&["tree", dir]).stdout();
     assert!(!listed.contains("testing speed"), "{listed}");
 }
 
-/// Controls: a cipher that computes wrong results, one that crashes, one that does not compile.
+/// Controls: one cipher computes wrong results, one crashes, and one does not compile.
 #[test]
 fn broken_code_is_found_and_fails_nothing_else() {
     let Some(tree) = given_tree() else { return };
@@ -498,7 +500,7 @@ fn broken_code_is_found_and_fails_nothing_else() {
     assert!(reason("sm3-avx").contains("wrong result"), "{failed:?}");
     assert_eq!(failed.len(), 3, "{failed:?}");
 
-    // The same results as KTAP.
+    // KTAP must contain the same results.
     let run = kiln_keeping(&["test", "--tree", overlay.path(), "sm3"]);
     assert_eq!(run.status, 1, "{}", run.stderr);
     let text = run.stdout();
@@ -523,7 +525,7 @@ fn build_directory(run: &Run) -> PathBuf {
     PathBuf::from(built.unwrap())
 }
 
-/// The output of make.
+/// Returns the output of make.
 fn build_log(run: &Run) -> String {
     let built = build_directory(run);
     let log = fs::read_to_string(built.join("log")).unwrap();
@@ -531,8 +533,9 @@ fn build_log(run: &Run) -> String {
     log
 }
 
-/// The kernel's build enters arch/x86/lib twice. When both compiled, each build of an unchanged tree recompiled what
-/// the other had compiled last, and two jobs could corrupt each other's files.
+/// The kernel's build enters arch/x86/lib twice. When both entries compiled, each build of an
+/// unchanged tree recompiled what the other entry had compiled last, and two jobs could corrupt
+/// each other's files.
 #[test]
 fn what_is_built_is_not_compiled_again() {
     let trees = [
@@ -542,7 +545,7 @@ fn what_is_built_is_not_compiled_again() {
     for tree in trees.into_iter().flatten() {
         let run = tree_json(&tree).0;
         let built = build_directory(&run);
-        // Without the state of the last build, Kbuild has to run even if nothing was edited.
+        // Without the state of the last build, Kbuild has to run even if no file was edited.
         let build_by_kbuild = || {
             let _ = fs::remove_file(built.join("made"));
             tree_json(&tree).0
@@ -555,7 +558,7 @@ fn what_is_built_is_not_compiled_again() {
         };
         assert_eq!(compiled(&log), Vec::<String>::new());
 
-        // The state after an interrupted build: only that object is compiled.
+        // After an interrupted build, only the missing object is compiled.
         let command = built.join("build/arch/x86/lib/.memset_64.o.cmd");
         let text = fs::read_to_string(&command).unwrap();
         fs::write(&command, format!("{text}\ntorn")).unwrap();
@@ -569,7 +572,8 @@ fn what_is_built_is_not_compiled_again() {
     }
 }
 
-/// The cache is on the user's disk, where a file may be truncated.
+/// The cache is on the user's disk, where a file may be truncated. A damaged image must cause a
+/// one-line error.
 #[test]
 fn a_damaged_image_is_told_in_one_line() {
     let Some(tree) = given_tree() else { return };

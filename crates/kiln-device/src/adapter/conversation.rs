@@ -1,5 +1,5 @@
-//! Decides for each message whether to forward it, correct it, or answer it here. It does not touch sockets, so that
-//! tests and fuzzers can pass any bytes.
+//! Decides for each message whether to forward, correct or answer it. This code does not use
+//! sockets, so tests and fuzzers can pass arbitrary bytes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use super::message::{request, Message, CRYPTO_SESSION, NEED_REPLY, STATUS, VERSI
 use super::session::{self, Sessions};
 use super::status::{Health, Status};
 
-/// Bits of the queue number in SET_VRING_KICK; the next higher bit means that there is no descriptor.
+/// Bits of SET_VRING_KICK's payload that hold the queue number. If the next higher bit is set, the
+/// message carries no descriptor.
 const QUEUE: u64 = 0xff;
 
 /// Protocol features that the adapter itself implements.
@@ -27,15 +28,15 @@ pub enum To {
 /// The state of one connection.
 #[derive(Debug, Default)]
 pub struct Conversation {
-    /// The front end negotiated session messages, so it is QEMU's cryptodev.
+    /// Whether the front end negotiated session messages, which only QEMU's cryptodev does.
     sessions: bool,
-    /// The front end negotiated the messages about the device status.
+    /// Whether the front end negotiated the messages about the device status.
     has_status: bool,
     status: Status,
     health: Arc<Health>,
     /// Feature bits the front end accepted.
     features: u64,
-    /// The device may not have processed everything that was sent to it.
+    /// Set while the device may not have processed everything that was sent to it.
     unseen: bool,
     /// Number of the front end's own GET_FEATURES requests still unanswered.
     asked: u32,
@@ -44,7 +45,7 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// For a device that reports its health.
+    /// Creates the state for a connection to a device that reports its health in `health`.
     pub(crate) fn new(health: Arc<Health>) -> Conversation {
         Conversation {
             health,
@@ -52,7 +53,7 @@ impl Conversation {
         }
     }
 
-    /// While this holds, do not read from the front end.
+    /// Whether a message is being held back. If so, the caller must not read from the front end.
     pub fn waits(&self) -> bool {
         self.held.is_some()
     }
@@ -85,7 +86,8 @@ impl Conversation {
                     message = message.with_number(features & !OWN);
                 }
             }
-            // QEMU's cryptodev negotiates protocol features, after which queues start disabled, but never enables any.
+            // QEMU's cryptodev negotiates protocol features, which makes queues start disabled, but
+            // never sends a message to enable them.
             request::SET_VRING_KICK if self.sessions => {
                 more = message.number().map(|n| enable(n & QUEUE));
             }
@@ -105,7 +107,8 @@ impl Conversation {
                 self.asked -= 1;
                 vec![To::FrontEnd(message)]
             }
-            // The answer to the adapter's own request, so the device has processed everything before it.
+            // This answers the adapter's own request, so the device has processed everything sent
+            // before.
             (request::GET_FEATURES, _) if self.waits() => {
                 self.unseen = false;
                 let held = self.held.take();
@@ -116,8 +119,9 @@ impl Conversation {
         }
     }
 
-    /// Sessions are served here, all other messages by the device. A reset still on its way to the device must not
-    /// remove a session created after it, so the device is queried first.
+    /// Handles a message that creates or closes a session. A reset that the device has yet to
+    /// process would remove a session created now, so the device is queried first and the message
+    /// is held back.
     fn about_session(&mut self, message: Message, sessions: &Sessions) -> Result<Vec<To>, Error> {
         if !self.sessions {
             return Err(Error::NotAgreed(message.request));
@@ -159,14 +163,14 @@ impl Conversation {
         let closed = message
             .number()
             .is_some_and(|id| session::close(id, features, sessions));
-        // QEMU did not ask for a reply.
+        // Send the acknowledgement only if the front end asked for one.
         let wanted = message.flags & NEED_REPLY != 0;
         let answer = Message::answer(message.request, u64::from(!closed).to_le_bytes().to_vec());
         wanted.then_some(answer)
     }
 }
 
-/// Enables a queue. NEED_REPLY is not set, so that the device does not answer.
+/// Builds a message that enables a queue. NEED_REPLY is not set, so the device does not answer.
 fn enable(queue: u64) -> Message {
     let payload = [(queue as u32).to_le_bytes(), 1u32.to_le_bytes()].concat();
     Message::new(request::SET_VRING_ENABLE, VERSION, payload)
@@ -193,7 +197,8 @@ mod tests {
         answer.len()
     }
 
-    /// Request codes in the order they are sent; those for the front end are negated.
+    /// Request codes in the order in which they are sent. Codes of messages to the front end are
+    /// negated.
     fn codes(to: &[To]) -> Vec<i64> {
         let code = |to: &To| match to {
             To::Device(m) => i64::from(m.request),
@@ -252,7 +257,7 @@ mod tests {
         let to = conversation.handle_front_end(session(), &five).unwrap();
         assert_eq!(codes(&to), [1]);
         assert!(conversation.waits());
-        // An acknowledgement of an earlier message.
+        // The device acknowledges an earlier message.
         let to = conversation.handle_device(reply(request::SET_MEM_TABLE, 0), &five);
         assert_eq!(codes(&to), [-5]);
         assert!(conversation.waits());
@@ -262,7 +267,7 @@ mod tests {
             panic!("{to:?}");
         };
         assert_eq!(answer.payload[..8], 5u64.to_le_bytes());
-        // Nothing has been sent to the device since.
+        // Since then, nothing has been sent to the device, so the session is created at once.
         let to = conversation.handle_front_end(session(), &five).unwrap();
         assert_eq!(codes(&to), [-26]);
     }

@@ -1,4 +1,4 @@
-//! Errors that end a connection through the adapter.
+//! Errors that make the adapter end a connection.
 
 use std::fmt;
 use std::io;
@@ -10,20 +10,20 @@ use super::message::{LONGEST, MOST_FDS};
 pub enum Error {
     /// A socket failed.
     Io(io::Error),
-    /// A payload longer than any message has.
+    /// The payload is longer than any valid message's.
     TooLong {
         /// Request number of the message.
         request: u32,
         /// Payload length in bytes.
         len: usize,
     },
-    /// More file descriptors than any message has.
+    /// A message has more file descriptors than any valid message.
     TooManyFds,
     /// The connection ended within a message.
     CutShort,
-    /// A message whose protocol feature was not negotiated.
+    /// A message requires a protocol feature that was not negotiated. Contains its request number.
     NotAgreed(u32),
-    /// An invalid device status.
+    /// The front end set an invalid device status.
     Status,
 }
 

@@ -1,15 +1,16 @@
-//! Fixes SET_MEM_TABLE of user mode Linux, which always sends space for two regions, 72 bytes, although it has one. The
-//! vhost crate accepts exactly as many bytes as there are regions, so the rest is removed.
+//! Corrects the SET_MEM_TABLE message of user mode Linux, which always sends 72 bytes, enough for
+//! two regions, although it has only one. The vhost crate requires the length to match the number
+//! of regions, so the excess is removed.
 
 use super::message::word;
 
-/// Size of the region count and padding.
+/// Bytes before the first region: the region count and padding.
 const HEAD: usize = 8;
-/// Size of a region: guest address, size, address in the front end, file offset.
+/// Bytes per region: guest address, size, address in the front end, file offset.
 const REGION: usize = 32;
 
-/// Removes everything after the last region. A payload that is too short, or announces more regions than it contains,
-/// stays unchanged: the receiver rejects it.
+/// Removes all bytes after the last region. A payload that is too short, or that announces more
+/// regions than it contains, stays unchanged, and the receiver rejects it.
 pub(super) fn trim(payload: &mut Vec<u8>) {
     let Some(regions) = word(payload, 0) else {
         return;

@@ -1,4 +1,5 @@
-//! A vhost-user message (QEMU's `docs/interop/vhost-user.rst`): a header of three words, a payload, file descriptors.
+//! A vhost-user message (QEMU's `docs/interop/vhost-user.rst`): a header of three words, a payload,
+//! and file descriptors.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -8,41 +9,41 @@ use zeroize::Zeroizing;
 /// Header size in bytes: request, flags, payload length.
 pub const HEADER: usize = 12;
 
-/// Maximum payload length in bytes. The device's own messages are limited to it too.
+/// Maximum payload length in bytes. The limit also applies to the device's own messages.
 pub const LONGEST: usize = 4096;
 
-/// More file descriptors than any message has.
+/// Maximum number of file descriptors accepted with a message, more than any valid message has.
 pub(super) const MOST_FDS: usize = 32;
 
-/// Requests that the adapter handles.
+/// Numbers of the requests that the adapter handles.
 pub(super) mod request {
     /// Asks for the device's feature bits.
     pub(crate) const GET_FEATURES: u32 = 1;
     /// Sets the feature bits the front end accepted.
     pub(crate) const SET_FEATURES: u32 = 2;
     pub(crate) const SET_MEM_TABLE: u32 = 5;
-    /// Starts a queue.
+    /// Passes a queue's kick descriptor, which starts the queue.
     pub(crate) const SET_VRING_KICK: u32 = 12;
-    /// Asks for protocol features.
+    /// Asks which protocol extensions the device supports.
     pub(crate) const GET_PROTOCOL_FEATURES: u32 = 15;
-    /// Sets the protocol features the front end accepted.
+    /// Sets the protocol extensions that the front end accepted.
     pub(crate) const SET_PROTOCOL_FEATURES: u32 = 16;
     /// Enables or disables a queue.
     pub(crate) const SET_VRING_ENABLE: u32 = 18;
     /// Sets the device status that the driver wrote.
     pub(crate) const SET_STATUS: u32 = 39;
     pub(crate) const GET_STATUS: u32 = 40;
-    /// QEMU's cryptodev: creates a session for its guest.
+    /// Creates a session for the guest of QEMU's cryptodev.
     pub(crate) const CREATE_CRYPTO_SESSION: u32 = 26;
-    /// Closes such a session.
+    /// Closes a session that was created with a message.
     pub(crate) const CLOSE_CRYPTO_SESSION: u32 = 27;
 }
 
 /// The protocol version, in the two lowest flag bits.
 pub(super) const VERSION: u32 = 1;
-/// Flag: this is a reply.
+/// Flag that marks a reply.
 pub(super) const REPLY: u32 = 1 << 2;
-/// Flag: the sender wants a reply.
+/// Flag that asks for a reply.
 pub(super) const NEED_REPLY: u32 = 1 << 3;
 
 /// Protocol feature: the two messages about sessions.
@@ -51,17 +52,18 @@ pub(super) const CRYPTO_SESSION: u64 = 1 << 7;
 pub(super) const STATUS: u64 = 1 << 16;
 
 pub struct Message {
-    /// Request number, also in a reply.
+    /// Request number. A reply repeats the number of its request.
     pub request: u32,
     /// Version and flag bits.
     pub flags: u32,
-    /// The payload; its length is sent in the header. It may contain a key, so it is wiped in any case.
+    /// The payload, whose length is sent in the header. It is always wiped, because it may contain
+    /// a key.
     pub payload: Zeroizing<Vec<u8>>,
-    /// File descriptors sent with it.
+    /// File descriptors sent with the message.
     pub fds: Vec<OwnedFd>,
 }
 
-/// Omits the payload, which may be a key.
+/// Omits the payload, which may contain a key.
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (len, fds) = (self.payload.len(), self.fds.len());
@@ -74,7 +76,7 @@ impl fmt::Debug for Message {
 }
 
 impl Message {
-    /// Creates a message of the adapter, without descriptors.
+    /// Creates a message that the adapter sends itself, without descriptors.
     pub fn new(request: u32, flags: u32, payload: Vec<u8>) -> Message {
         Message {
             request,
@@ -88,12 +90,12 @@ impl Message {
         Message::new(request, VERSION | REPLY, payload)
     }
 
-    /// The payload, if it is a single 64-bit number.
+    /// The payload as a number, if it is exactly one 64-bit number.
     pub fn number(&self) -> Option<u64> {
         Some(u64::from_le_bytes(self.payload.as_slice().try_into().ok()?))
     }
 
-    /// The same message with another number as payload.
+    /// Replaces the payload with one 64-bit number.
     pub(crate) fn with_number(mut self, number: u64) -> Message {
         self.payload = Zeroizing::new(number.to_le_bytes().to_vec());
         self

@@ -1,14 +1,16 @@
-//! The socket adapter between a front end and the vhost crate, for two front ends that the crate does not understand.
-//! It reads whole messages with their descriptors and forwards them, with these corrections:
+//! The socket adapter between a front end and the vhost crate, for two front ends that the crate
+//! does not support. The adapter reads whole messages with their descriptors and forwards them with
+//! these corrections:
 //!
 //! - user mode Linux's SET_MEM_TABLE (`memory`);
-//! - QEMU's `cryptodev-vhost-user`, which sends sessions as messages (`session`) and leaves its queue disabled
-//!   (`conversation`).
+//! - QEMU's `cryptodev-vhost-user`, which sends sessions as messages (`session`) and never enables
+//!   its queue (`conversation`).
 //!
-//! It also answers requests unknown to the crate: the messages about the device status (`status`).
+//! The adapter itself answers the messages about the device status (`status`), which the crate does
+//! not implement.
 //!
-//! Whatever a front end sends, the worst outcome is the end of its own connection. The adapter buffers at most one
-//! message.
+//! Whatever a front end sends, the worst outcome is the end of its own connection. The adapter
+//! buffers at most one message.
 
 mod conversation;
 mod error;
@@ -33,7 +35,7 @@ pub use status::Health;
 
 pub(crate) use socket::Socket;
 
-/// The adapter of one connection.
+/// The adapter for one connection.
 pub struct Adapter {
     front_end: Socket,
     device: Socket,
@@ -41,11 +43,11 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Creates an adapter for a connected front end, and the stream for the vhost crate to use in the front end's
-    /// place.
+    /// Creates an adapter for a connected front end. Also returns the stream that the vhost crate
+    /// uses instead of the front end's.
     ///
     /// # Errors
-    /// No file descriptor is left.
+    /// The process cannot open another file descriptor.
     pub fn new(front_end: UnixStream) -> io::Result<(Adapter, UnixStream)> {
         let (ours, device) = UnixStream::pair()?;
         let adapter = Adapter {
@@ -56,18 +58,19 @@ impl Adapter {
         Ok((adapter, device))
     }
 
-    /// For a device that reports its health.
+    /// Sets the health that the adapter reports to the front end.
     pub(crate) fn with_health(self, health: Arc<Health>) -> Adapter {
         Adapter { health, ..self }
     }
 
-    /// Forwards messages until one side closes, then ends the device's connection too.
+    /// Forwards messages until one side closes, then ends the device's connection as well.
     ///
     /// # Errors
     /// The front end violated the protocol.
     pub fn run(self, sessions: &Sessions) -> Result<(), Error> {
         let done = self.pass(sessions);
-        // The front end's socket is closed later, by the code that knows when its memory is no longer in use.
+        // The caller closes the front end's socket later, when the front end's memory is not in use
+        // any more.
         self.device.shut();
         done
     }
@@ -91,7 +94,8 @@ impl Adapter {
         }
     }
 
-    /// Waits until a side is readable. Returns whether the front end is, and whether the device is.
+    /// Waits until at least one side is readable. Returns whether the front end is readable, and
+    /// whether the device is.
     fn wait(&self, front_end_too: bool) -> Result<(bool, bool), Error> {
         let wanted = |is| {
             if is {
@@ -146,7 +150,8 @@ mod tests {
         0
     }
 
-    /// Both peers of a running adapter. They time out, so that a failing test ends instead of hanging.
+    /// Returns the front end's and the device's side of a running adapter. Both sockets have
+    /// timeouts, so a failing test ends instead of hanging.
     fn running() -> (Socket, Socket, JoinHandle<Result<(), Error>>) {
         let (front_end, theirs) = UnixStream::pair().unwrap();
         let (adapter, device) = Adapter::new(theirs).unwrap();
@@ -159,7 +164,7 @@ mod tests {
         (Socket::new(front_end), Socket::new(device), thread)
     }
 
-    /// A pipe: the end to send, and the other end.
+    /// Creates a pipe; returns the end to send in a message, and the other end.
     fn pipe() -> (OwnedFd, File) {
         let (read, write) = std::io::pipe().unwrap();
         (write.into(), File::from(OwnedFd::from(read)))
@@ -254,7 +259,7 @@ mod tests {
         front_end.send(&message).unwrap();
         let whole = device.receive().unwrap().unwrap();
         assert_eq!(whole.fds.len(), MOST_FDS);
-        // As many descriptors as allowed with the header, and one more with the payload.
+        // Send as many descriptors as allowed with the header, and one more with the payload.
         message.payload.clear();
         let mut torn = Message::new(request::SET_MEM_TABLE, VERSION, vec![]);
         torn.fds = message.fds;
@@ -276,7 +281,6 @@ mod tests {
         assert!(matches!(done, Err(Error::TooManyFds)), "{done:?}");
     }
 
-    /// Sends arbitrary bytes.
     fn send_bytes(socket: &Socket, bytes: &[u8], fds: &[OwnedFd]) {
         use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
         use std::os::fd::AsFd;
@@ -290,8 +294,8 @@ mod tests {
 
     #[test]
     fn an_adapter_is_stopped_whatever_it_waits_for() {
-        // The adapter waits in turn for any message, for the rest of one, for the device, and for a front end that does
-        // not read.
+        // The adapter waits for a message, for the rest of a message, for the device, and for a
+        // front end that does not read.
         for wait in 0..4 {
             let (front_end, theirs) = UnixStream::pair().unwrap();
             let (adapter, device) = Adapter::new(theirs).unwrap();

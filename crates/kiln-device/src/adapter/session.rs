@@ -1,18 +1,20 @@
-//! Sessions as QEMU's `cryptodev-vhost-user` sends them. QEMU handles the control queue itself and sends a message for
-//! each session that its guest creates or closes. The payload is a C structure of QEMU in its compiler's layout, which
-//! no specification describes and which has changed:
+//! Sessions as QEMU's `cryptodev-vhost-user` sends them. QEMU handles the control queue itself and
+//! sends a message for each session that its guest creates or closes. The payload is one of QEMU's
+//! C structures in its compiler's layout. No specification describes the layout, and it has changed
+//! once:
 //!
 //! | QEMU | bytes | contents |
 //! |---|---|---|
 //! | up to 8.0 | 632 | session, symmetric parameters (48), key (64), MAC key (512) |
 //! | since 8.1 | 1072 | operation, then symmetric as above or asymmetric parameters (32) and key (1024), session |
 //!
-//! Symmetric parameters: algorithm, key length, hash, length of its result, length of its key, length of the associated
-//! data, four words of one byte (kind, direction, mode of the hash, order) and two pointers that are meaningless here.
-//! Asymmetric: algorithm, key type, key length, a hole, a pointer, padding type and hash.
+//! Symmetric parameters: algorithm, key length, hash algorithm, hash result length, hash key
+//! length, length of the associated data, four one-byte fields (kind, direction, hash mode, order)
+//! and two pointers that are meaningless here. Asymmetric parameters: algorithm, key type, key
+//! length, padding bytes, a pointer, padding type and hash.
 //!
-//! Each message is converted to the control request that a driver would make, so that there is only one way into the
-//! session table.
+//! Each message is converted to the control request that a driver would make, so the session table
+//! has only one interface.
 
 use kiln_virtio::wire::control::{Created, CREATED, DESTROYED};
 use kiln_virtio::wire::session::{Akcipher, Chain, ChainHash, Cipher, Hash, Mac};
@@ -28,10 +30,10 @@ const NEW: usize = 1072;
 
 /// Offsets within a payload.
 struct Layout {
-    /// The operation, absent in the old layout.
+    /// Offset of the operation, which the old layout does not contain.
     operation: Option<usize>,
     parameters: usize,
-    /// The session number, which the answer returns there.
+    /// Offset of the session number, in requests and in answers.
     session: usize,
 }
 
@@ -54,20 +56,21 @@ const LAYOUTS: [(usize, Layout); 2] = [
     ),
 ];
 
-/// Size of the symmetric parameters, including the pointers.
+/// Bytes of the symmetric parameters, including the pointers.
 const SYMMETRIC: usize = 48;
 const CIPHER_KEY: usize = 64;
 const AUTH_KEY: usize = 512;
-/// Size of the asymmetric parameters.
+/// Bytes of the asymmetric parameters.
 const ASYMMETRIC: usize = 32;
 const ASYMMETRIC_KEY: usize = 1024;
 
 /// The session table: serves a control request as if it came from a driver's queue, and returns the used length.
 pub type Sessions<'a> = dyn Fn(&[u8], &mut [u8]) -> usize + 'a;
 
-/// Creates a session. Returns the payload of the answer, which QEMU requires to be as long as the request's. If no
-/// session was created, the session number is -1; for an unknown layout, every byte is 0xff, so -1 wherever the number
-/// may be. `features` are those the front end accepted, which determine the form of control requests.
+/// Creates a session and returns the payload of the answer, which QEMU requires to be as long as
+/// the request's payload. If no session was created, the session number is -1. For an unknown
+/// layout, every byte is 0xff, so that the session number is -1 wherever QEMU reads it. `features`
+/// are the features that the front end accepted, which determine the form of control requests.
 pub(super) fn create(payload: &[u8], features: Features, sessions: &Sessions) -> Vec<u8> {
     let Some((len, layout)) = LAYOUTS.iter().find(|(len, _)| *len == payload.len()) else {
         return vec![0xff; payload.len()];
@@ -88,7 +91,8 @@ pub(super) fn create(payload: &[u8], features: Features, sessions: &Sessions) ->
     answer
 }
 
-/// Closes a session; returns whether it existed. QEMU does not report its service, so both are tried.
+/// Closes a session; returns whether the session existed. QEMU does not report the session's
+/// service, so both kinds of close request are tried.
 pub(super) fn close(session: u64, features: Features, sessions: &Sessions) -> bool {
     [Service::Cipher, Service::Akcipher]
         .into_iter()
@@ -99,18 +103,19 @@ pub(super) fn close(session: u64, features: Features, sessions: &Sessions) -> bo
         })
 }
 
-/// Uses memory that is wiped and large enough from the start: a buffer that grows would leave a copy of the key behind.
+/// Encodes a control request in memory that is wiped when dropped. The buffer has its full capacity
+/// from the start, because a buffer that grows would leave a copy of the key behind.
 fn emit(request: &Control, features: Features) -> Zeroizing<Vec<u8>> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(NEW + OLD));
     request.emit(features, &mut bytes);
     bytes
 }
 
-/// Builds the control request; `None` if lengths or types are invalid.
+/// Builds the control request; returns `None` if lengths or types are invalid.
 fn request<'a>(payload: &'a [u8], layout: &Layout) -> Option<Control<'a>> {
     let operation = match layout.operation {
         None => Service::Cipher.create(),
-        // The field has eight bytes, of which four are used.
+        // The field has eight bytes, of which only the first four are used.
         Some(at) if word(payload, at + 4)? == 0 => word(payload, at)?,
         Some(_) => return None,
     };
@@ -186,7 +191,7 @@ fn asymmetric(given: &[u8]) -> Option<Control<'_>> {
     })
 }
 
-/// The first `len` bytes of a field.
+/// Returns the first `len` bytes of the field at `at`, which has `room` bytes.
 fn part(given: &[u8], at: usize, room: usize, len: u32) -> Option<&[u8]> {
     given.get(at..at + room)?.get(..usize::try_from(len).ok()?)
 }
@@ -203,7 +208,8 @@ mod tests {
         Features::new(0)
     }
 
-    /// What Debian's QEMU 7.2 sent when the guest's testmgr set its first key for cbc(aes).
+    /// The payload that Debian's QEMU 7.2 sent when the guest's testmgr set its first key for
+    /// cbc(aes).
     fn of_qemu_7_2() -> Vec<u8> {
         let mut payload = vec![0; OLD];
         let words: [u32; 6] = [3, 16, 0, 0, 0, 0];
@@ -218,7 +224,7 @@ mod tests {
         payload
     }
 
-    /// The same in QEMU 8.1's layout.
+    /// The same parameters in QEMU 8.1's layout.
     fn of_qemu_8_1(operation: u64, body: &[u8]) -> Vec<u8> {
         let mut payload = operation.to_le_bytes().to_vec();
         payload.extend(body);
@@ -226,7 +232,8 @@ mod tests {
         payload
     }
 
-    /// Answers every creation with the same number, and records the requests.
+    /// A session table that records requests and answers every creation with the same session
+    /// number.
     struct Table(RefCell<Vec<Vec<u8>>>, u64);
 
     impl Table {

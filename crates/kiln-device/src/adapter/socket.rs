@@ -22,7 +22,7 @@ impl Socket {
         Socket(stream)
     }
 
-    /// Receives the next message; `None` if the other side has closed.
+    /// Receives the next message; returns `None` if the other side has closed the connection.
     ///
     /// # Errors
     /// The message is truncated, too long, or has too many descriptors.
@@ -49,7 +49,8 @@ impl Socket {
         }))
     }
 
-    /// Fills `bytes`. Returns false if the other side closed before the first byte, which only `may_end` allows.
+    /// Fills `bytes`. If the other side closes before the first byte, returns false if `may_end` is
+    /// set, and an error otherwise.
     fn fill(
         &self,
         mut bytes: &mut [u8],
@@ -72,8 +73,8 @@ impl Socket {
                     fds.extend(more);
                 }
             }
-            // If descriptors did not fit, the kernel has closed them, and a message that lacks some must not be
-            // processed.
+            // The kernel closes descriptors that do not fit. A message that lacks some of its
+            // descriptors must not be processed.
             if fds.len() > MOST_FDS || got.flags.contains(ReturnFlags::CTRUNC) {
                 return Err(Error::TooManyFds);
             }
@@ -90,7 +91,7 @@ impl Socket {
     /// Sends a message, with its descriptors attached to the first byte.
     ///
     /// # Errors
-    /// The other side has closed.
+    /// The other side has closed the connection.
     pub(crate) fn send(&self, message: &Message) -> Result<(), Error> {
         let header = message.header();
         let total = HEADER + message.payload.len();
@@ -115,7 +116,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Shuts down both directions, so that waiters on either side return.
+    /// Shuts down both directions, which wakes waiters on either side.
     pub(super) fn shut(&self) {
         let _ = self.0.shutdown(std::net::Shutdown::Both);
     }

@@ -1,20 +1,20 @@
-//! The device status (virtio 1.2, section 2.1), which a front end with the protocol feature STATUS sets and reads. The
-//! vhost crate does not implement the two messages.
+//! The device status (virtio 1.2, section 2.1), which a front end with the protocol feature STATUS
+//! sets and reads. The adapter implements the two messages for it because the vhost crate does not.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Status bits.
 const FEATURES_OK: u64 = 8;
 const NEEDS_RESET: u64 = 64;
-/// All bits that a status may have.
+/// Mask of all bits that a status can have.
 const ALL: u64 = 0xff;
 
 /// The device's health, and whether it was reset.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// A ring is no longer served.
+    /// Set when the device has stopped serving a ring because of an error.
     broken: AtomicBool,
-    /// A driver has reset the device and no ring has started since.
+    /// Set when a driver has reset the device and no ring has started since.
     anew: AtomicBool,
 }
 
@@ -39,7 +39,7 @@ impl Health {
 #[derive(Debug, Default)]
 pub(super) struct Status {
     bits: u64,
-    /// Features were accepted since the status was 0.
+    /// Set when features have been accepted since the status was last 0.
     features: bool,
 }
 
@@ -61,8 +61,8 @@ impl Status {
         true
     }
 
-    /// The status as a driver reads it: FEATURES_OK is cleared if features were not accepted, and only the device sets
-    /// NEEDS_RESET.
+    /// The status as a driver reads it. FEATURES_OK is cleared unless features were accepted, and
+    /// NEEDS_RESET comes only from the device.
     pub(super) fn get(&self, health: &Health) -> u64 {
         let mut bits = self.bits & !NEEDS_RESET;
         if !self.features {

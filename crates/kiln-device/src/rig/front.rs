@@ -1,7 +1,7 @@
-//! An in-process front end for fuzzing. It may send any message with real descriptors, change memory while the rings in it
-//! are served, and make a guest's requests.
+//! An in-process front end for fuzzing. It can send any message with real descriptors, change
+//! memory while the device serves rings in it, and make a guest's requests.
 //!
-//! It never truncates shared memory, because that ends the process that serves the guest, as it should.
+//! It never truncates shared memory, because that correctly ends the process that serves the guest.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -34,20 +34,21 @@ use crate::tally::Counters;
 /// Size of the guest's memory in bytes, and its start address.
 const MEMORY: u64 = 1 << 20;
 const BASE: u64 = 1 << 24;
-/// Its address in the front end's address space, as the front end reports it.
+/// Start of the guest's memory in the front end's address space, as the front end reports it.
 const USER: u64 = 1 << 40;
 const RING: u16 = 16;
-/// Layout of each ring: descriptors, driver area, device area.
+/// Offsets of the driver and device areas in a ring's memory, which starts with the descriptors,
+/// and the size of that memory.
 const AVAIL: u64 = 0x1000;
 const USED: u64 = 0x1800;
 const EACH: u64 = 0x2000;
 const REQUEST: u64 = 0x8000;
 const ANSWER: u64 = 0xa000;
 
-/// How long an answer may take on a busy machine.
+/// Maximum time to wait for an answer, with a margin for busy machines.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The control queue's number: there is one data queue.
+/// Number of the control queue, which follows the only data queue.
 const CONTROL: u32 = 1;
 
 /// Bytes of the fuzzer's input, followed by zeros.
@@ -66,7 +67,7 @@ impl Input<'_, '_> {
         self.take::<1>()[0]
     }
 
-    /// A number, usually small or near a limit.
+    /// Derives a number from the input, usually a small one or one near a limit.
     fn number(&mut self) -> u64 {
         let [kind, a, b] = self.take();
         let near = u64::from(u16::from_le_bytes([a, b]));
@@ -85,7 +86,7 @@ impl Input<'_, '_> {
 /// A position in a file, and the two words to alternate there.
 type Flipped = Arc<Mutex<Option<(File, u64, [u32; 2])>>>;
 
-/// Alternates four bytes of a file for as long as it is set.
+/// A thread that alternates four bytes of a file while a position is set.
 struct Flipper(Flipped);
 
 impl Flipper {
@@ -114,7 +115,7 @@ impl Flipper {
     }
 }
 
-/// The front end, its guest, and the device that serves it.
+/// A front end, its guest, and the device that serves them.
 pub struct Front {
     backend: Backend,
     account: Arc<Account>,
@@ -122,7 +123,7 @@ pub struct Front {
     flipper: Flipper,
     kick: EventFd,
     call: EventFd,
-    /// A session held by a well-behaved driver.
+    /// The session of the well-behaved driver, if [`Front::behave`] has started one.
     session: Option<u64>,
     max_sessions: usize,
 }
@@ -139,7 +140,7 @@ fn event() -> EventFd {
 }
 
 fn copy(event: &EventFd) -> File {
-    // SAFETY: the descriptor is open, and its duplicate is owned by nothing else.
+    // SAFETY: the descriptor is open, and only the returned value owns its duplicate.
     unsafe {
         let fd = libc::fcntl(event.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0);
         assert!(fd >= 0, "a descriptor");
@@ -182,12 +183,12 @@ impl Front {
         }
     }
 
-    /// Number of the guest's sessions.
+    /// Number of sessions that the guest has open.
     fn sessions(&self) -> usize {
         self.account.guest.sessions()
     }
 
-    /// A file that may or may not be suitable.
+    /// Returns a file that may or may not be suitable for the message it is sent with.
     fn file(&self, input: &mut Input<'_, '_>) -> File {
         match input.byte() % 8 {
             0 => memfd(input.number() % (MEMORY + 1)),
@@ -214,7 +215,7 @@ impl Front {
         VhostUserSingleMemoryRegion::new(guest, size, user, offset)
     }
 
-    /// One action of a front end or its guest. Whatever it is, the device must survive.
+    /// Performs one action of a front end or its guest. The device must survive every action.
     pub fn act(&mut self, bytes: &mut &[u8]) {
         let mut input = Input(bytes);
         let input = &mut input;
@@ -329,7 +330,8 @@ impl Front {
         bytes
     }
 
-    /// Starts a driver: sets up memory and both rings from their first entries, with or without an in-flight record.
+    /// Starts a driver: sets up memory and both rings from their first entries, with an in-flight
+    /// record if `notes` is set.
     fn begin(&mut self, notes: bool) {
         self.put(0, &[0; 2 * EACH as usize]);
         let region = VhostUserMemoryRegion::new(BASE, MEMORY, USER, 0);
@@ -392,7 +394,7 @@ impl Front {
         self.get(ANSWER)
     }
 
-    /// Starts a well-behaved driver on this connection, which keeps a session.
+    /// Starts a well-behaved driver on this connection and opens a session for it.
     pub fn behave(&mut self) {
         self.flipper.set(None);
         self.begin(true);

@@ -1,5 +1,5 @@
-//! A guest in this process, for tests and fuzzing: memory, a control queue and a data queue that can be written as a
-//! hostile driver would.
+//! A guest in this process, for tests and fuzzing: memory, a control queue and a data queue, all of
+//! which a test can fill as a hostile driver would.
 
 mod front;
 
@@ -22,14 +22,14 @@ use crate::tally::{Count, Counters, Tally};
 
 pub use front::Front;
 
-/// Size of the guest's memory in bytes, starting at address 0.
+/// Size of the guest's memory in bytes. It starts at address 0.
 pub const MEMORY: usize = 1 << 20;
 /// Number of descriptors of each ring.
 pub const RING: u16 = 16;
-/// End of the rings' own memory; buffers may follow.
+/// Address of the first byte after the rings, where buffers may start.
 pub const BUFFERS: u64 = 0x4000;
 
-/// How much memory a new driver clears: the rings and the first buffers.
+/// Number of bytes that a new driver clears: the rings and the first buffers.
 const RESET: usize = 0x1_0000;
 
 /// `VIRTQ_DESC_F_NEXT`.
@@ -45,7 +45,7 @@ pub enum Which {
     Data,
 }
 
-/// The guest, and the device that serves it.
+/// A guest and the device that serves it.
 pub struct Rig {
     pub memory: Arc<GuestMemoryMmap>,
     pub guest: Arc<Guest>,
@@ -60,7 +60,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Creates a rig with these limits.
+    /// Creates a guest with these limits.
     pub fn new(limits: Limits) -> Rig {
         let max_chain = crate::Config {
             limits: limits.clone(),
@@ -82,7 +82,7 @@ impl Rig {
             ..Place::default()
         };
         let halt = Halt::new().expect("an eventfd");
-        // Each run of a ring ends by itself.
+        // With this order, each run of a ring ends when the ring is empty.
         halt.set(Order::Drain);
         Rig {
             memory: Arc::new(
@@ -109,7 +109,7 @@ impl Rig {
         }
     }
 
-    /// Simulates a driver that starts over: rings and buffers are empty, sessions are gone.
+    /// Simulates a driver that starts over: rings and buffers are empty, and sessions are closed.
     pub fn reset(&mut self) {
         self.put(0, &[0; RESET]);
         for (place, _) in &mut self.rings {
@@ -123,7 +123,7 @@ impl Rig {
         &mut self.rings[which as usize].0
     }
 
-    /// Writes guest memory; writes nothing if the range does not fit.
+    /// Writes guest memory. If the range does not fit, nothing is written.
     pub fn put(&self, at: u64, bytes: &[u8]) {
         let _ = self.memory.write_slice(bytes, GuestAddress(at));
     }
@@ -174,7 +174,8 @@ impl Rig {
         })?
     }
 
-    /// Lets the device serve the ring with this kick descriptor for the given time; returns what it counted.
+    /// Lets the device serve the ring with this kick descriptor for the given time, and returns its
+    /// counts.
     #[cfg(test)]
     pub(crate) fn serve_for(&mut self, kick: &Kick, time: Duration) -> Count {
         let tally = self.tally.clone();
@@ -233,7 +234,7 @@ impl Rig {
         Ok(done)
     }
 
-    /// Heads and lengths that the device has returned since the start.
+    /// Heads and lengths that the device has returned since the rig was created or reset.
     pub fn used(&mut self, which: Which) -> Vec<(u32, u32)> {
         let used = self.place(which).used;
         let word = |at, n| self.get(at, n);

@@ -1,4 +1,4 @@
-//! What a control queue does when its device connects, disappears, and connects again.
+//! How a control queue reacts when its device connects, disconnects, and reconnects.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use crate::port::{Ask, Landed, Port};
 use crate::session::Entry;
 
 impl Shared {
-    /// Continues on a newly connected device, the first or a later one, which has the open sessions.
+    /// Switches to a newly connected device, on which the open sessions exist already, and submits
+    /// waiting requests. Returns the device's generation.
     pub(crate) fn go_on(self: &Arc<Self>, port: Port<Waiter>, watch: Watch, again: bool) -> u64 {
         let mut refused = Vec::new();
         let mut held = self.lock();
@@ -31,9 +32,10 @@ impl Shared {
         generation
     }
 
-    /// The device has disconnected. Unanswered requests are kept for the next one.
+    /// Handles a disconnect. Unanswered requests are kept for the next device.
     pub(crate) fn stop(self: &Arc<Self>) {
-        // Set this before taking the lock, because a poller may hold it while it watches the ring.
+        // Set this before taking the lock, because a polling thread may hold the lock while it
+        // watches the ring.
         self.gone.store(true, Ordering::Relaxed);
         let mut closed = Vec::new();
         let mut held = self.lock();
@@ -45,7 +47,7 @@ impl Shared {
             }
             let _ = wake.write(1);
         }
-        // A device that disconnects closes its sessions.
+        // Close requests are done, because a disconnected device closes its sessions.
         let asks = std::mem::take(&mut held.backlog);
         for (ask, waiter) in asks {
             match ask {
@@ -61,19 +63,19 @@ impl Shared {
         self.finish_all(closed);
     }
 
-    /// Fails all requests, because no further device will connect.
+    /// Fails all requests with `error`, because the driver will not reconnect.
     pub(crate) fn give_up(self: &Arc<Self>, error: Error) {
         self.gone.store(true, Ordering::Relaxed);
         let told = self.lock().fail(error);
         self.finish_all(told);
     }
 
-    /// The error for which a lying device was disconnected, if any.
+    /// The error with which the queue failed permanently, if it did.
     pub(crate) fn failed(&self) -> Option<Error> {
         self.lock().failed.clone()
     }
 
-    /// The sessions to create on a new device, and its generation.
+    /// The sessions to recreate on the next device, and that device's generation.
     pub(crate) fn live(&self) -> (Vec<Arc<Entry>>, u64) {
         let held = self.lock();
         (held.live.entries(), held.generation + 1)

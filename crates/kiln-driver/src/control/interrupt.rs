@@ -1,4 +1,4 @@
-//! What a control queue's interrupt does, and the cleanup for pollers whose device disappeared.
+//! The control queue's interrupt handler, and the cleanup for polling threads after a disconnect.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -64,7 +64,8 @@ impl Shared {
         }
     }
 
-    /// Enables the next interrupt; returns whether that was in time, so that the thread may sleep.
+    /// Enables the next interrupt. Returns false if the thread must check the ring again instead of
+    /// sleeping.
     fn may_sleep(&self, held: &mut State, quiet_since: &mut Option<Instant>) -> bool {
         let Some(port) = &mut held.port else {
             return true;
@@ -79,7 +80,8 @@ impl Shared {
         port.ring.enable_interrupt(1)
     }
 
-    /// Watches the ring on behalf of threads that were polling when the device disconnected and have stopped.
+    /// Watches the ring until it is idle, on behalf of threads that stopped polling when the device
+    /// disconnected.
     pub(crate) fn catch_up(self: &Arc<Self>, generation: u64) {
         loop {
             let mut over = Vec::new();

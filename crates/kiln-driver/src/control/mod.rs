@@ -1,4 +1,4 @@
-//! The control queue: creates and closes sessions, in one of three modes.
+//! The control queue, which creates and closes sessions, in one of three modes:
 //!
 //! | mode | behaviour |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | `wait` | submits under the lock, releases it, and sleeps until the interrupt wakes the thread |
 //! | `async` | submits with a callback that the interrupt calls; many requests are in flight |
 //!
-//! Requests still unanswered when the device disconnects are submitted to the next one. Sessions being closed need no
-//! further request, because the disconnect closes them.
+//! Requests that are unanswered when the device disconnects are submitted to the next device.
+//! Requests to close sessions are not, because the disconnect closes all sessions.
 
 mod device;
 mod interrupt;
@@ -32,12 +32,12 @@ use state::{Held, State};
 /// Number of checks of the used ring between two checks of the clock.
 const LOOKS: u32 = 1 << 10;
 
-/// How threads wait for the device.
+/// How threads wait for the device's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// They spin while holding the lock. Interrupts are disabled.
+    /// Threads spin while holding the lock. Interrupts are disabled.
     Poll,
-    /// They sleep, or have a callback called.
+    /// Threads sleep until an interrupt wakes them, or pass a callback that the interrupt calls.
     Wait,
 }
 
@@ -48,13 +48,13 @@ pub struct Counts {
     pub kicks: u64,
     /// Number of times the device interrupted.
     pub interrupts: u64,
-    /// Number of times a thread yielded because the lock stayed taken.
+    /// Number of times a thread yielded its core because the lock stayed taken.
     pub yields: u64,
     /// Number of times a device was reconnected.
     pub recoveries: u64,
 }
 
-/// A driver's control queue. Cloning is cheap.
+/// A handle on a driver's control queue. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Control(pub(crate) Arc<Shared>);
 
@@ -65,9 +65,10 @@ pub(crate) struct Shared {
     timeout: Option<Duration>,
     /// How long the interrupt thread polls before it sleeps.
     linger: Duration,
-    /// Number of attempts before a thread waiting for the lock yields its core.
+    /// Number of attempts to take the lock before a thread yields its core.
     spins: u32,
-    /// Set when the device disconnects, for pollers that hold the lock while watching the ring.
+    /// Set when the device disconnects, for polling threads that hold the lock while watching the
+    /// ring.
     gone: AtomicBool,
     interrupts: AtomicU64,
     yields: AtomicU64,
@@ -118,7 +119,7 @@ impl Control {
     /// Closes a session and waits for the device's answer.
     ///
     /// # Errors
-    /// The device refused, or did not answer. The session is unusable in any case.
+    /// The device refused, or did not answer. The session cannot be used afterwards in either case.
     pub fn close(&self, session: Session) -> Result<(), Error> {
         self.0.ask(Ask::Destroy(session.into_entry()))
     }
@@ -128,11 +129,11 @@ impl Control {
         Batch::new(self.0.closer())
     }
 
-    /// Submits a batch and returns immediately. The interrupt thread calls its callbacks, each of which may fill
-    /// another batch.
+    /// Submits a batch and returns immediately. The interrupt thread calls the batch's callbacks,
+    /// each of which may fill another batch.
     ///
     /// # Errors
-    /// [`Error::Request`] if the queue is polled, because it has no interrupt.
+    /// [`Error::Request`] if the queue is polled, because a polled queue has no interrupt thread.
     pub fn submit(&self, mut batch: Batch) -> Result<(), Error> {
         if self.0.mode == Mode::Poll {
             return Err(Error::Request("a polled queue cannot call back"));
@@ -156,7 +157,8 @@ impl Control {
         }
     }
 
-    /// How long the lock was held each time, if this is being recorded. Restarts the recording.
+    /// Returns how long the lock was held each time and restarts the recording. `None` if holds are
+    /// not recorded.
     pub fn take_holds(&self) -> Option<Histogram> {
         let mut held = self.0.lock();
         held.since = None;
@@ -175,7 +177,7 @@ impl Shared {
         self.measure_hold(state)
     }
 
-    /// Behaves like a paravirtual guest's spin lock: spins, then yields the core.
+    /// Takes the lock like a paravirtual guest's spin lock: spins, then yields the core.
     fn spin(&self) -> Held<'_> {
         loop {
             for _ in 0..self.spins {
@@ -221,12 +223,13 @@ impl Shared {
         self.finish_all(refused);
     }
 
-    /// Used by sessions to close themselves on this queue.
+    /// Returns a handle with which sessions close themselves on this queue.
     fn closer(self: &Arc<Self>) -> Weak<dyn Closer> {
         Arc::<Shared>::downgrade(self)
     }
 
-    /// Submits and watches the used ring until the answer arrives, all under one lock.
+    /// Submits a request and watches the used ring until the answer arrives, holding the lock
+    /// throughout.
     fn poll(
         self: &Arc<Self>,
         ask: Ask,
@@ -242,7 +245,8 @@ impl Shared {
         let mut looks = 0_u32;
         while over.is_empty() {
             match held.land() {
-                // The answer belongs to a request whose waiter gave up.
+                // The answer belongs to an earlier request, for example one whose waiter has given
+                // up.
                 Ok(Some(landed)) if !landed.waiter.is_parked_on(completion) => {
                     let (mut batch, mut woken) = (Batch::new(self.closer()), Woken::default());
                     finish(landed, &mut batch, &mut woken);
@@ -261,7 +265,8 @@ impl Shared {
                     if looks % LOOKS == 0 && deadline.is_some_and(|d| d <= Instant::now()) {
                         return completion.give_up();
                     }
-                    // The monitor resubmits the request once it has reconnected.
+                    // The thread that watches the connection resubmits the request after
+                    // reconnecting.
                     if self.gone.load(Ordering::Relaxed) {
                         drop(held);
                         return completion.wait(&self.sleepers, deadline);
@@ -275,7 +280,7 @@ impl Shared {
         completion.wait(&self.sleepers, deadline)
     }
 
-    /// Notifies the waiters, and submits requests that their callbacks add.
+    /// Notifies the waiters, and submits the requests that their callbacks add.
     fn finish_all(self: &Arc<Self>, landed: Vec<Landed<Waiter>>) {
         if landed.is_empty() {
             return;
@@ -303,7 +308,7 @@ impl Closer for Shared {
     }
 }
 
-/// Delivers the result. If the waiter has given up, a newly created session is closed again.
+/// Delivers a result. If the waiter has given up on creating a session, adds a request to close it.
 fn finish(landed: Landed<Waiter>, batch: &mut Batch, woken: &mut Woken) {
     let Landed {
         ask,

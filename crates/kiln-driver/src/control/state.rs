@@ -1,4 +1,4 @@
-//! What a control queue's lock protects: the requests, their waiters, and the device.
+//! The state that a control queue's lock protects: requests, their waiters, and the device.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -13,10 +13,10 @@ use crate::kick::Kick;
 use crate::port::{Ask, Landed, Port};
 use crate::session::{Entry, Live};
 
-/// The state protected by the lock.
+/// State of a control queue, protected by its lock.
 pub(super) struct State {
     pub(super) port: Option<Port<Waiter>>,
-    /// Requests that have to wait because the ring is full or there is no device.
+    /// Requests that wait because the ring is full or no device is connected.
     pub(super) backlog: VecDeque<(Ask, Waiter)>,
     pub(super) live: Live,
     pub(super) failed: Option<Error>,
@@ -28,7 +28,7 @@ pub(super) struct State {
     pub(super) recoveries: u64,
 }
 
-/// The lock while held. How long it is held is recorded if the driver observes.
+/// A guard for the locked state. If the driver observes, it records how long the lock was held.
 pub(super) struct Held<'a> {
     pub(super) state: MutexGuard<'a, State>,
     pub(super) since: Option<Instant>,
@@ -57,7 +57,8 @@ impl Drop for Held<'_> {
 }
 
 impl State {
-    /// Submits a request if there is space. A request that needs no device, or that fails, is added to `over`.
+    /// Submits a request, or queues it if it does not fit. A request that fails, or that is done
+    /// without the device, is added to `over`.
     pub(super) fn accept(&mut self, ask: Ask, waiter: Waiter, over: &mut Vec<Landed<Waiter>>) {
         if let Some(error) = &self.failed {
             let result = Err(error.clone());
@@ -84,7 +85,7 @@ impl State {
         let port = self.port.as_mut().expect("a device is connected");
         let here = |entry: &Entry| entry.is_on(self.generation);
         let result = match &ask {
-            // The session ended with the device that had it.
+            // The session was closed when the device that had it disconnected.
             Ask::Destroy(entry) if !here(entry) => Err((waiter, Ok(0))),
             _ => match port.add(ask.clone(), waiter) {
                 Ok(_) => Ok(()),
@@ -100,7 +101,7 @@ impl State {
         }
     }
 
-    /// Puts waiting requests into the ring.
+    /// Moves waiting requests into the ring while it has space.
     pub(super) fn drain(&mut self, over: &mut Vec<Landed<Waiter>>) {
         while self.port.as_ref().is_some_and(Port::has_room) {
             let Some((ask, waiter)) = self.backlog.pop_front() else {
@@ -110,7 +111,8 @@ impl State {
         }
     }
 
-    /// Publishes the requests in the ring. Returns the kick to signal if the device wants to be notified.
+    /// Publishes the requests in the ring. If the device wants to be notified, returns the kick
+    /// that the caller must signal.
     pub(super) fn publish(&mut self) -> Option<Arc<Kick>> {
         let port = self.port.as_mut()?;
         if !port.ring.publish() {
@@ -138,7 +140,8 @@ impl State {
         Ok(landed)
     }
 
-    /// Fails permanently: all waiting requests, and all later ones, return this error.
+    /// Puts the queue into a permanent error state. Returns all unanswered requests with this
+    /// error; later requests get the same error.
     pub(super) fn fail(&mut self, error: Error) -> Vec<Landed<Waiter>> {
         let flights = self.port.take().map(Port::into_flights).unwrap_or_default();
         let waiting = flights.into_iter().chain(self.backlog.drain(..));

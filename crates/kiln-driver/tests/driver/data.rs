@@ -1,4 +1,4 @@
-//! Data queues: results, batching, and ownership of buffers.
+//! Tests of data queues: results, batching, and ownership of buffers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{cipher, options};
 
 const IV: [u8; 16] = [9; 16];
 
-/// An XTS operation on this many bytes.
+/// Returns an XTS operation on `len` bytes.
 pub(crate) fn xts(len: u32) -> Operation {
     Operation::Cipher(Cipher {
         iv_len: 16,
@@ -20,7 +20,7 @@ pub(crate) fn xts(len: u32) -> Operation {
     })
 }
 
-/// A job that encrypts.
+/// Returns a job that encrypts in `session`.
 pub(crate) fn job<'a>(session: &'a Session, op: &Operation) -> Job<'a> {
     Job {
         action: Action::Encrypt,
@@ -43,8 +43,9 @@ fn contents(buffer: &Buffer) -> Vec<u8> {
     bytes
 }
 
-/// AES-256 in CBC mode with zero key, IV and text. The first block is the cipher's output for the zero block, with
-/// which NIST's KAT VarTxt and GFSbox files begin (FIPS 197).
+/// First ciphertext block of AES-256 in CBC mode with a zero key, IV and text. It equals the
+/// cipher's output for the zero block, with which NIST's KAT VarTxt and GFSbox files begin (FIPS
+/// 197).
 const ZERO_BLOCK: [u8; 16] = [
     0xdc, 0x95, 0xc0, 0x78, 0xa2, 0x40, 0x89, 0x89, 0xad, 0x48, 0xa2, 0x14, 0x92, 0x84, 0x20, 0x87,
 ];
@@ -121,7 +122,8 @@ fn many_in_flight_come_back_each_with_its_own() {
             assert!(results.insert(one.tag, text).is_none(), "{} twice", one.tag);
         }
     }
-    // Equal sources (the pattern repeats after 256) have equal results, different ones do not.
+    // Equal sources must have equal results, and different sources different ones. The pattern
+    // repeats after 256.
     assert_eq!(results[&0], results[&256]);
     assert_ne!(results[&0], results[&1]);
     assert_eq!(queue.in_flight(), 0);

@@ -1,4 +1,4 @@
-//! A device in this process that behaves honestly or violates the protocol.
+//! A device in this process that either behaves honestly or violates the protocol.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ use vmm_sys_util::event::{
     new_event_consumer_and_notifier, EventConsumer, EventFlag, EventNotifier,
 };
 
-/// How the device behaves.
+/// How the device behaves or misbehaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conduct {
     Honest,
-    /// Returns an entry that names another descriptor.
+    /// Returns a used entry with this descriptor index instead of the right one.
     Id(u32),
     /// Claims to have written this many bytes.
     Length(u32),
-    /// Advances the used index by this many.
+    /// Advances the used index by this number instead of 1.
     Index(u16),
     /// Returns the same entry twice.
     Twice,
@@ -39,12 +39,12 @@ pub(crate) enum Conduct {
     Silent,
     /// Overwrites descriptors and the available ring before it answers.
     Scribble,
-    /// Disconnects after this many requests, leaving the last unanswered.
+    /// Disconnects after this many requests, without answering the last one.
     Dies(usize),
 }
 
 thread_local! {
-    /// A worker must stay on its thread.
+    /// The worker of each thread. A worker must stay on the thread that created it.
     static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
 }
 
@@ -52,7 +52,7 @@ struct Backend {
     memory: GuestMemoryAtomic<GuestMemoryMmap>,
     guest: Guest,
     conduct: Conduct,
-    /// Misbehave on data queues only.
+    /// Whether to misbehave only on data queues.
     data_only: bool,
     config: Vec<u8>,
     seen: AtomicUsize,
@@ -249,7 +249,7 @@ impl VhostUserBackend for Backend {
     }
 }
 
-/// A device that serves one driver after another, each with the next conduct. The last conduct is repeated.
+/// A device that serves one driver after another, each with the next conduct in the list.
 pub(crate) struct Device {
     path: PathBuf,
     pub lies: Arc<AtomicU32>,
@@ -264,12 +264,12 @@ impl Device {
         Device::with(conducts, false, |_| {})
     }
 
-    /// A device that behaves honestly on the control queue.
+    /// Starts a device that behaves honestly on the control queue and misbehaves on data queues.
     pub(crate) fn lying_about_data(conduct: Conduct) -> Device {
         Device::with(&[conduct], true, |_| {})
     }
 
-    /// An honest device with a modified configuration space.
+    /// Starts an honest device with a modified configuration space.
     pub(crate) fn with_config(tamper: fn(&mut Vec<u8>)) -> Device {
         Device::with(&[Conduct::Honest], false, tamper)
     }
@@ -317,7 +317,7 @@ impl Device {
         }
     }
 
-    /// Number of sessions of the driver that connected at this turn.
+    /// Number of sessions on connection number `turn`.
     pub(crate) fn sessions(&self, turn: usize) -> usize {
         self.guests.lock().unwrap()[turn].guest.sessions()
     }
@@ -326,7 +326,8 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         self.kill();
-        // A device that waits for another driver is left running and ends with the process.
+        // If the device still waits for another driver, leave its thread running until the process
+        // ends.
         let thread = self.thread.take();
         if thread.as_ref().is_some_and(JoinHandle::is_finished) {
             thread.unwrap().join().unwrap();

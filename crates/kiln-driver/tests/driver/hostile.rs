@@ -1,4 +1,4 @@
-//! The control queue and data queues against devices that lie.
+//! Tests of the control queue and data queues with devices that violate the protocol.
 
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,8 @@ use crate::data::{job, xts};
 use crate::device::{Conduct, Device};
 use crate::{cbc, cipher, options};
 
-/// In both waiting modes, with and without indirect descriptors, the violation is reported and the device disconnected.
+/// Checks that this violation is reported and the device disconnected, in both waiting modes, with
+/// and without indirect descriptors.
 fn caught(conduct: Conduct, is: fn(Lie) -> bool) {
     for mode in [Mode::Wait, Mode::Poll] {
         for indirect in [true, false] {
@@ -29,7 +30,7 @@ fn caught(conduct: Conduct, is: fn(Lie) -> bool) {
             let told = driver.control().create(cbc(16)).map(drop);
             let lie = match told {
                 Err(Error::Lied(lie)) => lie,
-                // The first of two equal answers is valid.
+                // The device returns each answer twice. The first one is valid.
                 Ok(()) if conduct == Conduct::Twice => {
                     match driver.control().create(cbc(16)).map(drop) {
                         Err(Error::Lied(lie)) => lie,
@@ -50,7 +51,7 @@ fn caught(conduct: Conduct, is: fn(Lie) -> bool) {
 fn a_used_entry_that_no_request_has() {
     caught(Conduct::Id(7), |lie| lie == Lie::Id(7));
     caught(Conduct::Id(u32::MAX), |lie| lie == Lie::Id(u32::MAX));
-    // Its lower 16 bits would be a valid descriptor.
+    // The lower 16 bits of this index would be a valid descriptor.
     caught(Conduct::Id(1 << 16), |lie| lie == Lie::Id(1 << 16));
 }
 
@@ -70,7 +71,8 @@ fn more_answers_than_requests() {
 
 #[test]
 fn the_same_answer_twice() {
-    // By then the descriptor may belong to a close request, which has space for a status only.
+    // When the second answer arrives, the descriptor may belong to a close request, which has space
+    // only for a status.
     caught(Conduct::Twice, |lie| {
         matches!(
             lie,
@@ -129,7 +131,7 @@ fn silence_ends_in_time() {
     }
 }
 
-/// The flag that a program sets on Ctrl-C ends every wait for a silent device.
+/// The flag that a program sets on Ctrl-C must end every wait for a silent device.
 #[test]
 fn stop_ends_every_wait() {
     for mode in [Mode::Wait, Mode::Poll] {
@@ -149,7 +151,7 @@ fn stop_ends_every_wait() {
             Err(Error::Stopped)
         );
     }
-    // A device that does not answer, and one that does not even accept connections.
+    // One device does not answer, the other does not even accept connections.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("silent.sock");
     let listener = UnixListener::bind(&path).unwrap();
@@ -198,7 +200,7 @@ fn a_device_that_does_not_talk_is_hung_up_on() {
     assert!(matches!(told, Err(Error::Connect(_))), "{told:?}");
 }
 
-/// The device is honest about sessions, then misbehaves on data queues.
+/// The device answers session requests correctly, then misbehaves on data queues.
 #[test]
 fn data_queues_catch_lies_too() {
     for (conduct, wanted) in [

@@ -1,4 +1,5 @@
-//! The driver against a device in this process that behaves honestly or violates the protocol.
+//! Tests of the driver with a device in this process that behaves honestly or violates the
+//! protocol.
 
 mod data;
 mod device;
@@ -11,12 +12,12 @@ use std::time::Duration;
 use kiln_driver::{Mode, Options, Request};
 use kiln_virtio::wire::{algo, session::Cipher, Create};
 
-/// A session that encrypts by AES-CBC.
+/// A request for an AES-CBC encryption session.
 fn cbc(key_len: u32) -> Request {
     cipher(algo::cipher::AES_CBC, &vec![7; key_len as usize])
 }
 
-/// A session that encrypts.
+/// A request for an encryption session.
 fn cipher(algo: u32, key: &[u8]) -> Request {
     let create = Create::Cipher(Cipher {
         algo,
@@ -26,7 +27,7 @@ fn cipher(algo: u32, key: &[u8]) -> Request {
     Request::new(create, key)
 }
 
-/// Time limits make a test fail that would otherwise hang.
+/// Options with time limits, so that a test fails instead of hanging.
 fn options(mode: Mode) -> Options {
     Options {
         mode,

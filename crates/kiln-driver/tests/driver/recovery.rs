@@ -1,4 +1,4 @@
-//! A device that disconnects, and one that comes back.
+//! Tests with a device that disconnects, and with one that comes back.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -15,7 +15,8 @@ use crate::{cbc, cipher, options};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Workers create and close sessions while devices die; only the counters show it.
+/// Threads create and close sessions while devices die. They must not notice; only the counters
+/// show the deaths.
 fn survives(mode: Mode) {
     const DEATHS: usize = 4;
     let mut conducts = vec![Conduct::Dies(40); DEATHS];
@@ -40,7 +41,8 @@ fn survives(mode: Mode) {
     assert_eq!(acknowledged.into_inner(), 240);
     let counts = driver.control().counts();
     assert_eq!(counts.recoveries, DEATHS as u64, "{counts:?}");
-    // The last device has exactly the sessions that were acknowledged, from the first device on.
+    // The last device must have exactly the sessions that are still open, including those created
+    // on the first device.
     assert_eq!(device.sessions(DEATHS), kept.len());
     assert_eq!(driver.control().sessions(), kept.len());
     for session in kept {
@@ -93,7 +95,7 @@ fn lost_jobs_are_reported_and_the_session_goes_on() {
         source: driver.buffer(64).unwrap(),
         destination: Some(driver.buffer(64).unwrap()),
     };
-    // The create request was the first, so the third job is the one left unanswered.
+    // The create request was the device's first, so the third job is the one left unanswered.
     for tag in 0..5 {
         queue
             .submit(&job(&session, &xts(64)), buffers(), tag)
@@ -113,7 +115,7 @@ fn lost_jobs_are_reported_and_the_session_goes_on() {
         .map(|d| d.tag)
         .collect();
     assert!(lost.len() >= 3 && lost.contains(&4), "{lost:?}");
-    // Buffers of the old device can be used with the next one once it is connected.
+    // Buffers from before the disconnect can be used once the next device is connected.
     let mut data = done.pop().unwrap().data;
     loop {
         match queue.submit(&job(&session, &xts(64)), data, 9) {

@@ -1,4 +1,4 @@
-//! The control queue against an honest device.
+//! Tests of the control queue with an honest device.
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -67,7 +67,7 @@ fn and_without_event_idx_and_indirect_descriptors() {
 fn callbacks_may_ask_again() {
     let device = Device::start(&[Conduct::Honest]);
     let driver = Driver::connect(device.path(), options(Mode::Wait)).unwrap();
-    // More than fit in the queue at a time.
+    // More requests than fit in the queue.
     const CHAINS: usize = 600;
     let (done, told) = channel();
     let mut batch = driver.control().batch();
@@ -105,7 +105,8 @@ fn what_is_dropped_is_closed_and_keys_may_be_too_long() {
         let device = Device::start(&[Conduct::Honest]);
         let driver = Driver::connect(device.path(), options(mode)).unwrap();
         drop(driver.control().create(cbc(16)).unwrap());
-        // The queue is served in order, so all earlier requests have been answered.
+        // The queue is served in order, so when this returns, all earlier requests have been
+        // answered.
         let kept = driver.control().create(cbc(16)).unwrap();
         assert_eq!(device.sessions(0), 1);
         assert!(matches!(

@@ -9,15 +9,15 @@ use crate::child::Left;
 /// How a part ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The part left a record.
+    /// The part wrote a record.
     Done,
-    /// The part left a record, in which a check failed.
+    /// The part wrote a record, in which a check failed.
     Failed,
-    /// The part was interrupted by Ctrl-C; it may have left a record.
+    /// Ctrl-C interrupted the part, which may have written a record.
     Interrupted,
-    /// This machine lacks something; the command's line says what.
+    /// This machine lacks something, which the command's error line describes.
     Lacks(String),
-    /// The part left no record: it crashed, hung or was refused.
+    /// The part did not write a record, because it crashed, hung or was refused.
     Died(String),
 }
 
@@ -26,20 +26,20 @@ pub enum Ended {
 pub struct Answer {
     pub part: &'static Part,
     pub ended: Ended,
-    /// The output of the command.
+    /// The command's output as text.
     pub text: Option<String>,
-    /// The output, parsed.
+    /// The command's output, parsed as JSON.
     pub record: Option<Value>,
 }
 
 impl Answer {
-    /// Makes an answer from what the process left.
+    /// Creates an answer from the output and exit status of the part's process.
     pub fn new(part: &'static Part, left: Left) -> Answer {
         let text = String::from_utf8(left.output).ok();
         let record: Option<Value> = text.as_deref().and_then(|t| serde_json::from_str(t).ok());
         let record = record.filter(|r| r["rows"].is_array() && r["command"].is_string());
         let said = left.said.unwrap_or_else(|| "it said nothing".to_string());
-        // The error line, which is also what a user would have seen.
+        // The error line, as a user of the command would have seen it.
         let said = said.strip_prefix("kiln: ").unwrap_or(&said).to_string();
         let ended = match (left.status, &record) {
             (Ok(0), Some(_)) => Ended::Done,
@@ -63,18 +63,19 @@ impl Answer {
         rows.map_or(&[], Vec::as_slice)
     }
 
-    /// The record's notes.
+    /// Notes in the record.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         let notes = self.record.as_ref().and_then(|r| r["notes"].as_array());
         notes.into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// The warnings of the record, one per line.
+    /// Warnings in the record, one line each.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
         self.notes().filter(|n| n.starts_with(PREFIX))
     }
 
-    /// Libraries that are missing here, each with what would install it.
+    /// Libraries that are not installed on this machine, each with the package or command that
+    /// installs it.
     pub fn peers_left_out(&self) -> impl Iterator<Item = (&str, &str)> {
         self.notes().filter_map(|note| {
             let (name, rest) = note.strip_prefix("peer ")?.split_once(" is not here")?;

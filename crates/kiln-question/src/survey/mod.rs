@@ -1,4 +1,5 @@
-//! A question's contribution to the survey (`kiln survey`), and the data from which its headlines are made.
+//! A question's contribution to the survey (`kiln survey`), and the data on which its headlines are
+//! based.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,15 +1,15 @@
-//! The topics of the survey, and the parts that measure for them.
+//! The topics of the survey, and the parts that measure something for a topic.
 
 /// A topic that the survey answers. Several questions may contribute to it.
 #[derive(Debug)]
 pub struct Topic {
-    /// Its name in rows and flags.
+    /// The topic's name in rows and flags.
     pub name: &'static str,
-    /// The topic as a question.
+    /// The topic phrased as a question.
     pub title: &'static str,
-    /// The command that gives the details.
+    /// The command that shows the details.
     pub command: &'static str,
-    /// The source of the published results.
+    /// Where the results for comparison were published.
     pub source: Option<&'static str>,
 }
 
@@ -21,39 +21,41 @@ impl PartialEq for Topic {
 
 impl Eq for Topic {}
 
-/// What one process of the survey does: a command with its arguments and its time.
+/// The work of one process of the survey: a command with its arguments and its time.
 pub struct Part {
-    /// The file name of its record.
+    /// File name of the part's record.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// What the part does, in a few words.
     pub what: &'static str,
-    /// 1 is the most important. If time is short, the least important parts are left out first.
+    /// Importance; 1 is the highest. If time is short, the least important parts are skipped first.
     pub importance: u32,
-    /// The part is included if the whole survey takes at least this many seconds.
+    /// Minimum duration of the whole survey, in seconds, for this part to be included.
     pub from_s: f64,
     /// Minimum time of one process, in seconds.
     pub least_s: f64,
-    /// Its share of the time that remains after every part has its minimum.
+    /// This part's share of the time that remains after every part has its minimum.
     pub share: f64,
-    /// Whether it runs in several processes. Parts do so if a measured number becomes a headline; counts of wrong
-    /// results add up and need only one.
+    /// Whether the part runs in several processes. It does if a measured number becomes a headline.
+    /// Counts of wrong results add up, so they need only one process.
     pub repeats: bool,
-    /// Whether it may have to build something first, for which the time cannot be predicted.
+    /// Whether the part may have to build something first, which takes an unpredictable time.
     pub builds: bool,
-    /// Whether it is left out together with another part, which gives the reason.
+    /// Whether this part is skipped together with another one, which reports the reason.
     pub follows: bool,
-    /// Whether everything that it needs is available.
+    /// Whether everything that the part needs is available.
     pub can_run: fn(&Means) -> bool,
-    /// Something missing that would improve the result, and what would install it.
+    /// Something missing that would improve the result, and how to install it.
     pub missing: fn(&Means) -> Option<(&'static str, &'static str)>,
-    /// The arguments for this program, chosen so that each process takes about its slot's time from start to end.
+    /// The arguments for this program, chosen so that each process takes about as long as its slot,
+    /// including start-up.
     pub args: fn(&Slot) -> Vec<String>,
-    /// What the part leaves out for lack of time.
+    /// Describes what the part skips for lack of time.
     pub left_out: fn(&Slot) -> Option<String>,
 }
 
 impl Part {
-    /// Seconds that a process takes to start: loading, clock calibration, and what the kernel side measures first.
+    /// Seconds that a process takes to start: loading, clock calibration, and the kernel side's
+    /// first measurements.
     pub const START_S: f64 = 0.5;
 
     /// Default values for a part.
@@ -88,31 +90,31 @@ impl std::fmt::Debug for Part {
     }
 }
 
-/// What this machine and the command line provide for a survey.
+/// The tools that this machine and the command line provide for a survey.
 #[derive(Clone, Debug, Default)]
 pub struct Means {
     /// Names of the available compilers.
     pub compilers: Vec<String>,
-    /// A kernel tree.
+    /// Path of a kernel tree, if one is available.
     pub tree: Option<String>,
 }
 
-/// The time that a part has.
+/// The time available to a part.
 pub struct Slot<'a> {
     /// Seconds for each process, from its start to its end.
     pub seconds: f64,
-    /// How many processes there will be.
+    /// Number of processes that will run the part.
     pub processes: usize,
     pub means: &'a Means,
 }
 
 impl Slot<'_> {
-    /// The value of `--seconds` for a command that measures for the time of its slot.
+    /// The value of `--seconds` for a command that measures for the whole slot.
     pub fn measuring(&self) -> String {
         format!("{:.1}", (self.seconds - Part::START_S).max(0.1))
     }
 
-    /// The kernel tree. Only for parts that require one.
+    /// Path of the kernel tree. Call this only for parts that require one.
     pub fn tree(&self) -> &str {
         self.means.tree.as_deref().unwrap_or_default()
     }

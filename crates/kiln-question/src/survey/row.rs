@@ -59,7 +59,7 @@ pub struct Row {
     pub high: Option<f64>,
     /// The result of each process, in the order in which the processes ran; empty for counts.
     pub values: Vec<f64>,
-    /// Where the published result that the answer refers to is from; null if it refers to none.
+    /// Source of the published result to which the answer refers; null if it does not refer to one.
     #[schemars(extend("x-role" = "figure"))]
     pub source: Option<&'static str>,
     /// The command that shows the details.
@@ -77,7 +77,7 @@ impl Row {
         }
     }
 
-    /// An answer from several processes.
+    /// Creates a row from an estimate over several processes.
     pub fn estimate(
         topic: &Topic,
         estimate: &Estimate,
@@ -92,13 +92,13 @@ impl Row {
         }
     }
 
-    /// The answer in a few words: what the screen shows of every row.
+    /// Sets the answer in a few words, which the screen shows for every row.
     pub fn with_verdict(mut self, verdict: String) -> Row {
         self.verdict = Some(verdict);
         self
     }
 
-    /// A row for a question that has no answer.
+    /// Creates a row for a topic without an answer.
     pub fn none(topic: &Topic) -> Row {
         Row {
             question: topic.name,
@@ -107,7 +107,7 @@ impl Row {
         }
     }
 
-    /// Adds the published result for comparison.
+    /// Sets the published result for comparison.
     pub fn beside(mut self, topic: &Topic, published: f64) -> Row {
         self.baseline = Some(published);
         self.ratio = self.value.map(|v| v / published);
@@ -115,13 +115,13 @@ impl Row {
         self
     }
 
-    /// Replaces the topic's command by one that gives more detail.
+    /// Replaces the topic's command with one that shows more detail.
     pub fn by(mut self, command: &'static str) -> Row {
         self.command = command;
         self
     }
 
-    /// Adds the interval.
+    /// Sets the ends of the interval.
     pub fn within(mut self, low: Option<f64>, high: Option<f64>) -> Row {
         (self.low, self.high) = (low, high);
         self

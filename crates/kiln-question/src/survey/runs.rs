@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::answer::Answer;
 use super::part::Part;
 
-/// Processes behind each headline; any other number gives no interval.
+/// Number of processes behind each headline. An interval is computed only for exactly this number.
 pub const PROCESSES: usize = 5;
 /// The 97.5 % quantile of Student's t with `PROCESSES - 1` degrees of freedom.
 const T: f64 = 2.776;
@@ -16,7 +16,8 @@ const T: f64 = 2.776;
 pub struct Runs<'a>(Vec<Vec<&'a Value>>);
 
 impl<'a> Runs<'a> {
-    /// Run `k` joins the rows of the `k`-th process that left any, for each of these parts.
+    /// Groups the rows of these parts: run `k` joins the rows of each part's `k`-th process that
+    /// produced rows.
     pub fn new(answers: &'a [Answer], parts: &[&Part]) -> Runs<'a> {
         let mut runs: Vec<Vec<&Value>> = Vec::new();
         for part in parts {
@@ -32,38 +33,40 @@ impl<'a> Runs<'a> {
         Runs(runs)
     }
 
-    /// How many processes there are.
+    /// Number of processes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether all processes left no rows.
+    /// Whether none of the processes produced rows.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The rows of the first process; used for names and conditions, which all processes share.
+    /// The rows of the first process, used for names and conditions, which are the same in all
+    /// processes.
     pub fn first(&self) -> &[&'a Value] {
         self.0.first().map_or(&[], Vec::as_slice)
     }
 
-    /// The rows of all processes; used for counts.
+    /// The rows of all processes, used for counts.
     pub fn all(&self) -> impl Iterator<Item = &'a Value> + '_ {
         self.0.iter().flatten().copied()
     }
 
-    /// One number per process, reduced to an estimate. Processes without the number are left out.
+    /// Computes one number per process and reduces the numbers to an estimate. Processes for which
+    /// `number` returns `None` are ignored.
     pub fn estimate(&self, number: impl Fn(&[&'a Value]) -> Option<f64>) -> Option<Estimate> {
         Estimate::from_values(self.0.iter().filter_map(|run| number(run)).collect())
     }
 }
 
-/// How an estimate compares with a number.
+/// Position of an estimate relative to a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Against {
     /// The whole interval is below the number.
     Below,
-    /// Its interval contains the number.
+    /// The interval contains the number.
     Equal,
     /// The whole interval is above the number.
     Above,
@@ -71,27 +74,27 @@ pub enum Against {
     CannotTell,
 }
 
-/// The median over processes and the interval in which the next process is expected.
+/// The median over processes, and the interval in which one more process's result is expected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     pub value: f64,
-    /// Lower end of the interval; `None` without [`PROCESSES`] values.
+    /// Lower end of the interval; `None` unless there are exactly [`PROCESSES`] values.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of the interval; `None` unless there are exactly [`PROCESSES`] values.
     pub high: Option<f64>,
-    /// The number of each process, in the order they ran.
+    /// The number measured by each process, in the order in which the processes ran.
     pub values: Vec<f64>,
 }
 
 impl Estimate {
-    /// Makes an estimate from one number per process. Positive numbers are treated on a logarithmic scale, since
-    /// ratios and times scatter by factors.
+    /// Computes an estimate from one number per process. Positive numbers are treated on a
+    /// logarithmic scale, because ratios and times scatter by factors.
     pub fn from_values(values: Vec<f64>) -> Option<Estimate> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
         let n = sorted.len();
         let value = median(&sorted)?;
-        // The quantile is valid only for this number of values.
+        // The t quantile is valid only for this number of values.
         let (low, high) = match n != PROCESSES {
             true => (None, None),
             false if sorted[0] > 0.0 => {
@@ -104,7 +107,8 @@ impl Estimate {
                 (Some(low), Some(high))
             }
         };
-        // Rounding in the exponential must not exclude an observed value.
+        // Extend the interval to all observed values, which rounding in exp() could otherwise
+        // exclude.
         Some(Estimate {
             value,
             low: low.map(|l| l.min(sorted[0])),
@@ -113,7 +117,7 @@ impl Estimate {
         })
     }
 
-    /// The same with each value `v` replaced by `1 / v`.
+    /// The estimate of `1 / v`, where this one estimates `v`.
     pub fn inverse(&self) -> Estimate {
         Estimate {
             value: 1.0 / self.value,
@@ -123,7 +127,7 @@ impl Estimate {
         }
     }
 
-    /// The position of the interval relative to `x`.
+    /// Position of the interval relative to `x`.
     pub fn against(&self, x: f64) -> Against {
         match (self.low, self.high) {
             (Some(_), Some(high)) if high < x => Against::Below,
@@ -133,8 +137,9 @@ impl Estimate {
         }
     }
 
-    /// How cycles and time together compare with `x`: below or above only if both are. `None` if they contradict each
-    /// other, which happens if the core's clock depends on the code. Without times, cycles decide.
+    /// Position of cycles and time together relative to `x`: below or above only if both are.
+    /// Returns `None` if they contradict each other, which happens if the core's clock frequency
+    /// depends on the code. Without a time, the cycles decide.
     pub fn against_by_both(&self, time: Option<&Estimate>, x: f64) -> Option<Against> {
         let cycles = self.against(x);
         let Some(time) = time else {
@@ -149,7 +154,8 @@ impl Estimate {
         }
     }
 
-    /// ` (LOW to HIGH)` with both ends printed by `show`, or nothing without an interval.
+    /// Formats the interval as ` (LOW to HIGH)`, using `show` for both ends. Empty if there is no
+    /// interval.
     pub fn interval(&self, show: impl Fn(f64) -> String) -> String {
         match (self.low, self.high) {
             (Some(low), Some(high)) => format!(" ({} to {})", show(low), show(high)),
@@ -158,7 +164,8 @@ impl Estimate {
     }
 }
 
-/// Mean -+ t s sqrt(1 + 1/n): it contains every value that it is made from, as t sqrt(1 + 1/n) > (n - 1) / sqrt(n).
+/// Computes the prediction interval, mean ± t s sqrt(1 + 1/n). It contains every value from which
+/// it is computed, because t sqrt(1 + 1/n) > (n - 1) / sqrt(n).
 fn predict(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -200,19 +207,19 @@ mod tests {
             assert!((low..=high).contains(&of.value));
         }
         let of = estimate(&[1.40, 1.42, 1.41, 1.43, 1.39]);
-        // Computed by hand: the logarithms have a deviation of 0.01121; the interval extends 3.041 times that on
-        // either side of 1.40993.
+        // Computed by hand: the logarithms have a standard deviation of 0.01121, and the interval
+        // extends 3.041 times as far on either side of 1.40993.
         assert!((of.low.unwrap() - 1.3627).abs() < 5e-4, "{of:?}");
         assert!((of.high.unwrap() - 1.4588).abs() < 5e-4, "{of:?}");
     }
 
-    /// Coverage by simulation with a fixed generator: of 2,000 made-up surveys the sixth process falls into the
-    /// interval of five in about 95 %. The control, the range of the five, contains about two thirds.
+    /// Simulates 2,000 surveys with a fixed generator: the sixth process falls into the interval of
+    /// the first five in about 95 %. As a control, the range of the five contains about two thirds.
     #[test]
     fn the_next_process_falls_into_the_interval_in_95_of_100() {
         let mut rng = kiln_measure::SplitMix64(7);
         let mut unit = || (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-        // Twelve uniform numbers have a variance of 1 and are close enough to normal.
+        // The sum of twelve uniform numbers has a variance of 1 and is close enough to normal.
         let mut normal = || (0..12).map(|_| unit()).sum::<f64>() - 6.0;
         let (mut inside, mut in_range) = (0, 0);
         for _ in 0..2000 {
@@ -238,7 +245,7 @@ mod tests {
         assert_eq!(both(1.2, 1.15), Some(Against::Above));
         assert_eq!(both(0.8, 0.8), Some(Against::Below));
         assert_eq!(both(1.0, 1.01), Some(Against::Equal));
-        // Only one unit is beyond 1, and it is not far from the other.
+        // Only one of the two intervals is entirely above 1, and the other is close to it.
         assert_eq!(both(1.04, 1.02), Some(Against::Equal));
         assert_eq!(around(1.2).against_by_both(None, 1.0), Some(Against::Above));
         let once = estimate(&[0.8]);

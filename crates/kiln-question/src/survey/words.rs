@@ -1,24 +1,24 @@
-//! Access to fields of records, and numbers in sentences.
+//! Reads fields of records, and formats numbers for sentences.
 
 use kiln_record::family;
 use serde_json::Value;
 
-/// The text of a field; empty if it is not text.
+/// Returns a field's text, or an empty string if the field is not text.
 pub fn word<'a>(row: &'a Value, field: &str) -> &'a str {
     row[field].as_str().unwrap_or_default()
 }
 
-/// The number in a field.
+/// Returns a field's number, or `None` if the field is not a number.
 pub fn number(row: &Value, field: &str) -> Option<f64> {
     row[field].as_f64().filter(|x| x.is_finite())
 }
 
-/// Whether all these fields have these texts.
+/// Whether each of these fields has the given text.
 pub fn has(row: &Value, wanted: &[(&str, &str)]) -> bool {
     wanted.iter().all(|(field, w)| word(row, field) == *w)
 }
 
-/// A number with three significant digits.
+/// Formats a number with three significant digits.
 pub fn figure(x: f64) -> String {
     match x.abs() {
         a if a < 9.995 => format!("{x:.2}"),
@@ -27,7 +27,7 @@ pub fn figure(x: f64) -> String {
     }
 }
 
-/// A whole number with thousands separators.
+/// Formats a whole number with thousands separators.
 pub fn thousands(x: f64) -> String {
     let digits = format!("{:.0}", x.abs());
     let mut text = String::new();
@@ -44,7 +44,7 @@ pub fn thousands(x: f64) -> String {
     }
 }
 
-/// Name and version of a library as a sentence has them: `openssl-3.0.19` becomes openssl 3.0.19.
+/// Formats a library's name and version for a sentence: `openssl-3.0.19` becomes openssl 3.0.19.
 pub fn library(provider: &str) -> String {
     let family = family(provider);
     let version = provider[family.len()..].trim_start_matches('-');

@@ -1,6 +1,6 @@
-//! Exports Bencher Metric Format: for each benchmark its measures, with a lower and an upper value
-//! (<https://bencher.dev/docs/reference/bencher-metric-format/>). No registry has a schema of it; the test checks what that
-//! page says.
+//! Exports Bencher Metric Format: for each benchmark its measures, each with a lower and an upper
+//! value (<https://bencher.dev/docs/reference/bencher-metric-format/>). No schema of the format is
+//! published, so the test checks the rules on that page.
 
 use serde_json::{json, Map, Value};
 
@@ -9,18 +9,18 @@ use crate::side::Side;
 
 use super::result::{results, to_text, Figure};
 
-/// Bencher's built-in measure for a time, in nanoseconds.
+/// Bencher's built-in measure for times, in nanoseconds.
 const LATENCY: &str = "latency";
 
-/// Exports all results for which one direction is better. With several sides, each benchmark's name begins with its
-/// side's name.
+/// Exports all results that have a better direction. With several sides, each benchmark's name
+/// begins with the name of its side.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut all: Map<String, Value> = Map::new();
     for one in results(sides) {
         let mut measures: Map<String, Value> = Map::new();
         measures.extend(one.time().map(|time| (LATENCY.to_string(), metric(time))));
         measures.extend(one.judged().map(|(field, figure)| {
-            // A measure's name may have letters, digits and dashes.
+            // A measure's name may contain only letters, digits and dashes.
             (field.name.replace('_', "-"), metric(figure))
         }));
         if !measures.is_empty() {
@@ -51,8 +51,8 @@ fn metric(figure: Figure) -> Value {
 mod tests {
     use super::*;
 
-    /// Checks the structure that Bencher's page describes: an object of objects of metrics, each a number with two
-    /// optional bounds.
+    /// Checks the structure described on Bencher's page: an object of objects of metrics. Each
+    /// metric is a number with two optional bounds.
     fn check(document: &Value) -> Result<usize, String> {
         let object = |v: &Value| {
             v.as_object()

@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::record;
 use crate::side::Side;
 
-/// All rows: side, command and seed, then every field that any row has. A field that a row lacks is empty.
+/// Exports all rows. The columns are side, command and seed, then every field that occurs in any
+/// row. A field that a row lacks is empty.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let all = || {
         sides.iter().flat_map(|side| {
@@ -42,7 +43,8 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(String::from_utf8(bytes).expect("lines are texts"))
 }
 
-/// Sort key of a column: first the fields that identify a row, then results, then the rest by name.
+/// Sort key for a column: fields that identify a row come first, then results, then all others by
+/// name.
 fn place(name: &str) -> usize {
     let keys = row_types().iter().flat_map(RowType::keys);
     let figures = row_types().iter().flat_map(RowType::figures);
@@ -50,7 +52,7 @@ fn place(name: &str) -> usize {
     found.unwrap_or(usize::MAX)
 }
 
-/// Sort key for a field name that sorts `x_9` before `x_10`.
+/// Sort key for a field name, which sorts `x_9` before `x_10`.
 fn number_last(name: &str) -> (String, u64) {
     match name.rsplit_once('_') {
         Some((head, tail)) => match tail.parse() {

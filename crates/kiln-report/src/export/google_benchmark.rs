@@ -1,7 +1,8 @@
-//! Exports the format of google-benchmark's `--benchmark_out`, so that programs for that format can read Kiln's
-//! results.
+//! Exports the format of google-benchmark's `--benchmark_out`, so that programs for that format can
+//! read Kiln's results.
 //!
-//! The fields are those in its user guide ("Output Formats") and those that its `tools/compare.py` needs.
+//! The export contains the fields in google-benchmark's user guide ("Output Formats") and those
+//! that its `tools/compare.py` needs.
 
 use kiln_record::RowType;
 use serde_json::{json, Value};
@@ -12,15 +13,16 @@ use crate::side::Side;
 
 use super::result::{called, results};
 
-/// Exports all rows whose result is a time, in nanoseconds. With several sides, each benchmark's name begins with its
-/// side's name.
+/// Exports all rows whose result is a time, in nanoseconds. With several sides, each benchmark's
+/// name begins with the name of its side.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut benchmarks: Vec<Value> = Vec::new();
     for one in results(sides) {
         let Some(time) = one.time() else {
             continue;
         };
-        // A slash separates what google-benchmark calls arguments.
+        // Join the words with slashes, with which google-benchmark separates a benchmark's
+        // arguments.
         let words = one.words(sides.len(), false);
         let words: Vec<String> = words.iter().map(|w| w.replace('/', ":")).collect();
         let name = words.join("/");
@@ -49,7 +51,8 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Describes the machine. Facts that the record lacks are left out or, where readers require them, left empty.
+/// Describes the machine. Facts that the record lacks are omitted, or left empty if readers require
+/// them.
 fn context(record: &Value) -> Value {
     let host = record::host(record);
     json!({

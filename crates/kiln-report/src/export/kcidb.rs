@@ -1,5 +1,6 @@
-//! Exports reports to KernelCI's database, by version 5.3 of the schema in kcidb-io. The build under test is Kiln itself,
-//! with the compiler of its kernel code. `crates/kiln/tests/exports.rs` validates them with kcidb-io.
+//! Exports reports to KernelCI's database, following version 5.3 of the schema in kcidb-io. The
+//! build under test is Kiln itself, with the compiler of its kernel code.
+//! `crates/kiln/tests/exports.rs` validates the reports with kcidb-io.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +17,12 @@ use kiln_record::view::all_hold;
 use super::ktap::judge;
 use super::result::{results, to_text, Result as Row};
 
-/// The submitting CI system, whose name begins every identifier. A system that submits these reports replaces it by its
-/// own name.
+/// The submitting CI system. Every identifier begins with its name. A system that submits these
+/// reports must replace this name with its own.
 const ORIGIN: &str = "kiln";
 
-/// Exports all rows: a check with its verdict, a measurement as done, each with its first result.
+/// Exports all rows, each with its first result. A check has its verdict as status; a measurement
+/// has the status DONE.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut builds: BTreeMap<String, Value> = BTreeMap::new();
     let mut tests: Vec<Value> = Vec::new();
@@ -77,7 +79,7 @@ fn test(one: &Row, n: usize, build: &str, sides: usize) -> Value {
             test["comment"] = json!(format!("{words}: {why}"));
         }
     }
-    // A skipped test has no result.
+    // A skipped test does not have a result.
     if test["status"] != "SKIP" {
         if let Some(number) = number(one) {
             test["number"] = number;
@@ -86,7 +88,8 @@ fn test(one: &Row, n: usize, build: &str, sides: usize) -> Value {
     test
 }
 
-/// The row's result: a time in seconds, which a reader scales by the prefix, or the first main result.
+/// The row's result: a time in seconds, which the reader scales according to the prefix, or the
+/// first main result.
 fn number(one: &Row) -> Option<Value> {
     if let Some(time) = one.time() {
         return Some(json!({"value": time.value / 1e9, "unit": "s", "prefix": "metric"}));

@@ -1,4 +1,4 @@
-//! Exports checks as KTAP, which the kernel's tools read.
+//! Exports checks as KTAP, a format that the kernel's tools read.
 
 use kiln_record::view::{all_hold, Check, Term};
 use kiln_record::{type_of, RowType};
@@ -47,7 +47,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(String::from_utf8(out).expect("lines are texts"))
 }
 
-/// The verdict on a row that is a check, and what failed.
+/// Judges a row that is a check. Returns the verdict, and a text about what failed.
 pub(super) fn judge(kind: &RowType, check: &Check, row: &Row) -> (Verdict, String) {
     let holding = |terms: &[Term]| -> Vec<String> {
         let holding = terms.iter().filter(|term| term.holds(row));
@@ -64,7 +64,7 @@ pub(super) fn judge(kind: &RowType, check: &Check, row: &Row) -> (Verdict, Strin
         let why = why.map_or_else(|| skipped.join(", "), str::to_string);
         return (Verdict::Skip(why), String::new());
     }
-    // Rows in which nothing could be lost need no statistical power.
+    // Rows in which state could not be lost need no statistical power.
     let loss = kind.view.loss.as_ref();
     let loss = loss.filter(|loss| !loss.together && all_hold(&loss.only, row));
     let verdict = match loss.is_some_and(|loss| !has_power(loss, row)) {
@@ -74,7 +74,7 @@ pub(super) fn judge(kind: &RowType, check: &Check, row: &Row) -> (Verdict, Strin
     (verdict, String::new())
 }
 
-/// A field in words, such as `2 failed` or `status crashed`.
+/// Formats a field in words, such as `2 failed` or `status crashed`.
 fn say(kind: &RowType, name: &str, row: &Row) -> String {
     let heading = kind.field(name).map_or(name, |f| &f.heading);
     match row.get(name).unwrap_or(&Value::Null) {

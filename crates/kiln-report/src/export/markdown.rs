@@ -1,4 +1,4 @@
-//! Exports tables as Markdown that is equally readable in a mail, a commit message and a browser.
+//! Exports tables as Markdown that is readable in a mail, a commit message and a browser.
 
 use crate::error::Error;
 use crate::group::groups;
@@ -6,8 +6,8 @@ use crate::record;
 use crate::side::Side;
 use crate::table::{self, Cell, Table};
 
-/// Each side's machine, then the tables of each row type, then the commands. No line begins with `#`, which git would
-/// treat as a comment.
+/// Exports each side's machine, then the tables of each row type, then the commands. No line begins
+/// with `#`, because git would treat such a line as a comment.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let names: Vec<String> = sides.iter().map(|s| s.name.clone()).collect();
     let mut out = String::new();
@@ -44,7 +44,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
             out.push_str(&drawn(&one));
         }
         for &(s, r) in &group.from {
-            // Text in a code span is not escaped, so it must not contain a backtick.
+            // A code span cannot contain a backtick, because its text cannot be escaped.
             let again = record::repeat_command(&sides[s].records[r]).replace('`', "'");
             out.push_str(&format!("\n`{}`\n", again.replace(char::is_control, " ")));
         }
@@ -52,7 +52,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(out)
 }
 
-/// Draws a table with columns of constant width, so that the source is readable too.
+/// Draws a table with columns of constant width, so that its source is also readable.
 fn drawn(table: &Table) -> String {
     let heads: Vec<String> = table.columns.iter().map(|c| escaped(&c.head)).collect();
     let text = |cell: &Cell| escaped(&cell.brief());
@@ -97,13 +97,13 @@ fn drawn(table: &Table) -> String {
     out
 }
 
-/// Escapes characters that would be markup.
+/// Escapes characters that would otherwise be markup.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {
             '|' | '\\' | '`' | '*' | '_' | '<' | '>' | '[' | ']' => {
-                // An underscore inside a word is not markup.
+                // An underscore inside a word does not act as markup.
                 if c != '_' {
                     out.push('\\');
                 }

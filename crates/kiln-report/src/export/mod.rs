@@ -1,4 +1,4 @@
-//! Export formats for other tools.
+//! Exports records in formats of other tools.
 
 mod bencher;
 mod csv;
@@ -14,27 +14,27 @@ use std::str::FromStr;
 use crate::error::Error;
 use crate::side::Side;
 
-/// A format that other tools read.
+/// An export format that other tools read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// RFC 4180.
+    /// Comma-separated values, RFC 4180.
     Csv,
-    /// Tables for a commit message or a mail.
+    /// Markdown tables for a commit message or a mail.
     Markdown,
     /// The format of google-benchmark's `--benchmark_out`.
     GoogleBenchmark,
     /// The Kernel Test Anything Protocol.
     Ktap,
-    /// Reports to KernelCI's database, version 5.3 of their schema.
+    /// Reports to KernelCI's database, in version 5.3 of its schema.
     Kcidb,
     /// Bencher Metric Format.
     Bencher,
-    /// Reports to LLVM's LNT, version 2 of their format.
+    /// Reports to LLVM's LNT, in version 2 of its format.
     Lnt,
 }
 
 impl Format {
-    /// All formats.
+    /// All formats, in the order in which they are listed to users.
     pub const ALL: [Format; 7] = [
         Format::Csv,
         Format::Markdown,
@@ -45,7 +45,7 @@ impl Format {
         Format::Lnt,
     ];
 
-    /// The name in flags.
+    /// The format's name in flags.
     pub fn name(self) -> &'static str {
         match self {
             Format::Csv => "csv",
@@ -58,7 +58,7 @@ impl Format {
         }
     }
 
-    /// All rows in this format.
+    /// Exports all rows in this format.
     pub fn text(self, sides: &[Side]) -> Result<String, Error> {
         match self {
             Format::Csv => csv::text(sides),

@@ -1,4 +1,4 @@
-//! The results of rows, in the names and units of other tools.
+//! Results of rows, with the names and units that other tools use.
 
 use kiln_record::{type_of, Field, RowType};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use crate::number;
 use crate::record::{self, number as read_number, Row};
 use crate::side::Side;
 
-/// A number with its interval, if the row has one.
+/// A number, with an interval if the row contains one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Figure {
     pub value: f64,
@@ -31,7 +31,7 @@ impl Figure {
     }
 }
 
-/// A row with its side, its type and its record.
+/// A row, with the side, type and record to which it belongs.
 pub(super) struct Result<'a> {
     pub side: &'a Side,
     pub record: &'a Value,
@@ -39,7 +39,7 @@ pub(super) struct Result<'a> {
     pub row: &'a Row,
 }
 
-/// All rows of all sides.
+/// Iterates over all rows of all sides.
 pub(super) fn results(sides: &[Side]) -> impl Iterator<Item = Result<'_>> {
     let records = sides
         .iter()
@@ -56,8 +56,8 @@ pub(super) fn results(sides: &[Side]) -> impl Iterator<Item = Result<'_>> {
 }
 
 impl Result<'_> {
-    /// The words that identify the row: its type, and its keys without versions if `plain`. With several sides, they begin
-    /// with the side's name.
+    /// The words that identify the row: its type, then its keys. If `plain`, the keys do not
+    /// contain versions. With several sides, the first word is the side's name.
     pub(super) fn words(&self, sides: usize, plain: bool) -> Vec<String> {
         let mut words = vec![self.kind.name.clone()];
         if sides > 1 {
@@ -67,7 +67,8 @@ impl Result<'_> {
         words
     }
 
-    /// The same words as a path with dots, in characters that every tool accepts.
+    /// The words that identify the row, joined by dots and limited to characters that every tool
+    /// accepts.
     pub(super) fn path(&self, sides: usize) -> String {
         let part = |word: &String| {
             let safe = |c: char| match c.is_ascii_alphanumeric() || c == '-' {
@@ -82,7 +83,8 @@ impl Result<'_> {
         parts.join(".")
     }
 
-    /// Nanoseconds per operation: as measured, or converted from cycles at the core's clock.
+    /// The result in nanoseconds per operation, either measured or converted from cycles at the
+    /// core's clock frequency.
     pub(super) fn time(&self) -> Option<Figure> {
         let (kind, row) = (self.kind, self.row);
         let hz = record::host(self.record).core_hz.filter(|hz| *hz > 0.0);
@@ -107,7 +109,7 @@ impl Result<'_> {
         measured.and_then(ns).or_else(|| ns(field))
     }
 
-    /// The results for which one direction is better, with the fields that describe them.
+    /// The results that have a better direction, with the fields that describe them.
     pub(super) fn judged(&self) -> impl Iterator<Item = (&'static Field, Figure)> + '_ {
         let better = self.kind.figures().filter(|f| f.better.is_some());
         better.filter_map(move |f| Some((f, Figure::read(self.row, f)?)))
@@ -121,13 +123,13 @@ impl Result<'_> {
     }
 }
 
-/// The field that corresponds to `what` in google-benchmark's format.
+/// The field whose name in google-benchmark's format is `what`.
 pub(super) fn called<'a>(kind: &'a RowType, what: &str) -> Option<&'a Field> {
     let is = |f: &&Field| f.benchmark.as_deref() == Some(what);
     kind.fields.iter().find(is)
 }
 
-/// A JSON document with a newline at its end.
+/// Formats a JSON document with a newline at its end.
 pub(super) fn to_text(document: &Value) -> String {
     let text = serde_json::to_string_pretty(document);
     text.expect("a document has string keys only") + "\n"

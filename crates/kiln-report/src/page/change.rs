@@ -7,14 +7,15 @@ use crate::group::Group;
 use crate::number::short;
 use crate::side::Side;
 
-/// Maximum number of rows per table; the rest is counted.
+/// Maximum number of rows per table. Rows beyond this number are only counted.
 const MOST_ROWS: usize = 40;
-/// Maximum number of columns with results of sides; wider tables show the first and the last.
+/// Maximum number of columns with results of sides. With more sides, a table shows the first and
+/// the last ones.
 const MOST_COLUMNS: usize = 8;
 /// Maximum number of machines in the section about commits.
 const MOST_LINES: usize = 20;
 
-/// Both sections; nothing if there is one machine with one commit.
+/// Builds both sections. They are empty if there is only one machine with one commit.
 pub(super) fn sections(groups: &[Group], sides: &[Side]) -> Markup {
     let machines = between_machines(groups, sides);
     let commits = over_commits(groups, sides);

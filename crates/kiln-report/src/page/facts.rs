@@ -1,4 +1,4 @@
-//! The parts of the page around the results: machines, warnings, headlines, and the records themselves.
+//! The parts of the page around the results: machines, warnings, headlines, and the records.
 
 use kiln_record::{machine_facts, Field};
 use maud::{html, Markup};
@@ -9,7 +9,7 @@ use crate::number::{short, value};
 use crate::record::{self, number, word, Row};
 use crate::side::Side;
 
-/// A table of facts about the machines, with one column per side.
+/// Builds a table of facts about the machines, with one column per side.
 pub(super) fn machines(sides: &[Side]) -> Markup {
     let first = |side: &Side| side.records.first().cloned().unwrap_or_default();
     let records: Vec<Value> = sides.iter().map(first).collect();
@@ -44,7 +44,7 @@ pub(super) fn machines(sides: &[Side]) -> Markup {
     }
 }
 
-/// A table with one row per side, for pages with too many sides for columns.
+/// Builds a table with one line per side, for pages with too many sides for columns.
 pub(super) fn sides(sides: &[Side]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Sides" {
@@ -68,7 +68,7 @@ pub(super) fn sides(sides: &[Side]) -> Markup {
     }
 }
 
-/// A fact, formatted for people.
+/// Formats a fact for people.
 fn show(fact: &Field, record: &Value) -> String {
     match (record::fact(record, &fact.name), fact.unit.as_deref()) {
         (None, _) => "-".to_string(),
@@ -76,7 +76,8 @@ fn show(fact: &Field, record: &Value) -> String {
             .as_f64()
             .map_or("-".to_string(), |hz| format!("{} GHz", short(hz / 1e9))),
         (Some(v), Some(unit)) => format!("{} {unit}", value(v)),
-        // Vulnerabilities that do not affect the CPU need no mitigation and cost nothing.
+        // Hide vulnerabilities that do not affect this CPU, because they need no mitigation and
+        // cost nothing.
         (Some(Value::Object(all)), None) => {
             let on = all.iter().filter(|(_, v)| value(v) != "Not affected");
             let on: Vec<String> = on.map(|(k, v)| format!("{k}: {}", value(v))).collect();
@@ -93,11 +94,11 @@ fn show(fact: &Field, record: &Value) -> String {
 /// Maximum number of warnings above the results.
 const MOST_WARNINGS: usize = 30;
 
-/// Prefix of notes that say why results are less reliable.
+/// Prefix of notes that explain why results are less reliable.
 const WARNING: &str = "warning: ";
 
-/// The disturbances of the measurements, above the results: each kind once per side. All of them are also listed with
-/// the records.
+/// Builds the list of disturbances above the results, with each kind once per side. The records
+/// section lists all of them.
 pub(super) fn warnings(sides: &[Side]) -> Markup {
     let mut all: Vec<String> = Vec::new();
     for side in sides {
@@ -130,7 +131,7 @@ pub(super) fn warnings(sides: &[Side]) -> Markup {
     }
 }
 
-/// The headlines of surveys, which come before everything else.
+/// Builds the headlines of surveys, which precede everything else.
 pub(super) fn headlines(groups: &[Group], names: &[String]) -> Markup {
     let survey = groups
         .iter()
@@ -175,7 +176,7 @@ pub(super) fn headlines(groups: &[Group], names: &[String]) -> Markup {
     }
 }
 
-/// The usual notation for the unit in a field's name.
+/// Converts the unit in a field's name to its usual notation.
 fn unit(name: &str) -> &str {
     match name {
         "mb_per_s" => "MB/s",
@@ -184,7 +185,7 @@ fn unit(name: &str) -> &str {
     }
 }
 
-/// Each record: the command that repeats it, its notes, and the record itself.
+/// Builds a part for each record: the command that repeats it, its notes, and the record itself.
 pub(super) fn records(sides: &[Side], left: &[(usize, usize)]) -> Markup {
     html! {
         section #records {
@@ -249,7 +250,7 @@ mod tests {
             two.contains("(312f00c, ") && two.contains("(925cf9c, "),
             "{two}"
         );
-        // A record made before these facts existed shows neither of them.
+        // Records that predate these facts do not show them.
         let old = machines(&[side("a", None)]).into_string();
         assert!(old.contains(">0.1.0<") && !old.contains("2026"), "{old}");
     }

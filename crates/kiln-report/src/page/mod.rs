@@ -1,4 +1,5 @@
-//! The page: one self-contained file for screens of any width and for print, which also works without its script.
+//! Builds the page: one self-contained file for print and for screens of any width, which also
+//! works without its script.
 
 mod change;
 mod facts;
@@ -18,7 +19,8 @@ use crate::side::{embedded, escaped, Side};
 /// Maximum size of a page, in bytes.
 pub(crate) const MOST_BYTES: usize = 2 << 20;
 
-/// With more sides than this, a page has no column for each side and shows only what differs and what changed.
+/// Maximum number of sides that have separate columns. A page with more sides shows only what
+/// differs and what changed.
 const MOST_SIDES: usize = 12;
 
 const STYLE: &str = include_str!("style.css");
@@ -26,11 +28,12 @@ const SCRIPT: &str = include_str!("script.js");
 
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Heading of the page; by default, it lists what the page contains.
+    /// Heading of the page. By default, the heading lists what the page contains.
     pub title: Option<String>,
 }
 
-/// The page: one self-contained file. If it would exceed 2 MB, the largest records are left out, and the page says so.
+/// Builds the page as one self-contained file. If it would exceed 2 MB, the largest records are
+/// omitted, and the page says so.
 pub fn html(sides: &[Side], options: &Options) -> Result<String, Error> {
     if sides.iter().all(|s| s.records.is_empty()) {
         return Err(Error::new(
@@ -47,21 +50,21 @@ pub fn html(sides: &[Side], options: &Options) -> Result<String, Error> {
         sizes.extend(sized.map(|(r, record)| (escaped(record).len(), s, r)));
     }
     sizes.sort_unstable();
-    // Indexed like `sides`: records that were left out are null in `kept`.
+    // `kept` has the same indices as `sides`; omitted records are null in it.
     let mut kept: Vec<Side> = sides.to_vec();
     let mut left: HashSet<(usize, usize)> = HashSet::new();
     let mut excess = page.len().saturating_sub(MOST_BYTES);
     while let Some((size, s, r)) = sizes.pop().filter(|_| excess > 0) {
         kept[s].records[r] = serde_json::Value::Null;
         left.insert((s, r));
-        // In place of the record, the page names the side.
+        // The page contains the side's name in place of the omitted record.
         excess = excess.saturating_sub(size.saturating_sub(4 + sides[s].name.len()));
     }
     let left: Vec<(usize, usize)> = left.into_iter().collect();
     Ok(self::page(sides, &kept, &left, options).into_string())
 }
 
-/// A source for the content security policy that permits this exact text.
+/// Returns a source expression for the content security policy that permits only this exact text.
 fn only(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }

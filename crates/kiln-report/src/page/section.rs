@@ -1,4 +1,4 @@
-//! The section about one row type: description, pictures, tables, commands.
+//! The page's section about one row type: description, pictures, tables, commands.
 
 use maud::{html, Markup};
 
@@ -9,14 +9,14 @@ use crate::side::Side;
 use crate::table::{self, Table};
 use crate::verdict;
 
-/// Tables with more rows are initially closed.
+/// Number of rows above which a table is initially closed.
 const LONG: usize = 24;
-/// Rows beyond this number are in the record only.
+/// Maximum number of rows per table. Further rows are only in the record.
 const MOST_ROWS: usize = 1200;
 
 /// Maximum number of pictures per side.
 const MOST_PICTURES: usize = 24;
-/// Pictures shown initially; the reader can open the rest.
+/// Number of pictures shown initially; the reader can open the others.
 const FIRST: usize = 12;
 
 pub(super) fn draw_section(group: &Group, sides: &[Side], names: &[String]) -> Markup {
@@ -70,7 +70,7 @@ pub(super) fn draw_section(group: &Group, sides: &[Side], names: &[String]) -> M
     }
 }
 
-/// The verdict on lost state for each side that has one.
+/// Returns the verdict on lost state for each side that has one.
 fn verdicts(group: &Group) -> Vec<(usize, String)> {
     let of = |side: usize| Some((side, verdict::lost_state(group.kind, &group.rows[side])?));
     group.sides().filter_map(of).collect()
@@ -87,7 +87,7 @@ fn rows(n: usize) -> String {
     }
 }
 
-/// CSS class of a table cell: numbers are aligned to the right, short words are not broken.
+/// CSS class of a table cell. Numbers are right-aligned, and short words are not broken.
 fn look(numeric: bool, text: &str) -> Option<&'static str> {
     match numeric {
         true => Some("n"),
@@ -95,7 +95,7 @@ fn look(numeric: bool, text: &str) -> Option<&'static str> {
     }
 }
 
-/// A table, which the script can sort.
+/// Draws a table that the page's script can sort.
 fn draw(table: &Table, label: &str) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(label) {

@@ -1,8 +1,8 @@
-//! Axes: positions of values, and tick labels.
+//! Axes of pictures: positions of values, and tick labels.
 
 use super::canvas::{width, FONT};
 
-/// A scale along one direction of a picture.
+/// A scale along the horizontal or vertical direction of a picture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     low: f64,
@@ -13,7 +13,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// A linear scale from 0 to `most`, rounded up.
+    /// Creates a linear scale from 0 to `most`, rounded up.
     pub(super) fn linear(most: f64, from: f64, to: f64) -> Axis {
         let most = if most > 0.0 && most.is_finite() {
             most
@@ -30,7 +30,7 @@ impl Axis {
         }
     }
 
-    /// A logarithmic scale from `low` to `high`.
+    /// Creates a logarithmic scale from `low` to `high`.
     pub(super) fn log(low: f64, high: f64, from: f64, to: f64) -> Axis {
         let good = low > 0.0 && high.is_finite() && high >= low;
         let (low, high) = if good { (low, high) } else { (1.0, 10.0) };
@@ -58,7 +58,7 @@ impl Axis {
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Round numbers at least `gap` apart.
+    /// Returns round numbers for ticks that are at least `gap` apart.
     pub(super) fn ticks(&self, gap: f64) -> Vec<f64> {
         if !self.log {
             let step = step(self.high);
@@ -112,7 +112,8 @@ impl Axis {
         values.into_iter().step_by(every.unwrap_or(1)).collect()
     }
 
-    /// Selects labels that do not overlap: the first, then each that fits. None extends beyond `end`.
+    /// Selects labels that do not overlap: the first, then each one that fits. No label extends
+    /// beyond `end`.
     pub(super) fn worded(
         &self,
         values: &[f64],
@@ -134,7 +135,7 @@ impl Axis {
     }
 }
 
-/// A round step that divides `most` into five to ten parts.
+/// Returns a round step that divides `most` into five to ten parts.
 fn step(most: f64) -> f64 {
     let power = 10f64.powf((most / 5.0).log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|s| s * power);

@@ -1,4 +1,5 @@
-//! Distributions of times, drawn one below the other, which show both the bulk of the values and the few long ones.
+//! Draws distributions of times below each other, so that both the bulk of the values and the few
+//! long ones are visible.
 
 use super::axis::Axis;
 use super::canvas::{colour, n, width, Picture, FONT, LEADING, WIDTH};
@@ -7,24 +8,24 @@ use crate::number::micros;
 const BARE: f64 = 24.0;
 const TALL: f64 = 46.0;
 
-/// One distribution, in microseconds.
+/// A distribution of times in microseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Band {
     /// The name of what was measured.
     pub name: String,
-    /// Buckets: lower bound, upper bound, count.
+    /// Histogram buckets: lower bound, upper bound, count.
     pub counts: Vec<(f64, f64, f64)>,
-    /// The median.
+    /// The median, in microseconds.
     pub p50: Option<f64>,
     /// The marked tail value, such as a high percentile.
     pub tail: Option<f64>,
-    /// The maximum.
+    /// The longest time, in microseconds.
     pub max: Option<f64>,
-    /// The same tail of another distribution for comparison, such as that of pure arithmetic.
+    /// The same tail value of another distribution for comparison, for example of pure arithmetic.
     pub beside: Option<f64>,
 }
 
-/// A picture of distributions.
+/// A picture of several distributions.
 pub struct Bands<'a> {
     pub title: String,
     /// The measured quantity.
@@ -40,7 +41,7 @@ pub struct Bands<'a> {
 }
 
 impl Bands<'_> {
-    /// Draws the picture; `None` if there is nothing to draw.
+    /// Draws the picture; returns `None` if it would be empty.
     pub fn draw(&self) -> Option<Picture> {
         let shown: Vec<&Band> = self
             .bands
@@ -79,7 +80,7 @@ impl Bands<'_> {
         });
         picture.about = format!("{}. {}.", self.unit, said.collect::<Vec<_>>().join("; "));
         let head = self.tail;
-        // Plain histograms have no column of numbers.
+        // Plain histograms do not have a column of numbers.
         let none = if head.is_empty() { "" } else { "-" };
         let figures: Vec<String> = shown
             .iter()
@@ -116,7 +117,7 @@ impl Bands<'_> {
                 1.3,
                 "5 3",
             );
-            // Put the label on the side that has room for it, clear of the tail's heading.
+            // Keep the label inside the picture and clear of the tail's heading.
             let half = width(name, FONT) / 2.0;
             let most = WIDTH - 2.0 - width(head, FONT) - 6.0 - half;
             picture.label(
@@ -146,12 +147,13 @@ impl Bands<'_> {
     }
 
     fn band(&self, picture: &mut Picture, band: &Band, x: &Axis, base: f64, left: f64) {
-        // Without quantiles, only the histogram above is drawn.
+        // Without quantiles, only the histogram is drawn.
         let middle = base - if band.p50.is_some() { 12.0 } else { 24.0 };
         picture.fitted(left - 4.0, middle + 4.0, "end", &band.name, left - 6.0);
         let tallest = band.counts.iter().map(|c| c.2).fold(0.0, f64::max);
         for &(from, to, count) in band.counts.iter().filter(|c| c.2 > 0.0) {
-            // Scale by the square root, so that the few long values are visible next to the many short ones.
+            // Scale by the square root, so that the few long values are visible next to the many
+            // short ones.
             let tall = ((TALL - 26.0) * (count / tallest).sqrt()).max(1.0);
             let (a, b) = (x.at(from), x.at(to));
             let hint = format!(

@@ -1,4 +1,5 @@
-//! Results side by side, each with its interval: bars from zero, or dots on a logarithmic scale.
+//! Draws results side by side, each with its interval: as bars from zero, or as dots on a
+//! logarithmic scale.
 
 use super::axis::Axis;
 use super::canvas::{colour, n, width, Picture, FONT, LEADING, WIDTH};
@@ -11,13 +12,13 @@ pub(super) struct Bar {
     /// The name of what was measured.
     pub name: String,
     pub value: f64,
-    /// The ends of its interval.
+    /// Lower and upper end of the result's interval.
     pub ends: Option<(f64, f64)>,
-    /// Whether the bar is highlighted by a different fill.
+    /// Whether the bar is highlighted with a different fill.
     pub marked: bool,
 }
 
-/// Draws the bars in the order given; `None` if there are none.
+/// Draws the bars in the given order; returns `None` if `bars` is empty.
 pub(super) fn draw(title: &str, unit: &str, log: bool, bars: &[Bar]) -> Option<Picture> {
     let bars: Vec<&Bar> = bars
         .iter()

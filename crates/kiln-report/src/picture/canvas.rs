@@ -1,15 +1,15 @@
-//! Elements of pictures: text that fits, lines, and the styles of series.
+//! Elements of pictures: text that fits its space, lines, and the styles of series.
 
 use maud::{html, Markup, PreEscaped};
 
-/// Width of every picture in its own units; fits a phone's screen.
+/// Width of every picture in SVG units. It fits the screen of a phone.
 pub(super) const WIDTH: f64 = 360.0;
 /// Font size of all text except titles.
 pub(super) const FONT: f64 = 11.0;
 /// Font size of titles.
 const TITLE: f64 = 12.5;
-/// Upper bound for the width of a usual character in a usual typeface, relative to the font size; and the width of a
-/// wide character.
+/// Upper bounds for the width of a character relative to the font size: for usual characters in a
+/// usual typeface, and for wide characters.
 const EM: f64 = 0.64;
 const WIDE: f64 = 1.02;
 /// Maximum number of pictures side by side in a file.
@@ -18,12 +18,12 @@ const FAMILY: &str = "system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif";
 /// Distance between lines of text.
 pub(super) const LEADING: f64 = 15.0;
 
-/// Colours for files, where no page sets them: those of a light theme.
+/// Colours for separate files, in which no page defines them: those of the light theme.
 const COLOURS: &str = ":root{--page:#fff;--ink:#1b1b1a;--soft:#595955;--line:#d8d8d2;--grid:#e6e6e0;--shade:#efe9d9;\
     --s0:#0067a5;--s1:#c04a00;--s2:#00765a;--s3:#9a3a8c;--s4:#7a5c00;--s5:#5c5c5c;--s6:#a3243b;--s7:#3b4fa8;\
     --hot:#e06a1c;--good:#3a8fc4}";
 
-/// Dash patterns, which distinguish lines without colour.
+/// Dash patterns, which distinguish lines even without colour.
 const DASHES: [&str; 8] = [
     "",
     "7 3",
@@ -38,16 +38,17 @@ const DASHES: [&str; 8] = [
 #[derive(Clone, Debug)]
 pub struct Picture {
     pub title: String,
-    /// Text alternative for readers who cannot see the picture: how to read it, and its content.
+    /// Text alternative for readers who cannot see the picture: how to read it, and what it shows.
     pub about: String,
-    /// Height in the picture's own units.
+    /// Height in SVG units.
     pub height: f64,
     /// The elements, in drawing order.
     pub body: Vec<Markup>,
 }
 
 impl Picture {
-    /// Starts a picture with its title, which may wrap. The picture's height is then where the content may begin.
+    /// Starts a picture with its title, which may wrap. Afterwards, `height` is the position where
+    /// the content may begin.
     pub fn new(title: &str) -> Picture {
         let mut picture = Picture {
             title: title.to_string(),
@@ -81,7 +82,7 @@ impl Picture {
         });
     }
 
-    /// Draws text shortened to fit; a tooltip shows all of it.
+    /// Draws text shortened to fit `room`; a tooltip shows the full text.
     pub(crate) fn fitted(&mut self, x: f64, y: f64, anchor: &str, text: &str, room: f64) {
         let cut = fit(text, room, FONT);
         let whole = (cut != text).then_some(text);
@@ -93,7 +94,7 @@ impl Picture {
         });
     }
 
-    /// Adds lines of subdued text at the bottom.
+    /// Adds lines of subdued text at the bottom of the picture.
     pub fn note(&mut self, text: &str) {
         for line in wrapped(text, WIDTH - 4.0, FONT) {
             self.height += LEADING;
@@ -102,7 +103,7 @@ impl Picture {
         }
     }
 
-    /// Draws a path.
+    /// Draws a path without fill.
     pub fn path(&mut self, d: &str, stroke: &str, width: f64, dash: &str) {
         self.body.push(html! {
             path d=(d) fill="none" stroke=(stroke) stroke-width=(width) stroke-dasharray=[(!dash.is_empty()).then_some(dash)]
@@ -127,7 +128,7 @@ impl Picture {
         });
     }
 
-    /// Draws a marker of a series.
+    /// Draws the marker of a series, with the tooltip `hint`.
     pub fn marker(&mut self, series: usize, x: f64, y: f64, hint: &str) {
         self.body.push(html! {
             path d=(shape(series, x, y)) fill=(colour(series)) stroke="var(--page)" stroke-width="0.7" {
@@ -136,7 +137,7 @@ impl Picture {
         });
     }
 
-    /// The picture as an element of a page.
+    /// Returns the picture as an element for a page.
     pub fn inline(&self) -> Markup {
         let view = format!("0 0 {WIDTH} {}", n(self.height));
         html! {
@@ -153,7 +154,7 @@ impl Picture {
     }
 }
 
-/// A file with these pictures in a grid, and a note at the end.
+/// Returns an SVG file with these pictures in a grid and a note at the end.
 pub fn sheet(pictures: &[Picture], note: &str) -> String {
     let columns = (1..MOST_COLUMNS).find(|c| c * c >= pictures.len());
     let columns = columns.unwrap_or(MOST_COLUMNS);
@@ -188,7 +189,7 @@ pub fn sheet(pictures: &[Picture], note: &str) -> String {
     svg.into_string() + "\n"
 }
 
-/// Formats a coordinate.
+/// Formats a coordinate with at most one decimal.
 pub(super) fn n(x: f64) -> String {
     let text = format!("{x:.1}");
     match text.strip_suffix(".0") {
@@ -201,7 +202,7 @@ fn n2(x: f64) -> String {
     format!("{x:.2}")
 }
 
-/// Upper bound for the width of a text.
+/// Upper bound for the width of a text in SVG units.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(wide).sum::<f64>() * size
 }
@@ -214,7 +215,8 @@ fn wide(c: char) -> f64 {
     }
 }
 
-/// Shortens text in the middle to fit, because the beginning and the end of a name are most informative.
+/// Shortens text to fit by removing its middle, because the beginning and the end of a name are the
+/// most informative parts.
 pub(super) fn fit(text: &str, room: f64, size: f64) -> String {
     if width(text, size) <= room + 0.01 {
         return text.to_string();
@@ -222,7 +224,7 @@ pub(super) fn fit(text: &str, room: f64, size: f64) -> String {
     let chars: Vec<char> = text.chars().collect();
     let (mut head, mut tail) = (0, 0);
     let mut left = room / size - WIDE;
-    // Keep characters from both ends in turn while there is room.
+    // Keep characters from both ends in turn while they fit.
     while head + tail < chars.len() {
         let next = match head <= tail {
             true => chars[head],
@@ -243,7 +245,7 @@ pub(super) fn fit(text: &str, room: f64, size: f64) -> String {
     cut
 }
 
-/// Breaks text into lines that fit.
+/// Breaks text into lines that fit `room`.
 pub(super) fn wrapped(text: &str, room: f64, size: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -267,7 +269,8 @@ pub(super) fn dash(series: usize) -> &'static str {
     DASHES[series % DASHES.len()]
 }
 
-/// Marker of a series: circle, square, triangle, diamond, triangle downwards, plus, bar, hexagon.
+/// Path of a series' marker: circle, square, triangle, diamond, inverted triangle, plus, bar or
+/// hexagon.
 fn shape(series: usize, x: f64, y: f64) -> String {
     let polygon = |points: &[(f64, f64)]| {
         let mut d = String::new();

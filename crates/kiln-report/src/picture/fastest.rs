@@ -1,4 +1,4 @@
-//! The fastest series of each provider, by message length.
+//! Draws the fastest series of each provider by message length.
 
 use kiln_record::view::{Fastest, Term};
 use kiln_record::{family, RowType};
@@ -9,7 +9,7 @@ use crate::group::split;
 use crate::number::short;
 use crate::record::{number, word, Row};
 
-/// Where an implementation comes from, in drawing order.
+/// The kind of provider of an implementation, in drawing order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Origin {
     Kiln,
@@ -25,7 +25,7 @@ fn origin(provider: &str) -> Origin {
     }
 }
 
-/// Rates how well a row matches the preferences; the row with the greatest rank is shown.
+/// Rates how well a row matches the preferences. Rows with the greatest rank are shown.
 fn rank(prefer: &[Term], row: &Row) -> Vec<u64> {
     let rank = |term: &Term| match number(row, &term.field) {
         Some(n) => n as u64,
@@ -34,7 +34,8 @@ fn rank(prefer: &[Term], row: &Row) -> Vec<u64> {
     prefer.iter().map(rank).collect()
 }
 
-/// One picture: the best series of each provider on each side, among the rows with the highest rank.
+/// Draws one picture with the best series of each provider on each side, chosen among the rows with
+/// the greatest rank.
 pub(super) fn draw(
     kind: &RowType,
     view: &Fastest,
@@ -42,7 +43,7 @@ pub(super) fn draw(
     sides: &[Vec<&Row>],
     names: &[String],
 ) -> Option<Picture> {
-    // If several rows have the same rank, take the first.
+    // If several rows have the greatest rank, use the first of them.
     let best = rows.iter().rev().max_by_key(|r| rank(&view.prefer, r))?;
     let shared = kind.view.each.iter().chain(&view.prefer);
     let shared: Vec<&str> = shared.map(|term| term.field.as_str()).collect();
@@ -63,14 +64,15 @@ pub(super) fn draw(
                 }
             }
         }
-        // Kiln first, then trees, then libraries. With several machines, libraries are left out to limit the number of
-        // lines.
+        // Draw Kiln first, then kernel trees, then libraries. With several machines, omit libraries
+        // to limit the number of lines.
         let mut providers = split(&rows, |r| {
             family(word(r, &view.provider).unwrap_or("-")).to_string()
         });
         providers.sort_by_key(|(name, _)| origin(name));
         for (provider, mut rows) in providers {
-            // Functions that process several messages at a time are shown only for providers without other functions.
+            // Show functions that process several messages at once only for providers without other
+            // functions.
             let aside = rows.iter().all(|r| view.aside.holds(r));
             rows.retain(|r| view.aside.holds(r) == aside);
             let whose = origin(&provider);
@@ -84,7 +86,7 @@ pub(super) fn draw(
                 format!(", {} at {:.0} B", short(p.y), p.x)
             });
             let words = kind.describe(rows[0], std::slice::from_ref(&view.aside));
-            // Put the number in the part of the name that is not shortened.
+            // Put the number into the part of the name that is never shortened.
             let tail = [vec![last], words].concat().join(", ");
             let mut name = match sides.len() {
                 1 => String::new(),
@@ -94,7 +96,7 @@ pub(super) fn draw(
                 name.push_str(&format!("{provider} "));
             }
             let room = WIDTH - 40.0 - width(&tail, FONT);
-            // A side has the same style in all pictures, even if other sides are missing.
+            // Give a side the same style in all pictures, even if other sides are missing.
             let series = match (sides.len(), whose) {
                 (1, _) => lines.len(),
                 (_, Origin::Kiln) => side,
@@ -133,7 +135,7 @@ pub(super) fn draw(
     .draw()
 }
 
-/// The series that is fastest for long messages: its name and its line.
+/// Returns the name and line of the series that is fastest for long messages.
 fn fastest(kind: &RowType, view: &Fastest, rows: &[&Row]) -> Option<(String, Vec<Point>)> {
     let interval = kind.field(&view.y).and_then(|f| f.interval.as_ref());
     let series = split(rows, |r| kind.describe(r, &kind.view.name).join(", "));

@@ -1,12 +1,13 @@
-//! A heat map of results: the farther a cell is from the best, the hotter it is drawn. Each cell also shows its number.
+//! Draws a heat map of results. The farther a cell is from the best one, the hotter its colour.
+//! Each cell also shows its number.
 
 use super::canvas::{n, width, wrapped, Picture, FONT, LEADING, WIDTH};
 use crate::number::short;
 
 const ROW: f64 = 19.0;
-/// Maximum number of columns side by side.
+/// Maximum number of columns in one map.
 pub(super) const COLUMNS: usize = 5;
-/// A cell is marked if it exceeds the best cell of its line by this factor.
+/// A cell is marked if it exceeds the best cell in its line by this factor.
 const OUTLIER: f64 = 1.5;
 
 #[derive(Clone, Debug)]
@@ -15,15 +16,16 @@ pub(super) struct Spot {
     pub line: String,
     /// Name of the cell's column.
     pub column: String,
-    /// The result, if there is one.
+    /// The cell's result, if it has one.
     pub value: Option<f64>,
-    /// The reason why there is no result, if there is none.
+    /// The reason why the cell has no result; otherwise empty.
     pub status: String,
-    /// Tooltip.
+    /// Text of the tooltip.
     pub hint: String,
 }
 
-/// Draws a map, or several below each other if there are many columns. Empty without cells.
+/// Draws a map, or several below each other if there are many columns. Returns an empty list if
+/// there are no cells.
 pub(super) fn draw(title: &str, unit: &str, spots: &[Spot]) -> Vec<Picture> {
     let mut columns: Vec<&str> = Vec::new();
     for spot in spots {
@@ -80,7 +82,7 @@ fn map(title: &str, unit: &str, columns: &[&str], spots: &[Spot], best: f64) -> 
             let size = (wide - 2.0, ROW - 2.0);
             match spot.value {
                 Some(value) => {
-                    // The colour scale ends at ten times the best.
+                    // The colour scale ends at ten times the best result.
                     let heat = (value / best).log10().clamp(0.0, 1.0);
                     let outlier = value / least > OUTLIER;
                     picture.rect(at, size, "var(--hot)", 0.06 + 0.62 * heat, &spot.hint);

@@ -1,4 +1,4 @@
-//! Line charts: results by length, courses over time, and histograms.
+//! Draws line charts: results by length, courses over time, and histograms.
 
 use super::axis::Axis;
 use super::canvas::{colour, dash, n, width, Picture, FONT, LEADING, WIDTH};
@@ -7,19 +7,19 @@ use crate::number::short;
 const RIGHT: f64 = WIDTH - 8.0;
 const TALL: f64 = 180.0;
 
-/// A point with the ends of its interval.
+/// A point of a line, with the ends of its interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     /// Horizontal value.
     pub x: f64,
     /// Vertical value.
     pub y: f64,
-    /// Interval of `y`.
+    /// Lower and upper end of the interval of `y`.
     pub ends: Option<(f64, f64)>,
 }
 
 impl Point {
-    /// A point without an interval.
+    /// Creates a point without an interval.
     pub(super) fn new(x: f64, y: f64) -> Point {
         Point { x, y, ends: None }
     }
@@ -28,15 +28,15 @@ impl Point {
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub name: String,
-    /// Index of its style; the same series has the same style in all pictures of a row type. `None` for a limit, which
-    /// has a style of its own.
+    /// Index of the line's style. A series has the same style in all pictures of a row type. `None`
+    /// for a limit, which is drawn in a special style.
     pub series: Option<usize>,
-    /// Points from left to right.
+    /// Points of the line from left to right.
     pub points: Vec<Point>,
 }
 
 impl Line {
-    /// Makes the line of a series.
+    /// Creates the line of a series.
     pub(super) fn new(name: String, series: usize, points: Vec<Point>) -> Line {
         Line {
             name,
@@ -46,7 +46,7 @@ impl Line {
     }
 }
 
-/// A line chart.
+/// A line chart with its labels and options.
 pub(super) struct Chart<'a> {
     pub title: String,
     /// Label of the vertical axis.
@@ -55,22 +55,22 @@ pub(super) struct Chart<'a> {
     pub along: &'a str,
     /// Whether the horizontal and the vertical axis are logarithmic.
     pub log: (bool, bool),
-    /// The lines, the most important first.
+    /// The lines, starting with the most important one.
     pub lines: Vec<Line>,
-    /// Values with labels on the horizontal axis; by default, round values.
+    /// Values that are labelled on the horizontal axis. By default, round values are labelled.
     pub stops: Option<Vec<f64>>,
-    /// Formats of the labels on the horizontal and the vertical axis.
+    /// Functions that format the labels of the horizontal and the vertical axis.
     pub words: (&'a dyn Fn(f64) -> String, &'a dyn Fn(f64) -> String),
     /// A shaded horizontal range and its label.
     pub shade: Option<(f64, f64, &'a str)>,
-    /// Whether each point's value is held until the next point.
+    /// Whether lines are drawn as steps, which hold each point's value until the next point.
     pub steps: bool,
     /// Whether points have markers.
     pub marked: bool,
 }
 
 impl<'a> Chart<'a> {
-    /// A chart without lines, with linear axes.
+    /// Creates a chart with linear axes and without lines.
     pub(super) fn new(title: String, along: &'a str, upwards: &'a str) -> Chart<'a> {
         Chart {
             title,
@@ -86,7 +86,7 @@ impl<'a> Chart<'a> {
         }
     }
 
-    /// Draws the chart; `None` with fewer than two values.
+    /// Draws the chart; returns `None` if it has fewer than two values.
     pub(super) fn draw(&self) -> Option<Picture> {
         let all = || self.lines.iter().flat_map(|l| &l.points);
         let good = |v: f64, log: bool| v.is_finite() && (!log || v > 0.0);
@@ -174,7 +174,7 @@ impl<'a> Chart<'a> {
             1.0,
             "",
         );
-        // Drawn in reverse, so that the most important line is on top.
+        // Draw in reverse order, so that the most important line is on top.
         for line in self.lines.iter().rev() {
             self.line(&mut picture, line, &x, &y);
         }

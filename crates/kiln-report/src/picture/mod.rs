@@ -1,8 +1,9 @@
-//! Pictures for the page and for separate files, drawn by the same code in the same style. `kiln-record`'s views
-//! describe them.
+//! Draws pictures for the page and for separate files, with the same code and style. The views in
+//! `kiln-record` describe what they show.
 //!
-//! They are narrow enough for a phone; wider screens show several side by side. Colours are the page's CSS variables.
-//! Anything shown by a colour is also shown by a dash pattern, a marker or a word.
+//! Pictures are narrow enough for a phone; wider screens show several side by side. Colours are CSS
+//! variables of the page. Anything shown by a colour is also shown by a dash pattern, a marker or a
+//! word.
 
 mod axis;
 mod bands;

@@ -1,4 +1,4 @@
-//! Draws the pictures of a row type as its view describes them.
+//! Draws a row type's pictures as described by its view.
 
 use kiln_record::view::{all_hold, Shape, Term};
 use kiln_record::{row_type, RowType};
@@ -15,8 +15,8 @@ use crate::group::{split, Group};
 use crate::number::{micros, scaled, short};
 use crate::record::{number, word, Row};
 
-/// A group's pictures. With several sides, the form of the picture determines whether each side has its own or all
-/// share one.
+/// Draws a group's pictures. With several sides, the kind of picture determines whether each side
+/// has separate pictures or all sides share them.
 pub(crate) fn draw_group(group: &Group, names: &[String]) -> Vec<Picture> {
     let (kind, view) = (group.kind, &group.kind.view);
     let mut sides = group.rows.clone();
@@ -45,7 +45,7 @@ pub(crate) fn draw_group(group: &Group, names: &[String]) -> Vec<Picture> {
     pictures
 }
 
-/// The pictures of newly measured rows of this type.
+/// Draws the pictures for newly measured rows of this type.
 pub fn draw_rows(kind: &str, rows: &[impl Serialize]) -> Vec<Picture> {
     let values: Vec<Value> = rows
         .iter()
@@ -114,7 +114,7 @@ fn draw(kind: &RowType, shape: &Shape, of: &str, rows: &[&Row]) -> Vec<Picture> 
             beside,
             target,
         } => {
-            // The names of a histogram's fields contain its unit.
+            // Convert to microseconds. The names of a histogram's fields contain its unit.
             let scale = if prefix.ends_with("_ns") { 1e3 } else { 1.0 };
             let band = |r: &&Row| Band {
                 name: name(r),
@@ -192,7 +192,7 @@ fn draw(kind: &RowType, shape: &Shape, of: &str, rows: &[&Row]) -> Vec<Picture> 
             along,
             upwards,
         } => {
-            // Rows that differ only after the first term of their name have the same style.
+            // Rows that agree in the first term of their name have the same style.
             let first = |r: &Row| label(kind, &kind.view.name[..1], r);
             let looks = split(rows, first);
             let line = |r: &&Row| {
@@ -252,21 +252,22 @@ fn draw(kind: &RowType, shape: &Shape, of: &str, rows: &[&Row]) -> Vec<Picture> 
     one.into_iter().collect()
 }
 
-/// Draws a histogram as a line in per cent, from the first non-empty octave to the last.
+/// Converts a histogram to a line in per cent, from the first non-empty octave to the last.
 fn outline(counts: &[(f64, f64, f64)]) -> Option<Vec<Point>> {
     let total: f64 = counts.iter().map(|c| c.2).sum();
     let first = counts.iter().position(|c| c.2 > 0.0)?;
     let last = counts.iter().rposition(|c| c.2 > 0.0)?;
     let mut points = Vec::new();
     for &(from, to, count) in &counts[first..=last] {
-        // An empty octave is drawn at a floor value, since a logarithmic axis has no zero.
+        // Draw an empty octave at a minimum value, because a logarithmic axis has no zero.
         let y = 100.0 * count.max(0.5) / total;
         points.extend([Point::new(from, y), Point::new(to, y)]);
     }
     Some(points)
 }
 
-/// A histogram's buckets: lower bound, upper bound and count; bounds are in the unit of the fields.
+/// Reads a histogram's buckets: lower bound, upper bound and count. The bounds have the unit of the
+/// fields.
 fn histogram(row: &Row, prefix: &str) -> Vec<(f64, f64, f64)> {
     let bound = |field: &str| -> Option<f64> {
         let bound = field.strip_prefix(prefix)?.strip_prefix("_le_")?;
@@ -352,7 +353,7 @@ mod tests {
         for picture in &pictures {
             let file = super::super::sheet(std::slice::from_ref(picture), "");
             assert!(file.contains(">high load<"), "{file}");
-            // Each name appears in the chart and in the legend.
+            // Each name must appear in the chart and in the legend.
             assert_eq!(file.matches("stroke-width=\"1.8\"").count(), 4, "{file}");
         }
     }

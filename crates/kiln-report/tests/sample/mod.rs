@@ -1,4 +1,5 @@
-//! Sample records of all questions, with made-up results, many series and long names.
+//! Sample records of all questions, with made-up results, many series and long names, for the tests
+//! of pages.
 
 use kiln_report::Side;
 use serde_json::{json, Map, Value};

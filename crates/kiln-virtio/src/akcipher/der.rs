@@ -1,4 +1,5 @@
-//! The subset of DER in which keys are encoded: lengths of up to four bytes, non-negative integers.
+//! Parses the subset of DER in which keys are encoded: lengths of up to four bytes, and
+//! non-negative integers.
 
 use crate::wire::Status;
 
@@ -6,14 +7,14 @@ const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
 const SEQUENCE: u8 = 0x30;
-/// The public key of an `ECPrivateKey`.
+/// Tag of the public key in an `ECPrivateKey`.
 const CONTEXT_1: u8 = 0xa1;
 
-/// The bytes of a value that have not been read yet.
+/// The unread bytes of a DER value.
 pub(super) struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
-    /// Reads a sequence, which must be all of `bytes`.
+    /// Reads a sequence that must span all of `bytes`.
     pub(super) fn sequence(bytes: &'a [u8]) -> Result<Der<'a>, Status> {
         let mut outer = Der(bytes);
         let inner = outer.expect(SEQUENCE)?;
@@ -50,8 +51,9 @@ impl<'a> Der<'a> {
         }
     }
 
-    /// Reads an integer of a key, which is never negative: big-endian, without leading zeros. Some encoders omit
-    /// the zero before a set high bit; a test in Linux does so, too.
+    /// Reads an integer of a key, as big-endian bytes without leading zeros. Integers of keys are
+    /// never negative, so the zero byte before a set high bit is optional: some encoders omit it,
+    /// and so does a test in Linux.
     pub(super) fn number(&mut self) -> Result<&'a [u8], Status> {
         let value = self.expect(INTEGER)?;
         if value.is_empty() {
@@ -65,7 +67,8 @@ impl<'a> Der<'a> {
         self.expect(OCTET_STRING)
     }
 
-    /// Reads the bytes of the bit string in `[1]`, if there is one in the rest of the value.
+    /// Reads the bytes of the bit string in the field tagged `[1]`; returns `None` if the rest of
+    /// the value has no such field.
     pub(super) fn tagged_bits(&mut self) -> Result<Option<&'a [u8]>, Status> {
         while !self.0.is_empty() {
             let (tag, value) = self.read_value().ok_or(Status::Err)?;

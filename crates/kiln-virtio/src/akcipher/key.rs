@@ -5,16 +5,16 @@ use crate::wire::algo::akcipher as algo;
 use crate::wire::{session, Status};
 use crate::Limits;
 
-/// The smallest modulus, bits.
+/// Minimum size of an RSA modulus in bits.
 const LEAST_MODULUS: usize = 512;
 
-/// The padding around a modular exponentiation.
+/// Padding of an RSA message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Padding {
-    /// No padding; the number is as long as the modulus.
+    /// No padding. The message is a number as long as the modulus.
     Raw,
-    /// PKCS #1 v1.5. Signatures have this digest's `DigestInfo`; with `None` they sign the data as
-    /// it is.
+    /// PKCS #1 v1.5. A signature contains the `DigestInfo` of this digest. With `None`, it contains
+    /// the data unchanged.
     Pkcs1(Option<Hash>),
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Hash {
     Sha512,
 }
 
-/// NIST curves.
+/// Supported NIST curves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Curve {
     P192,
@@ -40,7 +40,7 @@ pub(super) enum Curve {
 }
 
 impl Curve {
-    /// Bytes of a coordinate.
+    /// Size of a coordinate in bytes.
     pub(super) fn bytes(self) -> usize {
         match self {
             Curve::P192 => 24,
@@ -52,7 +52,7 @@ impl Curve {
     }
 }
 
-/// The algorithm, as a session's parameters specify it.
+/// The algorithm and its parameters, as given when a session is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
     Rsa(Padding),
@@ -69,20 +69,21 @@ pub(super) struct Rsa<'a> {
 /// The private numbers of an RSA key.
 pub(super) struct Private<'a> {
     pub d: &'a [u8],
-    /// p, q, d mod p-1, d mod q-1, 1/q mod p. Encoders that do not use them write zeros.
+    /// p, q, d mod p-1, d mod q-1, 1/q mod p. `None` if the encoder wrote zeros because it does not
+    /// use these numbers.
     pub crt: Option<[&'a [u8]; 5]>,
 }
 
-/// The parts of an EC key.
+/// The two halves of an EC key.
 pub(super) struct Ec<'a> {
     pub curve: Curve,
-    /// A big-endian number.
+    /// The private key as a big-endian number.
     pub private: Option<&'a [u8]>,
-    /// A point as SEC 1 encodes it.
+    /// The public key as a point in SEC 1 encoding.
     pub public: Option<&'a [u8]>,
 }
 
-/// A key's contents.
+/// The contents of an encoded key.
 pub(super) enum Parts<'a> {
     Rsa(Rsa<'a>),
     Ec(Ec<'a>),
@@ -120,8 +121,8 @@ impl Scheme {
 }
 
 impl<'a> Parts<'a> {
-    /// Parses an encoded key (section 5.9.7.2.1.6): RSA by PKCS #1, ECDSA by RFC 5915, or for a public key a bare
-    /// point.
+    /// Parses an encoded key (section 5.9.7.2.1.6). RSA keys are encoded according to PKCS #1,
+    /// ECDSA keys according to RFC 5915, and an ECDSA public key may also be a bare point.
     pub(super) fn parse(
         scheme: Scheme,
         private: bool,

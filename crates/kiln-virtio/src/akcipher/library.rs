@@ -1,4 +1,4 @@
-//! Functions of libcrypto 3, with the types in its headers evp.h, rsa.h and core.h.
+//! Bindings to functions of libcrypto 3, with the types from its headers evp.h, rsa.h and core.h.
 
 use std::env;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
@@ -10,7 +10,7 @@ pub(super) type Pkey = *mut c_void;
 type Start = unsafe extern "C" fn(Ctx) -> c_int;
 type Crypt = unsafe extern "C" fn(Ctx, *mut u8, *mut usize, *const u8, usize) -> c_int;
 
-/// `OSSL_PARAM` of core.h.
+/// `OSSL_PARAM` from core.h.
 #[repr(C)]
 pub(super) struct Param {
     key: *const c_char,
@@ -40,7 +40,7 @@ impl Param {
         }
     }
 
-    /// A number in the host's byte order, little-endian.
+    /// Creates a parameter for a number in the host's byte order, which is little-endian.
     pub(super) fn number(key: &'static CStr, data: &[u8]) -> Param {
         Param::new(key, 2, data)
     }
@@ -54,7 +54,8 @@ impl Param {
     }
 }
 
-/// The functions of a library that is never closed: its own hooks free its per-thread data.
+/// Functions of the loaded library. The library is never unloaded, because its exit hooks free its
+/// per-thread data.
 pub(super) struct Functions {
     pub ctx_from_name: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> Ctx,
     pub ctx_from_pkey: unsafe extern "C" fn(*mut c_void, Pkey, *const c_char) -> Ctx,
@@ -76,18 +77,20 @@ pub(super) struct Functions {
     pub clear_errors: unsafe extern "C" fn(),
 }
 
-/// libcrypto, loaded.
+/// A handle on the loaded libcrypto.
 #[derive(Clone)]
 pub(crate) struct Library(pub(super) Arc<Functions>);
 
 impl Library {
-    /// `None` if libcrypto 3 is not installed. `KILN_OPENSSL` names another file than the system's.
+    /// Loads libcrypto 3; returns `None` if it is not installed. `KILN_OPENSSL` selects a file
+    /// other than the system's library.
     pub(super) fn load() -> Option<Library> {
         let named = env::var("KILN_OPENSSL")
             .ok()
             .filter(|name| !name.is_empty());
         let name = named.as_deref().unwrap_or("libcrypto.so.3");
-        // SAFETY: its constructors initialise only its own memory. A user who names another file is responsible for it.
+        // SAFETY: libcrypto's constructors initialise only its own memory. A user who selects
+        // another file is responsible for that file.
         let library = unsafe { libloading::Library::new(name) }.ok()?;
         let found = Functions::find(&library);
         std::mem::forget(library);
@@ -100,14 +103,16 @@ impl Functions {
         /// # Safety
         /// `T` must be the symbol's type in the headers.
         unsafe fn get<T: Copy>(library: &libloading::Library, symbol: &str) -> Option<T> {
-            // SAFETY: the caller promises the type, and the library stays loaded.
+            // SAFETY: the caller guarantees the type, and the library stays loaded.
             unsafe { library.get::<T>(symbol.as_bytes()) }
                 .ok()
                 .map(|s| *s)
         }
-        /// Do not read openssl.cnf: its settings are not meant for this device.
+        /// `OPENSSL_INIT_NO_LOAD_CONFIG`: do not read openssl.cnf, because its settings are not
+        /// meant for this device.
         const NO_LOAD_CONFIG: u64 = 0x80;
-        // SAFETY: the types are those of the headers of 3.0 and later, which introduced the functions with `from_name`.
+        // SAFETY: the types match the headers of version 3.0 and later. An older library lacks the
+        // functions that 3.0 introduced (`from_name`), so loading it fails.
         unsafe {
             let init: unsafe extern "C" fn(u64, *const c_void) -> c_int =
                 get(library, "OPENSSL_init_crypto")?;

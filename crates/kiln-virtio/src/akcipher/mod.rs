@@ -1,5 +1,5 @@
-//! RSA and ECDSA with libcrypto, whose private operations are blinded and take the same time for all keys of one
-//! size. libcrypto is loaded at run time; without it, the service is not offered.
+//! RSA and ECDSA with libcrypto, which blinds private operations and takes the same time for all
+//! keys of one size. libcrypto is loaded at run time; if it is missing, the service is not offered.
 
 mod der;
 mod key;
@@ -19,8 +19,8 @@ pub(crate) use library::Library;
 use pkey::Pkey;
 pub(crate) use trial::load;
 
-/// A session's key. Its encoding has been checked. libcrypto imports it at first use, so that sessions that are
-/// never used cost nothing.
+/// A session's key, with an encoding that has been checked. libcrypto imports the key at first use,
+/// so a session that is never used costs nothing.
 pub(crate) struct Key {
     library: Library,
     scheme: Scheme,
@@ -62,8 +62,8 @@ impl Key {
         self.loaded.get_or_init(load).as_ref().map_err(|e| *e)
     }
 
-    /// Serves a request and returns how many bytes of `dst` are the result. To verify, `src` is the signature and
-    /// `signed` the data that was signed.
+    /// Serves a request and returns the length of the result in `dst`. For a verification, `src` is
+    /// the signature and `signed` is the data that was signed.
     pub(crate) fn serve(
         &self,
         action: Action,

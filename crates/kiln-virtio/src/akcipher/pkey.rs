@@ -1,4 +1,4 @@
-//! Keys inside libcrypto, and operations with them.
+//! Keys imported into libcrypto, and operations with them.
 
 use std::ffi::{c_int, CStr};
 use std::ptr::{null, null_mut};
@@ -9,15 +9,15 @@ use super::key::{Curve, Ec, Hash, Padding, Parts, Rsa, Scheme};
 use super::library::{Ctx, Functions, Library, Param};
 use crate::wire::{Action, Status};
 
-/// `EVP_PKEY_PUBLIC_KEY` and `EVP_PKEY_KEYPAIR`.
+/// Selections `EVP_PKEY_PUBLIC_KEY` and `EVP_PKEY_KEYPAIR`.
 const PUBLIC: c_int = 0x86;
 const KEYPAIR: c_int = 0x87;
 
-/// `RSA_PKCS1_PADDING` and `RSA_NO_PADDING`.
+/// Padding modes `RSA_PKCS1_PADDING` and `RSA_NO_PADDING`.
 const PKCS1_PADDING: c_int = 1;
 const NO_PADDING: c_int = 3;
 
-/// An `EVP_PKEY`. libcrypto wipes it when it is freed.
+/// An `EVP_PKEY`. libcrypto wipes the key when it frees it.
 pub(super) struct Pkey {
     library: Library,
     raw: *mut std::ffi::c_void,
@@ -25,13 +25,13 @@ pub(super) struct Pkey {
     modulus: usize,
 }
 
-// SAFETY: libcrypto counts references to keys atomically and locks the data it caches in them. Each operation has its
-// own context.
+// SAFETY: libcrypto counts references to keys atomically and locks the data it caches in them. Each
+// operation has a separate context.
 unsafe impl Send for Pkey {}
-// SAFETY: as above.
+// SAFETY: concurrent operations on one key are safe for the reasons given above for `Send`.
 unsafe impl Sync for Pkey {}
 
-/// The context of one operation.
+/// The libcrypto context of one operation.
 struct Operation<'a> {
     f: &'a Functions,
     ctx: Ctx,
@@ -39,8 +39,8 @@ struct Operation<'a> {
 
 impl Drop for Operation<'_> {
     fn drop(&mut self) {
-        // SAFETY: the context was created by `start` or `Pkey::new` and is freed once. Nothing reads this thread's
-        // error queue.
+        // SAFETY: the context was created by `start` or `Pkey::new` and is freed only here. No
+        // other code reads this thread's error queue, so it may be cleared.
         unsafe {
             (self.f.ctx_free)(self.ctx);
             (self.f.clear_errors)();
@@ -85,7 +85,7 @@ impl Curve {
 }
 
 impl Pkey {
-    /// Imports a key.
+    /// Imports a parsed key into libcrypto.
     pub(super) fn new(library: &Library, parts: &Parts<'_>) -> Result<Pkey, Status> {
         match parts {
             Parts::Rsa(rsa) => Pkey::rsa(library, rsa),
@@ -139,7 +139,8 @@ impl Pkey {
         let ctx = unsafe { (f.ctx_from_name)(null_mut(), name.as_ptr(), null()) };
         let op = Operation::new(f, ctx)?;
         let mut raw = null_mut();
-        // SAFETY: the parameters are terminated and only read, and the memory they point to outlives the calls.
+        // SAFETY: the parameter list is terminated and only read, and the memory to which it points
+        // outlives the calls.
         let ok = unsafe {
             (f.fromdata_init)(op.ctx) == 1
                 && (f.fromdata)(op.ctx, &mut raw, selection, params.as_ptr()) == 1
@@ -165,7 +166,8 @@ impl Pkey {
         // SAFETY: the key is valid, and the context takes a reference to it.
         let ctx = unsafe { (f.ctx_from_pkey)(null_mut(), self.raw, null()) };
         let op = Operation::new(f, ctx)?;
-        // SAFETY: a new context and the function that initialises it; padding and digest are set afterwards.
+        // SAFETY: the context is new and passed to the function that initialises it; padding and
+        // digest are set only after that.
         let ok = unsafe {
             init(op.ctx) == 1
                 && match scheme {
@@ -183,8 +185,8 @@ impl Pkey {
         ok.then_some(op).ok_or(Status::Err)
     }
 
-    /// An RSA operation. If `src` is shorter than the modulus, it is a number with leading zeros
-    /// omitted.
+    /// Performs an RSA operation. If `src` is shorter than the modulus, it is a number without its
+    /// leading zeros.
     pub(super) fn crypt(
         &self,
         padding: Padding,
@@ -216,7 +218,7 @@ impl Pkey {
         let op = self.start(f.sign_init, scheme, true)?;
         let most = match scheme {
             Scheme::Rsa(_) => self.modulus,
-            // The maximum size: a sequence of two integers, each with a sign byte and a header.
+            // The maximum size: a sequence of two integers, each with a header and a sign byte.
             Scheme::Ecdsa(curve) => 2 * (curve.bytes() + 3) + 3,
         };
         op.call(f.sign, src, most, dst)
@@ -232,7 +234,7 @@ impl Pkey {
         let f = &*self.library.0;
         let op = self.start(f.verify_init, scheme, true)?;
         let (s, d) = (signature, signed);
-        // SAFETY: both lengths are those of the slices.
+        // SAFETY: the context is valid, and each pointer is passed with the length of its slice.
         let right = unsafe { (f.verify)(op.ctx, s.as_ptr(), s.len(), d.as_ptr(), d.len()) };
         match right {
             1 => Ok(()),
@@ -243,7 +245,7 @@ impl Pkey {
 
 impl Drop for Pkey {
     fn drop(&mut self) {
-        // SAFETY: releases this key's own reference; null is allowed.
+        // SAFETY: this releases the reference owned by `self`, once. A null pointer is allowed.
         unsafe { (self.library.0.pkey_free)(self.raw) }
     }
 }
@@ -256,7 +258,8 @@ impl Operation<'_> {
         }
     }
 
-    /// Writes the result, at most `most` bytes, to `dst` if there is room for it.
+    /// Calls a libcrypto function that returns at most `most` bytes, and writes the result to `dst`
+    /// if it fits.
     fn call(
         &self,
         call: unsafe extern "C" fn(Ctx, *mut u8, *mut usize, *const u8, usize) -> c_int,
@@ -266,8 +269,8 @@ impl Operation<'_> {
     ) -> Result<usize, Status> {
         let mut out = Zeroizing::new(vec![0; most]);
         let mut len = most;
-        // SAFETY: the output buffer has `len` bytes, which is the capacity passed to the function, and the input has
-        // its own length.
+        // SAFETY: the output buffer has `len` bytes, which is the capacity passed to the function,
+        // and the input is passed with its length.
         let done = unsafe {
             call(
                 self.ctx,

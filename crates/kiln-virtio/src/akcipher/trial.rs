@@ -1,4 +1,4 @@
-//! Tests once whether the library works, with keys that protect nothing.
+//! Tests at start-up whether the library works, with keys that are public.
 
 use std::sync::OnceLock;
 
@@ -10,17 +10,18 @@ use crate::wire::algo::akcipher as algo;
 use crate::wire::{session, Action, Status};
 use crate::Limits;
 
-/// Loads the library and tries it once; `None` if it is not installed or computes something wrong.
+/// Loads the library and tries its operations once. Returns `None` if the library is not installed
+/// or computes a wrong result.
 ///
-/// This takes a millisecond. Afterwards the library has read and set up everything that it needs, before the sandbox
-/// is entered.
+/// This takes a millisecond. Afterwards the library has read and set up everything it needs, so it
+/// also works inside a sandbox.
 pub(crate) fn load() -> Option<Library> {
     static LOADED: OnceLock<Option<Library>> = OnceLock::new();
     let load = || Library::load().filter(works);
     LOADED.get_or_init(load).clone()
 }
 
-/// Decrypting reverses encrypting, and a wrong signature is rejected.
+/// Whether decrypting reverses encrypting, and a wrong signature is rejected.
 fn works(library: &Library) -> bool {
     rsa(library).is_ok_and(|right| right) && ecdsa(library).is_ok_and(|right| right)
 }

@@ -1,4 +1,5 @@
-//! Algorithm numbers (section 5.9.4): values in requests, and bit numbers in the configuration.
+//! Algorithm numbers (section 5.9.4), which are used as values in requests and as bit numbers in
+//! the configuration.
 
 /// `VIRTIO_CRYPTO_CIPHER_*`.
 pub mod cipher {
@@ -40,8 +41,8 @@ pub mod akcipher {
     pub const ECDSA: u32 = 2;
     /// ECDSA's number in Linux's header, where 2 is DSA, which the specification does not define.
     ///
-    /// The device advertises bit 2 alone, since 3 is not a defined bit, and takes both numbers in requests. A
-    /// driver that means DSA by 2 is rejected because its key is not on a curve.
+    /// The device advertises only bit 2, since bit 3 is not defined, and accepts both numbers in
+    /// requests. A driver that uses 2 for DSA is rejected because its key is not on a curve.
     pub const ECDSA_LINUX: u32 = 3;
 
     /// `VIRTIO_CRYPTO_AKCIPHER_KEY_TYPE_PUBLIC`.

@@ -2,7 +2,7 @@
 
 use super::Fault;
 
-/// The bytes that have not been read yet.
+/// Reads from the front of the bytes that have not been read yet.
 pub(super) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -12,7 +12,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    /// Like [`Reader::take`], with a length that the driver chose.
+    /// Like [`Reader::take`], but with a length chosen by the driver.
     pub(super) fn field(&mut self, n: u32) -> Result<&'a [u8], Fault> {
         self.take(usize::try_from(n).map_err(|_| Fault::Short)?)
     }
@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
 pub(super) trait Put {
     fn words(&mut self, words: &[u32]);
     fn u64(&mut self, n: u64);
-    /// Appends zeros until there are `len` bytes from `start` on.
+    /// Appends zeros until the buffer has `len` bytes from `start` to its end.
     fn pad(&mut self, start: usize, len: usize);
 }
 

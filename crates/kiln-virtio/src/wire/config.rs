@@ -13,9 +13,9 @@ pub const HW_READY: u32 = 1;
 pub struct Config {
     /// [`HW_READY`] or 0.
     pub status: u32,
-    /// Number of data queues; the control queue follows them.
+    /// Number of data queues. The control queue follows them.
     pub max_dataqueues: u32,
-    /// One bit for each [`Service`].
+    /// Bit mask of the offered [`Service`]s.
     pub crypto_services: u32,
     /// Bit mask of the algorithms in [`super::algo::cipher`].
     pub cipher_algo: u64,
@@ -108,7 +108,7 @@ mod tests {
             max_size: 13,
         };
         let bytes = config.emit();
-        // Offsets in the specification's structure.
+        // Check the offsets against the specification's structure.
         assert_eq!((bytes[12], bytes[16], bytes[24], bytes[28]), (5, 4, 8, 7));
         assert_eq!((bytes[44], bytes[48]), (12, 13));
         assert_eq!(Config::parse(&bytes), Ok(config));

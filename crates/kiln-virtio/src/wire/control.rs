@@ -5,7 +5,8 @@ use super::{Create, Fault, Features, Service, Status};
 
 /// Size of `struct virtio_crypto_ctrl_header` in bytes.
 pub const HEADER: usize = 16;
-/// `VIRTIO_CRYPTO_CTRLQ_OP_SPEC_HDR_LEGACY`: size to which fixed parts are padded without REVISION_1.
+/// `VIRTIO_CRYPTO_CTRLQ_OP_SPEC_HDR_LEGACY`: the size to which the fixed part of a request is
+/// padded without REVISION_1.
 pub const LEGACY: usize = 56;
 /// Size in bytes of the answer to a create request, `struct virtio_crypto_create_session_input`.
 pub const CREATED: usize = 16;
@@ -19,14 +20,14 @@ pub enum Control<'a> {
     Create {
         /// The kind of session to create.
         create: Create,
-        /// The cipher's key, or the session's only key if it is not a chain.
+        /// The cipher's key in a chain; otherwise the session's only key.
         key: &'a [u8],
-        /// The MAC key of a chain.
+        /// The MAC key of a chain; otherwise empty.
         auth_key: &'a [u8],
     },
     /// Destroy a session.
     Destroy {
-        /// The service it was created for.
+        /// The service for which the session was created.
         service: Service,
         /// The device's ID of the session.
         session: u64,
@@ -34,10 +35,11 @@ pub enum Control<'a> {
 }
 
 impl<'a> Control<'a> {
-    /// Parses everything the driver made readable, which may be longer than the request.
+    /// Parses everything that the driver made readable, which may be longer than the request.
     pub fn parse(bytes: &'a [u8], features: Features) -> Result<Control<'a>, Fault> {
         let mut r = Reader(bytes);
-        // The header repeats the algorithm, and legacy drivers also set a queue number.
+        // The algorithm is also in the fixed part, and legacy drivers set a queue number; both are
+        // ignored.
         let [opcode, _algo, _flag, _queue] = r.words()?;
         let (service, op) = Service::from_opcode(opcode).ok_or(Fault::Opcode(opcode))?;
         let opcode = service.opcode(op);
@@ -61,8 +63,8 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Appends the request as a driver sends it. The key lengths in `create` are written as given, so that a hostile
-    /// driver can be imitated.
+    /// Appends the request as a driver sends it. The key lengths in `create` are written even if
+    /// they are wrong, so that tests can imitate a hostile driver.
     pub fn emit(&self, features: Features, out: &mut Vec<u8>) {
         let pad = |out: &mut Vec<u8>, start| {
             if !features.revision_1() {
@@ -103,9 +105,9 @@ impl<'a> Control<'a> {
 /// The answer to a create request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Created {
-    /// The session's ID; meaningless if it was not created.
+    /// The session's ID, which is meaningless if `status` is an error.
     pub session: u64,
-    /// A [`Status`].
+    /// A [`Status`] as a number.
     pub status: u32,
 }
 
@@ -126,7 +128,7 @@ impl Created {
         })
     }
 
-    /// The session's ID, or the error. A number that is not a known status counts as [`Status::Err`].
+    /// Returns the session's ID, or the error. An unknown status number counts as [`Status::Err`].
     pub fn result(self) -> Result<u64, Status> {
         match u8::try_from(self.status).ok().and_then(Status::from_raw) {
             Some(Status::Ok) => Ok(self.session),

@@ -7,7 +7,8 @@ pub use super::operation::{Aead, Akcipher, Chain, Cipher, Digest, Operation};
 
 /// Size of `struct virtio_crypto_op_header` in bytes.
 pub const HEADER: usize = 24;
-/// `VIRTIO_CRYPTO_DATAQ_OP_SPEC_HDR_LEGACY`: size to which fixed parts are padded without REVISION_1.
+/// `VIRTIO_CRYPTO_DATAQ_OP_SPEC_HDR_LEGACY`: the size to which the fixed part of a request is
+/// padded without REVISION_1.
 pub const LEGACY: usize = 48;
 /// `VIRTIO_CRYPTO_FLAG_SESSION_MODE`, which is valid only under REVISION_1.
 pub(crate) const SESSION_MODE: u32 = 1;
@@ -16,13 +17,13 @@ pub(crate) const SESSION_MODE: u32 = 1;
 pub enum Mode<'a> {
     /// The session with this ID.
     Session(u64),
-    /// The request itself contains them.
+    /// The request itself contains its parameters and keys.
     Stateless {
         /// The parameters with which a session would have been created.
         create: Create,
-        /// The cipher's key, or the only key.
+        /// The cipher's key in a chain; otherwise the only key.
         key: &'a [u8],
-        /// The MAC key of a chain.
+        /// The MAC key of a chain; otherwise empty.
         auth_key: &'a [u8],
     },
 }
@@ -31,18 +32,18 @@ pub enum Mode<'a> {
 pub struct Request<'a> {
     pub action: Action,
     pub mode: Mode<'a>,
-    /// The operation's lengths.
+    /// The operation and its lengths.
     pub op: Operation,
-    /// The IV, or empty.
+    /// The IV; empty if the algorithm does not use one.
     pub iv: &'a [u8],
-    /// The source; for a verification, the signature.
+    /// The source data. For a verification, this is the signature.
     pub src: &'a [u8],
-    /// Associated data; for a verification, the data that was signed.
+    /// The associated data. For a verification, this is the data that was signed.
     pub aad: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// Parses everything the driver made readable, which may be longer than the request.
+    /// Parses everything that the driver made readable, which may be longer than the request.
     pub fn parse(bytes: &'a [u8], features: Features) -> Result<Request<'a>, Fault> {
         let mut r = Reader(bytes);
         let [opcode, _algo] = r.words()?;
@@ -62,13 +63,14 @@ impl<'a> Request<'a> {
         } else {
             Operation::parse(service, &mut Reader(r.take(LEGACY)?))?
         };
-        // The format reserves space for keys even in session mode, where they are ignored.
+        // This format reserves space for keys even in session mode, where their contents are
+        // ignored.
         let [key, auth_key] = create.map_or([0, 0], |c| c.key_lens());
         let (key, auth_key) = (r.field(key)?, r.field(auth_key)?);
         let [iv, src, aad] = op.lens(action);
         let iv = r.field(iv)?;
         let (src, aad) = match (&create, op) {
-            // Only this format has the associated data before the source.
+            // In the stateless format of a chain, the associated data precedes the source.
             (Some(_), Operation::Chain(_)) => {
                 let aad = r.field(aad)?;
                 (r.field(src)?, aad)
@@ -93,8 +95,8 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Appends the request as a driver sends it. The lengths in `op` are written as given, so that a hostile driver can
-    /// be imitated.
+    /// Appends the request as a driver sends it. The lengths in `op` are written even if they are
+    /// wrong, so that tests can imitate a hostile driver.
     ///
     /// # Panics
     /// The service does not support the action.

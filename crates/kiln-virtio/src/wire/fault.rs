@@ -1,4 +1,4 @@
-//! Errors in the format of a request.
+//! Errors in the format of a request, and the status that each returns to the driver.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub enum Fault {
     Opcode(u32),
     /// The type of a symmetric request is neither cipher nor chain.
     OpType(u32),
-    /// The hash mode of a chain is not one of the known ones.
+    /// The hash mode of a chain is unknown.
     HashMode(u32),
     /// The request is stateless, but only session mode was negotiated.
     Stateless,

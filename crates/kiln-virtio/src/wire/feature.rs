@@ -1,12 +1,14 @@
-//! Feature bits of the device type (section 5.9.3), and the request formats they select.
+//! Feature bits that the device type defines (section 5.9.3), and the request formats that they
+//! select.
 
 use super::Service;
 
 /// `VIRTIO_CRYPTO_F_REVISION_1`.
 pub const REVISION_1: u64 = 1 << 0;
-/// `VIRTIO_CRYPTO_F_CIPHER_STATELESS_MODE`. The other services' bits follow in the order of their numbers.
+/// `VIRTIO_CRYPTO_F_CIPHER_STATELESS_MODE`. The bits of the other services follow in the order of
+/// the service numbers.
 pub const CIPHER_STATELESS: u64 = 1 << 1;
-/// All bits of the device type.
+/// All feature bits that the device type defines.
 pub const ALL: u64 = 0x3f;
 
 /// The negotiated features. The stateless bits require REVISION_1 and are ignored without it.
@@ -14,7 +16,7 @@ pub const ALL: u64 = 0x3f;
 pub struct Features(u64);
 
 impl Features {
-    /// Reads feature bits, ignoring those of transports and rings.
+    /// Reads feature bits, ignoring bits of the transport and the rings.
     pub fn new(bits: u64) -> Features {
         match bits & REVISION_1 {
             0 => Features(0),
@@ -26,7 +28,7 @@ impl Features {
         self.0
     }
 
-    /// Whether fixed parts have the size of their structures, without padding.
+    /// Whether the fixed part of a request has the size of its structure, without padding.
     pub(crate) fn revision_1(self) -> bool {
         self.0 & REVISION_1 != 0
     }

@@ -1,8 +1,9 @@
-//! The wire format of the queues (virtio 1.4, section 5.9), parsed into owned structures and emitted from them.
+//! The wire format of the queues (virtio 1.4, section 5.9), parsed into owned structures and
+//! emitted from them.
 //!
-//! All numbers are little-endian. Every request has two formats. The legacy one pads the fixed part to 56 bytes
-//! (control) or 48 (data). Under `VIRTIO_CRYPTO_F_REVISION_1` each fixed part has the size of its structure, and
-//! services whose stateless mode was negotiated use a third format.
+//! All numbers are little-endian. The legacy format pads the fixed part of a request to 56 bytes
+//! (control) or 48 bytes (data). Under `VIRTIO_CRYPTO_F_REVISION_1`, each fixed part has the size
+//! of its structure. Services with a negotiated stateless mode use a third format.
 
 pub mod algo;
 mod bytes;
@@ -26,5 +27,5 @@ pub use opcode::{Action, Service};
 pub use session::Create;
 pub use status::Status;
 
-/// The virtio device ID.
+/// The virtio device ID of crypto devices.
 pub const DEVICE_ID: u32 = 20;

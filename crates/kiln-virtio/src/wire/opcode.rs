@@ -1,6 +1,6 @@
 //! Services and their operations (sections 5.9.4, 5.9.7.2 and 5.9.7.3).
 
-/// A service. Its number is its bit in `crypto_services`.
+/// A service. The enum value is the service's bit number in `crypto_services`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Service {
@@ -25,7 +25,7 @@ impl Service {
         Service::Akcipher,
     ];
 
-    /// The service with this number.
+    /// Returns the service with this number, if it exists.
     pub fn from_raw(raw: u32) -> Option<Service> {
         Service::ALL.get(raw as usize).copied()
     }
@@ -35,7 +35,7 @@ impl Service {
         ["cipher", "hash", "mac", "aead", "akcipher"][self as usize]
     }
 
-    /// The opcode of one of the service's operations.
+    /// Returns the opcode for operation number `op` of the service.
     pub fn opcode(self, op: u32) -> u32 {
         (self as u32) << 8 | op
     }
@@ -50,7 +50,7 @@ impl Service {
         self.opcode(self.first_control() + 1)
     }
 
-    /// Akcipher has four data operations, which come first.
+    /// Number of the first control operation. Akcipher has four data operations before it.
     fn first_control(self) -> u32 {
         if self == Service::Akcipher {
             4
@@ -65,21 +65,21 @@ impl Service {
     }
 }
 
-/// What a data request does.
+/// The action that a data request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// For ciphers, AEADs and RSA.
+    /// Encryption, supported by ciphers, AEADs and RSA.
     Encrypt,
     Decrypt,
     Digest,
-    /// For akcipher only.
+    /// Signing, supported by akcipher only.
     Sign,
-    /// For akcipher only.
+    /// Verifying a signature, supported by akcipher only.
     Verify,
 }
 
 impl Action {
-    /// The action's opcode; `None` if the service does not support it.
+    /// Returns the action's opcode, or `None` if the service does not support the action.
     pub fn opcode(self, service: Service) -> Option<u32> {
         use Service::*;
         let op = match (service, self) {

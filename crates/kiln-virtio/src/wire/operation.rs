@@ -1,10 +1,11 @@
-//! The fixed parts of data requests, which contain the lengths.
+//! The fixed parts of data requests, which contain the lengths of the variable parts.
 
 use super::algo::{SYM_OP_CHAIN, SYM_OP_CIPHER};
 use super::bytes::{Put, Reader};
 use super::{Action, Fault, Service};
 
-/// `VIRTIO_CRYPTO_SYM_DATA_REQ_HDR_SIZE`: size in bytes of what precedes the `op_type` of a symmetric request.
+/// `VIRTIO_CRYPTO_SYM_DATA_REQ_HDR_SIZE`: number of bytes before the `op_type` of a symmetric
+/// request.
 const SYM: usize = 40;
 
 /// `struct virtio_crypto_cipher_data_flf`.
@@ -35,7 +36,7 @@ pub struct Chain {
     pub hash_start: u32,
     /// Number of bytes to hash, after the associated data.
     pub hash_len: u32,
-    /// Length in bytes of the associated data, which are hashed first.
+    /// Length in bytes of the associated data, which is hashed first.
     pub aad_len: u32,
     /// Requested hash length in bytes.
     pub result_len: u32,
@@ -57,20 +58,22 @@ pub struct Aead {
     pub iv_len: u32,
     /// Length of the associated data in bytes.
     pub aad_len: u32,
-    /// Source length in bytes; for decryption, including the tag after the text.
+    /// Source length in bytes. For decryption, it includes the tag after the text.
     pub src_len: u32,
-    /// Destination size in bytes; for encryption, including the tag.
+    /// Destination size in bytes. For encryption, it includes the tag.
     pub dst_len: u32,
-    /// Tag length in bytes. In the legacy format, 0 means the session's, because Linux's header lacks this field.
+    /// Tag length in bytes. In the legacy format, 0 selects the session's tag length, because
+    /// Linux's header lacks this field.
     pub tag_len: u32,
 }
 
 /// `struct virtio_crypto_akcipher_data_flf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Akcipher {
-    /// Source length in bytes; for a verification, the length of the signature.
+    /// Source length in bytes. For a verification, it is the length of the signature.
     pub src_len: u32,
-    /// Destination size in bytes; for a verification, the length of the signed data, which follow the signature.
+    /// Destination size in bytes. For a verification, it is the length of the signed data, which
+    /// follows the signature.
     pub dst_len: u32,
 }
 
@@ -89,7 +92,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The service that performs it.
+    /// The service that performs the operation.
     pub fn service(&self) -> Service {
         match self {
             Operation::Cipher(_) | Operation::Chain(_) => Service::Cipher,

@@ -1,4 +1,5 @@
-//! The parameters with which a session is created (section 5.9.7.2.1): the fixed-length part of each kind.
+//! The parameters that create a session (section 5.9.7.2.1): the fixed-length part for each kind of
+//! session.
 
 use super::algo::{HASH_MODE_AUTH, HASH_MODE_PLAIN, SYM_OP_CHAIN, SYM_OP_CIPHER};
 use super::bytes::{Put, Reader};
@@ -7,7 +8,7 @@ use super::{Fault, Service};
 /// `struct virtio_crypto_cipher_session_flf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cipher {
-    /// One of [`super::algo::cipher`].
+    /// One of the numbers in [`super::algo::cipher`].
     pub algo: u32,
     /// Key length in bytes.
     pub key_len: u32,
@@ -18,7 +19,7 @@ pub struct Cipher {
 /// `struct virtio_crypto_hash_create_session_flf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hash {
-    /// One of [`super::algo::hash`].
+    /// One of the numbers in [`super::algo::hash`].
     pub algo: u32,
     /// Requested digest length in bytes.
     pub result_len: u32,
@@ -27,7 +28,7 @@ pub struct Hash {
 /// `struct virtio_crypto_mac_create_session_flf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mac {
-    /// One of [`super::algo::mac`].
+    /// One of the numbers in [`super::algo::mac`].
     pub algo: u32,
     /// Requested MAC length in bytes.
     pub result_len: u32,
@@ -43,11 +44,11 @@ pub struct Chain {
     pub cipher: Cipher,
     /// The hash or MAC.
     pub hash: ChainHash,
-    /// Length of the associated data in bytes; each request repeats it.
+    /// Length of the associated data in bytes. Each request repeats this length.
     pub aad_len: u32,
 }
 
-/// The second part of a chain.
+/// The hash or MAC of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainHash {
     /// `VIRTIO_CRYPTO_SYM_HASH_MODE_PLAIN`.
@@ -59,13 +60,13 @@ pub enum ChainHash {
 /// `struct virtio_crypto_aead_create_session_flf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Aead {
-    /// One of [`super::algo::aead`].
+    /// One of the numbers in [`super::algo::aead`].
     pub algo: u32,
     /// Key length in bytes.
     pub key_len: u32,
     /// Tag length in bytes.
     pub tag_len: u32,
-    /// Length of the associated data in bytes; each request repeats it.
+    /// Length of the associated data in bytes. Each request repeats this length.
     pub aad_len: u32,
     /// [`super::algo::OP_ENCRYPT`] or [`super::algo::OP_DECRYPT`].
     pub op: u32,
@@ -74,17 +75,17 @@ pub struct Aead {
 /// `struct virtio_crypto_akcipher_create_session_flf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Akcipher {
-    /// One of [`super::algo::akcipher`].
+    /// One of the numbers in [`super::algo::akcipher`].
     pub algo: u32,
     /// [`super::algo::akcipher::PUBLIC`] or [`super::algo::akcipher::PRIVATE`].
     pub key_type: u32,
     /// Key length in bytes.
     pub key_len: u32,
-    /// RSA: padding and hash. ECDSA: the curve, and an unused word.
+    /// For RSA, padding and hash. For ECDSA, the curve and an unused word.
     pub para: [u32; 2],
 }
 
-/// A session to be created.
+/// The kind and parameters of a session to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Create {
     /// A cipher alone.
@@ -98,7 +99,7 @@ pub enum Create {
     Akcipher(Akcipher),
 }
 
-/// Size in bytes of what precedes the `op_type` of a symmetric session.
+/// Number of bytes before the `op_type` of a symmetric session's parameters.
 const SYM: usize = 48;
 /// Size in bytes of the algorithm-specific part of an akcipher session.
 const AKCIPHER_ALGO: usize = 44;
@@ -149,7 +150,7 @@ impl ChainHash {
 }
 
 impl Create {
-    /// The service that provides it.
+    /// The service that provides the session.
     pub fn service(&self) -> Service {
         match self {
             Create::Cipher(_) | Create::Chain(_) => Service::Cipher,
@@ -160,7 +161,8 @@ impl Create {
         }
     }
 
-    /// Key lengths in bytes: the first key, and the second one that a chain with a MAC has.
+    /// Key lengths in bytes: the first key's, and that of the second key, which only a chain with a
+    /// MAC has.
     pub(crate) fn key_lens(&self) -> [u32; 2] {
         match self {
             Create::Cipher(c) => [c.key_len, 0],
@@ -248,7 +250,7 @@ impl Create {
         }
     }
 
-    /// The value of a request header's `algo`.
+    /// The value of the `algo` field in the request header.
     pub fn algo(&self) -> u32 {
         match self {
             Create::Cipher(c) => c.algo,

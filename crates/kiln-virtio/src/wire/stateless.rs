@@ -1,8 +1,8 @@
-//! The fixed part of a request to a service whose stateless mode was negotiated: the parameters of a session, then the
-//! lengths.
+//! The fixed part of a request to a service with negotiated stateless mode: the parameters of a
+//! session, then the lengths.
 //!
-//! The specification ties this format to the feature bit instead of the request's flag (section 5.9.7.3), so requests
-//! in session mode use it too; their session parameters are ignored.
+//! The specification ties this format to the feature bit instead of the request's flag (section
+//! 5.9.7.3), so requests in session mode also use it, and their session parameters are ignored.
 
 use super::algo::{HASH_MODE_AUTH, SYM_OP_CHAIN, SYM_OP_CIPHER};
 use super::bytes::{Put, Reader};
@@ -10,11 +10,12 @@ use super::operation::{self, Operation};
 use super::session::{self, ChainHash};
 use super::{Create, Fault, Service};
 
-/// `VIRTIO_CRYPTO_SYM_DATE_REQ_HDR_STATELESS_SIZE`: size in bytes of what precedes the `op_type` of a symmetric
-/// request.
+/// `VIRTIO_CRYPTO_SYM_DATE_REQ_HDR_STATELESS_SIZE`: number of bytes before the `op_type` of a
+/// symmetric request.
 const SYM: usize = 72;
 
-/// Parses the lengths and the session parameters, whether or not these apply.
+/// Parses the lengths and the session parameters. In session mode the caller ignores the
+/// parameters.
 pub(super) fn parse(
     service: Service,
     in_session: bool,

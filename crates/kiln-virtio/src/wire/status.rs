@@ -5,7 +5,7 @@
 #[repr(u8)]
 pub enum Status {
     Ok = 0,
-    /// Any failure without a code of its own.
+    /// Any failure without a more specific code.
     Err = 1,
     /// The tag is wrong.
     BadMsg = 2,
@@ -13,7 +13,7 @@ pub enum Status {
     NotSupp = 3,
     /// The session does not exist, or belongs to another service.
     InvSess = 4,
-    /// No space for another session; used only under REVISION_1.
+    /// The device has no space for another session. This code is used only under REVISION_1.
     NoSpc = 5,
     /// The signature is wrong.
     KeyRejected = 6,
@@ -31,12 +31,12 @@ impl Status {
         Status::KeyRejected,
     ];
 
-    /// The code with this number.
+    /// Returns the status with this number, if it exists.
     pub fn from_raw(raw: u8) -> Option<Status> {
         Status::ALL.get(usize::from(raw)).copied()
     }
 
-    /// Its name in the specification, in lower case.
+    /// The status's name in the specification, in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Status::Ok => "ok",

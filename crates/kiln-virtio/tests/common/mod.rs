@@ -1,4 +1,4 @@
-//! A driver without queues: passes requests and answers as bytes.
+//! A driver without queues that passes requests and answers as bytes.
 #![allow(dead_code)]
 
 use kiln_measure::SplitMix64;
@@ -10,8 +10,8 @@ use kiln_virtio::wire::{
 };
 use kiln_virtio::{Guest, Limits, Services, Worker};
 
-/// The features a driver may negotiate: the legacy format, the REVISION_1 format, and the latter with all stateless
-/// modes.
+/// Sets of features a driver may negotiate: the legacy format, the REVISION_1 format, and
+/// REVISION_1 with all stateless modes.
 pub(crate) const FORMS: [u64; 3] = [0, feature::REVISION_1, feature::ALL];
 
 pub(crate) struct Driver {
@@ -101,7 +101,7 @@ impl Driver {
         }
     }
 
-    /// Runs a case in its own session.
+    /// Runs a case in a new session.
     pub(crate) fn run(&mut self, case: &Case) -> Result<Vec<u8>, Status> {
         let session = self.create(case.create, &case.key, &case.auth_key)?;
         let result = self.request(&case.request(Mode::Session(session)));

@@ -3,27 +3,29 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Every key here starts with these bytes. Expanded AES and ChaCha20 keys start with the key itself.
+/// Every key in these tests starts with these bytes. Expanded AES and ChaCha20 keys start with the
+/// key itself.
 pub(crate) const MARK: [u8; 16] = *b"\x93kiln's own mark";
 
 static FOUND: AtomicUsize = AtomicUsize::new(0);
 
 struct Looking;
 
-// SAFETY: forwards to the system's allocator, and reads memory before freeing it.
+// SAFETY: every call is forwarded to the system's allocator; before freeing memory, the allocator
+// only reads it.
 unsafe impl GlobalAlloc for Looking {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller guarantees that the layout is valid, as `alloc_zeroed` requires.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the memory is still allocated with this size, and was initially zeroed.
+        // SAFETY: the memory is still allocated with this size, and was zeroed when allocated.
         let bytes = unsafe { std::slice::from_raw_parts(at, layout.size()) };
         if bytes.windows(MARK.len()).any(|w| w == MARK) {
             FOUND.fetch_add(1, Ordering::Relaxed);
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller guarantees that `at` was allocated with this layout.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -31,7 +33,8 @@ unsafe impl GlobalAlloc for Looking {
 #[global_allocator]
 static LOOKING: Looking = Looking;
 
-/// Number of blocks freed with a key inside while `run` ran. Only one test at a time may call this.
+/// Number of blocks that were freed with a key inside while `run` ran. Tests that call this must
+/// not run concurrently.
 pub(crate) fn found(run: impl FnOnce()) -> usize {
     let before = FOUND.load(Ordering::Relaxed);
     run();

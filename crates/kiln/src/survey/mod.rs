@@ -1,10 +1,12 @@
-//! `kiln survey`, and `kiln` alone: answers all questions for this machine in the available time.
+//! `kiln survey`, the default command: answers all questions for this machine in the available
+//! time.
 //!
-//! Each part of the survey runs a command of this program in a separate process with a time limit. A part that becomes
-//! a headline runs in five processes, spread over the survey: pass 1 runs every part once, then pass 2 begins. The
-//! survey therefore shows what the command would show, and its record is the command's own record. There is one
-//! emulated CPU per process as everywhere else. A part that crashes or hangs becomes a note and does not end the
-//! survey. Each process costs 0.2 s to start, including the calibration of its clock.
+//! Each part of the survey runs a command of this program in a separate process with a time limit.
+//! A part whose result becomes a headline runs in five processes, spread over the survey: pass 1
+//! runs every part once, then pass 2 begins. The survey therefore shows what the command would
+//! show, and the part's record is the command's own record. As everywhere in Kiln, each process has
+//! one emulated CPU. A part that crashes or hangs becomes a note and does not end the survey. Each
+//! process takes 0.2 s to start, including the calibration of its clock.
 //!
 //! | file | contents |
 //! |---|---|
@@ -29,12 +31,14 @@ use run::Survey;
 
 /// Short measurements of all kinds in about a minute (the default command)
 ///
-/// Takes about 70 s, with --quick 20 s, with --minutes as long as you say. Each question is answered by its own command.
-/// Headline figures are measured in five processes spread over the survey; the interval is where a sixth process would
-/// fall with a probability of 95 %. With --quick there is one process each, so intervals and verdicts are missing.
-/// What was left out is listed with the command that adds it. The last step writes a page that you can mail:
-/// kiln-report.html, or DIR/report.html with --out DIR. DIR also receives the records: one per command (speed.json, fpu.json,
-/// ...), those of the repeated processes in DIR/reruns, and survey.json, which contains the first record of each command.
+/// Takes about 70 s, or 20 s with --quick, or the time given with --minutes. Each question is
+/// answered by its own command. Headline numbers are measured in five processes spread over the
+/// survey; the interval is where the result of a sixth process would be with a probability of 95 %.
+/// With --quick there is only one process each, so intervals and verdicts are missing. What was
+/// left out is listed with the command that adds it. The last step writes a page that you can mail:
+/// kiln-report.html, or DIR/report.html with --out DIR. DIR also receives the records: one per
+/// command (speed.json, fpu.json, ...), those of the repeated processes in DIR/reruns, and
+/// survey.json, which contains the first record of each command.
 #[derive(Args, Default)]
 #[command(after_long_help = "\
 Questions:
@@ -55,7 +59,7 @@ Examples:
 See also:
   docs/FINDINGS.md, docs/METHODOLOGY.md")]
 pub struct SurveyArgs {
-    /// Minutes it may take [default: 1.2]
+    /// Minutes that the survey may take [default: 1.2]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     minutes: Option<f64>,
     /// Questions to ask [default: all]
@@ -64,7 +68,7 @@ pub struct SurveyArgs {
     /// A Linux source tree or a git revision of one, built and hosted; needs --minutes 3
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
-    /// Where the page goes [default: kiln-report.html, or DIR/report.html]
+    /// File for the report page [default: kiln-report.html, or DIR/report.html]
     #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
     report: Option<PathBuf>,
     /// Do not write the report page
@@ -107,7 +111,7 @@ impl Question for SurveyArgs {
             false => Some(Page::place(self.report.as_deref(), session)?),
         };
         let plan = Plan::new(&wanted);
-        // Calibrate the clocks before anything else loads the machine.
+        // Calibrate the clocks before other work loads the machine.
         let facts = read_facts();
         let mut survey = Survey::new(plan, session);
         survey.begin(&facts)?;

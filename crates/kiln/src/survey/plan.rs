@@ -1,19 +1,19 @@
-//! Decides how much time each part gets, and what is left out.
+//! Decides how much time each part gets, and which parts are left out.
 
 use kiln_question::survey::{Means, Part, Slot, Topic, PROCESSES};
 use kiln_question::{unknown, Error};
 
-/// Seconds for work besides the parts: reading the machine's facts, writing the page.
+/// Seconds for work other than the parts: reading the machine's facts, writing the page.
 const ASIDE_S: f64 = 0.8;
-/// Limits of `--minutes`: the smallest number that still gives a result, and a day.
+/// Limits of `--minutes`: the shortest time that still gives a result, and a day.
 const LEAST_MINUTES: f64 = 0.08;
 const MOST_MINUTES: f64 = 1440.0;
-/// Seconds of a survey with `--quick`.
+/// Duration of a survey with `--quick`, in seconds.
 pub const QUICK_S: f64 = 20.0;
-/// Seconds of a survey without `--quick` and `--minutes`.
+/// Duration of a survey without `--quick` and `--minutes`, in seconds.
 pub const USUAL_S: f64 = 70.0;
 
-/// The topics of the survey, in the order in which people read them.
+/// The topics of the survey, in the order of the output.
 pub fn topics() -> Vec<&'static Topic> {
     let mut all: Vec<&'static Topic> = Vec::new();
     for contribution in kiln_questions::survey() {
@@ -24,7 +24,7 @@ pub fn topics() -> Vec<&'static Topic> {
     all
 }
 
-/// The topic of this name.
+/// Returns the topic with this name.
 pub fn find_topic(name: &str) -> Result<&'static Topic, Error> {
     let all = topics();
     let names: Vec<&str> = all.iter().map(|t| t.name).collect();
@@ -60,19 +60,19 @@ fn processes(part: &Part, repeats: bool) -> usize {
     }
 }
 
-/// The request, and what is available for it.
+/// What was requested, and what is available for it.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Time for the whole survey.
+    /// Time for the whole survey, in seconds.
     pub seconds: f64,
-    /// The requested topics; if empty, all.
+    /// The requested topics. If empty, all topics are requested.
     pub topics: Vec<&'static Topic>,
-    /// What this machine and the command line provide.
+    /// The tools that this machine and the command line provide.
     pub means: Means,
 }
 
 impl Wanted {
-    /// The time from the flags.
+    /// Returns the time in seconds that the flags request.
     ///
     /// # Errors
     /// The number is not a valid time.
@@ -94,28 +94,28 @@ impl Wanted {
         self.topics.is_empty() || self.topics.contains(&topic)
     }
 
-    /// Whether the part was requested and everything that it needs is available.
+    /// Whether the part was requested and everything it needs is available.
     fn may(&self, item: &Item) -> bool {
         self.asks(item.topic) && (item.part.can_run)(&self.means)
     }
 }
 
-/// A part with its time.
+/// A part with the time it gets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub item: Item,
-    /// Approximate time of each process, from start to end.
+    /// Approximate time of each process in seconds, from start to end.
     pub seconds: f64,
-    /// Number of processes.
+    /// Number of processes that run the part.
     pub processes: usize,
-    /// Arguments of this program.
+    /// Arguments for this program.
     pub args: Vec<String>,
 }
 
 /// Something that the survey leaves out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The topic to which it belongs.
+    /// The topic to which the omitted part belongs.
     pub topic: &'static Topic,
     /// What is left out, and why.
     pub what: String,
@@ -123,7 +123,7 @@ pub struct LeftOut {
     pub add: String,
 }
 
-/// What the survey does and what it leaves out.
+/// The parts that the survey runs, and what it leaves out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The steps, in the order in which they run.
@@ -133,13 +133,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans the parts that can run here.
+    /// Plans the parts that can run on this machine.
     pub fn new(wanted: &Wanted) -> Plan {
         let mut plan = Plan::default();
         let mut left = wanted.seconds - ASIDE_S;
         let mut taken: Vec<Item> = Vec::new();
         let repeats = least(wanted, true) <= left;
-        // If time is short, parts are left out from the end.
+        // If time is short, the parts at the end of this list are left out.
         let mut by_importance = items();
         by_importance.sort_by_key(|item| item.part.importance);
         for item in &by_importance {
@@ -185,14 +185,14 @@ impl Plan {
         plan
     }
 
-    /// Total seconds of all steps.
+    /// Planned total time of all steps in seconds.
     pub fn seconds(&self) -> f64 {
         let all = self.steps.iter();
         all.map(|s| s.seconds * s.processes as f64).sum()
     }
 
-    /// Every process in the order in which they run, with its pass. Each pass runs every part that has processes left,
-    /// so that the processes of a part are spread over the survey.
+    /// Returns all processes in the order in which they run, each with its pass. A pass runs every
+    /// part that still has processes, so that a part's processes are spread over the survey.
     pub fn runs(&self) -> Vec<(usize, &Step)> {
         let passes = self.steps.iter().map(|s| s.processes).max().unwrap_or(0);
         (0..passes)
@@ -203,13 +203,13 @@ impl Plan {
             .collect()
     }
 
-    /// Whether a part measures for this topic.
+    /// Whether the plan has a part for this topic.
     pub fn asks(&self, topic: &Topic) -> bool {
         self.steps.iter().any(|s| s.item.topic == topic)
     }
 }
 
-/// Minimum time of the requested parts that every survey includes.
+/// Minimum total time in seconds of the requested parts that are included in every survey.
 fn least(wanted: &Wanted, repeats: bool) -> f64 {
     let asked = items().into_iter().filter(|item| wanted.may(item));
     let usual = asked.map(|item| item.part).filter(|p| p.from_s == 0.0);
@@ -218,7 +218,7 @@ fn least(wanted: &Wanted, repeats: bool) -> f64 {
         .sum()
 }
 
-/// A longer time, rounded to whole minutes.
+/// The command for a longer survey, with the time rounded up to whole minutes.
 fn minutes(seconds: f64) -> String {
     format!("kiln survey --minutes {}", (seconds / 60.0).ceil())
 }
@@ -236,7 +236,7 @@ fn no_time(item: &Item, wanted: &Wanted) -> Option<LeftOut> {
     })
 }
 
-/// Missing programs or trees that would improve the requested parts.
+/// Lists missing programs and trees that would improve the requested parts.
 fn not_here(items: &[Item], wanted: &Wanted) -> Vec<LeftOut> {
     let asked = items.iter().filter(|item| wanted.asks(item.topic));
     let missing = asked.filter_map(|item| Some((item.topic, (item.part.missing)(&wanted.means)?)));
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// A request with this time, this number of compilers, and a kernel tree.
+    /// A request with this time, `compilers` compilers, and a kernel tree.
     fn with_tree(seconds: f64, compilers: usize) -> Wanted {
         let mut wanted = wanted(seconds, compilers);
         wanted.means.tree = Some("/t".to_string());
@@ -288,7 +288,7 @@ mod tests {
         assert!(topics().iter().all(|t| plan.asks(t)));
         assert_eq!(parts(&plan)[0], "speed");
         assert!(plan.steps[0].seconds < 2.5);
-        // Parts that become a headline with an interval run five times, with passes over all parts.
+        // Parts whose result becomes a headline with an interval run five times, once per pass.
         let repeated = |s: &&Step| s.processes == 5;
         assert!(plan.steps.iter().filter(repeated).count() >= 6);
         let runs: Vec<&str> = plan.runs().iter().map(|r| r.1.item.part.name).collect();
@@ -374,7 +374,7 @@ mod tests {
         });
         assert_eq!(parts(&plan), ["ctrlq"]);
         assert_eq!(plan.left_out, []);
-        // The only part gets all the time.
+        // The only part must get all the time.
         assert!(plan.seconds() > 50.0);
     }
 

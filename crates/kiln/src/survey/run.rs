@@ -1,4 +1,4 @@
-//! Runs a survey: pass after pass over its parts, and the combined results.
+//! Runs a survey: makes several passes over its parts and combines the results.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -15,10 +15,11 @@ use serde_json::Value;
 use super::plan::{topics, LeftOut, Plan, Step};
 use super::view;
 
-/// A part hangs if it takes this many times its time plus these seconds.
+/// A part counts as hanging after `PATIENCE` times its planned time plus `PATIENCE_S` seconds.
 const PATIENCE: f64 = 3.0;
 const PATIENCE_S: f64 = 10.0;
-/// Replaces these seconds if a tree may have to be built first, on a machine with other load.
+/// Used instead of `PATIENCE_S` if a tree may have to be built first, with a margin for a loaded
+/// machine.
 const BUILDING_S: f64 = 900.0;
 
 /// A survey in progress.
@@ -64,7 +65,8 @@ impl<'a> Survey<'a> {
             );
             let began = Instant::now();
             let answer = self.run_process(pass, step, &mut || {
-                // Progress as planned, because one process has no information about the others.
+                // Report the planned progress, because the progress of a process cannot be seen
+                // from here.
                 let part = began.elapsed().as_secs_f64().min(step.seconds);
                 progress.report((planned + part) / whole, &what);
             })?;
@@ -92,7 +94,8 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// Runs one process. Each pass has its own seed, so that the intervals include the effect of the seed.
+    /// Runs one process. Each pass uses a different seed, so that the intervals include the effect
+    /// of the seed.
     fn run_process(
         &self,
         pass: usize,
@@ -122,12 +125,12 @@ impl<'a> Survey<'a> {
         Ok(Answer::new(step.item.part, left))
     }
 
-    /// Evaluates for the survey how a part ended.
+    /// Records how a part ended: failures, interruptions, and what was left out.
     fn judge(&mut self, topic: &'static Topic, answer: &Answer) {
         let name = answer.part.name;
         match &answer.ended {
             Ended::Lacks(why) => {
-                // Such lines end with the remedy.
+                // The text of such an error ends with the remedy.
                 let (what, add) = why.rsplit_once(": ").unwrap_or((why, topic.command));
                 let what = format!("{name}: {what}");
                 self.leave_out(topic, what, add);
@@ -147,7 +150,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Records the omission once, whichever process found it first.
+    /// Records an omission once, even if several processes report it.
     fn leave_out(&mut self, topic: &'static Topic, what: String, add: &str) {
         if !self.left_out.iter().any(|l| l.what == what) {
             self.left_out.push(LeftOut {
@@ -164,7 +167,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Prints the block of a topic that has an answer.
+    /// Prints a topic's block if the topic has an answer.
     fn print_block(&self, topic: &Topic) -> Result<(), Error> {
         let rows = headlines(topic, &self.answers);
         if rows.is_empty() {
@@ -173,7 +176,7 @@ impl<'a> Survey<'a> {
         self.say(&(view::block(topic, &rows, self.session.bold) + "\n"))
     }
 
-    /// Prints text for people; with `--json`, nothing.
+    /// Prints text for people, unless `--json` was given.
     fn say(&self, text: &str) -> Result<(), Error> {
         match self.session.global.json || self.session.global.quiet {
             true => Ok(()),
@@ -181,8 +184,8 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// All rows. A question without an answer has a row of nulls and a note; people see the reason under what was left
-    /// out.
+    /// Returns all rows and notes. A question without an answer has a row of nulls and a note; in
+    /// the text for people, the reason is listed under what was left out.
     fn rows(&self) -> (Vec<Row>, Vec<String>) {
         let (mut all, mut notes) = (Vec::new(), Vec::new());
         for topic in topics() {
@@ -204,7 +207,8 @@ impl<'a> Survey<'a> {
         (all, notes)
     }
 
-    /// Disturbances of the whole survey, and those that only one part saw, with that part's name.
+    /// Returns warnings about disturbances of the whole survey, and about those that only one part
+    /// observed, with that part's name.
     fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<String> {
         let own = self.session.warnings::<Q>(facts);
         let mut kinds: Vec<&str> = own.iter().map(|w| w.kind.name()).collect();
@@ -222,7 +226,7 @@ impl<'a> Survey<'a> {
         lines
     }
 
-    /// Writes the records, the page and the last lines.
+    /// Writes the records and the page, and prints the last lines.
     pub fn end<Q: Question>(&self, facts: &Facts, page: Option<&Page>) -> Result<Exit, Error> {
         let warnings = self.warnings::<Q>(facts);
         let (rows, without) = self.rows();
@@ -233,7 +237,8 @@ impl<'a> Survey<'a> {
         let mut notes = [self.notes.clone(), without].concat();
         notes.extend(left);
         notes.extend(warnings.iter().cloned());
-        // The page shows one process of each part; the survey's rows have the values of all.
+        // The page shows the first process of each part. The survey's rows contain the values of
+        // all processes.
         let records: Vec<Value> = self
             .first_answers()
             .filter_map(|a| a.record.clone())
@@ -245,7 +250,8 @@ impl<'a> Survey<'a> {
                 ..self.session.record::<Q, _>(facts, &rows, &notes)
             };
             last = page.write(&bundle.to_value()).unwrap_or_else(|e| {
-                // The survey itself is complete, so report that the page could not be written.
+                // Only report that the page could not be written, because the survey itself is
+                // complete.
                 let note = format!("no report: {e}");
                 notes.push(note.clone());
                 note
@@ -284,14 +290,15 @@ impl<'a> Survey<'a> {
         })
     }
 
-    /// The first process of each part.
+    /// The answers of the first process of each part.
     fn first_answers(&self) -> impl Iterator<Item = &Answer> {
         let all = self.answers.iter().enumerate();
         all.filter(|(i, a)| self.answers[..*i].iter().all(|b| b.part != a.part))
             .map(|(_, a)| a)
     }
 
-    /// The throughput measured so far, for the progress line. Blocks are printed only after the last pass.
+    /// Formats the throughput measured so far, for the progress line. The blocks are printed only
+    /// after the last pass.
     fn first_result(&self) -> String {
         let first = self.plan.steps.first();
         let rows = first.map(|step| headlines(step.item.topic, &self.answers));
@@ -305,8 +312,9 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Writes the record of a process as soon as it exists: DIR/NAME.json for the first process of a part,
-    /// DIR/reruns/NAME-2.json and so on for the others, which `kiln report DIR` does not read.
+    /// Writes a process's record as soon as it is available: DIR/NAME.json for the first process of
+    /// a part, DIR/reruns/NAME-2.json and so on for the others. `kiln report DIR` does not read the
+    /// latter.
     fn save_record(&self, pass: usize, answer: &Answer) -> Result<(), Error> {
         let Some(dir) = &self.session.global.out else {
             return Ok(());
@@ -325,7 +333,7 @@ impl<'a> Survey<'a> {
         match &answer.text {
             Some(text) => replace::write(&path, text.as_bytes()),
             None => {
-                // The record of an earlier survey must not pass for this one's.
+                // Remove the record of an earlier survey, which could be mistaken for this one's.
                 drop(fs::remove_file(&path));
                 Ok(())
             }

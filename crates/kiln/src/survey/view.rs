@@ -1,11 +1,11 @@
-//! Formats the results of a survey, block by block.
+//! Formats the results of a survey, topic by topic.
 
 use kiln_question::survey::{Row, Topic};
 use kiln_question::table::{paragraph, wrap, WIDTH};
 
 use super::plan::LeftOut;
 
-/// A topic with its results and the command that gives more detail.
+/// Formats a topic with its results and the command that shows more detail.
 pub fn block(topic: &Topic, rows: &[Row], tty: bool) -> String {
     let (title, command) = (topic.title, topic.command);
     let gap = WIDTH.saturating_sub(title.chars().count() + command.len());
@@ -16,8 +16,8 @@ pub fn block(topic: &Topic, rows: &[Row], tty: bool) -> String {
     format!("{title}{}{command}\n{}", " ".repeat(gap), sentences(rows))
 }
 
-/// The verdicts on a topic, one line each. The first is the answer to the question and is followed by its sentence.
-/// The sentences of the others are on the page and in the record.
+/// Formats the verdicts on a topic, one line each. The first verdict answers the question and is
+/// followed by its sentence. The sentences of the others are only on the page and in the record.
 fn sentences(rows: &[Row]) -> String {
     let mut text = String::new();
     for (n, row) in rows.iter().enumerate() {
@@ -34,12 +34,12 @@ fn sentences(rows: &[Row]) -> String {
     text
 }
 
-/// What was left out, and the commands that would add it.
+/// Formats what was left out, with the commands that would add it.
 pub fn left_out(all: &[LeftOut]) -> String {
     if all.is_empty() {
         return String::new();
     }
-    // Omissions that the same command adds are listed together.
+    // List omissions together if the same command adds them.
     let mut adds: Vec<(&str, Vec<&str>)> = Vec::new();
     for left in all {
         match adds.iter_mut().find(|(add, _)| *add == left.add) {
@@ -81,7 +81,7 @@ mod tests {
             assert!(block(topic, &rows, true).starts_with("\x1b[1m"));
         }
         assert_eq!(sentences(&[Row::none(topics()[0])]), "");
-        // Only the verdict of the second row.
+        // Of the second row, only the verdict is shown.
         let twice = sentences(&[rows[0].clone(), rows[0].clone()]);
         assert_eq!(twice.matches("3.00 times").count(), 2);
         assert_eq!(twice.matches("a sentence that").count(), 3, "{twice}");

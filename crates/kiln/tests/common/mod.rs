@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The results of a run.
+/// Exit status and output of a run.
 #[derive(Debug)]
 pub struct Run {
     pub status: i32,
@@ -23,7 +23,7 @@ impl Run {
         String::from_utf8(self.bytes.clone()).unwrap()
     }
 
-    /// The record on stdout, checked against the schema.
+    /// Parses the record on stdout and checks it against the schema.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         let document = serde_json::from_slice(&self.bytes);
@@ -64,22 +64,22 @@ pub fn kiln_with(args: &[&str], env: &[(&str, &str)]) -> Run {
     finish(command.spawn().unwrap())
 }
 
-/// Runs the program with this input on its stdin.
+/// Runs the program with `input` on its stdin.
 pub fn kiln_fed(args: &[&str], input: &[u8]) -> Run {
     let mut child = command(args).stdin(Stdio::piped()).spawn().unwrap();
-    // A run that refuses its arguments does not read its input.
+    // Ignore a write error, because a run that refuses its arguments does not read its input.
     let _ = child.stdin.take().unwrap().write_all(input);
     finish(child)
 }
 
-/// Runs the program with a stdout whose reader has closed it.
+/// Runs the program with a stdout pipe whose read end is closed.
 pub fn kiln_into_closed_pipe(args: &[&str]) -> Run {
     let mut child = command(args).spawn().unwrap();
     drop(child.stdout.take());
     finish(child)
 }
 
-/// Runs the program and sends SIGINT as soon as it has a handler for it.
+/// Runs the program and sends SIGINT as soon as the program has installed a handler for it.
 pub fn kiln_interrupted(args: &[&str]) -> Run {
     let child = command(args).spawn().unwrap();
     while !catches_sigint(child.id()) {
@@ -89,7 +89,7 @@ pub fn kiln_interrupted(args: &[&str]) -> Run {
     finish(child)
 }
 
-/// Sends SIGINT with the shell's built-in kill, since a minimal system has no other.
+/// Sends SIGINT with the shell's built-in kill, because a minimal system has no kill program.
 pub fn interrupt(pid: u32) {
     let kill = Command::new("sh")
         .args(["-c", "kill -INT \"$0\"", &pid.to_string()])
@@ -107,7 +107,7 @@ pub fn catches_sigint(pid: u32) -> bool {
     u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0
 }
 
-/// Expects this status, nothing on stdout, and one line on stderr that contains `want`.
+/// Expects this status, an empty stdout, and one line on stderr that contains `want`.
 #[track_caller]
 pub fn fault(run: &Run, status: i32, want: &str) {
     assert_eq!(run.status, status, "{run:?}");

@@ -1,10 +1,11 @@
-//! Rows of `kiln test --tree --oracle`.
+//! Runs `kiln test --tree --oracle` and returns its rows.
 
 use serde_json::Value;
 
 use super::tree::kiln_keeping;
 
-/// The rows of an oracle for these algorithms or drivers; for all of them if `names` is empty.
+/// Runs an oracle for these algorithms or drivers, or for all if `names` is empty, and returns the
+/// rows.
 pub fn rows(tree: &str, oracle: &str, names: &[&str], status: i32) -> Vec<Value> {
     let mut args = vec!["test", "--json", "--seed", "1", "--tree", tree, "--oracle"];
     args.push(oracle);

@@ -1,7 +1,8 @@
-//! Validates records with `docs/schema.json`; the tests check every record that they see.
+//! Validates records against `docs/schema.json`. The tests check every record that they read.
 //!
-//! It supports those keywords of JSON Schema (draft 2020-12) that this schema uses, and panics at any other. A
-//! complete library would add forty crates and take longer to build than all other code here.
+//! The validator supports those keywords of JSON Schema (draft 2020-12) that this schema uses, and
+//! panics at any other keyword. A complete library would add forty crates and take longer to build
+//! than all other code here.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +14,7 @@ pub fn read() -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The definitions that rows of a command may have.
+/// Returns the definitions that apply to rows of a command.
 pub fn defs<'a>(schema: &'a Value, command: &str) -> Vec<&'a Value> {
     let branches = schema["allOf"].as_array().unwrap();
     let own = branches
@@ -28,7 +29,7 @@ pub fn defs<'a>(schema: &'a Value, command: &str) -> Vec<&'a Value> {
         .collect()
 }
 
-/// The part of a definition about a field.
+/// Returns the part of a definition that describes a field.
 pub fn field<'a>(def: &'a Value, name: &str) -> Option<&'a Value> {
     let patterns = def["patternProperties"].as_object();
     let like = || {
@@ -38,8 +39,8 @@ pub fn field<'a>(def: &'a Value, name: &str) -> Option<&'a Value> {
     def["properties"].get(name).or_else(like)
 }
 
-/// Whether the name matches. There are two forms of pattern: a name and a number; and a name and `le_` with a number,
-/// or `more`.
+/// Whether the name matches the pattern. Two forms of pattern are supported: a name with a number,
+/// and a name with either `le_` and a number, or `more`.
 fn matches(pattern: &str, name: &str) -> bool {
     let whole = pattern.strip_prefix('^').and_then(|p| p.strip_suffix('$'));
     let whole = whole.unwrap_or_else(|| panic!("pattern {pattern}"));
@@ -50,7 +51,7 @@ fn matches(pattern: &str, name: &str) -> bool {
         "(le_[0-9]+|more)" => rest == "more" || rest.strip_prefix("le_").is_some_and(digits),
         _ => panic!("pattern {pattern}"),
     };
-    // Evaluated for any name, so that a pattern of another form never passes.
+    // Evaluate this for every name, so that a pattern of another form always panics.
     let whole = fits(name.strip_prefix(head).unwrap_or_default());
     name.starts_with(head) && whole
 }
@@ -74,8 +75,8 @@ fn is(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// The faults of a record. These include fields that no definition names: readers must accept such fields, but Kiln
-/// writes none.
+/// Returns the faults of a record. These include fields that are not in any definition: readers
+/// must accept such fields, but Kiln does not write any.
 pub fn faults(root: &Value, record: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     judge(root, root, record, "", &mut faults);
@@ -146,7 +147,8 @@ fn judge(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
                         faults.push(said(format!("no {name}")));
                     }
                 }
-                // A condition names only some fields; the description of an object names all of them.
+                // A condition mentions only some fields, while the description of an object
+                // mentions all of them.
                 let all = schema["type"] == "object";
                 for name in fields.keys().filter(|n| all && field(schema, n).is_none()) {
                     faults.push(said(format!("'{name}' is not in the schema")));
@@ -175,7 +177,7 @@ fn judge(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
     }
 }
 
-/// Panics if a record of Kiln does not match the schema; other documents are ignored.
+/// Panics if a record of Kiln does not match the schema. Other documents are ignored.
 #[track_caller]
 pub fn check(document: &Value) {
     if document["kiln"].is_string() && document["rows"].is_array() {

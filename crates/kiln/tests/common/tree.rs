@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{kiln_with, Run};
 
-/// A directory for test builds, which is kept between runs.
+/// Returns a directory for test builds, which is kept between runs.
 pub fn place(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&dir).unwrap();
@@ -18,11 +18,12 @@ pub fn given_tree() -> Option<PathBuf> {
     tree_of("KILN_TEST_TREE", "kernel tree")
 }
 
-/// The tree that this variable names; `None` if it is not set, and the test is to be skipped.
+/// Returns the tree to which this environment variable is set, or `None` if it is not set and the
+/// test must be skipped.
 pub fn tree_of(variable: &str, what: &str) -> Option<PathBuf> {
     let tree = env::var_os(variable).filter(|v| !v.is_empty());
     if tree.is_none() {
-        // Written directly, because the harness hides the printed output of passing tests.
+        // Write directly to stderr, because the harness hides printed output of passing tests.
         let line =
             format!("\nSKIPPED: no {what}: set {variable} to an unpacked, unconfigured one\n");
         let _ = std::io::stderr().write_all(line.as_bytes());
@@ -30,7 +31,7 @@ pub fn tree_of(variable: &str, what: &str) -> Option<PathBuf> {
     tree.map(|tree| fs::canonicalize(tree).unwrap())
 }
 
-/// A run whose builds are kept for later runs.
+/// Runs Kiln with a cache that keeps its builds for later runs.
 pub fn kiln_keeping(args: &[&str]) -> Run {
     let cache = place("tree-cache");
     kiln_with(args, &[("XDG_CACHE_HOME", cache.to_str().unwrap())])

@@ -1,6 +1,6 @@
 //! Runs `kiln serve` with its sandbox in a separate process.
 
-// Not every test uses all of this.
+// Some tests use only a part of this module.
 #![allow(dead_code)]
 
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A running device in a directory of its own.
+/// A running device, with its sockets in a separate directory.
 pub struct Device {
     pub dir: tempfile::TempDir,
     pub child: Child,
@@ -26,7 +26,7 @@ impl Device {
         Device::start_how(dir, args, || {})
     }
 
-    /// Starts a device whose process first calls a function, which must make system calls only.
+    /// Starts a device. Its process first calls `first`, which must make only system calls.
     pub fn start_with(args: &[&str], first: fn()) -> Device {
         Device::start_how(tempfile::tempdir().unwrap(), args, first)
     }
@@ -75,7 +75,7 @@ impl Device {
         text
     }
 
-    /// Number of sessions of all guests together.
+    /// Total number of sessions of all guests.
     pub fn sessions(&self) -> u64 {
         let text = self.metrics();
         let of = |line: &str| {
@@ -90,7 +90,7 @@ impl Device {
         text.lines().filter_map(of).sum()
     }
 
-    /// The processes that serve guests, and the spare one that waits for a guest.
+    /// The processes that serve guests, and the spare process that waits for a guest.
     pub fn children(&self) -> Vec<u32> {
         let mut all: Vec<u32> = std::fs::read_dir("/proc")
             .unwrap()
@@ -102,17 +102,18 @@ impl Device {
         all
     }
 
-    /// Connects a guest with `connect`; also returns the process that serves it.
+    /// Connects a guest by calling `connect`. Also returns the process that serves this guest.
     pub fn process_of<G>(&self, connect: impl FnOnce() -> G) -> (G, u32) {
         let guest = connect();
-        // Threads are named after the guest's number, so the process with the highest number is the newest.
+        // Thread names contain the guest's number, so the process with the highest number is the
+        // newest.
         let newest = |pid: &u32| threads(*pid).iter().filter_map(|name| number(name)).max();
         let mut children = self.children();
         children.sort_by_key(newest);
         (guest, *children.last().unwrap())
     }
 
-    /// Names of the threads that serve guests, in all processes.
+    /// Names of the threads that serve guests, in all of the device's processes.
     pub fn threads(&self) -> Vec<String> {
         let all = self.children().into_iter().chain([self.child.id()]);
         all.flat_map(threads)
@@ -121,11 +122,12 @@ impl Device {
     }
 
     pub fn signal(&self, signal: i32) {
-        // SAFETY: the child has not been waited for, so the PID is still its own.
+        // SAFETY: kill() does not access memory. The child has not been waited for, so its PID has
+        // not been reused.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    /// Waits for it; returns its exit code and its log.
+    /// Waits until the device has ended; returns its exit code and its log.
     pub fn end(mut self) -> (Option<i32>, String) {
         let mut log = String::new();
         self.child
@@ -146,7 +148,7 @@ impl Drop for Device {
     }
 }
 
-/// Waits until `done`, or fails after 20 s.
+/// Polls until `done` returns true, and fails after 20 s.
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !done() {
@@ -155,7 +157,7 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The parent of a running process; none for a zombie.
+/// The parent of a running process; `None` for a zombie.
 fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut rest = stat.rsplit_once(") ")?.1.split(' ');
@@ -176,7 +178,7 @@ fn threads(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// The number in the name of a guest's thread.
+/// The guest's number in the name of its thread.
 fn number(name: &str) -> Option<u64> {
     let rest = name.strip_prefix("kiln-")?;
     rest.split('-').next()?.parse().ok()

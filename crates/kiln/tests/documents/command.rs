@@ -1,14 +1,14 @@
-//! Extracts the command lines of a block.
+//! Extracts the command lines from a code block.
 
-/// A command, and the number of its first line in the block.
+/// A command, and the number of its first line in the code block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     pub line: usize,
     pub text: String,
 }
 
-/// Programs with which commands in the documents may begin. A block that begins with one of them contains only
-/// commands.
+/// Programs with which commands in the documents may begin. A block that begins with one of these
+/// contains only commands.
 const PROGRAMS: &[&str] = &[
     "apt-get",
     "cargo",
@@ -45,7 +45,7 @@ const PROGRAMS: &[&str] = &[
     ".ci/run",
 ];
 
-/// Commands that a test must not run, and why.
+/// Commands that a test must not run, each with the reason.
 const NOT_RUN: &[(&str, &str)] = &[
     (".ci/run", "runs this test"),
     ("apt-get", "changes the machine"),
@@ -77,7 +77,7 @@ impl Command {
         program(&self.text)
     }
 
-    /// Why the command is not run; `None` if it is run.
+    /// The reason why the command is not run; `None` if it is run.
     pub fn not_run(&self) -> Option<&'static str> {
         let program = self.program();
         NOT_RUN
@@ -86,8 +86,8 @@ impl Command {
             .map(|(_, why)| *why)
     }
 
-    /// The command that is run in its place: for `git bisect run` the inner command, in the tree in question; and a
-    /// real tree for a placeholder.
+    /// Returns the command that is run instead. For `git bisect run`, this is the inner command,
+    /// run in the tree in question. Placeholders are replaced by a real tree.
     pub fn meant(&self) -> Command {
         let Some(rest) = self.text.strip_prefix("git bisect run ") else {
             return Command {
@@ -106,7 +106,7 @@ impl Command {
     }
 }
 
-/// The first word after assignments; empty if there is none.
+/// The first word after assignments, or an empty string.
 fn program(text: &str) -> &str {
     text.split_whitespace()
         .find(|word| !is_assignment(word) && *word != "export")
@@ -125,8 +125,9 @@ fn is_command(line: &str) -> bool {
         || (program.is_empty() && line.split_whitespace().any(is_assignment))
 }
 
-/// The commands of a block: the lines that follow `$ ` if there are any, otherwise all lines if the block begins with
-/// a command. A line there that is neither a command nor a comment is a fault.
+/// Returns the commands in a block: the lines that follow `$ ` if any do, otherwise all lines if
+/// the block begins with a command. In the latter case, a line that is neither a command nor a
+/// comment is an error.
 pub fn commands(lines: &[String]) -> Result<Vec<Command>, (usize, String)> {
     let transcript = lines.iter().any(|l| l.starts_with("$ "));
     if !transcript {
@@ -173,7 +174,7 @@ fn is_blank(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// The text without its quoted parts.
+/// Removes the quoted parts from the text.
 pub fn unquoted(text: &str) -> String {
     let quoted: Vec<bool> = quotes(text).map(|(_, quoted)| quoted).collect();
     text.chars()
@@ -191,7 +192,7 @@ fn in_quotes(text: &str) -> bool {
     quotes(text).last().is_some_and(|(_, quoted)| quoted)
 }
 
-/// The position of each character, and whether a quotation is open after it.
+/// Iterates over the positions of all characters, each with whether a quotation is open after it.
 fn quotes(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     let mut quote = None;
     text.char_indices().map(move |(at, c)| {
@@ -204,7 +205,7 @@ fn quotes(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     })
 }
 
-/// The command without a remark, which follows two blanks or a `#`.
+/// Removes a remark, which follows two blanks or a `#`.
 fn without_remark(text: &str) -> &str {
     let end = quotes(text)
         .filter(|(_, quoted)| !quoted)

@@ -6,7 +6,7 @@ use std::path::Path;
 /// Directories that do not belong to the repository: build output, and git's own.
 const NOT_OURS: [&str; 3] = [".git", "target", "node_modules"];
 
-/// Every file, by its path from the root.
+/// Returns the path of every file, relative to the root.
 pub fn tracked(root: &Path) -> Vec<String> {
     let mut files = Vec::new();
     walk(root, "", &mut files);

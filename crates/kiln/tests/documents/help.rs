@@ -1,10 +1,11 @@
-//! Extracts the examples at the end of the help texts.
+//! Extracts the examples from the end of the help texts.
 
 use std::process::Command;
 
 use super::Page;
 
-/// A page for each help text: named after the command, with the examples as a block.
+/// Returns a page for each help text. It is named after the command and contains the examples as a
+/// code block.
 pub fn pages() -> Vec<Page> {
     let mut pages = Vec::new();
     visit(&[], &mut pages);
@@ -35,7 +36,7 @@ fn help(words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Puts fences around the examples without changing line numbers; the rest is text.
+/// Puts fences around the examples without changing line numbers. Everything else remains text.
 fn page(help: &str) -> String {
     let mut page = String::new();
     let mut inside = false;
@@ -55,7 +56,8 @@ fn page(help: &str) -> String {
             page.push('\n');
             continue;
         }
-        // Text that looks like a Markdown block is not one; names of documents become code.
+        // Do not treat text that looks like a Markdown block as one. Turn names of documents into
+        // code.
         for word in line.split_whitespace() {
             let path = word.trim_end_matches(['.', ';', ')']);
             match path.starts_with("docs/") {
@@ -71,7 +73,7 @@ fn page(help: &str) -> String {
     page
 }
 
-/// The names listed under `Commands:`.
+/// Returns the names listed under `Commands:`.
 fn commands(help: &str) -> Vec<String> {
     help.lines()
         .skip_while(|line| *line != "Commands:")

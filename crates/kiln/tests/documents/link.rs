@@ -1,4 +1,4 @@
-//! Checks links between documents, and names of files in them.
+//! Checks the links between documents, and the file names that documents mention.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -6,12 +6,13 @@ use std::path::{Component, Path, PathBuf};
 use super::markdown::{self, Parts};
 use super::{Fault, Page, Place};
 
-/// File name endings: a word with one of them names a file.
+/// File name extensions. A word with one of these extensions is treated as a file name.
 const KINDS: [&str; 9] = [
     ".rs", ".c", ".h", ".S", ".sh", ".md", ".toml", ".config", ".service",
 ];
 
-/// Files outside the repository: of a Linux tree, written by a command, or the reader's own.
+/// Files outside the repository: files of a Linux tree, files written by a command, and the
+/// reader's own files.
 const ELSEWHERE: &[&str] = &[
     "aes_core.c",
     "arch/x86/boot/bzImage",
@@ -56,7 +57,8 @@ const ELSEWHERE: &[&str] = &[
     "wp512.c",
 ];
 
-/// Faults of the links and file names in these pages. `files` are those of the repository.
+/// Returns the faults in the links and file names of these pages. `files` are the files of the
+/// repository.
 pub fn faults(pages: &[Page], files: &[String]) -> Vec<Fault> {
     let parts: HashMap<&str, Parts> = pages
         .iter()
@@ -113,7 +115,7 @@ fn link(
     }
 }
 
-/// The path from the root for a path that a page mentions.
+/// Converts a path that a page mentions to a path from the root.
 fn beside(page: &str, path: &str) -> String {
     let mut to = PathBuf::from(page);
     to.pop();
@@ -129,8 +131,8 @@ fn beside(page: &str, path: &str) -> String {
     to.to_string_lossy().into_owned()
 }
 
-/// Whether a word that looks like a file name names a file; `None` if it does not look like one. A name may omit
-/// leading directories and contain stars.
+/// Whether a word that looks like a file name is an existing file. Returns `None` if it does not
+/// look like a file name. A name may omit leading directories and contain stars.
 fn is_file(word: &str, files: &[String]) -> Option<bool> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/*+".contains(c);
     let path = word.trim_end_matches('/');
@@ -146,7 +148,7 @@ fn is_file(word: &str, files: &[String]) -> Option<bool> {
         return None;
     }
     let there = |file: &String| {
-        // A directory exists if any file is in it.
+        // A directory exists if it contains at least one file.
         let ends = file
             .match_indices('/')
             .map(|(at, _)| at)
@@ -164,7 +166,7 @@ fn is_file(word: &str, files: &[String]) -> Option<bool> {
     Some(files.iter().any(there))
 }
 
-/// Whether a name matches a pattern in which a star stands for any characters except a slash.
+/// Whether a name matches a pattern, in which a star matches any characters except a slash.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

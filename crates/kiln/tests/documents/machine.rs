@@ -1,4 +1,4 @@
-//! Checks whether this machine has what a command needs.
+//! Checks whether this machine has everything that a command needs.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,7 +14,7 @@ use super::command::{unquoted, Command};
 /// The directory of scripts that the Debian package puts on PATH.
 pub const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/slurm");
 
-/// Finds a program of this name.
+/// Returns the path of the program with this name, if it is installed.
 pub fn program(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?)
         .chain([PathBuf::from(SCRIPTS)])
@@ -22,10 +22,11 @@ pub fn program(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The name that examples use for a tree of a current kernel.
+/// The name that examples use for a current kernel's tree.
 pub const CURRENT: &str = "linux-7.3";
 
-/// The kernel tree for a command: the tests' own; for user mode Linux, the first tree from which it runs on this CPU.
+/// Returns the kernel tree to use for a command: one of the trees that the tests use. For user mode
+/// Linux, it is the first tree from which user mode Linux runs on this CPU.
 pub fn tree(command: &str) -> Option<PathBuf> {
     let all = ["KILN_TEST_TREE", "KILN_TEST_TREE_NEXT"];
     let wanted = match command.contains(CURRENT) {
@@ -41,13 +42,14 @@ pub fn tree(command: &str) -> Option<PathBuf> {
         .find(runs)
 }
 
-/// Libraries listed by `kiln list`, and whether they are installed.
+/// The libraries listed by `kiln list`, each with whether it is installed.
 fn peers() -> &'static BTreeMap<String, bool> {
     static PEERS: OnceLock<BTreeMap<String, bool>> = OnceLock::new();
     PEERS.get_or_init(|| {
         let list = process::Command::new(env!("CARGO_BIN_EXE_kiln"))
             .args(["list", "--json", "--quick"])
-            // The user's cache may have libraries; the documents' commands run without it.
+            // Use an empty cache, as the documents' commands do, because the user's cache may
+            // contain libraries.
             .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
             .output()
             .unwrap();
@@ -61,7 +63,8 @@ fn peers() -> &'static BTreeMap<String, bool> {
     })
 }
 
-/// Why this need cannot be met here. A need is a program's name, or one of the words below.
+/// Returns why this machine cannot meet a need. A need is a program's name, or one of the words
+/// below.
 fn lack(command: &str, need: &str) -> Option<String> {
     let there = match need {
         "tree" => {
@@ -103,7 +106,8 @@ fn lack(command: &str, need: &str) -> Option<String> {
     (!there).then(|| need.to_string())
 }
 
-/// What this machine lacks for the command, from its markers and its text.
+/// Returns what this machine lacks for the command, according to the command's markers and its
+/// text.
 pub fn lacks(command: &Command, marked: &[String]) -> Option<String> {
     let mut said = said(&command.text);
     if command.program() != "kiln" {
@@ -121,14 +125,14 @@ fn running() -> String {
     version.trim().to_string()
 }
 
-/// The needs that are visible in a command line.
+/// Returns the needs that a command line itself implies.
 fn said(text: &str) -> Vec<String> {
     let mut needs = Vec::new();
     let mut need = |what: &str| needs.push(what.to_string());
     if text.contains("~/linux") || text.contains("$HOME/linux") {
         need("tree");
     }
-    // Revisions need the repository to which they belong.
+    // A revision needs the repository that contains it.
     let words = text.split([' ', '@', '\'']);
     if text.contains("--since")
         || text.contains("--tree . ")
@@ -159,7 +163,7 @@ fn said(text: &str) -> Vec<String> {
             need(&format!("core {}", words.get(at + 1).unwrap_or(&"")));
         }
         let next = words.get(at + 1).unwrap_or(&"");
-        // These flags may also take an implementation or a file, which is not a library.
+        // The value of these flags may also be an implementation or a file instead of a library.
         if ["--baseline", "--peers"].contains(word) {
             let all = next.split(',');
             all.for_each(|peer| need(&format!("peer {peer}")));
@@ -177,7 +181,7 @@ fn said(text: &str) -> Vec<String> {
     needs
 }
 
-/// Whether this is a compiler with a version in its name, as distributions install them.
+/// Whether this is the name of a compiler with a version, in the form that distributions use.
 fn is_compiler(name: &str) -> bool {
     let version = name
         .strip_prefix("gcc-")

@@ -1,26 +1,27 @@
-//! Parses the parts of a Markdown page that are checked: blocks of code, code in the text, links, headings.
+//! Parses those parts of a Markdown page that are checked: code blocks, code in the text, links,
+//! headings.
 
 use super::{Page, Place};
 
-/// A block of code: lines between fences, or indented lines.
+/// A code block: lines between fences, or indented lines.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Number of its first line.
+    /// Line number of the block's first line.
     pub line: usize,
     pub lines: Vec<String>,
-    /// The language given at the fence.
+    /// The language stated after the opening fence.
     pub language: String,
     pub marks: Marks,
 }
 
-/// Comments immediately before a block.
+/// Directives in comments immediately before a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// `<!-- needs: tree, qemu -->`: things that a machine may lack.
+    /// Things that a machine may lack, from `<!-- needs: tree, qemu -->`.
     pub needs: Vec<String>,
-    /// `<!-- exits: 1 -->`: exit statuses that are allowed besides 0.
+    /// Exit statuses that are allowed in addition to 0, from `<!-- exits: 1 -->`.
     pub exits: Vec<i32>,
-    /// `<!-- run: COMMAND -->`: the command whose output `docs/figures.sh` puts there.
+    /// The command whose output `docs/figures.sh` inserts, from `<!-- run: COMMAND -->`.
     pub run: Option<String>,
 }
 
@@ -28,11 +29,11 @@ pub struct Marks {
 #[derive(Debug, Default)]
 pub struct Parts {
     pub blocks: Vec<Block>,
-    /// Code in the text, with the first line of its paragraph.
+    /// Code in the text, each piece with the number of its paragraph's first line.
     pub spans: Vec<(usize, String)>,
-    /// Targets of links and pictures.
+    /// Targets of links and pictures, each with its line number.
     pub links: Vec<(usize, String)>,
-    /// Anchors, as GitHub derives them from headings.
+    /// Anchors, derived from headings as GitHub does.
     pub anchors: Vec<String>,
 }
 
@@ -45,7 +46,7 @@ impl Block {
     }
 }
 
-/// Parses a page.
+/// Parses the text of a page.
 pub fn parts(text: &str) -> Parts {
     let mut parts = Parts::default();
     let mut marks = Marks::default();
@@ -150,7 +151,7 @@ fn flush(paragraph: &mut (usize, String), parts: &mut Parts) {
             continue;
         };
         parts.spans.push((line, after[..end].trim().to_string()));
-        // Leave a placeholder, because the text of a link may consist only of code.
+        // Leave a placeholder for the code, because a link's text may consist only of code.
         prose.push('\u{1}');
         rest = &after[end + ticks..];
     }
@@ -169,7 +170,7 @@ fn flush(paragraph: &mut (usize, String), parts: &mut Parts) {
     }
 }
 
-/// GitHub's anchor of a heading: lower case, blanks to hyphens, no other punctuation.
+/// Returns GitHub's anchor for a heading: lower case, hyphens for blanks, and no other punctuation.
 fn anchor(heading: &str) -> String {
     heading
         .to_lowercase()

@@ -21,14 +21,14 @@ pub struct Page {
     pub text: String,
 }
 
-/// A fault, and where it is.
+/// A fault in a document, and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub at: Place,
     pub what: String,
 }
 
-/// A line of a document.
+/// A location in the documents: page and line number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub page: String,
@@ -53,7 +53,7 @@ pub fn root() -> PathBuf {
     fs::canonicalize(manifest.join("../..")).expect("the crate is in the repository")
 }
 
-/// Every Markdown file in the root and in `docs/`.
+/// Reads every Markdown file in the root and in `docs/`.
 pub fn pages() -> Vec<Page> {
     let root = root();
     let mut names: Vec<String> = file::tracked(&root)

@@ -1,4 +1,4 @@
-//! Runs a command line as a reader would: to its end, or with a Ctrl-C after about a second.
+//! Runs a command line as a reader would: to its end, or until a Ctrl-C after about a second.
 
 use std::env;
 use std::fs::{self, File};
@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use super::command::unquoted;
 use super::scratch::Scratch;
 
-/// Time from the moment when a command can be interrupted until it is.
+/// Time between the moment when a command can be interrupted and the interruption.
 const LOOK: Duration = Duration::from_millis(700);
-/// Maximum time from Ctrl-C to the end of a command, and from its start until it handles Ctrl-C.
+/// Maximum time between a command's start and the moment when it can be interrupted, and between
+/// Ctrl-C and its end.
 const PATIENCE: Duration = Duration::from_secs(180);
 const INTERRUPTED: i32 = 130;
 const SIGINT: i32 = 2;
@@ -31,13 +32,14 @@ pub fn only() -> Option<String> {
         .filter(|v| !v.is_empty() && v != "full")
 }
 
-/// A server command that runs in the background while others run. `end` stops it and checks how it ended.
+/// A server that runs in the background while other commands run. [`end`] stops it and checks how
+/// it ended.
 pub struct Background {
     child: Child,
     text: String,
 }
 
-/// Runs a command. The error is one line.
+/// Runs a command. An error is a single line.
 pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String> {
     let (mut child, stderr) = start(text, scratch)?;
     let group = child.id();
@@ -66,14 +68,14 @@ pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String>
         }
         sleep(Duration::from_millis(10));
     };
-    // A shell dies of a Ctrl-C that the last command of a pipeline did not handle.
+    // If the last command of a pipeline does not handle Ctrl-C, the shell also dies of it.
     if told.is_some() && status.signal() == Some(SIGINT) && unquoted(text).contains('|') {
         return Ok(());
     }
     judge(status, told.is_some(), allowed, &stderr)
 }
 
-/// Starts a server, and waits for its socket.
+/// Starts a server and waits until its socket exists.
 pub fn begin(text: &str, scratch: &Scratch) -> Result<Background, String> {
     let text = text.trim_end_matches('&').trim();
     let (mut child, stderr) = start(text, scratch)?;
@@ -95,7 +97,7 @@ pub fn begin(text: &str, scratch: &Scratch) -> Result<Background, String> {
     })
 }
 
-/// Sends a Ctrl-C, after which the server must end properly.
+/// Sends a Ctrl-C to the server, which must then end properly.
 pub fn end(mut server: Background) -> Result<(), String> {
     signal("INT", server.child.id());
     let begun = Instant::now();
@@ -112,8 +114,8 @@ pub fn end(mut server: Background) -> Result<(), String> {
     }
 }
 
-/// Starts a command in its own process group, like a terminal's foreground job. Also returns the file that receives
-/// its stderr.
+/// Starts a command in a separate process group, like a terminal's foreground job. Also returns the
+/// file that receives its stderr.
 fn start(text: &str, scratch: &Scratch) -> Result<(Child, PathBuf), String> {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
     let run = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -131,7 +133,7 @@ fn start(text: &str, scratch: &Scratch) -> Result<(Child, PathBuf), String> {
     Ok((child, at("stderr")))
 }
 
-/// The socket that a command names if it does not exist yet.
+/// Returns the socket in the command's arguments, if it does not exist yet.
 pub fn missing_socket(text: &str, scratch: &Scratch) -> Option<String> {
     let mut words = text.split_whitespace();
     words.find(|word| *word == "--socket")?;
@@ -140,7 +142,7 @@ pub fn missing_socket(text: &str, scratch: &Scratch) -> Option<String> {
     (!there).then(|| socket.to_string())
 }
 
-/// Replaces `/run` and `/usr/local` in examples by directories in the scratch directory.
+/// Replaces `/run` and `/usr/local` in examples with directories in the scratch directory.
 fn local(text: &str, scratch: &Scratch) -> String {
     let dir = scratch.path().display();
     ["/run/", "/usr/local/"]
@@ -169,7 +171,7 @@ fn judge(
 }
 
 fn signal(name: &str, group: u32) {
-    // The shell's built-in kill, since a minimal system has no other.
+    // Use the shell's built-in kill, because a minimal system has no kill program.
     let status = Command::new("sh")
         .args(["-c", "kill -s \"$0\" -- \"-$1\"", name, &group.to_string()])
         .stderr(Stdio::null())
@@ -185,7 +187,7 @@ fn catches_sigint(group: u32) -> bool {
     processes.flatten().any(|process| {
         let read = |name: &str| fs::read_to_string(process.path().join(name)).unwrap_or_default();
         let stat = read("stat");
-        // Fields: the name in parentheses, the state, the parent, the group.
+        // The fields are: the name in parentheses, the state, the parent, the group.
         let Some((name, rest)) = stat.rsplit_once(") ") else {
             return false;
         };

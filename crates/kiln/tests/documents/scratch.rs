@@ -1,4 +1,4 @@
-//! A directory in which to run commands, with the files that the documents' examples name.
+//! A directory in which commands are run, with the files that the documents' examples use.
 
 use std::env;
 use std::fs;
@@ -32,7 +32,7 @@ uint32_t crc(const uint8_t *data, size_t len)
 }
 ";
 
-/// Names that examples use for a compiler of the reader's own.
+/// Names that examples use for a compiler built by the reader.
 const COMPILERS: [&str; 3] = ["cc", "gcc/xgcc", "build/gcc/xgcc"];
 
 /// Names that examples use for a kernel tree.
@@ -41,10 +41,10 @@ const TREES: [&str; 3] = ["linux", "linux-a", "linux-b"];
 /// Names that examples use for a record.
 const RECORDS: [&str; 3] = ["before.json", "after.json", "good.json"];
 
-/// A recorded machine, by the name that examples give it.
+/// The name that examples use for a recorded machine.
 const MACHINE: &str = "debian-6.12";
 
-/// Directories that exist where the examples are run.
+/// Directories that must exist where the examples are run.
 const DIRECTORIES: [&str; 4] = [
     "run/kiln",
     ".local/share/bash-completion/completions",
@@ -52,14 +52,16 @@ const DIRECTORIES: [&str; 4] = [
     "usr/local/share/zsh/site-functions",
 ];
 
-/// The directory, which is also the home directory of the commands. Removed on drop.
+/// The directory for one page, which is also the home directory of the commands. It is removed on
+/// drop.
 pub struct Scratch {
     dir: TempDir,
 }
 
 impl Scratch {
     pub fn new() -> Scratch {
-        // A short name, because the directory contains sockets.
+        // Use a short name, because the directory contains sockets, and socket paths are limited in
+        // length.
         let dir = tempfile::Builder::new()
             .prefix("kiln-docs-")
             .tempdir_in("/tmp")
@@ -88,8 +90,8 @@ impl Scratch {
         self.dir.path()
     }
 
-    /// Provides the trees and records that the command names. It replaces records, because an earlier command that
-    /// wrote one may have been interrupted.
+    /// Provides the trees and records that the command uses. Existing records are replaced, because
+    /// an earlier command that wrote one may have been interrupted.
     pub fn furnish(&self, command: &str) {
         let current = machine::CURRENT;
         let others = command.replace(current, "");
@@ -98,7 +100,7 @@ impl Scratch {
                 continue;
             };
             for name in names {
-                // By renaming, since several commands run in this directory at once.
+                // Replace it by renaming, because several commands run in this directory at once.
                 let new = self
                     .path()
                     .join(format!("{name}-{:?}", thread::current().id()));
@@ -114,7 +116,8 @@ impl Scratch {
                 fs::write(self.path().join(name), record).unwrap();
             }
         }
-        // The arguments to be reported or compared are records; for a report, also directories of records.
+        // The arguments of report and compare are records; those of report may also be directories
+        // of records.
         let words = command.split_whitespace();
         let records = command.starts_with("kiln compare");
         let named = words
@@ -132,7 +135,7 @@ impl Scratch {
         }
     }
 
-    /// A command with the environment for tests.
+    /// Returns a command with the environment for tests.
     pub fn command(&self, program: &str) -> Command {
         let bin = Path::new(env!("CARGO_BIN_EXE_kiln")).parent().unwrap();
         let path = env::var("PATH").unwrap_or_default();
@@ -142,7 +145,8 @@ impl Scratch {
             .current_dir(self.path())
             .env("PATH", format!("{}:{scripts}:{path}", bin.display()))
             .env("HOME", self.path())
-            // An interrupted build leaves partial files, which are removed with the directory.
+            // Use a cache in this directory, so that partial files of an interrupted build are
+            // removed with it.
             .env(
                 "XDG_CACHE_HOME",
                 match run::full() {
@@ -156,12 +160,12 @@ impl Scratch {
     }
 }
 
-/// The directory in which other tests also build trees and compile with many compilers.
+/// The cache in which other tests also build trees and compile with many compilers.
 fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree-cache")
 }
 
-/// A record of `kiln speed`, measured once.
+/// A record of `kiln speed`, which is measured only once.
 fn measured() -> &'static [u8] {
     static RECORD: OnceLock<Vec<u8>> = OnceLock::new();
     RECORD.get_or_init(|| {
@@ -178,7 +182,7 @@ fn measured() -> &'static [u8] {
     })
 }
 
-/// A record of `kiln compilers`, measured once.
+/// A record of `kiln compilers`, which is measured only once.
 fn compiled() -> &'static [u8] {
     static RECORD: OnceLock<Vec<u8>> = OnceLock::new();
     RECORD.get_or_init(|| {
@@ -209,10 +213,12 @@ fn record(args: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// A capture of 20,000 raw IP packets, about 20 us apart, with sizes as at an internet exchange.
+/// Returns a capture of 20,000 raw IP packets, about 20 us apart, with sizes typical of an internet
+/// exchange.
 fn capture() -> Vec<u8> {
     let mut file = Vec::new();
-    // Classic pcap header: magic, version 2.4, time zone, accuracy, snapshot length of 96 bytes, LINKTYPE_RAW.
+    // The classic pcap header: magic, version 2.4, time zone, accuracy, snapshot length of 96
+    // bytes, LINKTYPE_RAW.
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 96, 101] {
         file.extend(word.to_le_bytes());
     }
@@ -224,7 +230,7 @@ fn capture() -> Vec<u8> {
             file.extend(word.to_le_bytes());
         }
         let mut packet = vec![0; size.min(96) as usize];
-        // IPv4 with a header of five words, the length, UDP.
+        // IPv4 with a header of five words, the length, and the protocol UDP.
         packet[0] = 0x45;
         packet[2..4].copy_from_slice(&(size as u16).to_be_bytes());
         packet[9] = 17;

@@ -1,8 +1,10 @@
-//! A kernel tree with edits: links to the files of the given tree, and regular files where it was edited.
+//! A kernel tree with edits: edited files are regular files, and all others are links to the given
+//! tree.
 //!
-//! All tests share one directory per tree, because a cold build takes a minute: an edit then costs only the build of the
-//! files that it touches. Tests run one after the other (`.cargo/config.toml`). Files that an earlier test edited are
-//! restored, and are newer than the objects built from them.
+//! All tests share one directory per tree, because a cold build takes a minute, while an edit costs
+//! only the build of the files that it affects. The tests run one after the other
+//! (`.cargo/config.toml`). Files that an earlier test edited are restored and get a newer time than
+//! the objects built from them.
 
 #![allow(dead_code)]
 
@@ -16,14 +18,14 @@ pub struct Edited {
 }
 
 impl Edited {
-    /// The overlay of this tree that all tests share, without edits.
+    /// Returns the overlay of this tree that all tests share, with all earlier edits undone.
     pub fn new(tree: &Path) -> Edited {
         let name = tree.file_name().expect("not the root");
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited");
         Edited::at(tree, &place.join(name))
     }
 
-    /// A separate overlay in `dir`.
+    /// Creates a separate overlay in `dir`.
     pub fn at(tree: &Path, dir: &Path) -> Edited {
         let tree = fs::canonicalize(tree).expect("the tree is there");
         if fs::read_link(dir.join("Makefile")).ok() != Some(tree.join("Makefile")) {
@@ -46,8 +48,8 @@ impl Edited {
         edited
     }
 
-    /// Writes a file of the tree with an edit. If the content does not change, the file keeps its time, so that its
-    /// objects stay valid.
+    /// Edits a file of the tree. If the content does not change, the file keeps its time, so that
+    /// its objects stay valid.
     pub fn edit(&self, file: &str, edit: impl FnOnce(String) -> String) {
         let text = fs::read_to_string(self.tree.join(file)).expect("a file of the tree");
         let text = edit(text);
@@ -59,7 +61,7 @@ impl Edited {
         fs::write(&path, text).expect("the overlay can be written");
     }
 
-    /// Replaces the first `from` in a file by `to`.
+    /// Replaces the first occurrence of `from` in a file with `to`.
     pub fn replace(&self, file: &str, from: &str, to: &str) {
         self.edit(file, |text| {
             assert!(text.contains(from), "{file} has no {from:?}");
@@ -67,7 +69,7 @@ impl Edited {
         });
     }
 
-    /// Restores a file to its content in the tree.
+    /// Restores a file to the content that it has in the tree.
     pub fn restore(&self, file: &str) {
         self.edit(file, |text| text);
     }

@@ -1,4 +1,5 @@
-//! A guest of `kiln serve`: a front end with a data queue and the control queue, which sends one request at a time.
+//! A guest of `kiln serve`: a front end with a data queue and the control queue, which sends
+//! requests one by one.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -22,13 +23,15 @@ use vmm_sys_util::eventfd::EventFd;
 const MEMORY: usize = 1 << 20;
 const RING: u16 = 64;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// `VIRTIO_F_VERSION_1` and vhost-user's protocol features.
+/// Feature bits: `VIRTIO_F_VERSION_1` and vhost-user's protocol features.
 const FEATURES: u64 = 1 << 32 | 1 << 30;
 
-/// Fills a buffer before the answer, and must remain where only a status is written.
+/// Fills the answer buffer beforehand. Where the device writes only a status, all other bytes must
+/// keep this value.
 pub const LEFT: u8 = 0xee;
 
-/// A ring's address: descriptors, driver area, device area, then a request and its answer for each slot.
+/// Addresses of a ring: descriptors, driver area, device area, then a request and its answer for
+/// each slot.
 struct Ring {
     at: u64,
     kick: EventFd,
@@ -36,7 +39,7 @@ struct Ring {
     avail: u16,
 }
 
-/// A connected guest.
+/// A connected guest with its memory and rings.
 pub struct Guest {
     /// Sends messages to the device.
     pub front_end: Frontend,
@@ -44,7 +47,7 @@ pub struct Guest {
     file: File,
     data: Ring,
     control: Ring,
-    /// Number of data queues; the control queue comes after them.
+    /// Number of data queues. The control queue has the number after the last data queue.
     queues: usize,
 }
 
@@ -56,17 +59,17 @@ impl Ring {
 }
 
 impl Guest {
-    /// Connects to a device with this many data queues and uses the first.
+    /// Connects to a device with this many data queues and uses the first one.
     pub fn connect(socket: &Path, queues: u16) -> Guest {
         Guest::on(UnixStream::connect(socket).unwrap(), queues)
     }
 
-    /// The same on an existing connection.
+    /// Creates a guest on an existing connection.
     pub fn on(stream: UnixStream, queues: u16) -> Guest {
         Guest::with(stream, queues, 0)
     }
 
-    /// Creates a guest that also accepts these feature bits.
+    /// Creates a guest on an existing connection that also accepts the feature bits `more`.
     pub fn with(stream: UnixStream, queues: u16, more: u64) -> Guest {
         let features = FEATURES | more;
         let mut front_end = Frontend::from_stream(stream, u64::from(queues) + 1);
@@ -115,7 +118,7 @@ impl Guest {
         }
     }
 
-    /// Starts one of its queues from the first entry.
+    /// Starts the data queue or the control queue at its first entry.
     fn start(&mut self, data: bool) {
         let base = self.memory.iter().next().unwrap().as_ptr() as u64;
         let index = if data { 0 } else { self.queues };
@@ -138,7 +141,7 @@ impl Guest {
         front_end.set_vring_enable(index, true).unwrap();
     }
 
-    /// Stops a queue and restarts it, as a driver does to reset it.
+    /// Stops a queue and restarts it, as a driver does to reset the queue.
     pub fn reset_queue(&mut self, data: bool) {
         let index = if data { 0 } else { self.queues };
         self.front_end.set_vring_enable(index, false).unwrap();
@@ -150,11 +153,12 @@ impl Guest {
             .write_slice(&[0; 0x3000], GuestAddress(at))
             .unwrap();
         self.start(data);
-        // Messages that start a ring are not answered. Once this one is answered, they have taken effect.
+        // The device does not answer messages that start a ring, but once it answers this one, they
+        // have taken effect.
         self.front_end.get_features().unwrap();
     }
 
-    /// Makes a request available; returns its number and the address of its answer.
+    /// Makes a request available; returns its number and the address of the answer.
     fn submit(&mut self, data: bool, request: &[u8], room: u32, kick: bool) -> (u16, u64) {
         let ring = match data {
             true => &mut self.data,
@@ -202,7 +206,7 @@ impl Guest {
             .unwrap()
     }
 
-    /// Sends one request; returns its answer, or `None` if the device does not answer.
+    /// Sends one request and returns the answer, or `None` if the device does not answer.
     pub fn ask(&mut self, data: bool, request: &[u8], room: u32) -> Option<Vec<u8>> {
         let (n, to) = self.submit(data, request, room, true);
         let end = Instant::now() + PATIENCE;
@@ -219,7 +223,7 @@ impl Guest {
         Some(answer)
     }
 
-    /// Encrypts 64 bytes, polling for the answer; returns the status.
+    /// Encrypts 64 bytes while polling for the answer; returns the status.
     pub fn encrypt_at_once(&mut self, session: u64) -> u8 {
         let (n, to) = self.submit(true, &encrypt(session), 65, true);
         while self.used(true) == n {
@@ -228,7 +232,7 @@ impl Guest {
         self.memory.read_obj(GuestAddress(to + 64)).unwrap()
     }
 
-    /// Creates an AES-CBC session.
+    /// Creates an AES-CBC session; returns its ID.
     pub fn create(&mut self) -> u64 {
         let answer = self.ask(false, &create(), 16).expect("an answer");
         Created::parse(&answer).unwrap().result().unwrap()
@@ -241,7 +245,7 @@ impl Guest {
         (answer, status)
     }
 
-    /// Makes this many requests available, and notifies the device only of the last.
+    /// Makes `n` requests available, and notifies the device only of the last one.
     pub fn pile_up(&mut self, session: u64, n: u16) {
         for i in 0..n {
             self.submit(true, &encrypt(session), 65, i + 1 == n);
@@ -261,13 +265,13 @@ impl Guest {
         self.data.kick.write(1).unwrap();
     }
 
-    /// Makes the device's writes to the control queue's notification file block. A front end can do this at any time,
-    /// because it shares the file's flags.
+    /// Makes the device's writes to the control queue's call eventfd block. A front end can do this
+    /// at any time, because it shares the file's flags.
     pub fn block_calls(&self) {
         let call = self.control.call.as_raw_fd();
         let _ = self.control.call.read();
         self.control.call.write(u64::MAX - 1).unwrap();
-        // SAFETY: neither command takes a pointer.
+        // SAFETY: neither fcntl() command takes a pointer.
         let done = unsafe {
             let flags = libc::fcntl(call, libc::F_GETFL);
             libc::fcntl(call, libc::F_SETFL, flags & !libc::O_NONBLOCK)
@@ -275,12 +279,13 @@ impl Guest {
         assert_eq!(done, 0);
     }
 
-    /// Makes a control request available that will not be answered.
+    /// Makes a control request available that the device will not answer.
     pub fn ask_in_vain(&mut self) {
         self.submit(false, &create(), 16, true);
     }
 
-    /// Truncates the memory shared with the device, and notifies the device. No request can be sent after that.
+    /// Truncates the memory shared with the device, and notifies the device. No requests can be
+    /// sent afterwards.
     pub fn shrink(&mut self) {
         self.file.set_len(0).unwrap();
         self.data.kick.write(1).unwrap();
@@ -293,9 +298,9 @@ impl Guest {
     }
 }
 
-/// A memory file of the kind that front ends use for guest memory.
+/// Creates a memory file as front ends use for guest memory.
 pub fn memfd(len: u64, flags: u32) -> File {
-    // SAFETY: the name is NUL-terminated, and nothing else owns the new descriptor.
+    // SAFETY: the name is NUL-terminated, and only the returned value owns the new descriptor.
     let file = unsafe {
         let fd = libc::memfd_create(c"guest".as_ptr(), libc::MFD_CLOEXEC | flags);
         assert!(fd >= 0, "{}", std::io::Error::last_os_error());

@@ -1,5 +1,6 @@
-//! Front ends that attack the device's resources: descriptors, memory, threads, time. In each test another guest is
-//! served throughout. Most tests have a control: the same front end against a device without the defence.
+//! Tests of front ends that attack the device's resources: descriptors, memory, threads, time. In
+//! each test another guest is served throughout. Most tests have a control, in which the same front
+//! end attacks a device without the defence.
 
 mod waiting;
 
@@ -17,7 +18,7 @@ use crate::guest::{memfd, Guest};
 use crate::raw::{self, message, Raw, SIZE};
 use vhost::VhostBackend;
 
-/// A guest that must be served whatever others do.
+/// A guest and its session, which must be served whatever other guests do.
 struct Victim(Guest, u64);
 
 impl Victim {
@@ -36,7 +37,7 @@ impl Victim {
     }
 }
 
-/// Stops a device, which must exit successfully, with these messages in its log.
+/// Stops a device, which must exit successfully and have these messages in its log.
 fn end(device: Device, says: &[&str]) {
     device.signal(libc::SIGTERM);
     let (status, log) = device.end();
@@ -46,7 +47,8 @@ fn end(device: Device, says: &[&str]) {
     }
 }
 
-/// Blocks a guest's control queue thread in a system call that never returns, then disconnects.
+/// Makes a guest's control queue thread block in a system call that never returns, then
+/// disconnects.
 fn hold_a_thread(device: &Device) {
     let mut guest = Guest::connect(&device.path("kiln.sock"), 2);
     guest.create();
@@ -69,7 +71,7 @@ fn a_call_that_blocks_holds_one_process_and_it_is_ended() {
     end(device, &["it is killed"]);
 }
 
-/// The control: without isolation, the thread stays as long as the device.
+/// Control: without isolation, the blocked thread exists as long as the device.
 #[test]
 fn a_call_that_blocks_stays_in_a_device_without_isolation() {
     let device = Device::start(&["--no-isolation"]);
@@ -86,7 +88,8 @@ fn a_stop_waits_for_those_who_drain_and_not_for_those_who_hang() {
     let (_hung, process) = device.process_of(|| Victim::new(&device));
     let mut busy = Guest::connect(&device.path("kiln.sock"), 2);
     let session = busy.create();
-    // SAFETY: a child of the device, which has not waited for it.
+    // SAFETY: kill() does not access memory, and the device has not waited for this child, so its
+    // PID has not been reused.
     assert_eq!(unsafe { libc::kill(process as i32, libc::SIGSTOP) }, 0);
     busy.pile_up(session, 30);
     device.signal(libc::SIGTERM);
@@ -102,12 +105,13 @@ fn a_process_that_hangs_or_dies_costs_its_guest_alone() {
     let (mut victim, _) = device.process_of(|| Victim::new(&device));
     for signal in [libc::SIGSTOP, libc::SIGKILL, libc::SIGSEGV] {
         let (other, process) = device.process_of(|| Victim::new(&device));
-        // SAFETY: as above.
+        // SAFETY: kill() does not access memory, and the device has not waited for this child, so
+        // its PID has not been reused.
         assert_eq!(unsafe { libc::kill(process as i32, signal) }, 0);
         victim.is_served();
         let is_gone = || !device.children().contains(&process);
-        // A process that dies is reported if that is noticed before its front end disconnects. (The first SIGSEGV not
-        // caused by a memory access only removes Rust's own handler.)
+        // A death is logged if the device notices it before the front end disconnects. (The first
+        // SIGSEGV that is not caused by a memory access only removes Rust's own handler.)
         if signal == libc::SIGKILL {
             until("its end is noticed", is_gone);
         }
@@ -118,7 +122,7 @@ fn a_process_that_hangs_or_dies_costs_its_guest_alone() {
     end(device, &["its process ended"]);
 }
 
-/// The control: without isolation, one guest's crash ends all guests.
+/// Control: without isolation, one guest's crash ends all guests.
 #[test]
 fn a_crash_ends_all_guests_of_a_device_without_isolation() {
     let device = Device::start(&["--no-isolation"]);
@@ -127,7 +131,8 @@ fn a_crash_ends_all_guests_of_a_device_without_isolation() {
     assert_eq!(device.end().0, None, "a signal");
 }
 
-/// Asking for huge pages needs no privilege. If the pool has none, the first access raises SIGBUS.
+/// Huge pages can be requested without privileges. If the pool has none, the first access raises
+/// SIGBUS.
 #[test]
 fn memory_of_huge_pages_that_are_not_there_ends_its_guest_alone() {
     const HUGE: u64 = 2 << 20;
@@ -143,7 +148,7 @@ fn memory_of_huge_pages_that_are_not_there_ends_its_guest_alone() {
         victim.is_served();
     }
     end(device, &["of huge pages of", "memory was taken away"]);
-    // The control: without isolation, the same front end ends all guests.
+    // Control: without isolation, the same front end ends all guests.
     let device = Device::start(&["--no-isolation"]);
     let _victim = Victim::new(&device);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
@@ -194,7 +199,7 @@ fn memory_that_is_not_what_it_should_be_is_refused() {
     assert!(refused(&memory, 4 << 20), "--max-memory");
     assert!(refused(&memfd(4096, 0), 1 << 20), "behind the end");
     assert!(refused(&memfd(0, 0), 1 << 46), "an address space");
-    // Neither file supports seals; a file on FUSE does not either.
+    // Neither of these files supports seals. A file on FUSE does not support them either.
     let program = File::open("/proc/self/exe").unwrap();
     assert!(refused(&program, 4096), "of a file system");
     let zero = File::options().read(true).write(true).open("/dev/zero");
@@ -210,20 +215,21 @@ fn descriptors_of_one_guest_are_no_other_guests() {
     let mut victim = Victim::new(&device);
     let file = memfd(4096, 0);
     let mut held = Vec::new();
-    // More regions than a process may have descriptors, and more than an earlier version watched.
+    // Pass more regions than a process may have descriptors, and more than an earlier version
+    // watched.
     for _ in 0..10 {
         let mut raw = Raw::connect(&device.path("kiln.sock"));
         raw.hello(0);
         for n in 0..REGIONS {
             assert!(raw.add(n * 4096, 4096, &file), "region {n}");
         }
-        // A header with descriptors, but without the payload.
+        // Send a header with descriptors, but without the payload.
         let header = &message(5, 1, &[0; 40])[..12];
         raw.send_bytes(header, &[file.as_fd().as_raw_fd(); 32]);
         held.push(raw);
     }
     victim.is_served();
-    // This also happens when a guest changes an MSI-X vector, or memory is hot-plugged.
+    // Such messages also occur when a guest changes an MSI-X vector, or when memory is hot-plugged.
     let mut fresh = Raw::connect(&device.path("kiln.sock"));
     fresh.hello(0);
     assert!(fresh.table(1 << 20, &memfd(1 << 20, 0)) && fresh.ring(0) && fresh.ring(0));
@@ -238,7 +244,7 @@ fn descriptors_of_one_guest_are_no_other_guests() {
     end(device, &[]);
 }
 
-/// The control: in a single process, one guest exhausts the descriptors of all.
+/// Control: in a single process, one guest exhausts the descriptors of all guests.
 #[test]
 fn descriptors_of_one_guest_are_missed_by_others_without_isolation() {
     const REGIONS: u64 = 120;
@@ -247,7 +253,7 @@ fn descriptors_of_one_guest_are_missed_by_others_without_isolation() {
             rlim_cur: 256,
             rlim_max: 256,
         };
-        // SAFETY: a system call that only reads its argument.
+        // SAFETY: `limit` outlives the call, which only reads it.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
     });
     let file = memfd(4096, 0);
@@ -267,7 +273,7 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
     let silent: Vec<_> = (0..100).map(|_| UnixStream::connect(&path)).collect();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Stops the threads even if the test fails, because the scope waits for them.
+        // Stop the threads even if the test fails, because the scope waits for them.
         let _end = Stop(&stop);
         for _ in 0..3 {
             scope.spawn(|| connect_in_a_loop(&path, &stop));
@@ -279,7 +285,7 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
         assert!(device.metrics().contains("kiln_connections"));
         victims.iter_mut().for_each(Victim::is_served);
         device.signal(libc::SIGTERM);
-        // The device exits although they continue.
+        // The device must exit although the attackers continue.
         until("it ends", || UnixStream::connect(&path).is_err());
     });
     drop(silent);
@@ -287,7 +293,8 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
     assert_eq!(status, Some(0), "{log}");
 }
 
-/// Resources of the main process: descriptors, threads, children, and KiB of anonymous memory.
+/// Resources that the main process holds: descriptors, threads, children, and KiB of anonymous
+/// memory.
 fn holdings(device: &Device) -> [usize; 4] {
     let main = device.child.id();
     let count = |what: &str| {
@@ -309,7 +316,8 @@ fn holdings(device: &Device) -> [usize; 4] {
     ]
 }
 
-/// Makes one attack of each kind. The result holds their resources until dropped.
+/// Makes one attack of each kind. The returned value holds the attackers' resources until it is
+/// dropped.
 fn attack(device: &Device) -> impl Sized {
     let path = device.path("kiln.sock");
     let hello = || {
@@ -334,7 +342,8 @@ fn attack(device: &Device) -> impl Sized {
         loud.config(4000);
     }
     let (dead, process) = device.process_of(hello);
-    // SAFETY: a child of the device, which has not waited for it.
+    // SAFETY: kill() does not access memory, and the device has not waited for this child, so its
+    // PID has not been reused.
     assert_eq!(unsafe { libc::kill(process as i32, libc::SIGKILL) }, 0);
     for _ in 0..100 {
         let _ = UnixStream::connect(&path);
@@ -355,7 +364,7 @@ fn attack(device: &Device) -> impl Sized {
 fn what_attacks_took_is_given_back() {
     let device = Device::start(&["--max-guests", "30"]);
     let mut victim = Victim::new(&device);
-    // Repeat first, because an allocator keeps some memory once.
+    // Attack before measuring, because the allocator retains some memory after the first time.
     for _ in 0..2 {
         drop(attack(&device));
         victim.is_served();
@@ -366,7 +375,7 @@ fn what_attacks_took_is_given_back() {
     };
     let settled = || device.children().len() == 2 && device.threads().len() == 4;
     until("the first are gone", settled);
-    // Wait for silent connections to be closed too.
+    // Wait until silent connections have been closed too.
     thread::sleep(std::time::Duration::from_millis(200));
     let before = holdings(&device);
     let held = attack(&device);
@@ -390,7 +399,7 @@ fn what_attacks_took_is_given_back() {
     end(device, &[]);
 }
 
-/// The control: connections that send something do occupy places.
+/// Control: connections that send something do occupy places.
 #[test]
 fn connections_that_speak_take_places() {
     let device = Device::start(&["--max-guests", "2"]);
@@ -401,7 +410,7 @@ fn connections_that_speak_take_places() {
     assert!(device.metrics().contains("kiln_refused_total 1\n"));
 }
 
-/// Stops loops when dropped.
+/// Sets a flag that stops loops when this is dropped.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -433,8 +442,8 @@ fn silent_clients_of_the_metrics_are_cut_off_for_one_that_speaks() {
     end(device, &[]);
 }
 
-/// QEMU's cryptodev creates sessions with messages. These count like requests, and a driver that starts after a reset
-/// does not inherit earlier sessions.
+/// QEMU's cryptodev creates sessions with messages. These messages count as requests, and a driver
+/// that starts after a reset must not inherit earlier sessions.
 #[test]
 fn sessions_of_messages_are_held_to_the_rate_and_end_with_the_driver() {
     const BY_MESSAGE: u64 = 1 << 7;
@@ -457,7 +466,7 @@ fn sessions_of_messages_are_held_to_the_rate_and_end_with_the_driver() {
         !text.contains("kiln_held_total{queue=\"control\"} 0\n"),
         "{text}"
     );
-    // A pause preserves the sessions.
+    // A pause must preserve the sessions.
     let base = raw.stop(0);
     assert!(base > 0 && raw.ring(base) && raw.encrypts(first));
     raw.stop(0);
@@ -470,7 +479,7 @@ fn sessions_of_messages_are_held_to_the_rate_and_end_with_the_driver() {
     assert!(raw.create() >= 0);
     end(device, &["the driver was reset"]);
 
-    // The control: without a rate limit, none of them waits.
+    // Control: without a rate limit, none of the messages is delayed.
     let device = Device::start(&[]);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(BY_MESSAGE);
@@ -490,7 +499,8 @@ fn no_address_and_no_flood_gets_into_the_log() {
     let device = Device::start(&[]);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(0);
-    // An offset beyond the configuration space causes an error, and the connection continues.
+    // An offset beyond the configuration space must cause an error, and the connection must
+    // continue.
     for _ in 0..2000 {
         raw.config(4000);
     }
@@ -506,10 +516,11 @@ fn no_address_and_no_flood_gets_into_the_log() {
         log.contains("is in no memory region") && !log.contains("0x1000"),
         "{log}"
     );
-    // 200 at once and 20 per second, of two processes and the main one.
+    // The limit is a burst of 200 lines plus 20 per second, for each of two guest processes and the
+    // main process.
     let most = 600 + 20 * start.elapsed().as_secs() as usize;
     assert!(log.lines().count() < most, "{} lines", log.lines().count());
-    // The control: each of a few is in the log.
+    // Control: if there are only a few events, each of them is in the log.
     let device = Device::start(&[]);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(0);
@@ -522,7 +533,7 @@ fn no_address_and_no_flood_gets_into_the_log() {
     assert_eq!(told.count(), 20, "{log}");
 }
 
-/// Keys do not reach core dumps or swap even in a device that can be debugged.
+/// Keys must not reach core dumps or swap, even in a device that can be debugged.
 #[test]
 fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
     const NONE: &str = "Max core file size        0                    0 ";
@@ -548,8 +559,8 @@ fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
             let limits = read(*pid, "limits");
             assert!(limits.contains(NONE), "{args:?}: {limits}");
         }
-        // Root may lock memory only while it is root: with a sandbox it becomes nobody. SAFETY: a system call without
-        // arguments.
+        // Root may lock memory only while it is root, and with a sandbox the device becomes nobody.
+        // SAFETY: geteuid() takes no arguments and cannot fail.
         let may_lock = unsafe { libc::geteuid() } == 0 && !args.is_empty();
         if !may_lock {
             eprintln!("SKIPPED: whether memory is locked depends on a limit here");
@@ -564,7 +575,8 @@ fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
     }
 }
 
-/// A TCP socket whose close() waits, because its peer, also returned, does not read the data sent.
+/// Returns a TCP socket whose close() blocks, and the connected socket, which does not read the
+/// data sent to it.
 fn lingering() -> (TcpStream, impl Sized) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -576,7 +588,7 @@ fn lingering() -> (TcpStream, impl Sized) {
         l_onoff: 1,
         l_linger: 600,
     };
-    // SAFETY: the structure outlives the call, and the size is its own.
+    // SAFETY: the structure outlives the call and is passed with its own size.
     let done = unsafe {
         libc::setsockopt(
             stream.as_raw_fd(),
@@ -590,8 +602,8 @@ fn lingering() -> (TcpStream, impl Sized) {
     (stream, (listener, peer))
 }
 
-/// The main process may drop the last reference to a descriptor it never received, when it rejects a connection, or
-/// when a client of the metrics sends one.
+/// The main process may drop the last reference to a descriptor that it has never received: when it
+/// rejects a connection, or when a client of the metrics sends a descriptor.
 #[test]
 fn descriptors_that_are_slow_to_close_hold_nobody_up() {
     for isolation in [true, false] {
@@ -623,7 +635,7 @@ fn descriptors_that_are_slow_to_close_hold_nobody_up() {
             assert!(device.metrics().contains("kiln_refused_total"));
             end(device, &["turned away"]);
         } else {
-            // The control: nobody gets an answer any more.
+            // Control: without isolation, clients of the metrics do not get answers any more.
             let mut client = UnixStream::connect(device.path("metrics.sock")).unwrap();
             let limit = Some(std::time::Duration::from_secs(1));
             client.set_read_timeout(limit).unwrap();
@@ -635,7 +647,7 @@ fn descriptors_that_are_slow_to_close_hold_nobody_up() {
     }
 }
 
-/// A request in stateless format carries its key, which belongs to no session.
+/// A request in stateless format carries its own key, which is not part of any session.
 #[test]
 fn the_key_of_a_stateless_request_is_gone_once_it_was_served() {
     let device = Device::start(&[]);
@@ -651,7 +663,7 @@ fn the_key_of_a_stateless_request_is_gone_once_it_was_served() {
             .map(|pid| raw::find(*pid, what))
             .collect::<Vec<_>>()
     };
-    // The control: a string that is in memory is found.
+    // Control: a string that is in memory must be found.
     if search(b"KILN_SERVE_GUEST")
         .into_iter()
         .flatten()
@@ -669,7 +681,8 @@ const STATUS: u64 = 1 << 16;
 const IN_ORDER: u64 = 1 << 35;
 const RING_RESET: u64 = 1 << 40;
 
-/// Requests whose results overlap their texts: one that is executed twice is encrypted twice.
+/// The results of these requests overlap their texts, so a request that is executed twice is
+/// encrypted twice.
 #[test]
 fn a_process_that_was_killed_loses_no_request_and_does_none_twice() {
     const REQUESTS: u16 = 20;
@@ -686,13 +699,14 @@ fn a_process_that_was_killed_loses_no_request_and_does_none_twice() {
         for at in [at, at + 3] {
             until("some are answered", || raw.used() >= at);
             let ((), process) = device.process_of(|| ());
-            // SAFETY: a child of the device, which has not waited for it.
+            // SAFETY: kill() does not access memory, and the device has not waited for this child,
+            // so its PID has not been reused.
             assert_eq!(unsafe { libc::kill(process as i32, libc::SIGKILL) }, 0);
             raw.until_closed();
             raw.reconnect(&path);
             raw.hello(INFLIGHT);
             assert!(raw.table(SIZE, &file) && raw.give_inflight(&told, &inflight));
-            // Like QEMU, continue from the used index.
+            // Continue from the used index, as QEMU does.
             assert!(raw.goes_on(raw.used()));
         }
         until("all are answered", || raw.used() == REQUESTS);
@@ -716,7 +730,7 @@ fn notes_on_requests_in_flight_may_say_anything() {
         raw.hello(INFLIGHT);
         raw
     };
-    // Numbers of queues and sizes that are invalid.
+    // Try invalid numbers of queues and invalid sizes.
     for (queues, size) in [(0, 64), (4, 64), (u16::MAX, 64), (3, 0), (3, u16::MAX)] {
         let mut raw = connect();
         assert!(
@@ -725,7 +739,7 @@ fn notes_on_requests_in_flight_may_say_anything() {
         );
         victim.is_served();
     }
-    // Without negotiating the feature.
+    // Try it without negotiating the feature.
     let mut raw = Raw::connect(&path);
     raw.hello(0);
     assert!(raw.ask_inflight(3, 64).is_none());
@@ -734,7 +748,7 @@ fn notes_on_requests_in_flight_may_say_anything() {
         good.set_len(0).is_err(),
         "what the device has made cannot shrink"
     );
-    // Invalid sizes, offsets and files.
+    // Try invalid sizes, offsets and files.
     let with = |size: u64, offset: u64| {
         [&size.to_le_bytes()[..], &offset.to_le_bytes(), &told[16..]].concat()
     };
@@ -757,7 +771,8 @@ fn notes_on_requests_in_flight_may_say_anything() {
         raw.until_closed();
         victim.is_served();
     }
-    // With arbitrary content, requests may or may not be served, and other guests do not notice.
+    // With arbitrary content, requests may or may not be served, but other guests must not be
+    // affected.
     for byte in [0u8, 1, 2, 0x7f, 0xff] {
         let mut raw = connect();
         let file = memfd(SIZE, 0);
@@ -766,14 +781,14 @@ fn notes_on_requests_in_flight_may_say_anything() {
         assert!(raw.table(SIZE, &file) && raw.give_inflight(&told, &notes) && raw.ring(0));
         raw.pile_up_in_place(5);
         until("all are handed back", || raw.used() == 5);
-        // The file is truncated while in use.
+        // Truncate the file while it is in use.
         notes.set_len(0).unwrap();
         raw.kick();
         raw.send_bytes(&message(11, 0, &[0; 8]), &[]);
         raw.until_closed();
         victim.is_served();
     }
-    // A ring larger than requested.
+    // Start a ring that is larger than requested.
     let mut raw = connect();
     let (told, small) = raw.ask_inflight(3, 16).unwrap();
     assert!(raw.table(SIZE, &memfd(SIZE, 0)) && raw.give_inflight(&told, &small));
@@ -803,11 +818,11 @@ fn a_status_shows_what_was_agreed_on_and_that_a_ring_is_broken() {
     until("it says so", || {
         raw.status() == Some(begun | DRIVER_OK | NEEDS_RESET)
     });
-    // A driver that starts over negotiates features again.
+    // A driver that starts over negotiates features once more.
     assert!(raw.set_status(0) && raw.status() == Some(0));
     assert!(raw.set_status(begun));
     assert_eq!(raw.status(), Some(ACKNOWLEDGE | DRIVER));
-    // An invalid status, and one that was not negotiated.
+    // Set an invalid status, then a status without having negotiated it.
     assert!(!raw.set_status(256));
     raw.until_closed();
     let mut raw = Raw::connect(&device.path("kiln.sock"));
@@ -823,8 +838,8 @@ fn a_status_shows_what_was_agreed_on_and_that_a_ring_is_broken() {
     );
 }
 
-/// A driver with RING_RESET may reset its control queue and keep its sessions (2.6.1). Without it, a control queue that
-/// restarts means that the driver was reset.
+/// A driver with RING_RESET may reset its control queue and keep its sessions (2.6.1). Without
+/// RING_RESET, a control queue that restarts means that the driver was reset.
 #[test]
 fn a_queue_that_is_reset_alone_keeps_the_sessions() {
     let device = Device::start(&[]);
@@ -837,7 +852,7 @@ fn a_queue_that_is_reset_alone_keeps_the_sessions() {
         guest.reset_queue(false);
         let is_kept = guest.encrypt(session).1 == 0;
         assert_eq!(is_kept, more != 0, "{more:#x}");
-        // The queue is served afterwards, even if it was broken.
+        // The queue must be served after the reset, even if it was broken before.
         let session = guest.create();
         guest.break_ring();
         guest.reset_queue(true);

@@ -1,4 +1,4 @@
-//! Front ends that have sent something and wait until they are served.
+//! Tests of front ends that have sent data and wait to be served.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -8,16 +8,18 @@ use crate::device::Device;
 
 const PLACES: usize = 30;
 const CONNECTIONS: usize = 900;
-/// What the main process may have: both kinds of waiting connections of two sockets, and what each guest takes.
+/// Maximum number of the main process's descriptors: both kinds of waiting connections on two
+/// sockets, and 10 per guest.
 const DESCRIPTORS: usize = 2 * (64 + 64) + 10 * PLACES;
 
-/// Connects many times, and says something or nothing. Returns how many descriptors the main process had at most.
+/// Connects many times, with or without sending data. Returns the highest number of descriptors
+/// seen in the main process.
 fn crowd(device: &Device, speaks: bool, held: &mut Vec<UnixStream>) -> usize {
     let mut most = 0;
     for n in 0..CONNECTIONS {
         let mut stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
         if speaks {
-            // One that was turned away is not waited for.
+            // Ignore a write error, which means that the connection was rejected.
             let _ = stream.write_all(&[1]);
         }
         held.push(stream);
@@ -28,8 +30,9 @@ fn crowd(device: &Device, speaks: bool, held: &mut Vec<UnixStream>) -> usize {
     most
 }
 
-/// A process that serves a guest takes some 20 ms to start. Front ends that connect faster than that wait meanwhile, and
-/// each of them is a descriptor of the main process, which has a limited number of them for all sockets.
+/// A process that serves a guest takes about 20 ms to start. Front ends that connect faster than
+/// that have to wait, and each of them occupies a descriptor of the main process, whose limited
+/// number all sockets share.
 #[test]
 fn front_ends_that_wait_take_few_descriptors_of_the_main_process() {
     let places = PLACES.to_string();

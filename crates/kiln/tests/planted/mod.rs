@@ -1,16 +1,16 @@
-//! Faults that are planted in a copy of a kernel tree, and the rows that show them.
+//! Plants faults in a copy of a kernel tree, and checks that they are found.
 
 use super::common::oracle::rows;
 use super::edited::Edited;
 
-/// An edit of a file, each text replaced once, and what shows it.
+/// A planted fault: edits of a file, in which each text is replaced once, and the expected finding.
 pub struct Fault {
     pub file: &'static str,
     pub edits: &'static [(&'static str, &'static str)],
     pub oracle: &'static str,
     pub driver: &'static str,
     pub rule: &'static str,
-    /// Where, if that is known.
+    /// Beginning of the function in which the fault is found; empty if it is not known.
     pub place: &'static str,
 }
 
@@ -33,8 +33,8 @@ pub const fn fault(
     }
 }
 
-/// Plants the faults, in this order, and expects that each is found under the oracles named, and the driver named that
-/// has it. No fault is in the control.
+/// Plants the faults in this order, and checks that each is found by its oracle in its driver. The
+/// driver `control` has no fault and must have no finding.
 pub fn find(tree: &Edited, faults: &[&Fault], control: &'static str) {
     let mut files: Vec<&str> = faults.iter().map(|f| f.file).collect();
     files.sort_unstable();
@@ -59,7 +59,7 @@ pub fn find(tree: &Edited, faults: &[&Fault], control: &'static str) {
     sorted(&mut oracles);
     sorted(&mut names);
     names.push(control);
-    // One run: trying all templates takes longer than most oracles do.
+    // Use a single run, because trying all templates takes longer than most oracles.
     let rows = rows(tree.path(), &oracles.join(","), &names, 1);
     let row_of = |oracle: &str, driver: &str| {
         (rows.iter()).find(|r| r["impl"] == driver && r["context"] == oracle)

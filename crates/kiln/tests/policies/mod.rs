@@ -1,8 +1,9 @@
-//! Edits that give a 6.12 tree another FPU policy.
+//! Edits that give a 6.12 tree a different FPU policy.
 
 use crate::edited::Edited;
 
-/// Replaces `from` by `to` in this function of this file. If the function is empty, in the whole file.
+/// Replaces `from` with `to` in a function of a file. If `function` is empty, the whole file is
+/// searched.
 pub struct Edit {
     pub file: &'static str,
     pub function: &'static str,
@@ -26,7 +27,7 @@ const END: &str = "kernel_fpu_end";
 const USABLE: &str = "irq_fpu_usable";
 const TAKEN: &str = "this_cpu_read(in_kernel_fpu)";
 
-/// As since 6.15: sections disable softirqs, unless interrupts are off anyway.
+/// The policy of 6.15 and later: sections disable softirqs, unless interrupts are off anyway.
 pub const BH_OFF: &[Edit] = &[
     edit(
         BEGIN,
@@ -40,7 +41,8 @@ pub const BH_OFF: &[Edit] = &[
     ),
 ];
 
-/// A section that interrupts another saves its registers to a per-CPU area, and restores them at the end.
+/// A section that interrupts another one saves that section's registers to a per-CPU area and
+/// restores them at the end.
 pub const NESTED: &[Edit] = &[
     edit(
         "",
@@ -84,17 +86,17 @@ pub const NESTED: &[Edit] = &[
     ),
 ];
 
-/// Softirqs may always open a section, and registers are never saved.
+/// Softirqs may always open a section, but registers are never saved.
 pub const BROKEN: &[Edit] = &[
     edit(USABLE, TAKEN, "false"),
     edit(BEGIN, "WARN_ON_FPU(this_cpu_read(in_kernel_fpu));", ""),
     edit(END, "WARN_ON_FPU(!this_cpu_read(in_kernel_fpu));", ""),
 ];
 
-/// Applies these edits.
+/// Applies these edits to the tree.
 ///
 /// # Panics
-/// The edits do not fit this tree: a pattern is not found exactly once.
+/// The edits do not fit this tree: a pattern does not occur exactly once.
 pub fn apply_to(tree: &Edited, edits: &[Edit]) {
     tree.edit(CORE, |text| {
         edits.iter().fold(text, |text, e| {

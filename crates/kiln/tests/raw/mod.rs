@@ -1,4 +1,4 @@
-//! A front end that sends arbitrary messages.
+//! A front end that can send arbitrary messages.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -16,27 +16,28 @@ use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
 /// Size of the front end's memory in bytes.
 pub const SIZE: u64 = 64 << 10;
-/// Address of that memory for the device. The front end reports the same value as its own address.
+/// Address of the memory in the guest. The front end reports the same value as the address in its
+/// own address space.
 const BASE: u64 = 0x1000_0000;
 pub const RING: u32 = 64;
 const NEED_REPLY: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// VERSION_1, vhost-user's protocol features, REVISION_1 and stateless ciphers.
+/// Feature bits: VERSION_1, vhost-user's protocol features, REVISION_1 and stateless ciphers.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 | 1 << 1;
 
-/// The session parameters of requests that carry a key.
+/// Session parameters for requests that carry a key.
 const CBC: Create = Create::Cipher(session::Cipher {
     algo: cipher::AES_CBC,
     key_len: 16,
     op: OP_ENCRYPT,
 });
 
-/// Address of the n-th request.
+/// Address of request number `n`.
 fn place(n: u16) -> u64 {
     0x4000 + 0x400 * u64::from(n)
 }
 
-/// A message with its header.
+/// Builds a message with its header.
 pub fn message(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = [request, flags | 1, payload.len() as u32]
         .map(u32::to_le_bytes)
@@ -77,11 +78,11 @@ impl Raw {
     }
 
     pub fn send_bytes(&mut self, bytes: &[u8], fds: &[i32]) {
-        // Errors are ignored: if the device has closed the connection, the next answer shows it.
+        // Ignore errors: if the device has closed the connection, reading the next answer fails.
         let _ = self.stream.send_with_fds(&[bytes], fds);
     }
 
-    /// The payload of the next answer; `None` if the connection has ended.
+    /// Returns the payload of the next answer, or `None` if the connection has ended.
     fn receive(&mut self) -> Option<Vec<u8>> {
         let mut header = [0; 12];
         self.stream.read_exact(&mut header).ok()?;
@@ -102,19 +103,19 @@ impl Raw {
         self.receive() == Some(words(&[0]))
     }
 
-    /// Adds some feature bits to those it accepts, and removes others.
+    /// Adds the feature bits `more` to those that this front end accepts, and removes `fewer`.
     pub fn wants(mut self, more: u64, fewer: u64) -> Raw {
         self.features = (self.features | more) & !fewer;
         self
     }
 
-    /// Connects again with the same memory and rings.
+    /// Reconnects with the same memory and rings.
     pub fn reconnect(&mut self, path: &Path) {
         self.stream = UnixStream::connect(path).unwrap();
         self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
     }
 
-    /// Asks for in-flight memory; `None` if the connection has ended.
+    /// Asks for in-flight memory; returns `None` if the connection has ended.
     pub fn ask_inflight(&mut self, queues: u16, size: u16) -> Option<(Vec<u8>, File)> {
         let asked = words(&[0, 0, u64::from(queues) | u64::from(size) << 16]);
         self.send_bytes(&message(31, 0, &asked), &[]);
@@ -123,12 +124,12 @@ impl Raw {
         (n == 36).then(|| (answer[12..].to_vec(), file.expect("a descriptor")))
     }
 
-    /// Passes in-flight memory to the device; returns whether the device accepted it.
+    /// Passes in-flight memory to the device; returns whether the device accepted the memory.
     pub fn give_inflight(&mut self, told: &[u8], file: &File) -> bool {
         self.done(32, told, &[file.as_raw_fd()])
     }
 
-    /// Sets the device status; returns whether the device accepted it.
+    /// Sets the device status; returns whether the device accepted the status.
     pub fn set_status(&mut self, status: u64) -> bool {
         self.done(39, &words(&[status]), &[])
     }
@@ -138,15 +139,15 @@ impl Raw {
         Some(u64::from_le_bytes(bytes.try_into().unwrap()))
     }
 
-    /// Negotiates features, with these additional protocol features.
+    /// Negotiates features, including the protocol features `protocol`.
     pub fn hello(&mut self, protocol: u64) {
         assert!(self.try_hello(protocol));
     }
 
-    /// Returns whether negotiation succeeded, which fails if the device rejects this front end.
+    /// Negotiates features; returns false if the device rejects this front end.
     pub fn try_hello(&mut self, protocol: u64) -> bool {
         if protocol & 1 << 7 != 0 {
-            // QEMU's sessions use the format without REVISION_1.
+            // QEMU's session messages use the format without REVISION_1.
             self.features &= !0xff;
         }
         self.send_bytes(&message(3, 0, &[]), &[]);
@@ -157,7 +158,7 @@ impl Raw {
         self.done(16, &words(&[protocol]), &[]) && self.done(2, &words(&[self.features]), &[])
     }
 
-    /// Shares memory; returns whether the device accepted it.
+    /// Shares memory; returns whether the device accepted the memory.
     pub fn table(&mut self, size: u64, file: &File) -> bool {
         let offset = FileOffset::new(file.try_clone().unwrap(), 0);
         self.memory = MmapRegion::from_file(offset, SIZE as usize).ok();
@@ -165,19 +166,19 @@ impl Raw {
         self.done(5, &payload, &[file.as_raw_fd()])
     }
 
-    /// Shares another region.
+    /// Shares another region; returns whether the device accepted the region.
     pub fn add(&mut self, at: u64, size: u64, file: &File) -> bool {
         let at = BASE * 16 + at;
         self.done(37, &words(&[0, at, size, at, 0]), &[file.as_raw_fd()])
     }
 
-    /// Starts the first data ring from this entry; returns whether the device accepted it.
+    /// Starts the first data ring at entry `base`; returns whether the device accepted the ring.
     pub fn ring(&mut self, base: u16) -> bool {
         let kick = self.kick.as_raw_fd();
         self.start(base, Some(kick))
     }
 
-    /// The same with another kick descriptor, or none.
+    /// Like [`Raw::ring`], but with another kick descriptor, or without one.
     pub fn ring_with(&mut self, base: u16, kick: Option<&File>) -> bool {
         self.start(base, kick.map(File::as_raw_fd))
     }
@@ -191,7 +192,7 @@ impl Raw {
         self.avail = base;
         let at = |offset: u64| BASE + offset;
         let call = [self.call.as_raw_fd()];
-        // The bit means that there is no descriptor.
+        // This bit means that the message carries no descriptor.
         let without = if kick.is_some() { 0 } else { 1 << 8 };
         let kick: Vec<i32> = kick.into_iter().collect();
         self.done(18, &pair(0, 0), &[])
@@ -206,14 +207,14 @@ impl Raw {
     /// Continues the ring where the previous device stopped.
     pub fn goes_on(&mut self, used: u16) -> bool {
         let avail = self.avail;
-        // Keep `start` from clearing the rings.
+        // Prevent `start` from clearing the rings.
         self.avail = 0;
         let done = self.ring(used);
         self.avail = avail;
         done
     }
 
-    /// Stops the ring; returns the entry at which to continue.
+    /// Stops the ring; returns the index of the entry at which to continue.
     pub fn stop(&mut self, ring: u32) -> u16 {
         let state = self.ask(11, &pair(ring, 0)).unwrap();
         u16::from_le_bytes(state[4..6].try_into().unwrap())
@@ -223,13 +224,13 @@ impl Raw {
         self.kick.write(1).unwrap();
     }
 
-    /// Asks for the configuration space at an offset.
+    /// Requests a part of the configuration space, starting at this offset.
     pub fn config(&mut self, offset: u32) {
         let payload = [pair(offset, 8), vec![0; 12]].concat();
         self.ask(24, &payload);
     }
 
-    /// Creates an AES-CBC session with QEMU's message; returns its ID or -1.
+    /// Creates an AES-CBC session with QEMU's message; returns its ID, or -1 on failure.
     pub fn create(&mut self) -> i64 {
         let mut payload = vec![0; 632];
         payload[8..16].copy_from_slice(&pair(3, 16));
@@ -244,7 +245,8 @@ impl Raw {
         self.done(27, &words(&[session as u64]), &[]);
     }
 
-    /// Makes requests available that carry their key and whose results overlap their texts, and notifies once.
+    /// Makes stateless requests available whose results overlap their texts, and notifies the
+    /// device once.
     pub fn pile_up_in_place(&mut self, requests: u16) {
         for n in 0..requests {
             let bytes = self.bytes(data::Mode::Stateless {
@@ -277,7 +279,7 @@ impl Raw {
         self.kick();
     }
 
-    /// Text and status of one of these requests.
+    /// Returns text and status of request `n` among those made by [`Raw::pile_up_in_place`].
     pub fn in_place(&self, n: u16) -> (Vec<u8>, u8) {
         let len = self
             .bytes(data::Mode::Stateless {
@@ -310,7 +312,7 @@ impl Raw {
         self.kick();
     }
 
-    /// An AES-CBC request for 64 bytes.
+    /// Builds an AES-CBC request for 64 bytes.
     fn bytes(&self, mode: data::Mode) -> Vec<u8> {
         let mut bytes = Vec::new();
         Request {
@@ -334,7 +336,7 @@ impl Raw {
         self.request(data::Mode::Session(session as u64))
     }
 
-    /// Whether a request that carries this key succeeds.
+    /// Whether a stateless request with this key succeeds.
     pub fn encrypts_with(&mut self, key: &[u8; 16]) -> bool {
         self.request(data::Mode::Stateless {
             create: CBC,
@@ -383,11 +385,13 @@ impl Raw {
     }
 }
 
-/// Smaller mappings are not searched: an emulated CPU keeps vector registers in one of 44 KiB until the next request
-/// (SECURITY.md, "Not wiped"). Heaps, stacks and the program are larger.
+/// Minimum size of a mapping that is searched. An emulated CPU keeps vector registers in a mapping
+/// of 44 KiB until the next request (SECURITY.md, "Not wiped"). Heaps, stacks and the program are
+/// larger.
 const SEARCHED: u64 = 128 << 10;
 
-/// Number of occurrences of these bytes in a process's memory, excluding guest memory; `None` if it cannot be read.
+/// Counts the occurrences of these bytes in a process's memory, excluding guest memory. Returns
+/// `None` if the memory cannot be read.
 pub fn find(pid: u32, what: &[u8]) -> Option<usize> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let mut memory = File::open(format!("/proc/{pid}/mem")).ok()?;

@@ -1,4 +1,4 @@
-//! A Slurm cluster on this machine, made by `packaging/slurm/kiln-cluster`.
+//! A Slurm cluster on this machine, set up by `packaging/slurm/kiln-cluster`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ const CLUSTER: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../packaging/slurm/kiln-cluster"
 );
-/// The script's exit status if this machine has no Slurm.
+/// Exit status of the script if Slurm is not installed.
 const LACKS: i32 = 3;
-/// A cluster on a busy machine is slow, but a test that hangs must end.
+/// Time limit of each wait. A cluster on a busy machine is slow, but a test that hangs must end.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Cluster {
@@ -20,7 +20,7 @@ pub struct Cluster {
     pub conf: PathBuf,
 }
 
-/// Polls until this holds.
+/// Polls until the condition holds, and panics after `PATIENCE`.
 #[track_caller]
 pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -31,9 +31,10 @@ pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 impl Cluster {
-    /// Starts four nodes; `None` if this machine has no Slurm, or the test is not run by root.
+    /// Starts four nodes. Returns `None` if Slurm is not installed, or if the test is not run by
+    /// root.
     pub fn start() -> Option<Cluster> {
-        // munged refuses directories below those that others may write to, such as /tmp.
+        // munged refuses directories inside those to which other users may write, such as /tmp.
         let home = tempfile::Builder::new()
             .prefix("kiln-slurm")
             .tempdir_in("/run");
@@ -61,7 +62,7 @@ impl Cluster {
         command
     }
 
-    /// Runs a program that must succeed.
+    /// Runs a program, which must succeed, and returns its output.
     pub fn run(&self, args: &[&str]) -> String {
         let mut command = Command::new(args[0]);
         command.args(&args[1..]).env("SLURM_CONF", &self.conf);
@@ -70,10 +71,12 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Kills the node's daemon, and reports the node as lost. What it was running goes on.
+    /// Kills the node's daemon and reports the node as lost. Tasks that the node was running
+    /// continue.
     pub fn lose_node(&self, node: &str) {
         let pid = fs::read_to_string(self.home.path().join(format!("{node}.pid"))).unwrap();
-        // SAFETY: a signal to a daemon that this test started; it keeps its number in this file.
+        // SAFETY: kill() does not access memory. The PID in the file is that of a daemon started by
+        // this test.
         let killed = unsafe { libc::kill(pid.trim().parse().unwrap(), libc::SIGKILL) };
         assert_eq!(killed, 0);
         self.run(&[
@@ -89,7 +92,7 @@ impl Cluster {
         assert!(self.script(&["node"], &[node]).status().unwrap().success());
     }
 
-    /// Mounts a file system of 512 KiB there.
+    /// Mounts a file system of 512 KiB at `dir`.
     pub fn small_disk(&self, dir: &Path) -> Disk {
         let dir = dir.to_str().unwrap();
         self.run(&[
@@ -111,7 +114,7 @@ impl Drop for Cluster {
     }
 }
 
-/// A mounted file system.
+/// A mounted file system, which is unmounted on drop.
 pub struct Disk(String);
 
 impl Drop for Disk {
