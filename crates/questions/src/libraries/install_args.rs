@@ -1,4 +1,4 @@
-//! `kiln libraries install`.
+//! Arguments of `kiln libraries install`.
 
 use clap::Args;
 use kiln_question::{print_error, unknown, Error, Exit, Outcome, Progress, Question, Session};

@@ -59,9 +59,10 @@ independent!(
     "vzeroupper"
 );
 
-/// AESENC instructions, each of which depends on the previous result.
+/// Runs AESENC instructions, each of which depends on the previous result.
 pub(super) fn aesenc_chain(n: u64) {
-    // SAFETY: as in `independent`.
+    // SAFETY: the argument of `independent` applies: the caller checked CPUID, the code uses only
+    // registers, and the counter starts at 1 or more.
     unsafe {
         asm!(
             "2:",
@@ -77,7 +78,7 @@ pub(super) fn aesenc_chain(n: u64) {
     };
 }
 
-/// Consecutive RDTSC instructions.
+/// Runs consecutive RDTSC instructions.
 pub(super) fn rdtsc(n: u64) {
     // SAFETY: every x86-64 CPU has the instruction (a process that disabled it by PR_TSC_SIGSEGV gets a signal); it
     // writes eax and edx, which are declared.
