@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Installed {
     pub version: String,
     pub dir: PathBuf,
-    /// The shared object.
+    /// Path of the shared object.
     pub file: PathBuf,
 }
 
