@@ -21,6 +21,9 @@ pub(super) struct Call {
 
 impl Call {
     /// Returns the address of the tag of a message of `len` bytes to be opened.
+    ///
+    /// # Safety
+    /// The message has a tag.
     #[inline(always)]
     pub(super) unsafe fn tag_to_open(&self, len: usize) -> *const u8 {
         // SAFETY: the caller promises that the message has a tag; the tag follows the text.
@@ -28,6 +31,9 @@ impl Call {
     }
 
     /// Returns the address at which sealing a message of `len` bytes writes the tag.
+    ///
+    /// # Safety
+    /// The buffer has room for the tag.
     #[inline(always)]
     pub(super) unsafe fn tag_made(&self, len: usize) -> *mut u8 {
         // SAFETY: the caller promises room for the tag; the tag follows the text.
@@ -86,6 +92,9 @@ pub(super) fn call_each(
 
 /// Whether the tags at `tag` and `right` are equal. The run time of the comparison does not reveal
 /// where they differ.
+///
+/// # Safety
+/// Both tags are readable for `len` bytes.
 #[inline(always)]
 pub(super) unsafe fn same_tag(tag: *const u8, right: *const u8, len: usize) -> bool {
     // SAFETY: the caller promises that both tags are readable for `len` bytes.

@@ -148,6 +148,9 @@ impl Functions {
 
 impl Manager {
     /// Returns the function pointer at an offset of the manager.
+    ///
+    /// # Safety
+    /// `T` is the function's type.
     unsafe fn function<T: Copy>(&self, offset: usize) -> Result<T, String> {
         // SAFETY: the offset is within the manager, which has about a thousand bytes before its
         // jobs. The caller promises the type.

@@ -34,6 +34,9 @@ impl Find {
     /// Opens the library and calls `load` to resolve its functions. Compares the newest loadable
     /// version in the cache with the newest one in the system, and uses the one with the greater
     /// `version`. If `only` is given or the environment variable is set, only that file is tried.
+    ///
+    /// # Errors
+    /// One line with the reason and a remedy.
     pub(super) fn load<T>(
         &self,
         only: Option<&Path>,
@@ -112,6 +115,13 @@ impl Opened {
     }
 
     /// Returns the address of a symbol as a value of the pointer type `T`.
+    ///
+    /// # Safety
+    /// `T` is the symbol's type in the library's headers, and the value is not used after the last
+    /// `Opened` of this library is gone.
+    ///
+    /// # Errors
+    /// The symbol is missing, because the library is too old.
     pub(super) unsafe fn get<T: Copy>(&self, symbol: &str) -> Result<T, String> {
         // SAFETY: the caller promises that `T` is the symbol's type.
         let found = unsafe { self.library.get::<T>(symbol.as_bytes()) };

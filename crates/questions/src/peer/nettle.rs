@@ -183,6 +183,9 @@ impl Peer for Nettle {
 }
 
 /// Returns a copy of an IV for a function that modifies the IV.
+///
+/// # Safety
+/// `iv` is readable for 16 bytes.
 #[inline(always)]
 unsafe fn copy(iv: *const u8) -> [u8; 16] {
     // SAFETY: the caller promises 16 readable bytes, and an array of bytes needs no alignment.

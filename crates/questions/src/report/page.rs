@@ -40,6 +40,9 @@ impl Page {
     }
 
     /// Writes the page and returns a line with its path and size.
+    ///
+    /// # Errors
+    /// The path cannot be written, or there is nothing to show.
     pub fn write(&self, bundle: &Value) -> Result<String, Error> {
         let fault = |e: kiln_report::Error| Error::input(e.to_string());
         let side = Side::parse("this machine", &bundle.to_string()).map_err(fault)?;

@@ -208,6 +208,9 @@ fn judge(right: bool) -> Result<(), String> {
 
 /// Whether a returned job is complete and, when opening, has the right tag. The library leaves the
 /// comparison of tags to its caller.
+///
+/// # Safety
+/// When opening, the job's tags were set by [`keep_tag`].
 #[inline(always)]
 unsafe fn is_right(job: &Job, open: bool, shape: &Shape) -> bool {
     job.status == STATUS_COMPLETED
@@ -219,6 +222,9 @@ unsafe fn is_right(job: &Job, open: bool, shape: &Shape) -> bool {
 }
 
 /// Makes a job write its tag to `made`, and stores the address of the received tag in the job.
+///
+/// # Safety
+/// The message is followed by its tag.
 #[inline(always)]
 unsafe fn keep_tag(job: &mut Job, call: &Call, shape: &Shape, made: &mut [u8; 16]) {
     job.tag = made.as_mut_ptr();
