@@ -209,7 +209,7 @@ mod keys {
         let function = Impl::find_all("ctr(aes)")[0]
             .function(Entry::SetKey)
             .unwrap();
-        // SAFETY: the function has this type.
+        // SAFETY: the function is a `setkey`, so it has the type `SetKey`.
         unsafe { std::mem::transmute(function.address()) }
     }
 

@@ -94,7 +94,6 @@ fn every_mask_and_every_policy() {
     assert_eq!(selected, masks.len() * Impl::algorithms().len());
 }
 
-/// The implementations of a masked tier are not run; they have rows that are marked as skipped.
 #[test]
 fn what_cannot_run_is_a_skipped_row() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,8 +15,8 @@ const LIST: &str = "crates/questions/src/lib.rs";
 /// The last line of the list of questions, and the line that is added after it.
 const LAST: &str = "    self_check: SelfCheck(SelfCheckArgs);\n";
 const LINE: &str = "    parity: Parity(ParityArgs);\n";
-/// The last field of the new rows, and a field that is added after it; then the same for the code
-/// that makes the rows.
+/// NEW_FIELD is added after FIELD in the new rows, and NEW_FILLED after FILLED in the code that
+/// makes the rows.
 const FIELD: &str = "    even: bool,\n";
 const NEW_FIELD: &str = r#"
     /// Half the number.

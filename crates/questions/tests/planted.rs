@@ -56,7 +56,7 @@ const PLANTS: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// Builds the kernel's sources with the mistakes as a library, and returns its path.
+/// Builds a library from the kernel's sources with the mistakes, and returns its path.
 fn planted(dir: &Path) -> PathBuf {
     let kernel = dir.join("kernel");
     copy(&root().join("kernel"), &kernel);

@@ -49,7 +49,7 @@ pub(super) struct Row {
     pub reason: Option<String>,
 }
 
-/// Lists all libraries in the order of `--peers`. Loads each of them, but reads nothing else.
+/// Lists all libraries in the order of `--peers`. Each library is loaded to find its version.
 pub(super) fn list_libraries() -> Vec<Row> {
     peer::NAMES.into_iter().map(describe_library).collect()
 }

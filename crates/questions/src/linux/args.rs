@@ -61,8 +61,8 @@ impl Question for LinuxArgs {
     }
 }
 
-/// Reduces an error of a build or a boot to its first line. The rest, which is the end of a log, is
-/// printed on stderr.
+/// Keeps only the first line of an error from a build or a boot. The rest, which is the end of a
+/// log, is printed on stderr.
 fn without_log(e: Error) -> Error {
     let split = |text: String| {
         let (line, log) = text.split_once('\n').unwrap_or((&text, ""));

@@ -107,8 +107,8 @@ impl Row {
     }
 }
 
-/// All rows, including measured implementations (about 30 ms) and limits (0.2 s). `cycles_per_tick` is the number of
-/// core cycles per TSC tick.
+/// Returns all rows, including measured implementations (about 30 ms) and limits (0.2 s).
+/// `cycles_per_tick` is the number of core cycles per TSC tick.
 pub(super) fn run(seed: u64, cycles_per_tick: f64, stop: &AtomicBool) -> Vec<Row> {
     let mut rows = Vec::new();
     rows.extend(tiers());
@@ -121,7 +121,7 @@ pub(super) fn run(seed: u64, cycles_per_tick: f64, stop: &AtomicBool) -> Vec<Row
     rows
 }
 
-/// Every tier, lowest first.
+/// Returns a row for every tier, lowest first.
 pub fn tiers() -> Vec<Row> {
     Tier::ALL
         .into_iter()
@@ -129,8 +129,9 @@ pub fn tiers() -> Vec<Row> {
         .collect()
 }
 
-/// Every implementation, in order of priority. For each algorithm, the fastest one is chosen if they were measured,
-/// otherwise the usable one with the highest priority.
+/// Returns a row for every implementation, in order of priority. If the implementations of an
+/// algorithm were measured, the fastest is marked as chosen, otherwise the usable one with the
+/// highest priority.
 pub fn impls() -> Vec<Row> {
     let mut rows = Vec::new();
     for alg in Algorithm::all() {
@@ -223,7 +224,7 @@ pub(super) fn peers() -> Vec<Row> {
         .collect()
 }
 
-/// C compilers on PATH: cc, gcc, clang, and these names with a version suffix.
+/// Returns rows for the C compilers on PATH: cc, gcc, clang, and these names with a version suffix.
 pub(super) fn compilers() -> Vec<Row> {
     let mut found = compilers_on_path();
     found.retain(|(family, _), _| family != "zig");

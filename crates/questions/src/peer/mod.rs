@@ -60,7 +60,7 @@ pub(crate) fn load_from(name: &str, file: Option<&Path>) -> Result<Box<dyn Peer>
     }
 }
 
-/// Which libraries to load.
+/// The libraries that `--peers` requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
     /// All libraries that are installed.

@@ -227,7 +227,7 @@ pub(super) fn pace(times: f64) -> String {
 /// Libraries that process several messages at once, compared with Kiln.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Many {
-    /// Names of these libraries.
+    /// Names of the libraries that process several messages at once.
     pub who: Vec<String>,
     /// Number of rows in which the library is faster.
     pub ahead: usize,
@@ -272,7 +272,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Summarizes these rows.
+    /// Compares Kiln with the others over all rows that have a comparison.
     pub(super) fn new(rows: &[Row]) -> Summary {
         let who = |wanted: &dyn Fn(&Row) -> bool| {
             let mut all: Vec<String> = Vec::new();

@@ -81,7 +81,7 @@ struct Fields {
     /// Ratios of time and of cycles, Kiln divided by the other side.
     time: &'static str,
     cycles: &'static str,
-    /// The verdict of a single process.
+    /// The verdict that one process reaches by itself.
     verdict: &'static str,
 }
 
@@ -120,7 +120,7 @@ struct Cell<'a> {
     len: f64,
     time: Estimate,
     cycles: Estimate,
-    /// Verdict of the first process, from its record.
+    /// The verdict that the first process reached by itself.
     alone: &'a str,
 }
 
@@ -180,7 +180,7 @@ fn cells<'a>(runs: &Runs<'a>, fields: &Fields) -> Vec<Cell<'a>> {
     found
 }
 
-/// The other implementations that were fastest in any row, with their release years.
+/// Lists the other implementations that were fastest in any row, with their release years.
 fn names<'a>(rows: impl Iterator<Item = &'a Value>, fields: &Fields) -> String {
     let mut all: Vec<String> = Vec::new();
     for row in rows.filter(|r| number(r, fields.time).is_some()) {
@@ -489,7 +489,7 @@ mod tests {
             told[0].ends_with("on one core (fast, messages of 1024 bytes); its AES rounds occupy the AES unit for 50 % of the time"),
             "{}", told[0]
         );
-        // A function with half the speed gets half the throughput.
+        // With twice the cycles, the throughput must be half as high.
         let told = sentence(&SPEED, &[function("fast", 1024, 400.0)]);
         assert!(told[0].contains("2.56 GB/s"), "{}", told[0]);
         // A single process gives no interval.

@@ -25,7 +25,7 @@ pub(super) static SPEED: Part = Part {
     ..Part::USUAL
 };
 
-/// Measures further ciphers.
+/// Measures further ciphers, as many as there is time for.
 pub(super) static MORE: Part = Part {
     name: "speed-more",
     what: "12 more ciphers",
@@ -96,7 +96,7 @@ const CIPHERS: [&str; 12] = [
 /// Seconds to measure one cipher at these lengths, together with the libraries.
 const CIPHER_S: f64 = 0.4;
 
-/// Number of further ciphers for which there is time.
+/// Returns the number of further ciphers for which there is time.
 fn ciphers_within(seconds: f64) -> usize {
     (((seconds - Part::START_S) / CIPHER_S) as usize).clamp(1, CIPHERS.len())
 }

@@ -45,7 +45,8 @@ pub(super) fn compact(rows: &[Row], tty: bool) -> String {
     out
 }
 
-/// Formats Kiln's line, then those of the others, starting with the fastest at the longest length.
+/// Formats Kiln's line, then one line per library or tree, starting with the fastest at the longest
+/// length.
 fn lines(rows: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {

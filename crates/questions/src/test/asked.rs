@@ -166,7 +166,7 @@ fn judged(
     })
 }
 
-/// Makes a random request.
+/// Makes random request number `n`; the caller's context depends on `n`.
 pub(crate) fn random(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Request, String> {
     // A list of pieces is processed page by page.
     let pages = rng.one_in(32).then(|| 3800 + rng.below(9000));

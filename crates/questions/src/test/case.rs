@@ -111,7 +111,7 @@ pub enum Case {
         tag: Vec<u8>,
         /// Placement of the message in memory.
         layout: Layout,
-        /// The source of the message.
+        /// Where the message comes from, for reports of failures.
         source: String,
     },
 }

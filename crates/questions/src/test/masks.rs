@@ -23,9 +23,7 @@ pub(super) const INTERRUPTS: &str = "interrupts";
 /// Which tests to run, and how many cases of each.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Implementations to test.
     pub impls: Vec<Impl>,
-    /// Suites to run.
     pub suites: Vec<Suite>,
     /// Seed of the random cases.
     pub seed: u64,
@@ -44,7 +42,7 @@ pub struct Plan {
     pub forgeries: u64,
     /// Whether long messages are tested under every mask, not only the last one.
     pub longest: bool,
-    /// Number of threads.
+    /// Number of threads that share the cases.
     pub threads: usize,
 }
 

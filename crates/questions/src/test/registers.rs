@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 use kiln_kernel::call::Through;
 
-/// The direction flag's bit.
+/// Bit of the direction flag in RFLAGS.
 const DIRECTION: u64 = 1 << 10;
 /// Rounding, masks and flush-to-zero of MXCSR; a function may change the sticky flags below.
 const CONTROL: u32 = 0xffc0;

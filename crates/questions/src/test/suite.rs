@@ -32,7 +32,8 @@ pub enum Suite {
     Wiped,
     /// Random messages, compared with the judge's answers.
     Random,
-    /// Random messages in every context under an FPU policy, on all CPUs at once, with interrupts by the clock.
+    /// Random messages in every context under an FPU policy, on all CPUs at once, with timer
+    /// interrupts.
     Contexts(Policy),
     /// Random messages in every context under an FPU policy, on one CPU, with interrupts before
     /// random instructions of the sections.

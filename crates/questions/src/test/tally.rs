@@ -19,7 +19,6 @@ pub struct Failure {
 pub struct Tally {
     /// Number of cases done.
     pub cases: u64,
-    /// Number of failed cases.
     pub failed: u64,
     /// The first failures, by case number.
     pub failures: Vec<Failure>,

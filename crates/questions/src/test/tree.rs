@@ -19,7 +19,7 @@ use kiln_tree::{Change, Known, Plan, TestRow, Touched, Version};
 
 use crate::speed::check_library;
 
-/// The arguments of `kiln test --tree`.
+/// The parsed arguments of `kiln test --tree`.
 pub(super) struct Asked<'a> {
     pub build: &'a TreeBuildArgs,
     /// Names of algorithms; if empty, all.

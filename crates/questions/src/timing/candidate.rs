@@ -40,7 +40,7 @@ pub(crate) struct Candidate<'a> {
     pub digest: Option<usize>,
     /// Source of the right answers, if it is not the same as for the other candidates.
     pub judge: Option<Rc<Judge<'a>>>,
-    /// Calls the implementation.
+    /// Makes calls of the implementation, as many as requested.
     pub run: Run<'a>,
     /// Another benchmark of the same function, if there is one.
     pub beside: Option<Beside<'a>>,
@@ -79,16 +79,16 @@ impl<'a> Candidate<'a> {
 pub(crate) struct Judge<'a> {
     /// Name of the source in messages for the user.
     pub name: String,
-    /// Computes the right answers.
+    /// Computes the right answers by calling the trusted implementation.
     pub run: Run<'a>,
 }
 
 /// The lengths that an implementation accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Takes {
-    /// Minimum length.
+    /// Minimum length in bytes.
     pub least: usize,
-    /// Maximum length.
+    /// Maximum length in bytes.
     pub most: usize,
     /// Every length must be a multiple of this.
     pub multiple: usize,

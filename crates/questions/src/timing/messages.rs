@@ -92,7 +92,7 @@ fn iv_units(iv: usize) -> usize {
 }
 
 impl Messages {
-    /// Makes random messages.
+    /// Makes a set of random messages. Their number depends on the length of a message.
     pub(crate) fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
         let count = (BYTES / shape.len.max(1)).clamp(FEWEST, MESSAGES);
         Messages::so_many(count, shape, chained, rng)
@@ -177,7 +177,7 @@ impl Messages {
         &self.dst.bytes()[at..at + self.shape.dst()]
     }
 
-    /// Clears the results.
+    /// Overwrites all results, so that a later check only sees new ones.
     pub(crate) fn wipe(&mut self) {
         self.dst.bytes_mut().fill(CANARY);
     }

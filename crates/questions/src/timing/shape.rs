@@ -33,9 +33,7 @@ impl Kind {
 /// An operation on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Converts plaintext to ciphertext.
     Encrypt,
-    /// Converts ciphertext to plaintext.
     Decrypt,
     /// Computes the digest of a message.
     Digest,

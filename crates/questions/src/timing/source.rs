@@ -136,7 +136,7 @@ impl Work {
     }
 }
 
-/// A selection of candidates.
+/// Which candidates of an algorithm are measured.
 #[derive(Clone, Copy)]
 pub(crate) struct Choice<'a> {
     /// Names of implementations; if empty, all are selected.
@@ -155,7 +155,7 @@ impl Choice<'_> {
     }
 }
 
-/// A source of candidates.
+/// Supplies candidates for algorithms and, in most cases, right answers.
 pub(crate) trait Source {
     /// Returns the algorithms that the source supports.
     fn algorithms(&self) -> Vec<Spec>;

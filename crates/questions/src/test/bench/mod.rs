@@ -1,4 +1,5 @@
-//! Calls with messages in the memory of one thread, each with all checks.
+//! Calls implementations with messages in the memory of one thread, and makes all checks after each
+//! call.
 
 mod keys;
 mod pieces;

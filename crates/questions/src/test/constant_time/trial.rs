@@ -14,7 +14,7 @@ const AAD: usize = 20;
 /// Number of inputs that are prepared before they are measured.
 const BATCH: usize = 256;
 
-/// What is measured.
+/// An implementation or a control that is measured.
 #[derive(Clone, Copy)]
 pub(super) enum Subject {
     /// An implementation, in one direction.

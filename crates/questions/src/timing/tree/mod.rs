@@ -53,7 +53,7 @@ const AAD: usize = 16;
 /// Length of a tag in bytes.
 const TAG: usize = 16;
 
-/// A booted tree.
+/// A kernel tree that was booted in this process, with its drivers and functions.
 pub(crate) struct Tree {
     host: RefCell<Host>,
     calls: Rc<Calls>,
