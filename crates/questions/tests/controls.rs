@@ -114,7 +114,7 @@ offenders! {
 }
 
 fn offender(name: &'static CStr, function: Crypt) -> Impl {
-    // SAFETY: the function has the signature of the one it replaces.
+    // SAFETY: the function has the signature of the function that it replaces.
     unsafe { Impl::find_all(XTS)[0].disguised(name, Entry::Encrypt, function as *const c_void) }
 }
 

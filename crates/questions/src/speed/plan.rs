@@ -242,7 +242,7 @@ impl Plan {
         self.algs.is_empty() && self.impls.is_empty()
     }
 
-    /// The operations to measure for an algorithm.
+    /// Returns the operations to measure for an algorithm.
     pub(super) fn ops_of(&self, spec: &Spec) -> Vec<Op> {
         let has = spec.kind.ops();
         match self.ops.is_empty() {
@@ -257,7 +257,7 @@ impl Plan {
         }
     }
 
-    /// The key sizes to measure for an algorithm.
+    /// Returns the key sizes to measure for an algorithm.
     pub(super) fn keys_of(&self, spec: &Spec) -> Vec<u32> {
         if self.key_bits.is_empty() || spec.key_bits == [0] {
             return vec![spec.usual_key()];
@@ -301,8 +301,9 @@ impl Plan {
         self.lens == Lens::default()
     }
 
-    /// The lengths to measure for an algorithm. Default lengths that are not whole blocks are rounded to whole blocks,
-    /// as in tcrypt; lengths are added for functions that accept only few.
+    /// Returns the lengths to measure for an algorithm. Default lengths that are not whole blocks
+    /// are rounded to whole blocks, as in tcrypt; lengths are added for functions that accept only
+    /// few.
     pub(super) fn lens_of(&self, spec: &Spec) -> Vec<usize> {
         let fit = |len: usize| match self.usual_lens() {
             true => len.next_multiple_of(spec.takes.multiple.max(1)),

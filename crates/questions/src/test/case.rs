@@ -150,7 +150,8 @@ fn direction(n: u64) -> Op {
     [Op::Encrypt, Op::Decrypt][(n % 2) as usize]
 }
 
-/// The number of cases of a suite with a fixed list of cases; `None` for a suite of unlimited random cases.
+/// Returns the number of cases of a suite with a fixed list of cases; `None` for a suite of
+/// unlimited random cases.
 pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
     let judge = family.judge;
     match suite {
@@ -179,7 +180,7 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
     }
 }
 
-/// The number of cases in the suite of lengths without the long messages.
+/// Returns the number of cases in the suite of lengths without the long messages.
 pub(super) fn short_lengths(judge: Impl) -> u64 {
     every_length(judge) * directions(judge)
 }

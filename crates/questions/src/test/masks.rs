@@ -31,8 +31,8 @@ pub struct Plan {
     pub cases: u64,
     /// Requests to each algorithm's drivers under each mask.
     pub requests: u64,
-    /// Queues of messages per algorithm under each mask under which an implementation processes several messages at
-    /// once.
+    /// Queues of messages per algorithm under each mask that allows an implementation for several
+    /// messages at once.
     pub many: u64,
     /// Cases per algorithm under each policy.
     pub in_contexts: u64,
@@ -104,7 +104,7 @@ impl Row {
     }
 }
 
-/// Reports of `run` on its progress.
+/// Events by which `run` reports its progress.
 pub enum Event<'a> {
     /// A group of rows begins: an algorithm under a mask or a policy.
     Group {

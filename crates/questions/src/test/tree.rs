@@ -215,7 +215,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     };
     let of_oracles = found.ran.iter();
     rows.extend(of_oracles.map(|ran| TestRow::oracle(ran, &found, &outcome.config, &replay)));
-    // A change that touches nothing passes; a misspelt name does not.
+    // A change that touches no tested code passes; a misspelt name does not.
     if rows.is_empty() && touched.is_none() {
         let asked: Vec<&str> = args
             .algs

@@ -50,7 +50,7 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// A candidate with its own copy of the messages.
+/// A candidate with a separate copy of the messages.
 pub(crate) struct Entry<'c, 'a> {
     candidate: &'c Candidate<'a>,
     messages: Messages,

@@ -28,7 +28,7 @@ pub(crate) struct Candidate<'a> {
     pub tier: Option<Cow<'static, str>>,
     /// Level at which the implementation is called.
     pub level: Level,
-    /// For a tree: the configuration that it was built with.
+    /// For a tree: the configuration with which the tree was built.
     pub config: Option<String>,
     /// Lengths that the implementation accepts.
     pub takes: Takes,
