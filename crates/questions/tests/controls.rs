@@ -1,4 +1,4 @@
-//! Tests of the tests: implementations that are each wrong in one respect, and how each is detected.
+//! Tests of the tests: each implementation here is wrong in one respect, which a suite must detect.
 
 use std::ffi::{c_void, CStr};
 use std::ops::Range;
@@ -23,7 +23,7 @@ fn random(imp: Impl) -> Tally {
     check(imp, Suite::Random, CASES)
 }
 
-/// The case number in a replay line, which is checked word by word.
+/// Extracts the case number from a replay line, and checks every other word of the line.
 fn case_of(replay: &str, alg: &str, name: &str, suite: Suite) -> u64 {
     let prefix = format!("kiln test '{alg}' --impl {name} --suite {suite} --seed {SEED} --case ");
     let number = replay.strip_prefix(&prefix);
@@ -62,7 +62,7 @@ const XTS: &str = "xts(aes)";
 /// Encrypts or decrypts with the scalar code.
 ///
 /// # Safety
-/// As for the function that it calls.
+/// The arguments are valid for the function of this entry.
 unsafe fn right(
     entry: Entry,
     ctx: *const c_void,
@@ -79,12 +79,13 @@ unsafe fn right(
     }
 }
 
-/// Deliberate offenders that compute the right result and do something wrong in addition.
+/// Defines deliberate offenders, which compute the right result and do something wrong in addition.
 macro_rules! offenders {
     ($($name:ident: |$dst:ident, $src:ident, $len:ident, $iv:ident| $then:block)*) => {$(
         unsafe extern "C" fn $name(ctx: *const c_void, $dst: *mut u8, $src: *mut u8, $len: usize, $iv: *mut u8) {
-            // SAFETY: as the function it stands for; the additional access is wrong on purpose, and in memory of the
-            // bench or where a fault is intended.
+            // SAFETY: the arguments are valid for the function that this one replaces. The
+            // additional access is wrong on purpose: it is inside the bench's memory, or it is
+            // meant to cause a fault.
             unsafe {
                 right(Entry::Encrypt, ctx, $dst, $src, $len, $iv);
                 $then
@@ -100,8 +101,8 @@ offenders! {
     flip_at_77: |dst, src, len, iv| { if len == 77 { *dst ^= 1 } }
     change_iv: |dst, src, len, iv| { *iv.add(15) ^= 1 }
     change_source: |dst, src, len, iv| { if src != dst { *src ^= 1 } }
-    // If there is room after the destination, poison detects the write; otherwise the guard page does (see below). The
-    // address distinguishes the two cases.
+    // Poison detects the write if the buffer has room after the destination; otherwise the guard
+    // page detects it (see below). The address distinguishes the two cases.
     write_past: |dst, src, len, iv| { if (dst as usize + len) % 4096 != 0 { *dst.add(len) = 0 } }
     write_before: |dst, src, len, iv| { if dst as usize % 4096 != 0 { *dst.sub(1) = 0 } }
     direction: |dst, src, len, iv| { std::arch::asm!("std") }
@@ -113,7 +114,7 @@ offenders! {
 }
 
 fn offender(name: &'static CStr, function: Crypt) -> Impl {
-    // SAFETY: the function has the signature of the one it replaces.
+    // SAFETY: the function has the signature of the function that it replaces.
     unsafe { Impl::find_all(XTS)[0].disguised(name, Entry::Encrypt, function as *const c_void) }
 }
 
@@ -208,14 +209,15 @@ mod keys {
         let function = Impl::find_all("ctr(aes)")[0]
             .function(Entry::SetKey)
             .unwrap();
-        // SAFETY: the function has this type.
+        // SAFETY: the function is a `setkey`, so it has the type `SetKey`.
         unsafe { std::mem::transmute(function.address()) }
     }
 
     /// Accepts a key that is too short, as if it ended in zeros.
     unsafe extern "C" fn lax(ctx: *mut u8, key: *const u8, len: usize) -> i32 {
         let mut padded = [0; 16];
-        // SAFETY: called with the same arguments as the function it replaces.
+        // SAFETY: the function is called with the arguments of the function that it replaces. The
+        // key is copied only if it is shorter than `padded`.
         unsafe {
             if len >= 16 {
                 return right()(ctx, key, len);
@@ -227,7 +229,8 @@ mod keys {
 
     /// Rejects a key, but only after writing.
     unsafe extern "C" fn eager(ctx: *mut u8, key: *const u8, len: usize) -> i32 {
-        // SAFETY: as above.
+        // SAFETY: the function is called with the arguments of the function that it replaces, whose
+        // context may be written.
         unsafe {
             *ctx = 0;
             right()(ctx, key, len)
@@ -237,7 +240,7 @@ mod keys {
     #[test]
     fn keys_of_other_lengths_must_be_refused_with_nothing_written() {
         let check = |name, function: SetKey| {
-            // SAFETY: the function has the signature of the one it replaces.
+            // SAFETY: the function has the signature of the function that it replaces.
             let imp = unsafe {
                 Impl::find_all("ctr(aes)")[0].disguised(
                     name,
@@ -278,8 +281,9 @@ mod tags {
         let mut plain = vec![0; len];
         let mut again = vec![0; len];
         let mut right = [0; 16];
-        // SAFETY: the arguments are those of an `open`. The decrypted text does not depend on the tag, so it is sealed
-        // again to find the right tag. CTR is its own inverse: sealing the ciphertext gives the text.
+        // SAFETY: the arguments are valid for an `open`. The decrypted text does not depend on the
+        // tag, so sealing that text gives the right tag. CTR is its own inverse, so sealing the
+        // ciphertext gives the text.
         unsafe {
             let seal: Seal = std::mem::transmute(seal.address());
             let open: Open = std::mem::transmute(open.address());
@@ -338,7 +342,7 @@ mod tags {
         tag: *const u8,
         size: usize,
     ) -> i32 {
-        // SAFETY: the tag has this size.
+        // SAFETY: the caller of an `open` passes a tag of `size` bytes.
         let tag = unsafe { std::slice::from_raw_parts(tag, size) };
         match seal_and_compare((ctx, dst, src, len), (aad, aad_len, iv), tag, size - 1) {
             true => 0,
@@ -359,7 +363,8 @@ mod tags {
         tag: *const u8,
         size: usize,
     ) -> i32 {
-        // SAFETY: as above; the destination has `len` bytes.
+        // SAFETY: the caller of an `open` passes a tag of `size` bytes and a destination of `len`
+        // bytes.
         unsafe {
             let tag = std::slice::from_raw_parts(tag, size);
             if seal_and_compare((ctx, dst, src, len), (aad, aad_len, iv), tag, size) {
@@ -373,7 +378,7 @@ mod tags {
     }
 
     fn tally(name: &'static CStr, function: Open) -> Tally {
-        // SAFETY: the function has the signature of the one it replaces.
+        // SAFETY: the function has the signature of the function that it replaces.
         let imp = unsafe {
             Impl::find_all(GCM)[0].disguised(name, Entry::Open, function as *const c_void)
         };
@@ -418,7 +423,7 @@ fn in_a_child(name: &str) -> Output {
         .unwrap()
 }
 
-/// Not a test of its own: the child of `in_a_child`.
+/// Runs in the child process that `in_a_child` starts.
 #[test]
 #[ignore = "a helper of the tests below, which start it"]
 fn child() {
@@ -434,7 +439,7 @@ fn child() {
     println!("survived: {} of {} failed", tally.failed, tally.cases);
 }
 
-/// Expects exit status 1 and one line with a replay command, which alone ends in the same way.
+/// Expects exit status 1 and one line with the command that replays this case alone.
 fn dies_of(name: &str, why: &str) {
     let out = in_a_child(name);
     let err = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -484,7 +489,7 @@ fn an_invalid_instruction_is_a_failing_case() {
     dies_of("ud2", "SIGILL at address 0x");
 }
 
-/// Outside a call under test, a fault is not intercepted.
+/// The handler does not intercept a fault that occurs outside a call under test.
 #[test]
 fn a_fault_elsewhere_is_not_swallowed() {
     use std::os::unix::process::ExitStatusExt;
@@ -496,14 +501,14 @@ fn a_fault_elsewhere_is_not_swallowed() {
     assert_eq!(out.status.signal(), Some(11), "{out:?}");
 }
 
-/// Not a test of its own: the child of `a_fault_elsewhere_is_not_swallowed`.
+/// Runs in the child process that `a_fault_elsewhere_is_not_swallowed` starts.
 #[test]
 #[ignore = "a helper of the test above, which starts it"]
 fn child_elsewhere() {
     if std::env::var(OFFENDER).as_deref() == Ok("elsewhere") {
         let bench = kiln_questions::test::Bench::new().unwrap();
         let nowhere = std::hint::black_box(16 as *const u8);
-        // SAFETY: violated on purpose: this reads memory that it must not access.
+        // SAFETY: this violates the contract on purpose, by reading memory that it must not access.
         unsafe { nowhere.read_volatile() };
         drop(bench);
     }

@@ -34,7 +34,7 @@ fn usable_tiers() -> Vec<Tier> {
     Tier::ALL.into_iter().filter(|t| t.usable()).collect()
 }
 
-/// Whether a suite has anything to test in implementation `imp`.
+/// Whether a suite can test anything in implementation `imp`.
 fn has(imp: Impl, suite: Suite) -> bool {
     match suite {
         Suite::Keys | Suite::Wiped => imp.is_keyed(),
@@ -94,7 +94,6 @@ fn every_mask_and_every_policy() {
     assert_eq!(selected, masks.len() * Impl::algorithms().len());
 }
 
-/// A masked tier is not run, and its implementations have rows that say so.
 #[test]
 fn what_cannot_run_is_a_skipped_row() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,7 +124,7 @@ fn what_cannot_run_is_a_skipped_row() {
     assert!(rows.iter().all(|r| r.failed == 0), "{rows:#?}");
 }
 
-/// A replayed case is the same as the original one.
+/// Replaying a case gives the same case as in the original run.
 #[test]
 fn replays_are_one_case_each() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +143,7 @@ fn replays_are_one_case_each() {
     assert_eq!(rows_told, rows.len());
     for row in rows.iter().filter(|r| r.alg != "all") {
         let of_contexts = row.suite.contains(':');
-        // Case 5 is called in one of the four contexts.
+        // Case 5 is called in only one of the four contexts.
         let want = u64::from(!of_contexts || row.context == "bh-off");
         match row.suite.as_str() {
             "wiped" => panic!("it has two cases: {row:?}"),

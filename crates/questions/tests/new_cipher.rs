@@ -120,12 +120,13 @@ fn nanoseconds(imp: Impl) -> f64 {
     took
 }
 
-/// The whole program, built from a copy of the tree that has the folder: this takes minutes, or seconds if nothing has
-/// changed since the last time. `cargo test --release -p kiln-questions --test new_cipher -- --ignored`
+/// Builds the whole program from a copy of the tree that has the folder. This takes minutes, or
+/// seconds if nothing has changed since the last time. `cargo test --release -p kiln-questions
+/// --test new_cipher -- --ignored`
 #[test]
 #[ignore = "builds the whole program once more"]
 fn a_folder_makes_a_cipher_of_the_program() {
-    // Kept, so that the next run builds less.
+    // The directory is kept, so that the next run has less to build.
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new-cipher");
     let tree = home.join("tree");
     let _ = fs::remove_dir_all(tree.join("kernel"));

@@ -12,10 +12,11 @@ use repository::{copy_repository, put};
 use serde_json::Value;
 
 const LIST: &str = "crates/questions/src/lib.rs";
-/// The last line of the list, and the line that is added.
+/// The last line of the list of questions, and the line that is added after it.
 const LAST: &str = "    self_check: SelfCheck(SelfCheckArgs);\n";
 const LINE: &str = "    parity: Parity(ParityArgs);\n";
-/// A field of the new rows, and one that is added after it; likewise where rows are made.
+/// NEW_FIELD is added after FIELD in the new rows, and NEW_FILLED after FILLED in the code that
+/// makes the rows.
 const FIELD: &str = "    even: bool,\n";
 const NEW_FIELD: &str = r#"
     /// Half the number.
@@ -40,7 +41,7 @@ fn cargo(arguments: &[&str]) -> Command {
     cargo
 }
 
-/// The command's output; panics unless it succeeds.
+/// Returns the command's output; panics unless the command succeeds.
 fn output(command: &mut Command) -> String {
     let run = command.output().unwrap();
     let said = String::from_utf8_lossy(&run.stderr);
@@ -52,7 +53,8 @@ fn kiln(arguments: &[&str]) -> String {
     output(Command::new(home().join("target/debug/kiln")).args(arguments))
 }
 
-/// Builds the whole program again, which takes a minute, or seconds if nothing has changed since the last time.
+/// Builds the whole program, which takes a minute, or seconds if nothing has changed since the last
+/// time.
 #[test]
 fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
     let tree = home().join("tree");

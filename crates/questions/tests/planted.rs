@@ -15,7 +15,7 @@ use kiln_kernel::crypto::Api;
 use kiln_questions::test::run::{self, Job};
 use kiln_questions::test::{Family, Suite, Tally};
 
-/// A file, the original text, and its replacement.
+/// Each plant is a file, the original text, and its replacement.
 const PLANTS: [(&str, &str, &str); 6] = [
     // The carry into the upper half is lost in the long loop of one tier.
     (
@@ -56,7 +56,7 @@ const PLANTS: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// The kernel's sources with the mistakes, built as a library.
+/// Builds a library from the kernel's sources with the mistakes, and returns its path.
 fn planted(dir: &Path) -> PathBuf {
     let kernel = dir.join("kernel");
     copy(&root().join("kernel"), &kernel);
@@ -72,7 +72,7 @@ fn planted(dir: &Path) -> PathBuf {
     build_library(dir)
 }
 
-/// The results of each usable implementation.
+/// Returns the results of each usable implementation.
 fn tallies(
     (impls, api): (&[Impl], &'static Api),
     alg: &str,
@@ -108,7 +108,8 @@ fn five_planted_mistakes_are_found() {
     let planted = (&impls[..], api);
     assert_eq!(impls.len(), Impl::all().len());
 
-    // Implementations without a mistake pass, so another build is as good as the one linked in.
+    // Implementations without a mistake pass, so this build is as good as the one that is linked
+    // in.
     for (alg, suite) in [("sha512", Suite::Random), ("ccm(aes)", Suite::Forgeries)] {
         let tallies = tallies(planted, alg, suite, 0..40);
         assert_eq!(names_of_failures(&tallies), [""; 0], "{tallies:#?}");

@@ -61,7 +61,7 @@ fn the_result_does_not_depend_on_the_number_of_threads() {
     extern "C" fn broken(ctx: u64, dst: *mut u8, src: *const u8, len: usize, iv: *mut u8) {
         type Crypt = extern "C" fn(u64, *mut u8, *const u8, usize, *mut u8);
         let right = usable("ctr(aes)")[0].function(Entry::Encrypt).unwrap();
-        // SAFETY: the function belongs to a skcipher.
+        // SAFETY: the function belongs to a skcipher, so it has the type `Crypt`.
         let right: Crypt = unsafe { std::mem::transmute(right.address()) };
         right(ctx, dst, src, len, iv);
         if len % 7 == 6 {

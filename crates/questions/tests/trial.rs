@@ -1,5 +1,5 @@
-//! A tier is one row of `kernel/tiers.def`: in a copy of the repository, a tier and an implementation that uses it are
-//! added, and nothing else is edited. The tier is built, listed, tested and timed.
+//! Adds a tier, which is one row of `kernel/tiers.def`, and an implementation that uses it to a
+//! copy of the repository. Nothing else is edited. The tier is built, listed, tested and timed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,8 @@ use kiln_kernel::Tier;
 use kiln_questions::test::{masks, Plan, Suite};
 use kiln_questions::{list, speed};
 
-/// A feature that no tier uses, and a tier inserted before others, whose numbers change.
+/// A feature that no tier uses, and a tier that is inserted before others, which changes their
+/// numbers.
 const TIER: &str = r#"
 FEATURE(MOVBE, LEAF_1, ECX, BIT(22), "MOVBE", "-mmovbe", MOVBE)
 TIER(AVX2_MOVBE, 256, ALL_OF(AVX2) | HAS(MOVBE))
@@ -33,7 +34,7 @@ kiln_crypt_t xts_encrypt_avx2_movbe, xts_decrypt_avx2_movbe;
 kiln_crypt_t xts_encrypt_piece_avx2_movbe, xts_decrypt_piece_avx2_movbe;
 void xts_first_tweak_avx2_movbe(const void *ctx, u8 *iv);
 ";
-/// It is never chosen, so that the expected choices stay the same.
+/// The implementation with this row is never chosen, so the expected choices stay the same.
 const ROW: &str = "IMPL(\"avx2-movbe\", avx2_movbe, AVX2_MOVBE, 1, true),\n\t";
 
 #[test]
@@ -50,7 +51,7 @@ fn a_tier_is_added_in_one_file() {
     files.insert(implementation, IMPLEMENTATION.into());
     write(&files, &copy);
 
-    // Control: with the original table, the same file does not compile.
+    // Control: without the new tier in the table, the same file does not compile.
     let xts = copy.join(xts);
     assert!(compiles(&copy.join("kernel"), &xts), "with the tier");
     assert!(!compiles(&here.join("kernel"), &xts), "without the tier");
@@ -62,7 +63,7 @@ fn a_tier_is_added_in_one_file() {
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
-    // Other crates have already been built there for this test itself.
+    // Building this test has already built the other crates in this directory.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     cargo.env("CARGO_TARGET_DIR", target);
     // Prefer a fast build to fast code.

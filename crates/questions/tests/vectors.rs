@@ -1,4 +1,4 @@
-//! Known answers: a wrong one is detected in every algorithm.
+//! Checks that a wrong known answer is detected in every algorithm.
 
 use std::sync::atomic::AtomicBool;
 

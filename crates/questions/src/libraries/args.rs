@@ -1,4 +1,4 @@
-//! `kiln libraries`.
+//! Arguments of `kiln libraries`.
 
 use clap::{Args, Subcommand};
 use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};
@@ -7,10 +7,10 @@ use super::install_args::InstallArgs;
 use super::row::{list_libraries, Row};
 use super::view;
 
-/// Other libraries to compare with: which are here, and how to get current ones
+/// Other libraries to compare with: which are installed, and how to get current ones
 ///
-/// Lists each library that 'kiln speed' can measure: the version it would use, the year of that release series, where it is,
-/// and how to get the current version. Nothing is downloaded for the list.
+/// Lists each library that 'kiln speed' can measure: the version it would use, the year of that
+/// release series, the library's file, and how to get the current version. Nothing is downloaded.
 #[derive(Args)]
 #[command(after_long_help = "\
 Of the newest in Kiln's cache and the newest of the system, the newer one is

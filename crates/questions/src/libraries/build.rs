@@ -10,7 +10,7 @@ use super::step::{run, Span};
 
 const REPORT: &str = "report it, with the output of kiln --version";
 
-/// Runs a step of a build.
+/// Runs one program of a build. If it fails, the error advises the user to report the failure.
 fn step(
     job: &Job,
     dir: &Path,
@@ -36,7 +36,8 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// OpenSSL's libcrypto, from the sources in the crate openssl-src: the newest release of the series 4.
+/// Builds OpenSSL's libcrypto from the sources in the crate openssl-src: the newest release of
+/// series 4.
 pub(super) fn build_openssl(job: &Job) -> Result<Built, Fault> {
     let (dir, version) = fetch_crate(job, "openssl-src", "400", 0.1)?;
     // The crate's version consists of its own version and OpenSSL's: 400.0.2+4.0.3.
@@ -84,7 +85,8 @@ pub(super) fn build_openssl(job: &Job) -> Result<Built, Fault> {
     })
 }
 
-/// AWS-LC's libcrypto, from the sources in the crate aws-lc-sys, including the generated assembly.
+/// Builds AWS-LC's libcrypto from the sources in the crate aws-lc-sys, including the generated
+/// assembly.
 pub(super) fn build_aws_lc(job: &Job) -> Result<Built, Fault> {
     let (dir, _) = fetch_crate(job, "aws-lc-sys", ">=0.47, <1", 0.1)?;
     let source = dir.join("aws-lc");
@@ -120,7 +122,8 @@ pub(super) fn build_aws_lc(job: &Job) -> Result<Built, Fault> {
     })
 }
 
-/// ipsec-mb, from Debian's packages, including the header with which a test compares the structures.
+/// Unpacks ipsec-mb from Debian's packages, including the header with which a test compares the
+/// structures.
 pub(super) fn unpack_ipsec_mb(job: &Job) -> Result<Built, Fault> {
     let apt = Apt::read_index(job, "deb", 0.8)?;
     let packages = ["download", "libipsec-mb2", "libipsec-mb-dev"];
@@ -148,7 +151,8 @@ pub(super) fn unpack_ipsec_mb(job: &Job) -> Result<Built, Fault> {
     })
 }
 
-/// libgcrypt, from the upstream archives of Debian's source packages, with libgpg-error linked into it.
+/// Builds libgcrypt from the upstream archives of Debian's source packages, with libgpg-error
+/// linked into it.
 pub(super) fn build_libgcrypt(job: &Job) -> Result<Built, Fault> {
     let apt = Apt::read_index(job, "deb-src", 0.3)?;
     let sources = [
@@ -218,7 +222,7 @@ pub(super) fn build_libgcrypt(job: &Job) -> Result<Built, Fault> {
     })
 }
 
-/// Unpacks the archive whose name begins with `prefix` into a directory of its own, and returns that.
+/// Unpacks the archive whose name begins with `prefix` into a new directory and returns its path.
 fn unpack(job: &Job, apt: &Apt, prefix: &str) -> Result<PathBuf, Fault> {
     let archives = apt.find_files(prefix, ".orig.tar.bz2");
     let [archive] = &archives[..] else {
@@ -232,7 +236,7 @@ fn unpack(job: &Job, apt: &Apt, prefix: &str) -> Result<PathBuf, Fault> {
     Ok(dir)
 }
 
-/// The string that a header defines under this name.
+/// Returns the string that a header defines as the macro `name`.
 fn read_define(job: &Job, header: &Path, name: &str) -> Result<String, Fault> {
     let text = fs::read_to_string(header).map_err(|e| job.file_fault(header, e))?;
     parse_define(&text, name)

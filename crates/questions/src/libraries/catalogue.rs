@@ -7,7 +7,7 @@ use super::job::{Built, Fault, Job};
 pub(super) struct Library {
     /// One of the names that `--peers` accepts.
     pub name: &'static str,
-    /// The name of the shared object in its directory.
+    /// File name of the shared object in the library's directory.
     pub file: &'static str,
     /// Where the library comes from, and what is done to install it.
     pub source: &'static str,

@@ -1,4 +1,4 @@
-//! `kiln libraries install`.
+//! Arguments of `kiln libraries install`.
 
 use clap::Args;
 use kiln_question::{print_error, unknown, Error, Exit, Outcome, Progress, Question, Session};
@@ -86,7 +86,7 @@ impl Question for InstallArgs {
     }
 }
 
-/// The libraries with these names, without duplicates; all if there are no names.
+/// Returns the libraries with these names, without duplicates; all if there are no names.
 fn select(names: &[String]) -> Result<Vec<&'static Library>, Error> {
     let known: Vec<&str> = ALL.iter().map(|l| l.name).collect();
     if let Some(name) = names.iter().find(|n| !known.contains(&n.as_str())) {

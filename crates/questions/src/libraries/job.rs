@@ -29,7 +29,7 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// An error, with advice on what would help.
+    /// Makes an error from the reason `why` and the advice `help`.
     pub(super) fn fault(&self, why: &str, help: &str) -> Fault {
         Fault::Error(Error::lacks(format!(
             "cannot install {}: {why}: {help}",
@@ -37,7 +37,7 @@ impl Job<'_> {
         )))
     }
 
-    /// An error about a file in the cache.
+    /// Makes an error about a file in the cache.
     pub(super) fn file_fault(&self, path: &Path, e: io::Error) -> Fault {
         self.fault(
             &format!("{}: {e}", path.display()),

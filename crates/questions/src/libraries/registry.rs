@@ -59,7 +59,7 @@ pub(super) fn fetch_crate(
         .ok_or_else(|| job.fault(&format!("cargo vendor gave no {name}"), NETWORK))
 }
 
-/// apt with a configuration of its own in a directory, so that the system's apt is not affected.
+/// apt with a separate configuration in a directory, so that the system's apt is not affected.
 pub(super) struct Apt {
     dir: PathBuf,
     options: Vec<String>,
@@ -104,7 +104,8 @@ impl Apt {
             "Dir::Cache::archives=archives".to_string(),
             "Acquire::Languages=none".to_string(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_string(),
-            // Otherwise apt, if run as root, downloads as another user, who may not enter this directory.
+            // When run as root, apt by default downloads as another user, who may not enter this
+            // directory.
             format!("APT::Sandbox::User={}", user()),
             "APT::Architecture=amd64".to_string(),
         ];
@@ -149,7 +150,7 @@ impl Apt {
         Ok(())
     }
 
-    /// Downloaded files whose names begin and end like this.
+    /// Returns the downloaded files whose names have this prefix and suffix.
     pub(super) fn find_files(&self, prefix: &str, suffix: &str) -> Vec<PathBuf> {
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let like = |path: &PathBuf| {
@@ -162,7 +163,7 @@ impl Apt {
     }
 }
 
-/// The mirror that this machine's apt uses for Debian.
+/// Returns the mirror from which this machine's apt gets Debian's packages.
 fn find_mirror() -> Option<String> {
     let output = Command::new("apt-get")
         .args(["indextargets", "--format", "$(LABEL) $(REPO_URI)"])
@@ -179,7 +180,7 @@ fn parse_mirror(targets: &str) -> Option<String> {
 }
 
 fn user() -> String {
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: geteuid takes no arguments and cannot fail.
     let id = unsafe { libc::geteuid() };
     match id {
         0 => "root".to_string(),

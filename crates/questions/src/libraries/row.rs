@@ -20,10 +20,10 @@ pub(super) struct Row {
     /// Name of the library, as `--peers` accepts it.
     #[schemars(extend("x-role" = "key"))]
     pub name: String,
-    /// Whether it can be measured on this machine.
+    /// Whether the library can be measured on this machine.
     #[schemars(extend("x-role" = "main"))]
     pub available: bool,
-    /// Version of the library; if several are installed, of the one that is used.
+    /// Version of the library. If several are installed: the version that is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub version: Option<String>,
@@ -40,7 +40,8 @@ pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub file: Option<String>,
-    /// How to get the current version; without a command, where the library comes from.
+    /// How to get the current version: a command, followed in brackets by the origin of the library
+    /// if Kiln installs it.
     pub get: String,
     /// Why the library is not available, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +49,7 @@ pub(super) struct Row {
     pub reason: Option<String>,
 }
 
-/// All libraries, in the order of `--peers`. Loads each of them, but reads nothing else.
+/// Lists all libraries in the order of `--peers`. Each library is loaded to find its version.
 pub(super) fn list_libraries() -> Vec<Row> {
     peer::NAMES.into_iter().map(describe_library).collect()
 }

@@ -31,11 +31,11 @@ const IGNORED_ENV: [&str; 8] = [
     "CROSS_COMPILE",
 ];
 
-/// Runs a program in `dir` and returns its standard output and errors. Ctrl-C ends the program and everything that it
-/// started.
+/// Runs a program in `dir` and returns its standard output and errors. Ctrl-C ends the program and
+/// every process that it started.
 ///
 /// # Errors
-/// The line in which the program says why it failed, and `help`.
+/// The line of the program's output that gives the reason for the failure, and `help`.
 pub(super) fn run(
     job: &Job,
     dir: &Path,
@@ -108,7 +108,8 @@ fn find_reason(said: &str) -> String {
 /// Ends a program's process group.
 fn end_group(id: u32) {
     let Ok(id) = i32::try_from(id) else { return };
-    // SAFETY: the group was created for this child, which was not waited for yet, so that the number is still its own.
+    // SAFETY: the group was created for this child. The child has not been waited for yet, so its
+    // number cannot have been reused for another group.
     unsafe { libc::kill(-id, libc::SIGKILL) };
 }
 

@@ -1,11 +1,12 @@
-//! The table of `libraries`.
+//! Formats the table of `kiln libraries`.
 
 use kiln_question::table::{align, paragraph, plain, text};
 
 use super::row::Row;
 use crate::peer::installed::directory;
 
-/// Formats a line for each library, then how to get the current versions, then why the others are missing.
+/// Formats one line per library, then how to get the current versions, then why libraries are
+/// missing.
 pub(super) fn format_table(rows: &[Row]) -> String {
     let mut table = plain();
     table.set_header(["library", "version", "series of", "place"]);

@@ -5,15 +5,16 @@ use std::arch::asm;
 /// Number of instructions in each loop's body, enough to hide the loop counter and the branch.
 pub(super) const IN_LOOP: u32 = 96;
 
-/// A loop of `n` rounds over 96 instructions: eight times the twelve that `$op` generates for registers 0 to 11.
-/// Twelve are in flight at once, more than latency × rate on any core so far (4 × 2 on Zen 5).
+/// Defines a loop of `n` rounds over 96 instructions: eight times the twelve that `$op` generates
+/// for registers 0 to 11. Twelve independent instructions can be in flight, more than latency ×
+/// rate on any core so far (4 × 2 on Zen 5).
 macro_rules! independent {
     ($(#[$doc:meta])* $name:ident, $op:literal, $after:literal) => {
         $(#[$doc])*
         pub(super) fn $name(n: u64) {
-            // SAFETY: the caller checked CPUID for the instruction. The code uses registers only; those that it writes
-            // are operands, or ones that the C calling convention lets a callee change. The counter starts at 1 or
-            // more.
+            // SAFETY: the caller checked CPUID for the instruction. The code uses registers only:
+            // its operands, and registers that the C calling convention lets a callee change. The
+            // counter starts at 1 or more.
             unsafe {
                 asm!(
                     "2:",
@@ -59,9 +60,10 @@ independent!(
     "vzeroupper"
 );
 
-/// AESENC instructions, each of which depends on the previous result.
+/// Runs AESENC instructions, each of which depends on the previous result.
 pub(super) fn aesenc_chain(n: u64) {
-    // SAFETY: as in `independent`.
+    // SAFETY: the argument of `independent` applies: the caller checked CPUID, the code uses only
+    // registers, and the counter starts at 1 or more.
     unsafe {
         asm!(
             "2:",
@@ -77,7 +79,7 @@ pub(super) fn aesenc_chain(n: u64) {
     };
 }
 
-/// Consecutive RDTSC instructions.
+/// Runs consecutive RDTSC instructions.
 pub(super) fn rdtsc(n: u64) {
     // SAFETY: every x86-64 CPU has the instruction (a process that disabled it by PR_TSC_SIGSEGV gets a signal); it
     // writes eax and edx, which are declared.

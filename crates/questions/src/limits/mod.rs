@@ -39,12 +39,12 @@ pub(crate) const AES_ZMM: &str = "vaesenc-zmm";
 pub(crate) const AES_LATENCY: &str = "aesenc-latency";
 /// Number of VPCLMULQDQ instructions on zmm per cycle.
 pub(crate) const CLMUL_ZMM: &str = "vpclmulqdq-zmm";
-/// Cycles of an RDTSC.
+/// Cycles that one RDTSC takes.
 pub(crate) const RDTSC: &str = "rdtsc";
 /// Cycles to save and restore the vector state in use.
 pub(crate) const SAVE_RESTORE: &str = "xsave-xrstor";
 
-/// All measured limits.
+/// The limits of this machine's CPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     /// All limits in a fixed order, including those of instructions that the CPU lacks.
@@ -89,7 +89,7 @@ impl Limits {
         limits
     }
 
-    /// The value of this name, if measured.
+    /// Returns the value of the limit with this name, if it was measured.
     pub(crate) fn get(&self, name: &str) -> Option<f64> {
         self.all.iter().find(|l| l.name == name)?.value
     }

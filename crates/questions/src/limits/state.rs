@@ -28,7 +28,7 @@ impl SaveArea {
             return None;
         }
         #[allow(unused_unsafe)]
-        // SAFETY: as above; leaf 0xD exists wherever OSXSAVE is set.
+        // SAFETY: every x86-64 processor has cpuid; leaf 0xD exists wherever OSXSAVE is set.
         let (plain, compact) = unsafe { (__cpuid_count(0xd, 0), __cpuid_count(0xd, 1)) };
         // Size of the standard form with everything that XCR0 enables, and of the compacted form with XCR0 | IA32_XSS.
         let size = plain.ebx.max(compact.ebx).max(576) as usize;
@@ -58,7 +58,8 @@ impl SaveArea {
         let area = self.memory[self.offset..].as_mut_ptr();
         dirty(self.mask);
         if self.compacts {
-            // SAFETY: as for the other branch; CPUID leaf 0xD lists XSAVEC.
+            // SAFETY: CPUID leaf 0xD lists XSAVEC. The other branch gives the argument for the
+            // mask, the area and the registers.
             unsafe {
                 asm!(
                     "2:", "xsavec64 [rdi]", "xrstor64 [rdi]", "dec rcx", "jnz 2b",
@@ -94,7 +95,8 @@ impl SaveArea {
 /// The state components that the operating system enabled.
 fn xcr0() -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: called only if CPUID reports OSXSAVE; reads a register of the CPU.
+    // SAFETY: this function is called only if CPUID reports OSXSAVE, so XGETBV exists; it only
+    // reads a register of the CPU.
     unsafe {
         asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags))
     };
@@ -118,7 +120,8 @@ fn dirty(mask: u64) {
             )
         };
     } else if mask & AVX != 0 {
-        // SAFETY: XCR0 enables AVX; otherwise as above.
+        // SAFETY: XCR0 enables AVX, so the CPU supports it. The code writes only registers that a C
+        // callee may change, and they are declared.
         unsafe {
             asm!(
                 "vcmpps ymm0, ymm0, ymm0, 15",
@@ -135,7 +138,8 @@ fn dirty(mask: u64) {
 /// Resets the registers to their initial state, so that the code that follows does not run slower.
 fn clean(mask: u64) {
     if mask & AVX512 == AVX512 {
-        // SAFETY: as in `dirty`.
+        // SAFETY: XCR0 enables AVX-512, so the CPU has AVX-512F. The code writes only registers
+        // that a C callee may change, and they are declared.
         unsafe {
             asm!(
                 ".irp r,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
@@ -150,7 +154,8 @@ fn clean(mask: u64) {
         };
     }
     if mask & AVX != 0 {
-        // SAFETY: XCR0 enables AVX; otherwise as in `dirty`.
+        // SAFETY: XCR0 enables AVX, so the CPU supports it. The registers that the instruction
+        // writes are declared.
         unsafe { asm!("vzeroall", clobber_abi("sysv64"), options(nomem, nostack)) };
     }
 }

@@ -1,4 +1,4 @@
-//! `kiln linux`.
+//! Arguments of `kiln linux`.
 
 use clap::{Args, Subcommand};
 use kiln_question::{Error, Exit, Question, RowType, Session};
@@ -14,7 +14,8 @@ use super::virtio::VirtioArgs;
 
 /// Run Kiln's ciphers in a real Linux kernel, booted in user land
 ///
-/// Real Linux as the judge, no VM and no root. Its own testmgr tests Kiln's ciphers, its own tcrypt measures them.
+/// User mode Linux needs neither a VM nor root. Linux's own testmgr tests Kiln's ciphers, and its
+/// own tcrypt measures them.
 #[derive(Args)]
 pub struct LinuxArgs {
     #[command(subcommand)]
@@ -60,8 +61,8 @@ impl Question for LinuxArgs {
     }
 }
 
-/// An error of a build or a boot contains the end of a log after its first line. Prints that to stderr and keeps the
-/// line.
+/// Keeps only the first line of an error from a build or a boot. The rest, which is the end of a
+/// log, is printed on stderr.
 fn without_log(e: Error) -> Error {
     let split = |text: String| {
         let (line, log) = text.split_once('\n').unwrap_or((&text, ""));

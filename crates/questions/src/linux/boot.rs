@@ -1,4 +1,4 @@
-//! `kiln linux boot`.
+//! Boots user mode Linux for `kiln linux boot`.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -15,7 +15,8 @@ use super::seconds::seconds;
 
 /// Boot user mode Linux, and run a program in it
 ///
-/// Its console goes to stdout. With a program, that is run there, and its exit status is the command's.
+/// The kernel's console output goes to stdout. If a PROGRAM is given, it runs in the booted system,
+/// and this command exits with the program's exit status.
 #[derive(Args)]
 #[command(after_long_help = "\
 The program is one of this machine, copied into the booted system with the
@@ -33,7 +34,7 @@ See also:
 pub(super) struct BootArgs {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Kill it after this many seconds
+    /// Kill the kernel after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
     limit: f64,
     /// Memory of the booted system
@@ -42,10 +43,10 @@ pub(super) struct BootArgs {
     /// Load Kiln's module first
     #[arg(long)]
     module: bool,
-    /// Words for the kernel's command line
+    /// A word to add to the kernel's command line
     #[arg(long, value_name = "WORD", num_args = 1)]
     append: Vec<String>,
-    /// A program to run in it, and its arguments
+    /// A program to run in the booted system, and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
 }
@@ -133,7 +134,7 @@ impl Question for BootArgs {
         }
         Ok(match (ended, outcome.exit) {
             (Some(End::Exit(status)), _) => exit(status),
-            // Like a shell.
+            // Shells report a program that a signal killed in the same way.
             (Some(End::Signal(signal)), _) => exit(128 + signal),
             (None, Some(0)) if number == 0 => Exit::Done,
             _ => {

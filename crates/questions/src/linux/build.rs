@@ -1,4 +1,4 @@
-//! `kiln linux build`.
+//! Builds user mode Linux and Kiln's module for `kiln linux build`.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -12,7 +12,7 @@ use super::kernel_args::{build_module, KernelArgs};
 
 /// Build user mode Linux and Kiln's module
 ///
-/// Out of tree, into the cache. Nothing is written into the tree.
+/// The results are written to the cache. Nothing is written into the source tree.
 #[derive(Args)]
 #[command(after_long_help = "\
 Everything goes to XDG_CACHE_HOME or ~/.cache, under kiln/linux; the first
@@ -34,7 +34,7 @@ See also:
 pub(super) struct BuildArgs {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Only Kiln's module, against a kernel's headers
+    /// Build only Kiln's module, with the headers of an installed kernel
     #[arg(long, value_name = "DIR", conflicts_with = "tree")]
     headers: Option<PathBuf>,
     /// Only write the module's sources to this new directory, as DKMS and a kernel's Kbuild expect them

@@ -1,4 +1,4 @@
-//! `kiln linux fidelity`.
+//! Compares the emulated CPU with a real kernel for `kiln linux fidelity`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use kiln_record::Facts;
 use super::fidelity_view;
 use super::qemu_args::QemuArgs;
 
-/// Directory of records in a checkout.
+/// Directory of the records in a checkout of Kiln.
 const RECORDS: &str = "linux/records";
 
-/// The emulated CPU compared with a real kernel's ring 0, question by question
+/// Compare the emulated CPU with a real kernel's ring 0, question by question
 ///
-/// Boots a stock x86-64 kernel under QEMU, puts questions to its ring 0 and the same ones to the emulated CPU, and
-/// compares the answers one by one.
+/// Boots a stock x86-64 kernel under QEMU, asks its ring 0 and the emulated CPU the same questions,
+/// and compares the answers one by one.
 #[derive(Args)]
 #[command(after_long_help = "\
 Asked: where the FPU is usable, when softirqs run, what cryptd and the simd
@@ -40,7 +40,7 @@ See also:
 pub(super) struct FidelityArgs {
     #[command(flatten)]
     qemu: QemuArgs,
-    /// Write the record VERSION.json, to which the tests hold the emulated CPU
+    /// Write the record VERSION.json, with which tests compare the emulated CPU
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = RECORDS)]
     record: Option<PathBuf>,
 }

@@ -1,10 +1,10 @@
-//! The tables of `linux fidelity` and `linux nested`.
+//! Formats the tables of `linux fidelity` and `linux nested`.
 
 use kiln_linux::fidelity::nested;
 use kiln_linux::fidelity::row::Row;
 use kiln_question::table::{align, figure, paragraph, plain, text};
 
-/// The answers with their differences, then the costs, then the counts.
+/// Formats the answers with their differences, then the costs, then the counts.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return String::new();
@@ -73,7 +73,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     )
 }
 
-/// Shortens long scripts.
+/// Shortens a long script for the table.
 fn shortened(asked: &str) -> String {
     const MOST: usize = 34;
     match asked.char_indices().nth(MOST) {
@@ -82,7 +82,7 @@ fn shortened(asked: &str) -> String {
     }
 }
 
-/// One line per row.
+/// Formats one line per row of `linux nested`.
 pub(super) fn nested(rows: &[nested::Row]) -> String {
     let mut table = plain();
     table.add_row([

@@ -1,4 +1,4 @@
-//! Arguments of the commands that build user mode Linux, and what they build.
+//! Arguments that select a kernel and its compiler, for the commands that build user mode Linux.
 
 use std::path::PathBuf;
 
@@ -8,14 +8,15 @@ use kiln_linux::{module, source, uml};
 use kiln_question::{Error, Progress, Session};
 use kiln_tree::Source;
 
-/// The kernel, and its compiler.
+/// Which kernel to build, and with which compiler.
 #[derive(Args, Clone, Debug)]
 pub(super) struct KernelArgs {
-    /// A Linux source tree or a git revision of one [default: the newest of Debian's packages linux-source-*]
+    /// A Linux source tree, or a git revision of one [default: the newest of
+    /// Debian's linux-source-* packages]
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
-    /// The compiler of the kernel and the module, each with a build directory of its own [default: KILN_CC, or cc, gcc,
-    /// clang]
+    /// Compiler for the kernel and the module; each compiler has a separate build directory
+    /// [default: KILN_CC, or cc, gcc, clang]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
 }

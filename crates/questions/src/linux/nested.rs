@@ -1,4 +1,4 @@
-//! `kiln linux nested`.
+//! Tests nested FPU sections in a real kernel for `kiln linux nested`.
 
 use clap::Args;
 use kiln_linux::fidelity::nested;
@@ -8,10 +8,10 @@ use kiln_question::{read_facts, table, Error, Exit, Progress, Question, RowType,
 use super::fidelity_view;
 use super::qemu_args::QemuArgs;
 
-/// Kiln's drivers in softirqs over other code's sections, in real ring 0
+/// Kiln's drivers in softirqs that interrupt other code's FPU sections, in real ring 0
 ///
-/// Boots a stock x86-64 kernel under QEMU with Kiln's module, whose drivers save the registers of a section that they
-/// come over, and proves that nothing is lost.
+/// Boots a stock x86-64 kernel under QEMU with Kiln's module, whose drivers save the registers of
+/// the section that they interrupt, and checks that no register content is lost.
 #[derive(Args)]
 #[command(after_long_help = "\
 Threads encrypt by Linux's own AES-NI driver, a timer's softirq and a tasklet

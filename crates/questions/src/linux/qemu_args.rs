@@ -12,16 +12,16 @@ use kiln_question::{Error, Progress, Session};
 
 use super::seconds::seconds;
 
-/// The kernel, and how QEMU runs it.
+/// Which kernel to boot, and how QEMU runs it.
 #[derive(Args, Clone, Debug)]
 pub(super) struct QemuArgs {
-    /// A stock kernel of Debian's of this version: installed, or downloaded by apt-get into the cache
+    /// Debian's stock kernel of this version: installed, or downloaded by apt-get into the cache
     #[arg(long, value_name = "VERSION", default_value = "6.12", value_parser = version, conflicts_with = "kernel")]
     debian: String,
     /// A kernel of your own, such as arch/x86/boot/bzImage
     #[arg(long, value_name = "BZIMAGE", requires = "headers")]
     kernel: Option<PathBuf>,
-    /// Its headers, or the tree that it was built in
+    /// The headers of that kernel, or the tree in which it was built
     #[arg(long, value_name = "DIR", requires = "kernel")]
     headers: Option<PathBuf>,
     /// Hardware virtualisation, or QEMU's translator, which gives answers but no costs
@@ -68,7 +68,7 @@ impl QemuArgs {
         Ok((kernel, compiler))
     }
 
-    /// The plan for asking this kernel.
+    /// Returns the plan for a run with this kernel.
     pub(super) fn plan<'a>(
         &self,
         kernel: &'a Kernel,

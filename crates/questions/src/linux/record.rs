@@ -1,4 +1,4 @@
-//! `kiln linux record`.
+//! Records a kernel as a machine for `kiln linux record`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,8 +16,8 @@ use super::qemu_args::version;
 use super::seconds::seconds;
 use crate::here;
 
-/// Modules of a gateway: AES, ChaCha and hashes with SIMD, IPsec, disk encryption, virtio-crypto. Each kernel has some
-/// of them.
+/// Modules that a gateway loads: AES, ChaCha and hashes with SIMD, IPsec, disk encryption,
+/// virtio-crypto. Each kernel has only some of them.
 const GATEWAY: &[&str] = &[
     "virtio_pci",
     "virtio_crypto",
@@ -43,7 +43,8 @@ const GATEWAY: &[&str] = &[
 
 /// Record a stock kernel under QEMU as a machine for 'kiln here --root'
 ///
-/// Boots it, loads the modules of a gateway, and writes the files that kiln here reads into DIR.
+/// Boots the kernel, loads the modules of a gateway, and writes the files that 'kiln here' reads
+/// into DIR.
 #[derive(Args)]
 #[command(after_long_help = "\
 DIR gets proc/, sys/ and boot/ as the kernel had them, without what kiln here
@@ -57,22 +58,22 @@ Examples:
 See also:
   docs/HERE.md, docs/LINUX.md")]
 pub(super) struct RecordArgs {
-    /// The directory to write; it must be empty or not there yet
+    /// The directory to write; it must be empty or not exist yet
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// A stock kernel of Debian's of this version: installed, or downloaded by apt-get into the cache
+    /// Debian's stock kernel of this version: installed, or downloaded by apt-get into the cache
     #[arg(long, value_name = "VERSION", default_value = "6.12", value_parser = version, conflicts_with = "kernel")]
     debian: String,
-    /// A kernel of your own, such as a package taken apart with dpkg-deb -x
+    /// A kernel of your own, such as one from a package unpacked with dpkg-deb -x
     #[arg(long, value_name = "BZIMAGE", requires = "modules")]
     kernel: Option<PathBuf>,
-    /// Its modules: lib/modules/RELEASE
+    /// The modules of that kernel: lib/modules/RELEASE
     #[arg(long, value_name = "DIR", requires = "kernel")]
     modules: Option<PathBuf>,
     /// Load no modules
     #[arg(long)]
     idle: bool,
-    /// Kill the boot after so many seconds
+    /// Kill the boot after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 170.0, value_parser = seconds)]
     limit: f64,
 }
@@ -132,7 +133,7 @@ impl Question for RecordArgs {
     }
 }
 
-/// The release is the name of the directory of modules.
+/// Makes a kernel from its image and its directory of modules, which is named after the release.
 fn from_package(image: &Path, modules: &Path) -> Result<Kernel, Error> {
     let fault = |path: &Path, e: std::io::Error| {
         Error::input(format!(

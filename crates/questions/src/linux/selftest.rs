@@ -13,11 +13,12 @@ use super::kernel_args::{build_module, KernelArgs};
 use super::seconds::seconds;
 use super::view;
 
-/// Every cipher of Kiln's before Linux's own testmgr, all its random tests on
+/// Test every cipher of Kiln with Linux's own testmgr, including all its random tests
 ///
-/// Boots user mode Linux and loads Kiln's module: every implementation becomes a driver of the real crypto API, and the
-/// real testmgr tests it: all vectors, random layouts, and random messages against Linux's own generic code. With
-/// --hosted the same without a boot: tree and drivers in a child, on the emulated CPU.
+/// Boots user mode Linux and loads Kiln's module: every implementation becomes a driver of the real
+/// crypto API, and the real testmgr tests it with all vectors, with random layouts, and with random
+/// messages against Linux's own generic code. With --hosted, nothing is booted: the tree and the
+/// drivers run in a child process, on the emulated CPU.
 #[derive(Args)]
 #[command(after_long_help = "\
 --hosted links the drivers with the tree's crypto API, testmgr and FPU core
@@ -41,13 +42,13 @@ See also:
 pub(super) struct SelftestArgs {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Only this: an algorithm, such as 'xts(aes)', or an implementation, such as xts-aes-aesni
+    /// Test only this algorithm, such as 'xts(aes)', or this implementation, such as xts-aes-aesni
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Rounds of each random test [default: Linux's own, 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     fuzz: Option<u32>,
-    /// Without a boot: in a child, on the emulated CPU
+    /// Do not boot: run the tests in a child process, on the emulated CPU
     #[arg(long, conflicts_with = "limit")]
     hosted: bool,
     /// Kill the boot after this many seconds
@@ -123,7 +124,8 @@ fn without_boot(
     Ok(outcome)
 }
 
-/// Finds an implementation, with or without the prefix that its name has in Linux.
+/// Checks that this is an algorithm or a driver of Kiln. Removes the prefix that driver names have
+/// in Linux.
 fn known(name: &str) -> Result<&str, Error> {
     let name = name
         .strip_prefix(kiln_linux::module::PREFIX)

@@ -1,4 +1,4 @@
-//! `kiln linux tcrypt`.
+//! Runs Linux's own benchmark for `kiln linux tcrypt`.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -13,12 +13,13 @@ use super::kernel_args::{build_module, KernelArgs};
 use super::seconds::seconds;
 use super::view;
 
-/// With --quick a measurement ends after this time, with the rows so far.
+/// Time limit with --quick; rows that are complete by then are kept.
 const QUICK: Duration = Duration::from_secs(18);
 
-/// Linux's own benchmark of its own ciphers, or of Kiln's
+/// Run Linux's own benchmark, tcrypt, with Linux's own ciphers or with Kiln's
 ///
-/// Boots user mode Linux and lets its tcrypt measure: the kernel's own implementation of each algorithm, or Kiln's.
+/// Boots user mode Linux and lets its tcrypt measure the kernel's own implementation of each
+/// algorithm, or Kiln's.
 #[derive(Args)]
 #[command(after_long_help = "\
 tcrypt takes a second for each row, or as many as --sec says; an algorithm
@@ -38,13 +39,14 @@ pub(super) struct TcryptArgs {
     /// Algorithms by the kernel's names
     #[arg(value_name = "ALG", required_unless_present = "mode")]
     algs: Vec<String>,
-    /// One of tcrypt's own numbers, with all that Linux has
+    /// Run tcrypt's test with this number, with Linux's own implementations
     #[arg(long, value_name = "N", conflicts_with = "algs", value_parser = clap::value_parser!(u32).range(200..))]
     mode: Option<u32>,
     /// Seconds per row
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3600))]
     sec: u32,
-    /// What is measured: 'linux' for the kernel's own, 'best' for Kiln's best here, or implementations of Kiln's
+    /// Implementations to measure: 'linux' for the kernel's own, 'best' for Kiln's best on this
+    /// machine, or driver names of Kiln's
     #[arg(
         long = "impl",
         value_name = "NAME,…",
@@ -52,7 +54,7 @@ pub(super) struct TcryptArgs {
         default_value = "linux"
     )]
     impls: Vec<String>,
-    /// tcrypt's own lines, as dmesg shows them
+    /// Print tcrypt's own lines, as dmesg shows them
     #[arg(long, conflicts_with = "json")]
     raw: bool,
     /// Kill a boot after this many seconds
@@ -179,7 +181,8 @@ fn turns(args: &TcryptArgs) -> Result<Vec<Turn>, Error> {
     Ok(turns)
 }
 
-/// Kiln's implementation of this name, if it belongs to this algorithm.
+/// Finds Kiln's implementation with this name, or Kiln's best for `best`; `None` if the algorithm
+/// has no implementation with this name.
 fn driver(alg: &str, name: &str) -> Result<Option<&'static str>, Error> {
     // Linux's template expects the core algorithm under another name.
     let core = match alg {

@@ -1,10 +1,10 @@
-//! The tables of `linux`.
+//! Formats the tables of `linux selftest` and `linux tcrypt`.
 
 use kiln_linux::selftest;
 use kiln_question::table::{align, paragraph, plain, text};
 use kiln_tree::tcrypt;
 
-/// The drivers that did not pass, with reasons, then the counts.
+/// Formats the drivers that did not pass, with reasons, then the counts.
 pub(super) fn selftest(rows: &[selftest::Row]) -> String {
     let mut table = plain();
     for row in rows {
@@ -30,7 +30,7 @@ pub(super) fn selftest(rows: &[selftest::Row]) -> String {
     )
 }
 
-/// One line per row.
+/// Formats one line per row of `linux tcrypt`.
 pub(super) fn tcrypt(rows: &[tcrypt::Row]) -> String {
     let mut table = plain();
     table.add_row(["driver", "op", "key", "bytes", "update", "MB/s"]);

@@ -1,4 +1,4 @@
-//! `kiln linux virtio`.
+//! Tests Linux's virtio_crypto driver for `kiln linux virtio`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,10 +13,11 @@ use super::kernel_args::KernelArgs;
 use super::seconds::seconds;
 use super::{qemu_args, virtio_view};
 
-/// Linux's own virtio_crypto driver with Kiln's device, or another
+/// Linux's own virtio_crypto driver with Kiln's device, or with another
 ///
-/// Boots Linux with its own virtio_crypto driver and a device on a vhost-user socket: its self-tests through the device,
-/// then sessions created and destroyed, and messages, at a measured rate.
+/// Boots Linux with its own virtio_crypto driver and a device on a vhost-user socket. The driver's
+/// self-tests use the device; then threads create and destroy sessions and send messages, and their
+/// rate is measured.
 #[derive(Args)]
 #[command(after_long_help = "\
 Without --socket a kiln serve of its own is started. The guest is user mode
@@ -40,28 +41,28 @@ See also:
 pub(super) struct VirtioArgs {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// A device's vhost-user socket [default: one of a 'kiln serve' that is started for it]
+    /// A device's vhost-user socket [default: that of a new 'kiln serve']
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// An argument for the 'kiln serve' that is started, such as --serve=--ctrl=thread
     #[arg(long, value_name = "ARG", conflicts_with = "socket")]
     serve: Vec<String>,
-    /// A stock kernel under QEMU instead of user mode Linux
+    /// Boot a stock kernel under QEMU instead of user mode Linux
     #[arg(long, conflicts_with = "tree")]
     qemu: bool,
-    /// Which of Debian's kernels that is
+    /// Version of Debian's kernel to boot
     #[arg(long, value_name = "VERSION", default_value = "6.12", requires = "qemu", value_parser = qemu_args::version)]
     debian: String,
     /// Use hardware virtualisation instead of QEMU's translator
     #[arg(long, requires = "qemu")]
     kvm: bool,
-    /// Threads in the guest
+    /// Numbers of threads in the guest
     #[arg(long, value_name = "LIST", default_value = "1,8", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: Vec<u32>,
     /// Seconds per measurement
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
-    /// Bytes of a message: a multiple of 16, at most 65536
+    /// Size of a message in bytes: a multiple of 16, at most 65536
     #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = len)]
     len: u32,
     /// Kill the boot after this many seconds

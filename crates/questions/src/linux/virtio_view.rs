@@ -1,9 +1,9 @@
-//! The table of `linux virtio`.
+//! Formats the table of `linux virtio`.
 
 use kiln_linux::virtio::Row;
 use kiln_question::table::{align, figure, paragraph, plain, text};
 
-/// Self-tests first, then traffic.
+/// Formats the self-tests, then the traffic.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return String::new();

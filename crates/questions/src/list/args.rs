@@ -1,4 +1,4 @@
-//! `kiln list`.
+//! Arguments of `kiln list`.
 
 use clap::Args;
 use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};
@@ -6,10 +6,11 @@ use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};
 use super::row::{self, Row};
 use super::view;
 
-/// What is here: tiers, implementations, peers, compilers, hardware limits
+/// What is available here: tiers, implementations, libraries, compilers, hardware limits
 ///
-/// The first command on a new machine: what can be measured there, what cannot, and why. All usable implementations are
-/// measured: of each algorithm the fastest is chosen, of equals the one of highest priority.
+/// The first command on a new machine: what can be measured there, what cannot, and why. All usable
+/// implementations are measured. For each algorithm the fastest is chosen; if several are equally
+/// fast, the one with the highest priority.
 #[derive(Args)]
 #[command(after_long_help = "\
 Environment:

@@ -43,18 +43,18 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub tier: Option<&'static str>,
-    /// Whether it can be used on this machine; for a limit, whether it was measured.
+    /// Whether the item can be used on this machine; for a limit, whether it was measured.
     #[schemars(extend("x-role" = "main"))]
     pub available: bool,
     /// For an implementation: its priority in the crypto API.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", extend("x-role" = "figure"))]
     pub priority: Option<u32>,
-    /// For an implementation: whether requests for the algorithm get this one.
+    /// For an implementation: whether it is the one that serves requests for the algorithm.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool", extend("x-role" = "figure"))]
     pub chosen: Option<bool>,
-    /// For an implementation: whether it claims that its time does not depend on keys and data.
+    /// For an implementation: whether it claims that its run time does not depend on keys and data.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub constant_time: Option<bool>,
@@ -66,7 +66,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "SIMD from, bytes"))]
     pub min_bytes: Option<u32>,
-    /// For an implementation that encrypts several messages at once: how many.
+    /// For an implementation that encrypts several messages at once: the number of messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "usize")]
     pub lanes: Option<usize>,
@@ -82,7 +82,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub ci_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the prediction interval of `value`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub ci_high: Option<f64>,
@@ -90,7 +90,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub unit: Option<&'static str>,
-    /// Why it is available, or why not; for a measured limit, what was measured.
+    /// Why the item is available, or why not; for a measured limit, what was measured.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: String,
 }
@@ -107,8 +107,8 @@ impl Row {
     }
 }
 
-/// All rows, including measured implementations (about 30 ms) and limits (0.2 s). `cycles_per_tick` is the number of
-/// core cycles per TSC tick.
+/// Returns all rows, including measured implementations (about 30 ms) and limits (0.2 s).
+/// `cycles_per_tick` is the number of core cycles per TSC tick.
 pub(super) fn run(seed: u64, cycles_per_tick: f64, stop: &AtomicBool) -> Vec<Row> {
     let mut rows = Vec::new();
     rows.extend(tiers());
@@ -121,7 +121,7 @@ pub(super) fn run(seed: u64, cycles_per_tick: f64, stop: &AtomicBool) -> Vec<Row
     rows
 }
 
-/// Every tier, lowest first.
+/// Returns a row for every tier, lowest first.
 pub fn tiers() -> Vec<Row> {
     Tier::ALL
         .into_iter()
@@ -129,8 +129,9 @@ pub fn tiers() -> Vec<Row> {
         .collect()
 }
 
-/// Every implementation, in order of priority. For each algorithm, the fastest one is chosen if they were measured,
-/// otherwise the usable one with the highest priority.
+/// Returns a row for every implementation, in order of priority. If the implementations of an
+/// algorithm were measured, the fastest is marked as chosen, otherwise the usable one with the
+/// highest priority.
 pub fn impls() -> Vec<Row> {
     let mut rows = Vec::new();
     for alg in Algorithm::all() {
@@ -169,7 +170,7 @@ pub fn impls() -> Vec<Row> {
     rows
 }
 
-/// Adds the measured values to the rows.
+/// Adds measured cycles per byte and minimum lengths to the rows of usable implementations.
 fn measured(rows: Vec<Row>, cycles_per_tick: f64) -> Vec<Row> {
     let known: BTreeMap<&str, Impl> = Impl::all().into_iter().map(|i| (i.driver(), i)).collect();
     let add = |row: Row| {
@@ -189,7 +190,7 @@ fn measured(rows: Vec<Row>, cycles_per_tick: f64) -> Vec<Row> {
     rows.into_iter().map(add).collect()
 }
 
-/// CPU features that ciphers can use.
+/// Returns rows for the CPU features that ciphers can use.
 pub(super) fn features() -> Vec<Row> {
     macro_rules! features {
         ($($name:tt)*) => { [$(($name, is_x86_feature_detected!($name))),*] };
@@ -204,7 +205,7 @@ pub(super) fn features() -> Vec<Row> {
     .collect()
 }
 
-/// Other libraries.
+/// Returns rows for the libraries that Kiln can be compared with.
 pub(super) fn peers() -> Vec<Row> {
     peer::NAMES
         .into_iter()
@@ -223,7 +224,7 @@ pub(super) fn peers() -> Vec<Row> {
         .collect()
 }
 
-/// C compilers on PATH: cc, gcc, clang, and these names with a version suffix.
+/// Returns rows for the C compilers on PATH: cc, gcc, clang, and these names with a version suffix.
 pub(super) fn compilers() -> Vec<Row> {
     let mut found = compilers_on_path();
     found.retain(|(family, _), _| family != "zig");

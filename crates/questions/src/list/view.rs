@@ -1,10 +1,10 @@
-//! The table of `list`.
+//! Formats the tables of `kiln list`.
 
 use kiln_question::table::{align, figure, paragraph, plain, text};
 
 use super::row::Row;
 
-/// The whole list, with a paragraph for each kind.
+/// Formats the whole list, with a paragraph for each kind.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let of = |kind: &'static str| rows.iter().filter(move |r| r.kind == kind);
     let mut out = String::new();
@@ -26,7 +26,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     out
 }
 
-/// One line per algorithm.
+/// Formats the implementations, one line per algorithm.
 fn impls<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     let rows: Vec<&Row> = rows.collect();
     let mut algs: Vec<&str> = Vec::new();
@@ -67,7 +67,7 @@ fn impls<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     algs.iter().map(line).collect()
 }
 
-/// The common prefix of all names, up to a dash.
+/// Returns the common prefix of all names, up to a dash.
 fn common<'a>(names: &[&'a str]) -> &'a str {
     let Some((first, rest)) = names.split_first() else {
         return "";

@@ -84,9 +84,10 @@ impl AwsLc {
             .map(|f| AwsLc(Arc::new(f)))
     }
 
-    /// The description of a cipher, digest or AEAD that a function such as `EVP_aes_256_xts` returns.
+    /// Returns the description of a cipher, digest or AEAD, by calling a function such as
+    /// `EVP_aes_256_xts`.
     fn get_constant(&self, name: &str) -> Result<Kind, String> {
-        // SAFETY: functions of this name take nothing and return the address of a constant.
+        // SAFETY: functions with such names take no arguments and return the address of a constant.
         unsafe { Ok(self.0.opened.get::<Constant>(name)?()) }
     }
 
@@ -150,7 +151,7 @@ fn version(text: &CStr) -> String {
     text.split_whitespace().last().unwrap_or("?").to_string()
 }
 
-/// A context of the library, freed on drop; the library wipes its key.
+/// A context of the library. It is freed on drop, and the library then wipes its key.
 struct Owned {
     library: AwsLc,
     at: NonNull<c_void>,
@@ -159,7 +160,7 @@ struct Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: made by the library and no longer in use.
+        // SAFETY: the library made this context, and nothing uses it after the drop.
         unsafe { (self.free)(self.at.as_ptr()) }
     }
 }
@@ -224,7 +225,7 @@ impl AwsLc {
     fn aead(&self, name: &str, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let kind = self.get_constant(name)?;
-        // SAFETY: the key has the length it is told to have; 16 is the length of tags.
+        // SAFETY: pointer and length are those of the key; 16 is the tag length.
         let ctx = unsafe { (f.aead_new)(kind, work.key.as_ptr(), work.key.len(), 16) };
         let ctx = self.own(ctx, f.aead_free, "EVP_AEAD_CTX_new")?;
         let decrypt = work.op == Op::Decrypt;
@@ -237,7 +238,8 @@ impl AwsLc {
             };
             call_each(m, calls, |c| {
                 let mut made = 0;
-                // SAFETY: the context has its key; what is read and written is what the shape has.
+                // SAFETY: the context has its key, and the buffers have the lengths of the shape,
+                // from which `from` and `to` are computed.
                 let status = unsafe {
                     crypt(
                         ctx.at.as_ptr(),
@@ -260,7 +262,7 @@ impl AwsLc {
     fn cipher(&self, name: &str, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let kind = self.get_constant(name)?;
-        // SAFETY: takes nothing.
+        // SAFETY: EVP_CIPHER_CTX_new takes no arguments.
         let ctx = self.own(
             unsafe { (f.cipher_new)() },
             f.cipher_free,
@@ -268,7 +270,7 @@ impl AwsLc {
         )?;
         let encrypt = c_int::from(work.op != Op::Decrypt);
         let (at, key) = (ctx.at.as_ptr(), work.key.as_ptr());
-        // SAFETY: a new context; the key has the length of the cipher's.
+        // SAFETY: the context is new, and the key has the length that the cipher requires.
         unsafe {
             self.done(
                 (f.cipher_init)(at, kind, null_mut(), key, null(), encrypt),
@@ -299,7 +301,8 @@ impl AwsLc {
         Box::new(move |m: &mut Messages, calls| {
             let (f, key, len) = (&*library.0, &key, m.shape.len);
             call_each(m, calls, |c| {
-                // SAFETY: the key has 32 bytes; the IV is the block's number, then the nonce.
+                // SAFETY: the key has 32 bytes. The IV consists of the block number, then the
+                // nonce.
                 unsafe {
                     let counter = c.iv.cast::<u32>().read_unaligned();
                     (f.chacha)(c.dst, c.src, len, key.as_ptr(), c.iv.add(4), counter);
@@ -311,11 +314,11 @@ impl AwsLc {
 
     fn hash(&self, name: &str) -> Result<Run<'static>, String> {
         let library = self.clone();
-        // SAFETY: the type of these functions in sha.h.
+        // SAFETY: `Hash` is the type of these functions in sha.h.
         let digest: Hash = unsafe { library.0.opened.get(name)? };
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, len) = (&library, m.shape.len);
-            // SAFETY: results have room for a digest.
+            // SAFETY: the result buffer has room for a digest.
             call_each(m, calls, |c| unsafe {
                 !digest(c.src, len, c.dst).is_null()
             })
@@ -325,10 +328,10 @@ impl AwsLc {
     fn hmac(&self, hash: &str, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let kind = self.get_constant(&format!("EVP_{hash}"))?;
-        // SAFETY: takes nothing.
+        // SAFETY: HMAC_CTX_new takes no arguments.
         let ctx = self.own(unsafe { (f.hmac_new)() }, f.hmac_free, "HMAC_CTX_new")?;
         let (at, key) = (ctx.at.as_ptr(), work.key.as_ptr());
-        // SAFETY: a new context, a key of any length.
+        // SAFETY: the context is new, and HMAC accepts keys of any length.
         let status = unsafe { (f.hmac_init)(at, key, work.key.len(), kind, null_mut()) };
         self.done(status, "HMAC_Init_ex")?;
         Ok(Box::new(move |m: &mut Messages, calls| {
@@ -336,7 +339,7 @@ impl AwsLc {
             let (len, size) = (m.shape.len, m.shape.digest);
             call_each(m, calls, |c| {
                 let mut made: c_uint = 0;
-                // SAFETY: the context has its key; results have room for a digest.
+                // SAFETY: the context has its key, and the result buffer has room for a digest.
                 unsafe {
                     (f.hmac_init)(at, null(), 0, null(), null_mut()) == 1
                         && (f.hmac_update)(at, c.src, len) == 1
@@ -350,10 +353,10 @@ impl AwsLc {
     fn cmac(&self, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let kind = self.get_constant(&format!("EVP_aes_{}_cbc", work.key_bits))?;
-        // SAFETY: takes nothing.
+        // SAFETY: CMAC_CTX_new takes no arguments.
         let ctx = self.own(unsafe { (f.cmac_new)() }, f.cmac_free, "CMAC_CTX_new")?;
         let (at, key) = (ctx.at.as_ptr(), work.key.as_ptr());
-        // SAFETY: a new context; the key has the length of the cipher's.
+        // SAFETY: the context is new, and the key has the length that the cipher requires.
         let status = unsafe { (f.cmac_init)(at, key, work.key.len(), kind, null_mut()) };
         self.done(status, "CMAC_Init")?;
         Ok(Box::new(move |m: &mut Messages, calls| {
@@ -361,7 +364,7 @@ impl AwsLc {
             let (len, size) = (m.shape.len, m.shape.digest);
             call_each(m, calls, |c| {
                 let mut made = 0;
-                // SAFETY: the context has its key; results have room for a block.
+                // SAFETY: the context has its key, and the result buffer has room for a block.
                 unsafe {
                     (f.cmac_reset)(at) == 1
                         && (f.cmac_update)(at, c.src, len) == 1

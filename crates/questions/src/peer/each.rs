@@ -14,34 +14,35 @@ pub(super) struct Call {
     pub aad: *const u8,
     /// The message; when opening, followed by its tag.
     pub src: *const u8,
-    /// Output buffer: for a cipher, the text followed by the generated tag; for a hash, the digest.
+    /// Output buffer: for a cipher, the text, followed by the tag if one is generated; for a hash,
+    /// the digest.
     pub dst: *mut u8,
 }
 
 impl Call {
-    /// Pointer to the tag of a message of `len` bytes to be opened.
+    /// Returns the address of the tag of a message of `len` bytes to be opened.
     ///
     /// # Safety
     /// The message has a tag.
     #[inline(always)]
     pub(super) unsafe fn tag_to_open(&self, len: usize) -> *const u8 {
-        // SAFETY: the tag follows the text.
+        // SAFETY: the caller promises that the message has a tag; the tag follows the text.
         unsafe { self.src.add(len) }
     }
 
-    /// Pointer to the place where sealing a message of `len` bytes writes the tag.
+    /// Returns the address at which sealing a message of `len` bytes writes the tag.
     ///
     /// # Safety
     /// The buffer has room for the tag.
     #[inline(always)]
     pub(super) unsafe fn tag_made(&self, len: usize) -> *mut u8 {
-        // SAFETY: the tag follows the text.
+        // SAFETY: the caller promises room for the tag; the tag follows the text.
         unsafe { self.dst.add(len) }
     }
 }
 
-/// Calls `f` `calls` times, for each message in turn, and stops with an error when it returns false. All pointers are
-/// valid for the sizes in the messages' shape.
+/// Calls `f` `calls` times, for each message in turn, and stops with an error when `f` returns
+/// false. All pointers passed to `f` are valid for the sizes in the messages' shape.
 #[inline(always)]
 pub(super) fn call_each(
     messages: &mut Messages,
@@ -61,8 +62,9 @@ pub(super) fn call_each(
     let mut i = 0;
     let mut last = None;
     for _ in 0..calls {
-        // SAFETY: all within the buffers, i being less than `count`: asserted above. A result as an IV has the bytes
-        // of one: shapes that do not are not chained.
+        // SAFETY: the assertions above show that all addresses are within the buffers, because i is
+        // less than `count`. A result that serves as the next IV is at least as long as an IV:
+        // shapes with shorter results are not chained.
         let call = unsafe {
             let from = src.add(i * src_stride);
             let to = dst.add(i * dst_stride).add(text);
@@ -88,13 +90,14 @@ pub(super) fn call_each(
     Ok(())
 }
 
-/// Whether the tags at `tag` and `right` are equal. The time that this takes does not reveal where they differ.
+/// Whether the tags at `tag` and `right` are equal. The run time of the comparison does not reveal
+/// where they differ.
 ///
 /// # Safety
-/// Both are readable for `len` bytes.
+/// Both tags are readable for `len` bytes.
 #[inline(always)]
 pub(super) unsafe fn same_tag(tag: *const u8, right: *const u8, len: usize) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that both tags are readable for `len` bytes.
     let (a, b) = unsafe {
         (
             std::slice::from_raw_parts(tag, len),
@@ -107,7 +110,7 @@ pub(super) unsafe fn same_tag(tag: *const u8, right: *const u8, len: usize) -> b
 /// Length of the nonce in a CCM message's IV, which has the form of RFC 3610's first block. The nonce begins at the
 /// second byte.
 pub(super) fn ccm_nonce(shape: &Shape) -> usize {
-    // `speed` measures with a length field of four bytes.
+    // The messages that `speed` measures have a length field of four bytes.
     shape.iv.saturating_sub(1 + 4)
 }
 
@@ -118,7 +121,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Allocates this many bytes.
+    /// Allocates `bytes` zeroed bytes.
     pub(super) fn new(bytes: usize) -> Memory {
         let layout = Layout::from_size_align(bytes.max(1), 64).expect("a size");
         // SAFETY: the size is not zero.
@@ -135,7 +138,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout and no longer in use.
+        // SAFETY: the memory was allocated with this layout, and nothing uses it after the drop.
         unsafe {
             std::slice::from_raw_parts_mut(self.at.as_ptr(), self.layout.size()).zeroize();
             dealloc(self.at.as_ptr(), self.layout);

@@ -91,8 +91,9 @@ impl Gcrypt {
 
 impl Functions {
     fn load(o: &Opened) -> Result<Functions, String> {
-        // SAFETY: the types are those of gcrypt.h; the library stays open in `opened`. The manual's initialisation:
-        // the version check first, no secure memory, finished; only if it was not done in this process yet.
+        // SAFETY: the types are those of gcrypt.h, and the library stays open in `opened`. The
+        // initialisation follows the manual: check the version, disable secure memory, finish. The
+        // last two steps are skipped if this process has already initialised the library.
         unsafe {
             let check: unsafe extern "C" fn(*const c_char) -> *const c_char =
                 o.get("gcry_check_version")?;
@@ -208,7 +209,7 @@ impl Gcrypt {
     fn cipher(&self, algo: c_int, mode: c_int, work: &Work) -> Result<Cipher, String> {
         let f = &*self.0;
         let mut handle = null_mut();
-        // SAFETY: a place for the handle.
+        // SAFETY: `handle` has room for a handle.
         let error = unsafe { (f.open)(&mut handle, algo, mode, 0) };
         if error != 0 || handle.is_null() {
             return Err(format!("{} has no {}", self.provider(), work.spec.name));
@@ -217,7 +218,7 @@ impl Gcrypt {
             library: self.clone(),
             handle,
         };
-        // SAFETY: an open handle, the key as a slice.
+        // SAFETY: the handle is open; pointer and length are those of the key.
         let error = unsafe { (f.setkey)(handle, work.key.as_ptr(), work.key.len()) };
         match error {
             0 => Ok(cipher),
@@ -237,7 +238,8 @@ impl Gcrypt {
             let crypt = if decrypt { f.decrypt } else { f.encrypt };
             let set = if mode == MODE_CTR { f.setctr } else { f.setiv };
             call_each(m, calls, |c| {
-                // SAFETY: the handle has its key and is this thread's; the pointers are good for the lengths.
+                // SAFETY: the handle has its key and is used by this thread only. The pointers are
+                // valid for the lengths passed.
                 unsafe {
                     (iv == 0 || set(h, c.iv, iv) == 0) && crypt(h, c.dst, len, c.src, len) == 0
                 }
@@ -260,7 +262,9 @@ impl Gcrypt {
             let mut lengths = [len as u64, shape.prefix as u64, tag as u64];
             let size = size_of_val(&lengths);
             call_each(m, calls, |c| {
-                // SAFETY: as in `skcipher`; a CCM nonce begins at the IV's second byte; tags are where `each` says.
+                // SAFETY: the handle has its key and is used by this thread only. The buffers have
+                // the lengths of the shape; a CCM nonce begins at the IV's second byte, and tags
+                // are where `each` places them.
                 unsafe {
                     (f.setiv)(h, c.iv.add(skip), iv) == 0
                         && (!ccm
@@ -278,17 +282,18 @@ impl Gcrypt {
     }
 
     fn digest(&self, algo: c_int, name: &str) -> Result<Run<'static>, String> {
-        /// `GCRYCTL_TEST_ALGO`.
+        /// Value of `GCRYCTL_TEST_ALGO`.
         const TEST: c_int = 8;
         let f = self.0.clone();
-        // SAFETY: a question about an algorithm. An unknown one would end the process when it is used.
+        // SAFETY: the call only asks whether the library has the algorithm. It is needed because
+        // using an unknown algorithm would end the process.
         if unsafe { (f.test_algo)(algo, TEST, null_mut(), null_mut()) } != 0 {
             return Err(format!("{} has no {name}", self.provider()));
         }
         Ok(Box::new(move |m: &mut Messages, calls| {
             let len = m.shape.len;
             call_each(m, calls, |c| {
-                // SAFETY: results have room for the digest.
+                // SAFETY: the result buffer has room for the digest.
                 unsafe { (f.hash_buffer)(algo, c.dst, c.src, len) };
                 true
             })
@@ -298,7 +303,7 @@ impl Gcrypt {
     fn mac(&self, algo: c_int, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let mut handle = null_mut();
-        // SAFETY: a place for the handle.
+        // SAFETY: `handle` has room for a handle.
         let error = unsafe { (f.mac_open)(&mut handle, algo, 0, null_mut()) };
         if error != 0 || handle.is_null() {
             return Err(format!("{} has no {}", self.provider(), work.spec.name));
@@ -307,7 +312,7 @@ impl Gcrypt {
             library: self.clone(),
             handle,
         };
-        // SAFETY: an open handle, the key as a slice.
+        // SAFETY: the handle is open; pointer and length are those of the key.
         if unsafe { (f.mac_setkey)(handle, work.key.as_ptr(), work.key.len()) } != 0 {
             return Err(format!(
                 "{} refuses the key of {}",
@@ -320,7 +325,8 @@ impl Gcrypt {
             let (len, size) = (m.shape.len, m.shape.digest);
             call_each(m, calls, |c| {
                 let mut out = size;
-                // SAFETY: the handle has its key and is this thread's; results have room for `size` bytes.
+                // SAFETY: the handle has its key and is used by this thread only. The result buffer
+                // has room for `size` bytes.
                 unsafe {
                     (f.mac_ctl)(h, CTL_RESET, null_mut(), 0) == 0
                         && (f.mac_write)(h, c.src, len) == 0
@@ -338,7 +344,8 @@ struct Cipher {
 
 impl Drop for Cipher {
     fn drop(&mut self) {
-        // SAFETY: from gcry_cipher_open, closed once; it wipes the key.
+        // SAFETY: gcry_cipher_open returned the handle, and it is closed only here. Closing it
+        // wipes the key.
         unsafe { (self.library.0.close)(self.handle) };
     }
 }
@@ -350,7 +357,8 @@ struct Mac {
 
 impl Drop for Mac {
     fn drop(&mut self) {
-        // SAFETY: from gcry_mac_open, closed once; it wipes the key.
+        // SAFETY: gcry_mac_open returned the handle, and it is closed only here. Closing it wipes
+        // the key.
         unsafe { (self.library.0.mac_close)(self.handle) };
     }
 }

@@ -1,8 +1,9 @@
 //! Graviola, compiled in by the cargo feature `peers` and called as its documentation recommends.
 //!
-//! An AEAD object is made with the key once; `encrypt` and `decrypt` process a whole message in place, with its nonce
-//! and associated data, and a separate tag. As for all libraries, the output has a buffer of its own here, so the
-//! results include the copy to it. Hashes take one call. For HMAC, an object with the key is cloned for each message.
+//! An AEAD object is made with the key once; `encrypt` and `decrypt` process a whole message in
+//! place, with its nonce and associated data, and a separate tag. As with all libraries, results
+//! are written to separate buffers here, so the times include a copy of the text to its
+//! destination. Hashes take one call. For HMAC, an object with the key is cloned for each message.
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
@@ -84,11 +85,14 @@ struct Parts<'a> {
     text: &'a mut [u8],
 }
 
+/// Copies the text to its destination and returns the parts of the message.
+///
 /// # Safety
 /// The call has this shape and belongs to an AEAD with a nonce of 12 bytes.
 #[inline(always)]
 unsafe fn parts<'a>(c: &Call, shape: &Shape) -> Parts<'a> {
-    // SAFETY: the caller's promise; the source does not overlap with the destination.
+    // SAFETY: the caller promises that the call has this shape. Source and destination do not
+    // overlap.
     unsafe {
         c.dst.copy_from_nonoverlapping(c.src, shape.len);
         Parts {
@@ -108,7 +112,8 @@ macro_rules! aead {
                 return Err("takes nonces of 12 bytes and tags of 16 only".to_string());
             }
             call_each(m, calls, |c| {
-                // SAFETY: checked above; tags lie behind texts.
+                // SAFETY: the sizes of nonce and tag were checked above, and the tag follows the
+                // text.
                 unsafe {
                     let p = parts(&c, &shape);
                     if decrypt {
@@ -138,7 +143,7 @@ fn hash<H: Hash>() -> Run<'static> {
     Box::new(move |m: &mut Messages, calls| {
         let (len, size) = (m.shape.len, m.shape.digest);
         call_each(m, calls, |c| {
-            // SAFETY: the message is there, results have room.
+            // SAFETY: the source has `len` bytes, and the result buffer has room for the digest.
             unsafe {
                 let digest = H::hash(from_raw_parts(c.src, len));
                 from_raw_parts_mut(c.dst, size).copy_from_slice(digest.as_ref());
@@ -157,7 +162,7 @@ where
         let (keyed, len, size) = (&keyed, m.shape.len, m.shape.digest);
         call_each(m, calls, |c| {
             let mut mac = keyed.clone();
-            // SAFETY: the message is there, results have room.
+            // SAFETY: the source has `len` bytes, and the result buffer has room for the digest.
             unsafe {
                 mac.update(from_raw_parts(c.src, len));
                 from_raw_parts_mut(c.dst, size).copy_from_slice(mac.finish().as_ref());

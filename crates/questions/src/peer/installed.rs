@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Installed {
     pub version: String,
     pub dir: PathBuf,
-    /// The shared object.
+    /// Path of the shared object.
     pub file: PathBuf,
 }
 
-/// The directory that contains a directory for each installed library; `None` if there is no place for a cache.
+/// Returns the part of the cache in which each installed library has a directory; `None` if there
+/// is no place for a cache.
 pub(crate) fn directory() -> Option<PathBuf> {
     Some(kiln_tree::root().ok()?.join("kiln/libraries"))
 }

@@ -4,7 +4,7 @@ use crate::timing::{Candidate, Work};
 
 /// A library that was loaded.
 pub(crate) trait Peer {
-    /// One of [`super::NAMES`].
+    /// The library's name, one of [`super::NAMES`].
     fn name(&self) -> &'static str;
 
     /// The version, such as `3.0.17`.

@@ -1,21 +1,24 @@
 //! Intel's Multi-Buffer Crypto for IPsec, called as its README and its header's comments recommend.
 //!
-//! A manager is allocated and initialised for the best instructions this CPU has (`alloc_mb_mgr`, `init_mb_mgr_auto`).
-//! AES-GCM, GHASH and hashes of one buffer have functions in the manager that complete immediately
-//! (`IMB_AES256_GCM_ENC`, `IMB_SHA256`): a key's precomputed data is made once. Everything else goes through jobs.
-//! Where one message cannot occupy the CPU (CBC encryption, CMAC, CCM, hashes, HMAC), the library processes several at
-//! a time. Such rows are marked, because they show the throughput of a stream of messages and not that of a single
-//! one.
+//! A manager is allocated and initialised for the best instructions that this CPU has
+//! (`alloc_mb_mgr`, `init_mb_mgr_auto`). For AES-GCM, GHASH and hashes of one buffer, the manager
+//! has functions that complete immediately (`IMB_AES256_GCM_ENC`, `IMB_SHA256`); the precomputed
+//! data of a key is made once. Everything else is submitted as jobs. Where one message cannot
+//! occupy the CPU (CBC encryption, CMAC, CCM, hashes, HMAC), the library processes several messages
+//! at once. Such rows are marked, because they show the throughput of a stream of messages, not of
+//! a single message.
 //!
-//! In 1.3, jobs are submitted one by one: `IMB_GET_NEXT_JOB`, its fields, `IMB_SUBMIT_JOB`, for each message, then
-//! `IMB_FLUSH_JOB` until no job is left. In 2.0, they are submitted without checks, which is faster: as bursts
-//! (`IMB_GET_NEXT_BURST`, `IMB_SUBMIT_BURST_NOCHECK`, `IMB_FLUSH_BURST`; rows `…_BURST`), and as arrays of jobs with one
-//! cipher or hash, which the library takes for some algorithms (`IMB_SUBMIT_CIPHER_BURST_NOCHECK`,
-//! `IMB_SUBMIT_HASH_BURST_NOCHECK`; rows `…_CIPHER_BURST`, `…_HASH_BURST`). Rows that end in `_1` submit one job at a time.
-//! `imb_set_session` prepares jobs for bursts. Of these, the array is the fastest interface for short messages, and which
-//! one is for long messages depends on the algorithm, so both have a row.
+//! In 1.3, jobs are submitted one by one: for each message, `IMB_GET_NEXT_JOB`, the job's fields,
+//! and `IMB_SUBMIT_JOB`; then `IMB_FLUSH_JOB` until all jobs are complete. In 2.0, they are
+//! submitted without checks, which is faster, in two forms: bursts (`IMB_GET_NEXT_BURST`,
+//! `IMB_SUBMIT_BURST_NOCHECK`, `IMB_FLUSH_BURST`; rows `…_BURST`), and arrays of jobs with the same
+//! cipher or hash, which the library accepts for some algorithms
+//! (`IMB_SUBMIT_CIPHER_BURST_NOCHECK`, `IMB_SUBMIT_HASH_BURST_NOCHECK`; rows `…_CIPHER_BURST`,
+//! `…_HASH_BURST`). Rows that end in `_1` submit one job per call. `imb_set_session` prepares jobs
+//! for bursts. Arrays are the fastest interface for short messages. For long messages, the fastest
+//! interface depends on the algorithm, so both have a row.
 //!
-//! Hashes have a row for each of the two kinds, one buffer and jobs.
+//! Hashes have a row for single buffers and a row for jobs.
 
 mod jobs;
 mod layout;
@@ -74,7 +77,7 @@ impl IpsecMb {
     pub(super) fn load(file: Option<&Path>) -> Result<IpsecMb, String> {
         let load = |o: &Opened| {
             let library = IpsecMb(Arc::new(Functions::load(o)?));
-            // Checks that a manager has the expected layout.
+            // This checks that a manager has the expected layout.
             library.manager()?;
             Ok(library)
         };
@@ -89,7 +92,7 @@ impl IpsecMb {
     fn manager(&self) -> Result<Manager, String> {
         let f = &*self.0;
         let mut arch = 0;
-        // SAFETY: as the header says.
+        // SAFETY: the header allows this call at any time; the argument 0 sets no flags.
         let at = unsafe { (f.alloc)(0) };
         if at.is_null() {
             return Err(format!("{} has no memory for a manager", self.provider()));
@@ -98,7 +101,7 @@ impl IpsecMb {
             library: self.clone(),
             at,
         };
-        // SAFETY: a new manager; its errno is where 1.3 and 2.0 have it.
+        // SAFETY: the manager is new, and ERRNO is the offset of its errno in both 1.3 and 2.0.
         let error: c_int = unsafe {
             (f.init)(at, &mut arch);
             at.cast::<u8>().add(ERRNO).cast::<c_int>().read()
@@ -144,12 +147,13 @@ impl Functions {
 }
 
 impl Manager {
-    /// The function pointer at an offset of the manager.
+    /// Returns the function pointer at an offset of the manager.
     ///
     /// # Safety
     /// `T` is the function's type.
     unsafe fn function<T: Copy>(&self, offset: usize) -> Result<T, String> {
-        // SAFETY: within the manager, which has about a thousand bytes before its jobs.
+        // SAFETY: the offset is within the manager, which has about a thousand bytes before its
+        // jobs. The caller promises the type.
         unsafe {
             let at = self.at.cast::<u8>().add(offset);
             if at.cast::<usize>().read() == 0 {
@@ -170,15 +174,16 @@ impl Manager {
         let Some(set) = self.library.0.set_session else {
             return fault();
         };
-        // SAFETY: an initialised manager, and a job of this version.
+        // SAFETY: the manager is initialised, and only version 2.0, whose jobs are `Job2`, has this
+        // function.
         match unsafe { set(self.at, &mut whole) } {
             0 => fault(),
             _ => Ok(whole),
         }
     }
 
-    /// Checks the table of functions against the symbols that some of them also have. If the addresses differ, the
-    /// manager has a different layout.
+    /// Compares the manager's functions with those that the library also exports as symbols. If an
+    /// address differs, the manager has a different layout.
     fn check(&self) -> Result<(), String> {
         let known: [(usize, &str, &[&str]); 4] = [
             (
@@ -217,10 +222,10 @@ impl Manager {
             ),
         ];
         for (offset, name, ends) in known {
-            // SAFETY: read as an address, not called.
+            // SAFETY: the pointer is read as an address and not called.
             let here: usize = unsafe { self.function(offset)? };
             let one_of = ends.iter().any(|end| {
-                // SAFETY: as above.
+                // SAFETY: the symbol is read as an address and not called.
                 let symbol = unsafe { self.library.0.opened.get::<usize>(&format!("{name}{end}")) };
                 symbol == Ok(here)
             });
@@ -237,7 +242,7 @@ impl Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        // SAFETY: from alloc_mb_mgr, freed once.
+        // SAFETY: alloc_mb_mgr returned the manager, and it is freed only here.
         unsafe { (self.library.0.free)(self.at) };
     }
 }
@@ -339,7 +344,8 @@ impl IpsecMb {
         let which = (work.key.len() - 16) / 8 * 8;
         let decrypt = work.op == Op::Decrypt;
         let (key, state) = (Memory::new(GCM_KEY), Memory::new(GCM_CTX));
-        // SAFETY: the types at these offsets; the key has the size of the function chosen by it.
+        // SAFETY: the types are those of the functions at these offsets. `which` selects the
+        // functions for the size of the key.
         let gcm: Gcm = unsafe {
             let pre: GcmPre = manager.function(GCM_PRE + which)?;
             pre(work.key.as_ptr(), key.at());
@@ -351,8 +357,8 @@ impl IpsecMb {
             let (key, state) = (key.at(), state.at());
             call_each(m, calls, |c| {
                 let mut made = [0u8; 16];
-                // SAFETY: key and context are this manager's; tags have 16 bytes at most. When decrypting the caller
-                // compares them.
+                // SAFETY: key and context were made for this manager, and tags have at most 16
+                // bytes.
                 unsafe {
                     let to = if decrypt {
                         made.as_mut_ptr()
@@ -372,7 +378,8 @@ impl IpsecMb {
     fn ghash(&self, work: &Work) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let key = Memory::new(GCM_KEY);
-        // SAFETY: the types at these offsets; the key has a block.
+        // SAFETY: the types are those of the functions at these offsets. The key has the size of a
+        // block.
         let ghash: Ghash = unsafe {
             let pre: GcmPre = manager.function(GHASH_PRE)?;
             pre(work.key.as_ptr(), key.at());
@@ -381,7 +388,8 @@ impl IpsecMb {
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, len, key) = (&manager, m.shape.len as u64, key.at());
             call_each(m, calls, |c| {
-                // SAFETY: the tag is the hash so far, of which there is none, and then the result.
+                // SAFETY: the result buffer has room for a block. The function reads the hash so
+                // far from it, which is zero at first, and writes the new hash to it.
                 unsafe {
                     c.dst.cast::<[u8; 16]>().write([0; 16]);
                     ghash(key, c.src, len, c.dst, 16);
@@ -393,12 +401,12 @@ impl IpsecMb {
 
     fn hash(&self, offset: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
-        // SAFETY: the type at these offsets.
+        // SAFETY: `HashFn` is the type of the hash functions at these offsets.
         let hash: HashFn = unsafe { manager.function(offset)? };
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, len) = (&manager, m.shape.len as u64);
             call_each(m, calls, |c| {
-                // SAFETY: results have room for the digest.
+                // SAFETY: the result buffer has room for the digest.
                 unsafe { hash(c.src, len, c.dst) };
                 true
             })

@@ -24,15 +24,16 @@ pub(super) struct Find {
 #[derive(Clone)]
 pub(super) struct Opened {
     library: Arc<Library>,
-    /// Name of the library's file, as it was requested.
+    /// Name of the library's file, as it was passed to dlopen().
     pub file: String,
     /// Where the file was found: `cache`, `system` or `named`.
     pub place: &'static str,
 }
 
 impl Find {
-    /// Opens the library and calls `load` to resolve its functions. Of the newest loadable versions in the cache and in
-    /// the system, uses the one with the greater `version`; with `only`, uses that file or none.
+    /// Opens the library and calls `load` to resolve its functions. Compares the newest loadable
+    /// version in the cache with the newest one in the system, and uses the one with the greater
+    /// `version`. If `only` is given or the environment variable is set, only that file is tried.
     ///
     /// # Errors
     /// One line with the reason and a remedy.
@@ -113,16 +114,16 @@ impl Opened {
         })
     }
 
-    /// The address of a symbol as a value of type `T`, a pointer.
+    /// Returns the address of a symbol as a value of the pointer type `T`.
     ///
     /// # Safety
-    /// `T` is the symbol's type in the library's headers, and the value is not used after the last `Opened` of this
-    /// library is gone.
+    /// `T` is the symbol's type in the library's headers, and the value is not used after the last
+    /// `Opened` of this library is gone.
     ///
     /// # Errors
     /// The symbol is missing, because the library is too old.
     pub(super) unsafe fn get<T: Copy>(&self, symbol: &str) -> Result<T, String> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `T` is the symbol's type.
         let found = unsafe { self.library.get::<T>(symbol.as_bytes()) };
         found
             .map(|s| *s)
@@ -149,7 +150,7 @@ mod tests {
     #[test]
     fn faults_name_the_file_and_what_would_help() {
         let get = |o: &Opened| {
-            // SAFETY: never called.
+            // SAFETY: the address is never called.
             unsafe { o.get::<unsafe extern "C" fn()>("no_such_symbol") }
         };
         let why = FIND.load(None, get, |_| "1").err().unwrap();
@@ -162,7 +163,7 @@ mod tests {
     #[test]
     fn the_first_that_will_do_is_taken() {
         let get = |o: &Opened| {
-            // SAFETY: never called.
+            // SAFETY: the address is never called.
             unsafe { o.get::<unsafe extern "C" fn()>("malloc") }.map(|_| o.file.clone())
         };
         assert_eq!(FIND.load(None, get, |_| "1").unwrap(), "libc.so.6");

@@ -1,5 +1,5 @@
-//! Other libraries for comparison with Kiln, loaded at run time if they are installed. One is compiled in with the
-//! cargo feature `peers`.
+//! Other libraries for comparison with Kiln. They are loaded at run time if they are installed,
+//! except one that the cargo feature `peers` compiles in.
 
 mod aws_lc;
 mod each;
@@ -60,7 +60,7 @@ pub(crate) fn load_from(name: &str, file: Option<&Path>) -> Result<Box<dyn Peer>
     }
 }
 
-/// Which libraries to load.
+/// The libraries that `--peers` requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
     /// All libraries that are installed.
@@ -95,7 +95,7 @@ impl Wanted {
         }
     }
 
-    /// Whether the library was requested by name.
+    /// Whether the user requested this library by name.
     pub fn names(&self, peer: &str) -> bool {
         matches!(self, Wanted::Named(names) if names.iter().any(|n| n == peer))
     }
@@ -162,7 +162,8 @@ impl Source for Peers {
             match peer.candidates(work) {
                 Ok(mut all) => {
                     all.retain(|c| !(choice.latency && c.together));
-                    // Restrictions that apply to all implementations of this algorithm apply to libraries too.
+                    // Lengths that this algorithm excludes for all implementations are excluded for
+                    // libraries too.
                     all.iter_mut().for_each(|c| c.takes = work.spec.takes);
                     found.extend(all);
                 }

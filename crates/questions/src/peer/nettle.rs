@@ -1,14 +1,15 @@
 //! Nettle, called as its manual recommends.
 //!
-//! The caller allocates contexts. A key is set once; a mode's function takes the context and the IV, and updates the
-//! IV for a following piece, so each message uses a copy (Cipher modes). AEADs (Authenticated encryption): the nonce
-//! is set, associated data is passed, the text is encrypted or decrypted, and the digest is computed, which the caller
-//! compares when decrypting; CCM has functions for whole messages, which the manual prefers. A hash's digest function
-//! leaves its context ready for the next message (Hash functions), and so does a MAC's with the same key (Keyed hash
-//! functions).
+//! The caller allocates contexts and sets a key once. The function of a mode takes the context and
+//! the IV, and updates the IV for a following piece, so each message uses a copy of its IV (Cipher
+//! modes). For AEADs (Authenticated encryption), the nonce is set, associated data is passed, the
+//! text is encrypted or decrypted, and the tag is computed; when decrypting, the caller compares
+//! the tag. For CCM, the manual prefers functions that process whole messages. The digest function
+//! of a hash leaves the context ready for the next message (Hash functions); that of a MAC does the
+//! same and keeps the key (Keyed hash functions).
 //!
-//! The size of a context comes from the library's description of the algorithm (nettle-meta.h) if there is one; other contexts
-//! get more memory than any of nettle's headers requires.
+//! The size of a hash's context comes from the library's description of the hash (nettle-meta.h).
+//! Other contexts get more memory than any of nettle's headers requires.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::path::Path;
@@ -101,16 +102,20 @@ impl Nettle {
         FIND.load(file, load, |n| &n.version)
     }
 
+    /// Returns the function `nettle_NAME`.
+    ///
     /// # Safety
     /// `T` is the type of this function.
     unsafe fn get<T: Copy>(&self, name: &str) -> Result<T, String> {
-        // SAFETY: the caller's promise; whoever uses the value keeps `self`.
+        // SAFETY: the caller promises the type, and keeps `self` for as long as it uses the
+        // function.
         unsafe { self.opened.get(&format!("nettle_{name}")) }
     }
 
     fn keyed(&self, set_key: &str, key: &[u8]) -> Result<Memory, String> {
         let ctx = Memory::new(ROOM);
-        // SAFETY: all functions so named by the callers below take a context and a key of the size they are named for.
+        // SAFETY: the callers pass names of functions that take a context and a key of the size in
+        // their name. The memory is larger than any context.
         unsafe {
             let set: SetKey = self.get(set_key)?;
             set(ctx.at(), key.as_ptr());
@@ -177,13 +182,13 @@ impl Peer for Nettle {
     }
 }
 
-/// A copy of an IV for a function that modifies it.
+/// Returns a copy of an IV for a function that modifies the IV.
 ///
 /// # Safety
 /// `iv` is readable for 16 bytes.
 #[inline(always)]
 unsafe fn copy(iv: *const u8) -> [u8; 16] {
-    // SAFETY: the caller's promise; an array needs no alignment.
+    // SAFETY: the caller promises 16 readable bytes, and an array of bytes needs no alignment.
     unsafe { iv.cast::<[u8; 16]>().read() }
 }
 
@@ -198,13 +203,14 @@ impl Nettle {
     fn ecb(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
         let direction = Nettle::direction(work);
         let ctx = self.keyed(&format!("{aes}_set_{direction}_key"), &work.key)?;
-        // SAFETY: the type of aes.h.
+        // SAFETY: `Crypt` is the type of these functions in aes.h.
         let crypt: Crypt = unsafe { self.get(&format!("{aes}_{direction}"))? };
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
             call_each(m, calls, |c| {
-                // SAFETY: the context has a key for this direction; whole blocks.
+                // SAFETY: the context has a key for this direction, and the length is a multiple of
+                // the block size.
                 unsafe { crypt(ctx, len, c.dst, c.src) };
                 true
             })
@@ -216,13 +222,15 @@ impl Nettle {
         let ctx = self.keyed(&format!("{aes}_set_{direction}_key"), &work.key)?;
         let keep = self.clone();
         if work.op == Op::Encrypt {
-            // SAFETY: the type of cbc.h, since 3.8; before that there is only the general function, of the other type.
+            // SAFETY: `CbcEncrypt` is the type of these functions in cbc.h. Versions before 3.8
+            // lack them, and the general function below is used.
             let whole = unsafe { self.get::<CbcEncrypt>(&format!("cbc_{aes}_encrypt")) };
             if let Ok(encrypt) = whole {
                 return Ok(Box::new(move |m: &mut Messages, calls| {
                     let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
                     call_each(m, calls, |c| {
-                        // SAFETY: the context has its key; whole blocks; the IV is a copy.
+                        // SAFETY: the context has its key, the length is a multiple of the block
+                        // size, and the function modifies only a copy of the IV.
                         unsafe {
                             encrypt(ctx, copy(c.iv).as_mut_ptr(), len, c.dst, c.src);
                         }
@@ -231,7 +239,7 @@ impl Nettle {
                 }));
             }
         }
-        // SAFETY: the types of aes.h and cbc.h.
+        // SAFETY: the types are those of these functions in aes.h and cbc.h.
         let (block, mode) = unsafe {
             let block: Crypt = self.get(&format!("{aes}_{direction}"))?;
             let mode: Mode = self.get(&format!("cbc_{direction}"))?;
@@ -242,7 +250,7 @@ impl Nettle {
 
     fn ctr(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
         let ctx = self.keyed(&format!("{aes}_set_encrypt_key"), &work.key)?;
-        // SAFETY: the types of aes.h and ctr.h.
+        // SAFETY: the types are those of these functions in aes.h and ctr.h.
         let (block, mode) = unsafe {
             let block: Crypt = self.get(&format!("{aes}_encrypt"))?;
             let mode: Mode = self.get("ctr_crypt")?;
@@ -256,7 +264,8 @@ impl Nettle {
         Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
             call_each(m, calls, |c| {
-                // SAFETY: the context has its key; lengths are those the mode takes; the IV is a copy.
+                // SAFETY: the context has its key, the mode accepts the length, and the function
+                // modifies only a copy of the IV.
                 unsafe { mode(ctx, block, 16, copy(c.iv).as_mut_ptr(), len, c.dst, c.src) };
                 true
             })
@@ -266,13 +275,13 @@ impl Nettle {
     fn xts(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
         let direction = Nettle::direction(work);
         let ctx = self.keyed(&format!("xts_{aes}_set_{direction}_key"), &work.key)?;
-        // SAFETY: the type of xts.h.
+        // SAFETY: `XtsCrypt` is the type of these functions in xts.h.
         let crypt: XtsCrypt = unsafe { self.get(&format!("xts_{aes}_{direction}_message"))? };
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
             call_each(m, calls, |c| {
-                // SAFETY: the context has both keys; at least a block.
+                // SAFETY: the context has both keys, and the message has at least one block.
                 unsafe { crypt(ctx, c.iv, len, c.dst, c.src) };
                 true
             })
@@ -281,7 +290,7 @@ impl Nettle {
 
     fn chacha(&self, work: &Work) -> Result<Run<'static>, String> {
         let ctx = self.keyed("chacha_set_key", &work.key)?;
-        // SAFETY: the types of chacha.h.
+        // SAFETY: the types are those of these functions in chacha.h.
         let (nonce, counter, crypt) = unsafe {
             let nonce: SetKey = self.get("chacha_set_nonce96")?;
             let counter: SetKey = self.get("chacha_set_counter32")?;
@@ -292,7 +301,8 @@ impl Nettle {
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
             call_each(m, calls, |c| {
-                // SAFETY: the context has its key; the IV is the block's number, then the nonce.
+                // SAFETY: the context has its key. The IV consists of the block number, then the
+                // nonce.
                 unsafe {
                     nonce(ctx, c.iv.add(4));
                     counter(ctx, c.iv);
@@ -308,7 +318,7 @@ impl Nettle {
         let decrypt = work.op == Op::Decrypt;
         // GCM's IV may have any length, so the length is an argument; ChaCha's nonce has a fixed length.
         let gcm = nonce == "iv";
-        // SAFETY: the types of gcm.h and chacha-poly1305.h.
+        // SAFETY: the types are those of these functions in gcm.h and chacha-poly1305.h.
         let (set_iv, set_nonce, update, crypt, digest) = unsafe {
             let set_iv: Option<Update> = match gcm {
                 true => Some(self.get(&format!("{of}_set_iv"))?),
@@ -329,7 +339,8 @@ impl Nettle {
             let (len, tag) = (shape.len, shape.tag);
             call_each(m, calls, |c| {
                 let mut made = [0u8; 16];
-                // SAFETY: the context has its key; tags are of 16 bytes at most and where `each` says.
+                // SAFETY: the context has its key. Tags have at most 16 bytes and are where `each`
+                // places them.
                 unsafe {
                     match (set_iv, set_nonce) {
                         (Some(set), _) => set(ctx, shape.iv, c.iv),
@@ -351,10 +362,11 @@ impl Nettle {
     }
 
     fn ccm(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
-        // CCM's functions for whole messages take the context of the cipher, not one of the mode.
+        // CCM's functions for whole messages take the cipher's context, not a context of the mode.
         let ctx = self.keyed(&format!("ccm_{aes}_set_key"), &work.key)?;
         let direction = Nettle::direction(work);
-        // SAFETY: the type of ccm.h; encryption returns nothing, and what it returns is not looked at.
+        // SAFETY: `CcmCrypt` is the type of these functions in ccm.h, except that encryption
+        // returns nothing; its result is ignored below.
         let crypt: CcmCrypt = unsafe { self.get(&format!("ccm_{aes}_{direction}_message"))? };
         let decrypt = work.op == Op::Decrypt;
         let keep = self.clone();
@@ -363,8 +375,9 @@ impl Nettle {
             let nonce = ccm_nonce(&shape);
             let out = shape.len + if decrypt { 0 } else { shape.tag };
             call_each(m, calls, |c| {
-                // SAFETY: the context has its key; ciphertexts have the tag behind them, as here; the nonce begins at
-                // the IV's second byte.
+                // SAFETY: the context has its key. The buffers have the lengths of the shape, with
+                // the tag after the ciphertext as Nettle expects; the nonce begins at the IV's
+                // second byte.
                 let right = unsafe {
                     crypt(
                         ctx,
@@ -384,24 +397,26 @@ impl Nettle {
     }
 
     fn hash(&self, name: &str) -> Result<Run<'static>, String> {
-        // SAFETY: `struct nettle_hash` of nettle-meta.h, a constant of the library's, which says its own name.
+        // SAFETY: the symbol is a constant `struct nettle_hash` of nettle-meta.h. The name in it is
+        // compared below.
         let meta = unsafe {
             let meta: *const HashMeta = self.get(name)?;
             *meta
         };
-        // SAFETY: its name is a string.
+        // SAFETY: the field `name` of a `struct nettle_hash` points to a C string.
         let says = unsafe { CStr::from_ptr(meta.name) };
         if says.to_bytes() != name.as_bytes() || meta.context_size as usize > ROOM {
             return Err(format!("{} describes {name} otherwise", self.provider()));
         }
         let ctx = Memory::new(meta.context_size as usize);
-        // SAFETY: memory of the context's size.
+        // SAFETY: the memory has the size that the library states for this context.
         unsafe { (meta.init)(ctx.at()) };
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len, size) = (&keep, ctx.at(), m.shape.len, m.shape.digest);
             call_each(m, calls, |c| {
-                // SAFETY: an initialised context, which digest() leaves initialised; results have room.
+                // SAFETY: the context is initialised, and stays so after digest(). The result
+                // buffer has room for the digest.
                 unsafe {
                     (meta.update)(ctx, len, c.src);
                     (meta.digest)(ctx, size, c.dst);
@@ -413,7 +428,8 @@ impl Nettle {
 
     fn mac(&self, of: &str, work: &Work) -> Result<Run<'static>, String> {
         let ctx = Memory::new(ROOM);
-        // SAFETY: the types of hmac.h, whose keys have any length, and of cmac.h, whose keys have one.
+        // SAFETY: the types are those of hmac.h, which accepts keys of any length, and of cmac.h,
+        // which has a function for each key length. The memory is larger than any context.
         let (update, digest) = unsafe {
             let set_key = format!("{of}_set_key");
             if of.starts_with("hmac") {
@@ -431,7 +447,8 @@ impl Nettle {
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len, size) = (&keep, ctx.at(), m.shape.len, m.shape.digest);
             call_each(m, calls, |c| {
-                // SAFETY: the context has its key, and digest() leaves it so; results have room.
+                // SAFETY: the context has its key and keeps it after digest(). The result buffer
+                // has room for the digest.
                 unsafe {
                     update(ctx, len, c.src);
                     digest(ctx, size, c.dst);

@@ -1,15 +1,16 @@
 //! OpenSSL's libcrypto, called as its documentation recommends.
 //!
-//! With one key and many messages, a user keeps one `EVP_CIPHER_CTX`, sets its cipher and key once, and only the IV
-//! for each message: `EVP_CipherInit_ex(ctx, NULL, NULL, NULL, iv, -1)`, then one `EVP_CipherUpdate`
-//! (EVP_EncryptInit(3): a context may be reused in this way, and unchanged parameters are passed as NULL). One update
-//! processes the whole message; without padding, only AEADs need a finalisation, in the order of the same page (AEAD
+//! For many messages under one key, the documentation recommends one `EVP_CIPHER_CTX`, whose cipher
+//! and key are set once. Each message then takes `EVP_CipherInit_ex(ctx, NULL, NULL, NULL, iv,
+//! -1)`, which only sets the IV, and one `EVP_CipherUpdate` (EVP_EncryptInit(3): a context may be
+//! reused in this way, and unchanged parameters are passed as NULL). One update processes the whole
+//! message. Without padding, only AEADs need a finalisation, in the order of the same page (AEAD
 //! interface): IV, associated data, text, final, tag. For CCM, the length is set first.
 //!
-//! Digests: one `EVP_MD_CTX`, the algorithm fetched once (crypto(7), on performance), then init, update and final for
-//! each message. MACs: one `EVP_MAC_CTX` with the key; `EVP_MAC_init` without a key begins the next message with the
-//! same one (EVP_MAC(3)). Poly1305 refuses that, because its keys are for one use only; its key is set for each
-//! message.
+//! Digests: one `EVP_MD_CTX`, the algorithm fetched once (crypto(7), on performance), then init,
+//! update and final for each message. MACs: one `EVP_MAC_CTX` with the key; `EVP_MAC_init` without
+//! a key begins the next message with the same key (EVP_MAC(3)). Poly1305 does not allow this,
+//! because its keys are for one use only, so its key is set for each message.
 
 mod functions;
 
@@ -23,7 +24,7 @@ use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Work};
 use functions::{Functions, Param};
 
-/// Constants from evp.h, such as `EVP_CTRL_AEAD_SET_IVLEN`.
+// Constants from evp.h, such as `EVP_CTRL_AEAD_SET_IVLEN`.
 const SET_IVLEN: c_int = 0x9;
 const GET_TAG: c_int = 0x10;
 const SET_TAG: c_int = 0x11;
@@ -47,12 +48,12 @@ impl OpenSsl {
         let f = &*self.0;
         let lacks = || format!("{} has no {name}", self.provider());
         let c_name = CString::new(name).map_err(|_| lacks())?;
-        // SAFETY: a name; the cipher is a static of the library's, or null.
+        // SAFETY: the name is a C string. The result is a static object of the library, or null.
         let cipher = unsafe { (f.cipher_by_name)(c_name.as_ptr()) };
         if cipher.is_null() {
             return Err(lacks());
         }
-        // SAFETY: takes nothing; returns a new context or null.
+        // SAFETY: EVP_CIPHER_CTX_new takes no arguments and returns a new context or null.
         let ctx = NonNull::new(unsafe { (f.ctx_new)() })
             .ok_or_else(|| format!("{} has no memory for a context", self.provider()))?;
         let own = Cipher {
@@ -62,8 +63,9 @@ impl OpenSsl {
         let encrypt = c_int::from(work.op != Op::Decrypt);
         let ctx = ctx.as_ptr();
         let ccm = work.spec.name.starts_with("ccm(");
-        // SAFETY: the context is fresh; first the cipher alone, for CCM's sizes come before the key; the key is as long
-        // as the cipher takes; a null IV says that it comes later.
+        // SAFETY: the context is new, and the key is as long as the cipher requires. The cipher is
+        // set alone at first, because CCM's sizes must be set before the key. A null IV means that
+        // the IV is set later.
         let ok = unsafe {
             (f.init)(ctx, cipher, null_mut(), null(), null(), encrypt) == 1
                 && (!ccm || {
@@ -88,7 +90,8 @@ impl OpenSsl {
         let f = &*self.0;
         let lacks = || format!("{} has no {name}", self.provider());
         let c_name = CString::new(name).map_err(|_| lacks())?;
-        // SAFETY: a name; the digest is fetched for good, or a static of the library's, or null.
+        // SAFETY: the name is a C string. The result is null, a static object of the library, or a
+        // fetched digest, which is never freed.
         let md = unsafe {
             match f.md_fetch {
                 Some(fetch) => fetch(null_mut(), c_name.as_ptr(), null()),
@@ -98,7 +101,7 @@ impl OpenSsl {
         if md.is_null() {
             return Err(lacks());
         }
-        // SAFETY: takes nothing; returns a new context or null.
+        // SAFETY: EVP_MD_CTX_new takes no arguments and returns a new context or null.
         let ctx = NonNull::new(unsafe { (f.md_ctx_new)() })
             .ok_or_else(|| format!("{} has no memory for a context", self.provider()))?;
         Ok(Digest {
@@ -123,7 +126,8 @@ impl OpenSsl {
             },
             Param::END,
         ];
-        // SAFETY: names and a list of parameters that ends; the context is new and keeps the algorithm.
+        // SAFETY: the names are C strings. The context takes its own reference to the algorithm, so
+        // the algorithm may be freed here.
         let ctx = unsafe {
             let algorithm = (mac.fetch)(null_mut(), c_name.as_ptr(), null());
             if algorithm.is_null() {
@@ -144,7 +148,8 @@ impl OpenSsl {
                 _ => None,
             },
         };
-        // SAFETY: the context is new, the key and the parameters are borrowed for the call.
+        // SAFETY: the context is new, `Param::END` ends the parameters, and key and parameters are
+        // only read during the call.
         let ok = unsafe {
             (mac.init)(
                 ctx.as_ptr(),
@@ -268,7 +273,9 @@ fn aead(cipher: Cipher, op: Op) -> Run<'static> {
         let seal = op == Op::Encrypt;
         call_each(m, calls, |c| {
             let (mut out, mut rest) = (0, 0);
-            // SAFETY: as in `skcipher`; final writes nothing for these modes, and has a place for it.
+            // SAFETY: the context belongs to this thread and has a cipher and a key, and the
+            // pointers are valid for the lengths of the shape. Final writes nothing in these modes,
+            // but gets a buffer.
             unsafe {
                 (f.init)(ctx, null(), null_mut(), null(), c.iv, -1) == 1
                     && (f.update)(ctx, null_mut(), &mut out, c.aad, aad) == 1
@@ -289,8 +296,8 @@ fn aead(cipher: Cipher, op: Op) -> Run<'static> {
     Box::new(run)
 }
 
-/// CCM needs the tag first when opening, then the length. The result of updating with the text shows whether the tag is
-/// right.
+/// Calls CCM, which needs the tag first when opening, and then the length. The result of updating
+/// with the text shows whether the tag is right.
 fn ccm(cipher: Cipher, op: Op) -> Run<'static> {
     let run = move |m: &mut Messages, calls| {
         let (f, ctx, shape) = (&*cipher.library.0, cipher.ctx.as_ptr(), m.shape);
@@ -298,7 +305,9 @@ fn ccm(cipher: Cipher, op: Op) -> Run<'static> {
         let seal = op == Op::Encrypt;
         call_each(m, calls, |c| {
             let mut out = 0;
-            // SAFETY: as in `skcipher`; the nonce begins at the IV's second byte.
+            // SAFETY: the context belongs to this thread and has a cipher and a key, and the
+            // pointers are valid for the lengths of the shape. The nonce begins at the IV's second
+            // byte.
             unsafe {
                 (seal || {
                     let tag_at = c.tag_to_open(shape.len).cast_mut();
@@ -322,7 +331,8 @@ fn digest(digest: Digest) -> Run<'static> {
     let run = move |m: &mut Messages, calls| {
         let (f, ctx, len) = (&*digest.library.0, digest.ctx.as_ptr(), m.shape.len);
         call_each(m, calls, |c| {
-            // SAFETY: the context is this thread's, the digest lives as long as the library; results have room for it.
+            // SAFETY: the context belongs to this thread, and the digest lives as long as the
+            // library. The result buffer has room for the digest.
             unsafe {
                 (f.md_init)(ctx, digest.md, null_mut()) == 1
                     && (f.md_update)(ctx, c.src.cast(), len) == 1
@@ -343,7 +353,8 @@ fn mac(ctx: MacCtx) -> Run<'static> {
         let (key, key_len) = key.map_or((null(), 0), |k| (k.as_ptr(), k.len()));
         call_each(m, calls, |c| {
             let mut out = 0;
-            // SAFETY: the context has algorithm and key and is this thread's; results have room for `size` bytes.
+            // SAFETY: the context belongs to this thread and has an algorithm and a key. The result
+            // buffer has room for `size` bytes.
             unsafe {
                 (f.init)(at, key, key_len, null()) == 1
                     && (f.update)(at, c.src, len) == 1
@@ -362,7 +373,8 @@ struct Cipher {
 
 impl Drop for Cipher {
     fn drop(&mut self) {
-        // SAFETY: from EVP_CIPHER_CTX_new, freed once; it wipes the key.
+        // SAFETY: EVP_CIPHER_CTX_new returned the context, and it is freed only here. Freeing it
+        // wipes the key.
         unsafe { (self.library.0.ctx_free)(self.ctx.as_ptr()) };
     }
 }
@@ -375,7 +387,7 @@ struct Digest {
 
 impl Drop for Digest {
     fn drop(&mut self) {
-        // SAFETY: from EVP_MD_CTX_new, freed once.
+        // SAFETY: EVP_MD_CTX_new returned the context, and it is freed only here.
         unsafe { (self.library.0.md_ctx_free)(self.ctx.as_ptr()) };
     }
 }
@@ -384,14 +396,15 @@ struct MacCtx {
     library: OpenSsl,
     ctx: NonNull<c_void>,
     size: usize,
-    /// Set if the key must be passed with each message.
+    /// The key, if it must be passed with each message.
     key: Option<Vec<u8>>,
 }
 
 impl Drop for MacCtx {
     fn drop(&mut self) {
         if let Some(mac) = &self.library.0.mac {
-            // SAFETY: from EVP_MAC_CTX_new, freed once; it wipes the key.
+            // SAFETY: EVP_MAC_CTX_new returned the context, and it is freed only here. Freeing it
+            // wipes the key.
             unsafe { (mac.ctx_free)(self.ctx.as_ptr()) };
         }
     }

@@ -2,8 +2,9 @@
 
 use kiln_record::family;
 
-/// The year of the first release of each series, by library and version prefix. A patch release of the series may be
-/// newer, but its ciphers seldom are. Series that are not listed have no year.
+/// The year of the first release of each series, by library and version prefix. A patch release of
+/// the series may be newer, but patch releases seldom change ciphers. Series that are not listed
+/// have no year.
 const SERIES: [(&str, &str, u16); 30] = [
     ("openssl", "1.1.1", 2018),
     ("openssl", "3.0", 2021),

@@ -1,4 +1,4 @@
-//! Records as one page, or in the formats of other tools.
+//! Shows records as one HTML page, or converts them to the formats of other tools.
 
 pub mod page;
 
@@ -11,11 +11,14 @@ use kiln_report::{gather, missing_shards, Options, Side};
 
 /// Turn records into an HTML page, CSV, Markdown or KTAP
 ///
-/// For a mail, a patch or a bug report. A record is what --json printed or --out wrote. Records of several commands on one
-/// machine make one column; the same command twice, or another machine, makes a column each, and figures of one thing
-/// stand in one row. In a directory, each machine, commit and compiler has a column. The page is one file that loads nothing: pictures, tables with intervals, the commands that repeat
-/// it, and the records, which report, compare and --format read back out of it. Without --out it is ./kiln-report.html;
-/// --out takes a directory or FILE.html. What is there is written over if it is a report, and nothing else is.
+/// For a mail, a patch or a bug report. A record is what --json printed or --out wrote. Records of
+/// several commands on one machine share a column. Records of the same command, or of different
+/// machines, have a column each, with results for the same thing in the same row. In a directory,
+/// each machine, commit and compiler has a column. The page is one file that loads nothing: it
+/// contains pictures, tables with intervals, the commands that repeat the measurements, and the
+/// records, which report, compare and --format can read from it. The page is written to
+/// ./kiln-report.html unless --out names a directory or FILE.html. An existing file is overwritten
+/// only if it is a report.
 #[derive(Args)]
 #[command(after_long_help = "\
 Formats, on stdout:
@@ -43,10 +46,11 @@ pub struct ReportArgs {
     /// Records, bundles, reports (HTML), directories of records
     #[arg(required = true, value_name = "A")]
     files: Vec<PathBuf>,
-    /// Over the page
+    /// Title of the page
     #[arg(long, value_name = "TEXT", conflicts_with = "format")]
     title: Option<String>,
-    /// csv, markdown, google-benchmark, ktap, kcidb, bencher or lnt on stdout, and no page
+    /// Write csv, markdown, google-benchmark, ktap, kcidb, bencher or lnt to stdout instead of a
+    /// page
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
 }
@@ -101,7 +105,7 @@ impl Question for ReportArgs {
     }
 }
 
-/// The path of the page.
+/// Returns the path of the page. Fails if a file that Kiln did not write is already there.
 fn place(out: Option<&Path>) -> Result<PathBuf, Error> {
     let path = match out {
         None => PathBuf::from(page::NAME),

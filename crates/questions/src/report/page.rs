@@ -8,7 +8,7 @@ use kiln_question::{replace, Error, Session};
 use kiln_report::{Options, Side};
 use serde_json::Value;
 
-/// Default file name.
+/// File name of the page if the user gives none.
 pub const NAME: &str = "kiln-report.html";
 /// File name in the directory of records.
 pub(super) const NAME_OUT: &str = "report.html";
@@ -16,7 +16,7 @@ pub(super) const NAME_OUT: &str = "report.html";
 const MARK: &str = "name=\"generator\" content=\"kiln";
 const NEAR: u64 = 4096;
 
-/// A page that is to be written, by its path.
+/// A page that is to be written; contains its path.
 pub struct Page(PathBuf);
 
 impl Page {
@@ -39,7 +39,7 @@ impl Page {
         }
     }
 
-    /// Writes the page and returns a line that says so.
+    /// Writes the page and returns a line with its path and size.
     ///
     /// # Errors
     /// The path cannot be written, or there is nothing to show.

@@ -1,4 +1,4 @@
-//! `kiln speed`.
+//! Arguments of `kiln speed`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,8 @@ use crate::timing::{Layout, Level, Op, Tree};
 
 /// Cycles per byte by implementation, key size and length
 ///
-/// Compares implementations, libraries and kernel trees: all are measured in turn, and each result has an interval.
+/// Compares implementations, libraries and kernel trees. All are measured in turn, and each result
+/// has an interval.
 #[derive(Args)]
 #[command(after_long_help = "\
 Without ALG all algorithms are measured in all operations, which takes two or
@@ -115,8 +116,9 @@ pub struct SpeedArgs {
     /// Compare every result with this implementation, library or tree
     #[arg(long, value_name = "IMPL|PROVIDER")]
     baseline: Option<String>,
-    /// primitive: call the cipher's function; api: send requests through the crypto API to the driver of highest priority,
-    /// or to those of --impl; library: call the functions that a tree's library exports [default: primitive; of a tree all]
+    /// primitive: call the cipher's function; api: send requests through the crypto API to the
+    /// driver of highest priority, or to those of --impl; library: call the functions that a tree's
+    /// library exports [default: primitive; all three for a tree]
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
     /// Buffers of requests: plain (one contiguous buffer each) or tcrypt (pages and one repeated request, like tcrypt)
@@ -128,7 +130,7 @@ pub struct SpeedArgs {
     /// Maximum measuring time in seconds; less time gives wider intervals [default: depends on the number of rows]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// Measure one of the turns of 'kiln compare', which lasts this many milliseconds
+    /// Measure for this many milliseconds, as one of the turns of 'kiln compare'
     #[arg(long, hide = true, value_name = "MS")]
     turn_ms: Option<u64>,
     /// Print one line per row instead of the table
@@ -270,7 +272,8 @@ impl Question for SpeedArgs {
     }
 }
 
-/// Runs in the parent: builds the tree in each configuration, lets a child process measure it, and prints the results.
+/// Runs in the parent: builds the tree in each configuration, lets a child process measure it, and
+/// prints the results.
 fn ask_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let mut title = String::new();

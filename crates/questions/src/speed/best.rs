@@ -19,7 +19,7 @@ pub(super) struct Compared {
     pub verdict: Verdict,
 }
 
-/// Compares two series of one bench; `None` with too few common rounds.
+/// Compares two series of one bench; `None` if they have too few rounds in common.
 pub(super) fn compare(a: &Series, b: &Series) -> Option<Compared> {
     let (cycles, time) = (ratio(a, b)?, ratio(&a.in_ns(), &b.in_ns())?);
     let verdict = verdict_by_both(&cycles, &time, FLOOR);
@@ -37,7 +37,7 @@ pub(super) struct Best {
     pub peer: Option<(usize, BestPeer)>,
     /// The comparison of Kiln's fastest function with a kernel tree.
     pub tree: Option<(usize, BestTree)>,
-    /// The comparison with a library's function for several messages at a time.
+    /// The comparison with a library's function that processes several messages at once.
     pub many: Option<(usize, ManyRival)>,
 }
 
@@ -54,10 +54,11 @@ fn is_function(c: &Candidate) -> bool {
     c.level == Level::Primitive && !c.together && c.digest.is_none()
 }
 
-/// Compares only like with like: a call of Kiln's crypto API with a call of a library, a function of Kiln's with a
-/// function of a tree, and functions for several messages with each other. The fastest is the one with the shortest
-/// usual time, because a minimum may be due to one lucky round. Block functions, which leave a digest unfinished, are
-/// not compared.
+/// Finds the fastest candidates and compares each with its counterpart: a call of Kiln's crypto API
+/// with a call of a library, a function of Kiln's with a function of a tree, and functions for
+/// several messages with each other. The fastest is the one with the shortest usual time, because a
+/// minimum may be due to one lucky round. Block functions, which leave a digest unfinished, are not
+/// compared.
 pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     let fastest = |wanted: &dyn Fn(&Candidate) -> bool| {
         let all = timed.iter().enumerate().filter(|(_, (c, _))| wanted(c));
@@ -147,13 +148,13 @@ pub(super) struct Count {
     pub faster: usize,
     /// Number of rows in which no difference was shown, or cycles and time disagree.
     pub equal: usize,
-    /// Number of rows among these in which cycles and time disagree.
+    /// Number of rows, included in `equal`, in which cycles and time disagree.
     pub disagree: usize,
     /// Number of rows in which Kiln is slower.
     pub slower: usize,
     /// Geometric mean of Kiln's speedup by time, for short messages.
     pub short: Option<f64>,
-    /// The same mean for all other messages.
+    /// Geometric mean of Kiln's speedup by time, for all other messages.
     pub long: Option<f64>,
 }
 
@@ -176,7 +177,8 @@ impl Count {
         })
     }
 
-    /// Formats the counts: `faster in 56, equal in 6, slower in 0 of 62`, and the number of rows that disagree.
+    /// Formats the counts, such as `faster in 56, equal in 6, slower in 0 of 62`, and the number of
+    /// rows in which cycles and time disagree.
     pub(super) fn sentence(&self) -> String {
         let all = self.faster + self.equal + self.slower;
         let disagree = match self.disagree {
@@ -212,7 +214,7 @@ fn mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
-/// A speed in words: `is 1.41 times as fast`, `takes 1.25 times as long`, `is as fast`.
+/// Puts a speed into words: `is 1.41 times as fast`, `takes 1.25 times as long`, `is as fast`.
 pub(super) fn pace(times: f64) -> String {
     let (fast, long) = (format!("{times:.2}"), format!("{:.2}", 1.0 / times));
     match (fast.as_str(), long.as_str()) {
@@ -222,10 +224,10 @@ pub(super) fn pace(times: f64) -> String {
     }
 }
 
-/// Libraries that process several messages at a time.
+/// Libraries that process several messages at once, compared with Kiln.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Many {
-    /// Names of the libraries.
+    /// Names of the libraries that process several messages at once.
     pub who: Vec<String>,
     /// Number of rows in which the library is faster.
     pub ahead: usize,
@@ -238,7 +240,7 @@ pub(super) struct Many {
 }
 
 impl Many {
-    /// The text of a note.
+    /// Formats the comparison as the text of a note.
     pub(super) fn sentence(&self) -> String {
         let most = match self.ahead {
             0 => String::new(),
@@ -254,7 +256,8 @@ impl Many {
     }
 }
 
-/// How Kiln's best implementation compares with the best of the others, over all compared rows.
+/// How Kiln's best implementation compares with the best other implementation, over all compared
+/// rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Summary {
     /// The trees, and how Kiln's functions compare with theirs.
@@ -264,12 +267,12 @@ pub(super) struct Summary {
     /// Geometric mean over rows in which Kiln uses 512-bit code: the speedup of its 256-bit code over the fastest
     /// library, for lengths from [`SHORT`] on.
     pub ymm: Option<f64>,
-    /// Libraries that process several messages at a time.
+    /// The libraries that process several messages at once.
     pub many: Option<Many>,
 }
 
 impl Summary {
-    /// Makes a summary of these rows.
+    /// Compares Kiln with the others over all rows that have a comparison.
     pub(super) fn new(rows: &[Row]) -> Summary {
         let who = |wanted: &dyn Fn(&Row) -> bool| {
             let mut all: Vec<String> = Vec::new();
@@ -311,7 +314,7 @@ impl Summary {
         }
     }
 
-    /// The sentences for notes, the one about kernel trees first.
+    /// Returns the sentences for notes, with the one about kernel trees first.
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut all = Vec::new();
         if let Some((who, count)) = &self.tree {
@@ -339,7 +342,8 @@ impl Summary {
     }
 }
 
-/// The rows in which Kiln is slower than a tree or a library, one line each, the slowest first.
+/// Describes the rows in which Kiln is slower than a tree or a library, one line each, the slowest
+/// first.
 pub(super) fn slower(rows: &[Row]) -> Vec<String> {
     let mut all: Vec<(f64, String)> = Vec::new();
     for row in rows {

@@ -12,10 +12,11 @@ const WHOLE: usize = 500;
 const QUICK: Duration = Duration::from_secs(17);
 /// The share of the time that samples may take.
 const SAMPLING: f64 = 0.75;
-/// Overhead of a sample in microseconds: the six chains around it.
+/// Overhead of a sample in microseconds: three calibrating chains before the sample, and three
+/// after it.
 const CHAINS_US: f64 = 60.0;
 
-/// The plan for measuring `figures` results in total at this many lengths.
+/// Plans the measurement of `figures` results in total at this many lengths.
 pub(super) fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan {
     let plan = match (lens > SWEEP, quick) {
         (false, false) if figures > WHOLE => Plan {
@@ -43,8 +44,8 @@ pub(super) fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan 
     }
 }
 
-/// The plan for measuring `figures` results within `budget`, which includes the time for checking answers and choosing
-/// sample lengths.
+/// Plans the measurement of `figures` results within `budget`, which includes the time for checking
+/// answers and choosing sample lengths.
 pub(super) fn within(figures: usize, budget: Duration, seed: u64) -> Plan {
     let us = SAMPLING * budget.as_secs_f64() * 1e6;
     Plan {
@@ -53,7 +54,7 @@ pub(super) fn within(figures: usize, budget: Duration, seed: u64) -> Plan {
     }
 }
 
-/// The plan for one of many turns, for all results within about `budget`.
+/// Plans one of many turns, in which all results are measured within about `budget`.
 pub(super) fn turn(figures: usize, budget: Duration, seed: u64) -> Plan {
     let us = budget.as_secs_f64() * 1e6;
     shrunk(Plan::quick(seed), us / figures.max(1) as f64)

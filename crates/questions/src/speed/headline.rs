@@ -17,13 +17,13 @@ pub(super) static TOPIC: Topic = Topic {
 /// A common sector size in bytes, for which throughput is quoted.
 const USUAL: f64 = 4096.0;
 
-/// The usual length, or the longest measured one below it.
+/// Returns the usual length if it was measured, otherwise the longest measured length below it.
 fn usual_length(rows: &[&Value]) -> Option<f64> {
     let lens = rows.iter().filter_map(|r| number(r, "len"));
     lens.filter(|len| *len <= USUAL).reduce(f64::max)
 }
 
-/// The row of Kiln's fastest function at the usual length.
+/// Returns the row of Kiln's fastest function at the usual length.
 fn fastest<'a>(rows: &[&'a Value]) -> Option<&'a Value> {
     let len = usual_length(rows);
     let wanted = [
@@ -74,14 +74,14 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &mb, "mb_per_s", text).with_verdict(verdict))
 }
 
-/// The field names of a comparison made by `speed`.
+/// Names of the fields of a comparison in `speed` rows.
 struct Fields {
     /// The provider on the other side.
     provider: &'static str,
     /// Ratios of time and of cycles, Kiln divided by the other side.
     time: &'static str,
     cycles: &'static str,
-    /// The verdict within a single process.
+    /// The verdict that one process reaches by itself.
     verdict: &'static str,
 }
 
@@ -97,7 +97,7 @@ const TREE: Fields = Fields {
     cycles: "best_tree_ratio",
     verdict: "best_tree_verdict",
 };
-/// The fields in the library's row.
+/// The fields of the comparison in the row of a library's function for several messages.
 const MANY: Fields = Fields {
     provider: "provider",
     time: "kiln_time_ratio",
@@ -120,13 +120,13 @@ struct Cell<'a> {
     len: f64,
     time: Estimate,
     cycles: Estimate,
-    /// The verdict of the first process.
+    /// The verdict that the first process reached by itself.
     alone: &'a str,
 }
 
 impl Cell<'_> {
-    /// Faster or slower only if both intervals lie entirely on that side. With too few processes for an interval, this
-    /// is the verdict of the first process.
+    /// Returns `Faster` or `Slower` only if the intervals of time and cycles both lie entirely on
+    /// that side of 1. With too few processes for an interval, the first process's verdict decides.
     fn outcome(&self) -> Outcome {
         let (time, cycles) = (&self.time, &self.cycles);
         match (time.against(1.0), cycles.against(1.0)) {
@@ -144,7 +144,7 @@ impl Cell<'_> {
     }
 }
 
-/// All comparisons with these fields.
+/// Collects all comparisons that have these fields.
 fn cells<'a>(runs: &Runs<'a>, fields: &Fields) -> Vec<Cell<'a>> {
     let key = |r: &'a Value| {
         (
@@ -180,7 +180,7 @@ fn cells<'a>(runs: &Runs<'a>, fields: &Fields) -> Vec<Cell<'a>> {
     found
 }
 
-/// The other implementations that were fastest in any row, with their release years.
+/// Lists the other implementations that were fastest in any row, with their release years.
 fn names<'a>(rows: impl Iterator<Item = &'a Value>, fields: &Fields) -> String {
     let mut all: Vec<String> = Vec::new();
     for row in rows.filter(|r| number(r, fields.time).is_some()) {
@@ -196,7 +196,7 @@ fn number_of(cells: &[Cell], outcome: Outcome) -> usize {
     cells.iter().filter(|c| c.outcome() == outcome).count()
 }
 
-/// `faster in 56, equal in 6, slower in 0 of 62`.
+/// Formats the counts, such as `faster in 56, equal in 6, slower in 0 of 62`.
 fn count(cells: &[Cell]) -> String {
     let number = |wanted| number_of(cells, wanted);
     let disagree = number(Outcome::Disagree);
@@ -213,7 +213,8 @@ fn count(cells: &[Cell]) -> String {
     )
 }
 
-/// A speedup in words: `is 1.41 times (1.38 to 1.44) as fast` or `takes 1.25 times (1.20 to 1.30) as long`.
+/// Puts a speedup into words: `is 1.41 times (1.38 to 1.44) as fast` or `takes 1.25 times (1.20 to
+/// 1.30) as long`.
 fn pace(times: &Estimate) -> String {
     match times.value >= 1.0 {
         _ if times.against(1.0) == Against::Equal => format!(
@@ -268,7 +269,8 @@ fn versus(what: &str, cell: &Cell, other: &str) -> String {
     }
 }
 
-/// The same comparison in a few words: `AES-256-XTS call: 1.11 times (1.08 to 1.14) as fast as libgcrypt 1.10.1`.
+/// Describes a comparison in a few words: `AES-256-XTS call: 1.11 times (1.08 to 1.14) as fast as
+/// libgcrypt 1.10.1`.
 fn brief(what: &str, cell: &Cell, other: &str) -> String {
     let times = cell.time.inverse();
     let shown = format!("{} times{}", figure(times.value), times.interval(figure));
@@ -280,13 +282,13 @@ fn brief(what: &str, cell: &Cell, other: &str) -> String {
     }
 }
 
-/// The comparison at the usual length, if there is one.
+/// Returns the comparison at the usual length, if that length was measured.
 fn usual<'a, 'b>(runs: &Runs<'a>, cells: &'b [Cell<'a>]) -> Option<&'b Cell<'a>> {
     let len = usual_length(runs.first())?;
     cells.iter().find(|c| c.len == len)
 }
 
-/// The row of the first process with a comparison at the usual length.
+/// Returns the first process's row with a comparison at the usual length.
 fn compared_row<'a>(rows: &[&'a Value], fields: &Fields) -> Option<&'a Value> {
     let len = usual_length(rows);
     let compared = |r: &&Value| number(r, fields.time).is_some() && number(r, "len") == len;
@@ -381,7 +383,7 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &long, "times", text).with_verdict(verdict))
 }
 
-/// Headline about several messages at a time, if a library supports that.
+/// Headline about several messages processed at once, if a library supports that.
 pub(super) fn several_messages(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &MANY);
     let ahead: Vec<&Cell> = cells
@@ -428,7 +430,7 @@ mod tests {
     use kiln_question::survey::Part;
     use serde_json::json;
 
-    /// Small differences between processes.
+    /// Factors by which the results of the five processes differ slightly.
     const JITTER: [f64; 5] = [1.0, 1.004, 0.998, 1.001, 0.997];
 
     fn function(imp: &str, len: u32, ns: f64) -> Value {
@@ -443,7 +445,7 @@ mod tests {
                "best_peer_time_ratio": time, "best_peer_verdict": "same", "best_peer_ymm_time_ratio": 0.9 * time})
     }
 
-    /// Five processes, each with these rows, whose ratios and times vary a little.
+    /// Makes five processes, each with these rows; their ratios and times vary a little.
     fn five(part: &'static Part, rows: &[Value]) -> Vec<Answer> {
         let moved = |by: f64| {
             let mut rows = rows.to_vec();
@@ -487,7 +489,7 @@ mod tests {
             told[0].ends_with("on one core (fast, messages of 1024 bytes); its AES rounds occupy the AES unit for 50 % of the time"),
             "{}", told[0]
         );
-        // Half the speed is reported as half the speed.
+        // With twice the cycles, the throughput must be half as high.
         let told = sentence(&SPEED, &[function("fast", 1024, 400.0)]);
         assert!(told[0].contains("2.56 GB/s"), "{}", told[0]);
         // A single process gives no interval.

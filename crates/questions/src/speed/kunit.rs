@@ -17,8 +17,8 @@ const AGREE: f64 = 0.02;
 const WINDOW: usize = 10_000_000;
 const CALL: usize = 128;
 
-/// Throughput in 10^6 bytes per second, as the benchmark reports it and as the same calls give it when timed in the
-/// same way.
+/// Throughput in 10^6 bytes per second: the value that the benchmark reports, and the value from
+/// timing the same calls by the same method.
 pub(super) struct Means {
     pub kunit: f64,
     pub same_calls: f64,
@@ -31,8 +31,8 @@ struct Turn<'c> {
     best: Option<Means>,
 }
 
-/// Benchmarks that run between the samples of one length. Each runs next to the same calls, so that both are subject to
-/// the same clock frequency and the same disturbances.
+/// Benchmarks that run between the samples of one length. Each alternates with a row's calls, so
+/// that both are subject to the same clock frequency and the same disturbances.
 pub(super) struct Turns<'c> {
     turns: Vec<Turn<'c>>,
     len: usize,
@@ -58,7 +58,7 @@ impl<'c> Turns<'c> {
         });
     }
 
-    /// Runs benchmarks after `n` of `of` samples.
+    /// Runs the benchmarks that are due after `n` of `of` samples.
     pub(super) fn take(&mut self, n: u64, of: u64) {
         if n * self.times < self.done * of || self.done == self.times {
             return;
@@ -102,12 +102,12 @@ impl Turn<'_> {
     }
 }
 
-/// Relative difference between the two means of a row.
+/// Relative difference between a row's two mean throughputs.
 fn difference(row: &Row) -> Option<f64> {
     Some(row.kunit_mb_per_s? / row.mean_mb_per_s? - 1.0)
 }
 
-/// A note that gives the number of rows that agree and lists those that do not.
+/// Makes a note that gives the number of rows that agree and lists those that do not.
 pub(super) fn note(rows: &[Row]) -> Option<String> {
     let long = rows.iter().filter(|r| r.len >= LONG);
     let compared: Vec<(&Row, f64)> = long.filter_map(|r| Some((r, difference(r)?))).collect();

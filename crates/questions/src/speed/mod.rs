@@ -5,17 +5,17 @@
 //! | `args.rs` | the command |
 //! | `plan.rs` | the request, and its validation |
 //! | `set.rs` | the candidates of one table, and their messages |
-//! | `effort.rs` | how long each is timed |
-//! | `run.rs`, `again.rs` | the run; the largest steps of a sweep, measured again |
+//! | `effort.rs` | how long each candidate is timed |
+//! | `run.rs`, `again.rs` | the run; the largest steps of a sweep, measured a second time |
 //! | `steps.rs` | steps between neighbouring lengths |
-//! | `row.rs`, `rival.rs` | rows; their fields that compare them with the best of others |
-//! | `best.rs` | Kiln's best against the best of all others |
+//! | `row.rs`, `rival.rs` | rows; their fields that compare Kiln with the best of others |
+//! | `best.rs` | Kiln's best compared with the best of all others |
 //! | `view.rs`, `view_all.rs` | the tables for people: of named algorithms, and of all |
-//! | `check.rs` | a tree's library functions checked and not timed, for `kiln test --tree` |
+//! | `check.rs` | checks a tree's library functions without timing them, for `kiln test --tree` |
 //! | `kunit.rs` | the benchmarks of the tree's KUnit suites (`--kunit`) |
 //! | `tcrypt.rs` | the tree's own benchmark (`--tcrypt`) |
 //! | `via/` | ciphers through a virtio-crypto device (`--via`) |
-//! | `survey.rs`, `headline.rs` | its parts of the survey, and the headlines made of their records |
+//! | `survey.rs`, `headline.rs` | what `speed` adds to the survey, and its headlines |
 
 mod again;
 mod args;

@@ -54,7 +54,7 @@ fn peers_agree_with_kiln() {
     }
 }
 
-/// Covers all key sizes that a library supports.
+/// The libraries are tested with every key size that they support.
 #[test]
 fn peers_agree_with_all_keys() {
     let plan = Plan {

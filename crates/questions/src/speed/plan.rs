@@ -1,4 +1,4 @@
-//! The request to `speed`.
+//! What `kiln speed` is asked to measure, and the checks of the request.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::timing::{Choice, Layout, Level, Op, Own, Source, Spec, KILN};
 /// What to measure. Empty lists stand for the defaults.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Algorithms, by their names in the kernel; if empty, all.
+    /// Algorithms, by their names in the kernel; all if empty.
     pub algs: Vec<String>,
-    /// Driver names and symbols; if empty, all implementations that can run here.
+    /// Driver names and symbols; all implementations that can run here if empty.
     pub impls: Vec<String>,
     /// Operations; if empty, the first one of each algorithm, or all if no algorithm is named.
     pub ops: Vec<Op>,
@@ -46,7 +46,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The default plan.
+    /// Makes a plan with the default values.
     pub fn new(seed: u64) -> Plan {
         Plan {
             algs: Vec::new(),
@@ -74,7 +74,8 @@ impl Plan {
         self.checked_with(&[&own]).map(|(plan, _)| plan)
     }
 
-    /// The source of Kiln's own implementations for this plan. Requests are included only if asked for.
+    /// Returns the source of Kiln's own implementations for this plan: the drivers behind the
+    /// crypto API if that level was requested, otherwise the functions.
     pub(super) fn own_source(&self) -> Own {
         match self.level {
             Some(Level::Api) => Own::Requests(self.layout),
@@ -82,7 +83,7 @@ impl Plan {
         }
     }
 
-    /// The selection of candidates.
+    /// Returns the selection of candidates.
     pub(super) fn choice(&self) -> Choice<'_> {
         Choice {
             impls: &self.impls,
@@ -131,7 +132,7 @@ impl Plan {
         self.check_peers("api", "libraries have functions only")
     }
 
-    /// If no library supports the requested level, no library is measured.
+    /// Excludes libraries, because none supports the requested level. Fails if a library was named.
     fn check_peers(&mut self, level: &str, why: &str) -> Result<(), Error> {
         if let (Wanted::Named(_), _) | (_, Some(_)) = (&self.peers, self.baseline_peer()) {
             return Err(Error::input(format!(
@@ -142,7 +143,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The requested algorithms, or all; those of earlier sources first.
+    /// Returns the requested algorithms, or all, starting with those of the first source.
     fn specs(&self, sources: &[&dyn Source]) -> Result<Vec<Spec>, Error> {
         let mut all: Vec<Spec> = Vec::new();
         for spec in sources.iter().flat_map(|s| s.algorithms()) {
@@ -216,8 +217,8 @@ impl Plan {
         )))
     }
 
-    /// Checks that each named algorithm has one of the operations; if no algorithm is named, that at least one
-    /// algorithm has.
+    /// Checks that each named algorithm has one of the operations or, if no algorithm is named,
+    /// that at least one algorithm has one of them.
     fn check_ops(&self, specs: &[Spec]) -> Result<(), Error> {
         let lacks = |spec: &&Spec| self.ops.iter().all(|op| !spec.kind.ops().contains(op));
         let lacking = match (self.ops.is_empty(), self.algs.is_empty()) {
@@ -241,7 +242,7 @@ impl Plan {
         self.algs.is_empty() && self.impls.is_empty()
     }
 
-    /// The operations to measure for an algorithm.
+    /// Returns the operations to measure for an algorithm.
     pub(super) fn ops_of(&self, spec: &Spec) -> Vec<Op> {
         let has = spec.kind.ops();
         match self.ops.is_empty() {
@@ -256,7 +257,7 @@ impl Plan {
         }
     }
 
-    /// The key sizes to measure for an algorithm.
+    /// Returns the key sizes to measure for an algorithm.
     pub(super) fn keys_of(&self, spec: &Spec) -> Vec<u32> {
         if self.key_bits.is_empty() || spec.key_bits == [0] {
             return vec![spec.usual_key()];
@@ -300,8 +301,9 @@ impl Plan {
         self.lens == Lens::default()
     }
 
-    /// The lengths to measure for an algorithm. Default lengths that are not whole blocks are rounded to whole blocks,
-    /// as in tcrypt; lengths are added for functions that accept only few.
+    /// Returns the lengths to measure for an algorithm. Default lengths that are not whole blocks
+    /// are rounded to whole blocks, as in tcrypt; lengths are added for functions that accept only
+    /// few.
     pub(super) fn lens_of(&self, spec: &Spec) -> Vec<usize> {
         let fit = |len: usize| match self.usual_lens() {
             true => len.next_multiple_of(spec.takes.multiple.max(1)),
@@ -322,7 +324,7 @@ impl Plan {
             return Ok(());
         };
         if name == KILN {
-            // The best of each algorithm: see `is_baseline`.
+            // The best implementation of each algorithm is the baseline: see `is_baseline`.
             if !self.impls.is_empty() {
                 let algs = specs.iter().filter_map(|s| Algorithm::named(&s.name));
                 let best = algs.map(|a| a.best().driver().to_string());
@@ -410,7 +412,7 @@ fn check_impl(name: &str, specs: &[Spec], sources: &[&dyn Source]) -> Result<(),
     Err(unknown("implementation", name, &known))
 }
 
-/// Removes duplicates, keeping the first of each.
+/// Removes duplicates from a list and keeps the first occurrence of each value.
 fn dedup<T: PartialEq + Clone>(list: &mut Vec<T>) {
     let mut once: Vec<T> = Vec::new();
     for item in list.iter() {

@@ -4,32 +4,33 @@ use kiln_measure::Verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// In the row of Kiln's fastest API call: the comparison with the fastest library's, from interleaved pairs.
+/// In the row of Kiln's fastest API call: the comparison with the fastest library function, from
+/// interleaved pairs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BestPeer {
     /// In the row of Kiln's fastest API call: name of the fastest library function. The fields `best_peer_*` compare
     /// the call with it.
     pub best_peer: String,
-    /// The library that has this function, with its version.
+    /// The library that `best_peer` belongs to, with its version.
     pub best_peer_provider: String,
     /// Cycles of Kiln's call divided by cycles of the library's function.
     pub best_peer_ratio: f64,
     /// Lower end of the 95 % interval of `best_peer_ratio`.
     pub best_peer_ratio_low: f64,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `best_peer_ratio`.
     pub best_peer_ratio_high: f64,
     /// Time of Kiln's call divided by time of the library's function.
     pub best_peer_time_ratio: f64,
     /// Lower end of the 95 % interval of `best_peer_time_ratio`.
     pub best_peer_time_ratio_low: f64,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `best_peer_time_ratio`.
     pub best_peer_time_ratio_high: f64,
     /// Whether Kiln's call is `faster` or `slower` both by cycles and by time; `disagree` if cycles and time
     /// contradict each other; otherwise `same`.
     #[schemars(with = "String")]
     pub best_peer_verdict: Verdict,
-    /// If Kiln's fastest call uses 512-bit vectors: the driver of its fastest call without them. Which vectors a
-    /// library uses is not known.
+    /// If Kiln's fastest call uses 512-bit vectors: the driver of its fastest call without such
+    /// vectors. It is not known which vectors a library uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub best_peer_ymm_impl: Option<String>,
@@ -41,7 +42,7 @@ pub struct BestPeer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub best_peer_ymm_time_ratio_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `best_peer_ymm_time_ratio`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub best_peer_ymm_time_ratio_high: Option<f64>,
@@ -54,19 +55,19 @@ pub struct BestTree {
     /// In the row of Kiln's fastest function: symbol of the kernel tree's fastest function. The fields `best_tree_*`
     /// compare the two.
     pub best_tree: String,
-    /// The kernel tree that has this function, with its version.
+    /// The kernel tree that `best_tree` belongs to, with its version.
     pub best_tree_provider: String,
     /// Cycles of Kiln's function divided by cycles of the tree's function.
     pub best_tree_ratio: f64,
     /// Lower end of the 95 % interval of `best_tree_ratio`.
     pub best_tree_ratio_low: f64,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `best_tree_ratio`.
     pub best_tree_ratio_high: f64,
     /// Time of Kiln's function divided by time of the tree's function.
     pub best_tree_time_ratio: f64,
     /// Lower end of the 95 % interval of `best_tree_time_ratio`.
     pub best_tree_time_ratio_low: f64,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `best_tree_time_ratio`.
     pub best_tree_time_ratio_high: f64,
     /// Whether Kiln's function is `faster` or `slower` both by cycles and by time; `disagree` if cycles and time
     /// contradict each other; otherwise `same`.
@@ -74,18 +75,20 @@ pub struct BestTree {
     pub best_tree_verdict: Verdict,
 }
 
-/// In the row of a library's fastest function for several messages at a time: the comparison with Kiln's fastest. That
-/// is also a function for several messages if Kiln has one for the algorithm, otherwise one for a single message.
+/// In the row of a library's fastest function for several messages at once: the comparison with
+/// Kiln's fastest function for several messages, or with its fastest function for a single message
+/// if Kiln has none for several.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManyRival {
-    /// In the row of the fastest library function that processes several messages at once: Kiln's fastest function
-    /// that does so too, or its fastest for a single message if it has none.
+    /// In the row of the fastest library function that processes several messages at once: Kiln's
+    /// fastest function that also does so, or, if Kiln has none, its fastest function for a single
+    /// message.
     pub kiln_impl: String,
     /// Time of `kiln_impl` divided by time of this row's function.
     pub kiln_time_ratio: f64,
     /// Lower end of the 95 % interval of `kiln_time_ratio`.
     pub kiln_time_ratio_low: f64,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `kiln_time_ratio`.
     pub kiln_time_ratio_high: f64,
     /// Whether `kiln_impl` is `faster` or `slower` both by cycles and by time; `disagree` if cycles and time
     /// contradict each other; otherwise `same`.

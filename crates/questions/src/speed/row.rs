@@ -71,8 +71,8 @@ pub struct Row {
     /// sections.
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub level: Level,
-    /// Memory layout of the messages: `tcrypt` for that of the kernel's benchmark, `kunit` for one
-    /// message again and again; absent for the plain layout.
+    /// Memory layout of the messages: `tcrypt` for the layout of the kernel's benchmark, `kunit`
+    /// for one message that is processed repeatedly; absent for the plain layout.
     #[serde(default, skip_serializing_if = "Layout::is_plain")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub layout: Layout,
@@ -104,7 +104,7 @@ pub struct Row {
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
     pub ci_low: f64,
-    /// Upper end of that interval.
+    /// Upper end of the prediction interval of `cycles_per_op`.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
     pub ci_high: f64,
@@ -125,7 +125,7 @@ pub struct Row {
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>", extend("unit" = "ns", "x-since" = 2))]
     pub ns_low: f64,
-    /// Upper end of that interval.
+    /// Upper end of the prediction interval of `ns_per_op`.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>", extend("unit" = "ns", "x-since" = 2))]
     pub ns_high: f64,
@@ -145,8 +145,8 @@ pub struct Row {
         )
     )]
     pub mb_per_s: f64,
-    /// Lower bound: cycles that the AES rounds alone take with this tier's vectors, without GHASH, XTS tweaks, loads
-    /// and stores; null if no such bound is known for the row.
+    /// Lower bound: cycles that the AES rounds alone take with this tier's vectors, without GHASH,
+    /// XTS tweaks, loads and stores; null if the row has no such bound.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "AES rounds alone, cycles"))]
     pub limit_cycles: Option<f64>,
     /// With `latency`: cycles of the chain of dependent AES rounds alone; `limit_cycles` is at least this.
@@ -180,7 +180,7 @@ pub struct Row {
         extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "mean, MB/s")
     )]
     pub mean_mb_per_s: Option<f64>,
-    /// With a baseline: the comparison with it.
+    /// With a baseline: the comparison with the baseline's row.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
     /// Whether each call processes several messages at once; a message processed alone would take longer than the time
@@ -193,7 +193,8 @@ pub struct Row {
     /// In the row of Kiln's fastest function, if a kernel tree was measured: the comparison with the tree's fastest.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub best_tree: Option<BestTree>,
-    /// In the row of a library's fastest function for several messages at a time: the comparison with Kiln's fastest.
+    /// In the row of a library's fastest function for several messages at once: the comparison with
+    /// Kiln's fastest.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub many: Option<ManyRival>,
 }
@@ -212,13 +213,13 @@ pub struct Against {
     pub ratio: Option<f64>,
     /// Lower end of the 95 % interval of `ratio`.
     pub ratio_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `ratio`.
     pub ratio_high: Option<f64>,
     /// With a baseline: time of this row divided by time of the baseline, from the same rounds as `ratio`.
     pub time_ratio: Option<f64>,
     /// Lower end of the 95 % interval of `time_ratio`.
     pub time_ratio_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % interval of `time_ratio`.
     pub time_ratio_high: Option<f64>,
     /// `faster` or `slower` than the baseline both by cycles and by time; `disagree` if cycles and time contradict
     /// each other; otherwise `same`; null without a ratio.
@@ -229,17 +230,17 @@ pub struct Against {
 /// Maximum number of rounds that are recorded.
 const ROUNDS: usize = 64;
 
-/// A number rounded to four significant digits.
+/// Rounds a number to four significant digits.
 fn four_digits(x: f64) -> f64 {
     format!("{x:.3e}").parse().unwrap_or(x)
 }
 
-/// JSON represents NaN as null.
+/// Reads null as NaN, because JSON has no NaN.
 fn null_is_nan<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(d)?.unwrap_or(f64::NAN))
 }
 
-/// The field may be null but not absent, since its presence marks a row with a comparison.
+/// Reads a field that may be null but not absent: its presence marks a row with a comparison.
 fn there<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {
     Option::deserialize(d)
 }
@@ -301,7 +302,8 @@ pub(crate) fn example(imp: &str, len: usize, cycles: f64) -> Row {
     row
 }
 
-/// Nine rounds at 4 GHz, the fifth best of which is 1 % above the best; the last round was not completed.
+/// Makes nine rounds at 4 GHz. The fifth best is 1 % above the best, and the last round was not
+/// completed.
 #[cfg(test)]
 pub(crate) fn steady(cycles: f64) -> Series {
     use kiln_measure::Round;

@@ -43,7 +43,7 @@ pub(crate) fn run_with(
     let mut outcome = Outcome::default();
     let peers = Peers::load(&plan.peers, plan.baseline_peer(), &mut outcome.notes)?;
     sources.insert(usize::from(plan.own), &peers);
-    // The API calls that are compared with a library's calls.
+    // This source provides the API calls that are compared with a library's calls.
     let calls = Own::Calls;
     let functions = plan.own && plan.level.is_none() && plan.turn.is_none();
     if functions && !plan.latency && peers.count() > 0 && plan.lens.0.len() <= effort::SWEEP {
@@ -83,7 +83,7 @@ pub(crate) fn run_with(
     Ok(run.finish())
 }
 
-/// The requested tables of an algorithm.
+/// Returns the requested tables of an algorithm: one for each operation and key size.
 pub(super) fn works(plan: &Plan, spec: &Spec) -> Vec<Work> {
     let mut works = Vec::new();
     for op in plan.ops_of(spec) {
@@ -102,8 +102,8 @@ pub(super) fn works(plan: &Plan, spec: &Spec) -> Vec<Work> {
     works
 }
 
-/// The tables of this run's share, with their lengths. All candidates at one length are compared with each other, so
-/// they are not divided among shards.
+/// Returns the tables of this run's share, with their lengths. All candidates at one length are
+/// compared with each other, so they are not divided among shards.
 fn select(plan: &Plan, works: Vec<Work>) -> Vec<(Work, Vec<usize>)> {
     let all = works.iter().enumerate();
     let all = all.flat_map(|(w, work)| plan.lens_of(&work.spec).into_iter().map(move |n| (w, n)));
@@ -353,7 +353,8 @@ impl Run<'_> {
         row
     }
 
-    /// Cycles of the AES rounds alone with this tier's vectors, and cycles of the serial chain of dependent calls.
+    /// Returns two limits: the cycles of the AES rounds alone with this tier's vectors, and the
+    /// cycles of the serial chain of dependent calls.
     fn limit(&self, work: &Work, len: usize, candidate: &Candidate) -> (Option<f64>, Option<f64>) {
         let limits = &self.limits;
         let tier = candidate.tier.as_ref();
@@ -444,7 +445,7 @@ impl Run<'_> {
     }
 }
 
-/// The comparison, if it was made for this row.
+/// Returns the comparison if it was made for this row.
 fn here<T: Clone>(best: &Option<(usize, T)>, row: usize) -> Option<T> {
     let found = best.as_ref().filter(|(of, _)| *of == row);
     found.map(|(_, comparison)| comparison.clone())

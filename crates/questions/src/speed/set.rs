@@ -23,11 +23,12 @@ pub(super) struct Table<'s> {
     layout: Layout,
 }
 
-/// Messages of one shape with their right answers, which some of the candidates process.
+/// Messages of one shape with their right answers, for the candidates that process messages of this
+/// shape.
 pub(super) struct Set<'s> {
     pub messages: Messages,
     pub references: Vec<Reference<'s>>,
-    /// Indices of these candidates in the table.
+    /// Indices, in the table, of the candidates that process these messages.
     pub candidates: Vec<usize>,
 }
 
@@ -69,12 +70,13 @@ impl<'s> Table<'s> {
         })
     }
 
-    /// Whether there is a source of right answers.
+    /// Whether the answers of all candidates can be checked.
     pub(super) fn judged(&self) -> bool {
         !self.judges.is_empty() || self.candidates.iter().all(|c| c.judge.is_some())
     }
 
-    /// Messages for those of `which` that accept this length, in sets with the same shape and judge.
+    /// Makes messages for those of `which` that accept this length: one set for each shape and
+    /// judge.
     pub(super) fn sets(&self, len: usize, which: &[usize]) -> Result<Vec<Set<'s>>, String> {
         let mut sets: Vec<Set> = Vec::new();
         for &i in which {
@@ -191,7 +193,7 @@ mod tests {
     use crate::timing::requests::candidate;
     use crate::timing::Spec;
 
-    /// The work of every driver for one operation, with its own key.
+    /// Makes the work of a table for an algorithm and an operation, with a fixed key.
     fn work(spec: &Spec, op: Op) -> Work {
         let key_bits = spec.usual_key();
         let mut key = vec![0; spec.key_bytes(key_bits)];
@@ -216,13 +218,13 @@ mod tests {
         }
     }
 
-    /// Whether a candidate's calls on a set's messages agree with its judge.
+    /// Whether a candidate's results for a set's messages agree with the judge.
     fn checked(set: &Set, candidate: &Candidate, judge: &Judge) -> bool {
         let count = set.messages.count() as u64;
         let mut right = set.messages.afresh();
         (judge.run)(&mut right, count).unwrap();
         let mut got = set.messages.afresh();
-        // Process all messages twice, and the first one a third time.
+        // The candidate processes all messages twice, and the first one a third time.
         let ran = (candidate.run)(&mut got, 2 * count + 1);
         ran.is_ok_and(|()| got.compare(&right, count).is_ok())
     }
@@ -257,7 +259,7 @@ mod tests {
         assert!(drivers > 500, "{drivers}");
     }
 
-    /// Control: a result computed with another key does not count as right.
+    /// Control: a result computed with another key is not accepted as right.
     #[test]
     fn a_driver_with_another_key_is_found() {
         for layout in [Layout::Plain, Layout::Tcrypt] {

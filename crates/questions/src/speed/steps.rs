@@ -1,4 +1,4 @@
-//! Steps in a sweep: by how much one length takes longer than a neighbouring length.
+//! Finds steps in a sweep: lengths that take longer than a neighbouring length.
 
 use super::row::Row;
 
@@ -13,7 +13,7 @@ pub(super) struct Step {
     pub ratio: f64,
 }
 
-/// The largest step between neighbouring lengths of each candidate, in the order of their first rows.
+/// Returns the largest step of each candidate, in the order of the candidates' first rows.
 pub(super) fn worst(rows: &[Row]) -> Vec<Step> {
     let mut curves: Vec<Vec<usize>> = Vec::new();
     for (i, row) in rows.iter().enumerate().filter(|(_, r)| r.measured()) {

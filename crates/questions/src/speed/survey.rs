@@ -11,7 +11,8 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Measures AES-XTS and compares it with libraries and the hardware limit; provides the first headline.
+/// Measures AES-XTS and compares it with libraries and the hardware limit. It provides the first
+/// headline.
 pub(super) static SPEED: Part = Part {
     name: "speed",
     what: "AES-XTS beside other libraries",
@@ -24,7 +25,7 @@ pub(super) static SPEED: Part = Part {
     ..Part::USUAL
 };
 
-/// Measures further ciphers.
+/// Measures further ciphers, as many as there is time for.
 pub(super) static MORE: Part = Part {
     name: "speed-more",
     what: "12 more ciphers",
@@ -47,7 +48,8 @@ pub(super) static MORE: Part = Part {
     ..Part::USUAL
 };
 
-/// Measures AES-XTS of a kernel tree. Most of the time is the build of the tree in the first process.
+/// Measures AES-XTS of a kernel tree. The first process spends most of the time on building the
+/// tree.
 pub(super) static TREE: Part = Part {
     name: "speed-tree",
     what: "the kernel tree",
@@ -94,7 +96,7 @@ const CIPHERS: [&str; 12] = [
 /// Seconds to measure one cipher at these lengths, together with the libraries.
 const CIPHER_S: f64 = 0.4;
 
-/// Number of further ciphers for which there is time.
+/// Returns the number of further ciphers for which there is time.
 fn ciphers_within(seconds: f64) -> usize {
     (((seconds - Part::START_S) / CIPHER_S) as usize).clamp(1, CIPHERS.len())
 }
@@ -111,7 +113,8 @@ fn rows(answers: &[Answer]) -> Vec<Row> {
     let first = Runs::new(answers, &[&SPEED]);
     let both = Runs::new(answers, &[&SPEED, &MORE]);
     let more = !Runs::new(answers, &[&MORE]).is_empty();
-    // The comparison with a tree, which matters to kernel developers, comes before the one with libraries.
+    // Kernel developers need the comparison with a tree most, so it precedes the one with
+    // libraries.
     let rows = [
         headline::throughput(&first),
         headline::against_tree(&Runs::new(answers, &[&TREE])),

@@ -34,7 +34,8 @@ pub(super) fn ask<Q: Question>(
         &mut |line| {
             lines += 1;
             if !json {
-                // If stdout is closed, keep going, so that the exit status is still returned.
+                // If stdout is closed, the run continues, so that the exit status is still
+                // returned.
                 let _ = writeln!(out, "{line}");
             }
         },

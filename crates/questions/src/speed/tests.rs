@@ -1,4 +1,4 @@
-//! Runs `speed` from end to end with a source other than Kiln's own.
+//! Runs `speed` from end to end with a source that is not Kiln's own.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -20,7 +20,8 @@ use crate::timing::{
 /// A toy AEAD and a toy hash, each in a correct and a faulty version.
 struct Toys;
 
-/// Ciphertext: XOR with the IV's first byte; tag: sums of associated data and plaintext, repeated seven times.
+/// An AEAD whose ciphertext is the XOR with the IV's first byte. Its tag consists of sums of
+/// associated data and plaintext, repeated seven times.
 fn aead(op: Op, faulty: bool) -> Run<'static> {
     Box::new(move |m: &mut Messages, calls| {
         let (shape, count) = (m.shape, m.count() as u64);
@@ -193,7 +194,7 @@ fn names_levels_and_latency_choose() {
     assert!(why.contains("--latency"), "{why}");
 }
 
-/// A series whose rounds take these cycles, at this number of nanoseconds per cycle.
+/// Makes a series from the cycles of eight rounds and the number of nanoseconds per cycle.
 fn series(figures: [f64; 8], ns: f64) -> Series {
     let rounds = |unit: f64| {
         let round = |figure: &f64| Round {
@@ -239,7 +240,8 @@ fn like_is_compared_with_like() {
         (function("asm", "linux-6.12.1"), 50.0),
         (together(function("jobs", "ipsec-mb-1.3.0")), 4.0),
         (together(function("many", KILN)), 8.0),
-        // A hash's block function does less work than a whole hash, and requests to a tree are laid out in advance.
+        // These two do not count: a hash's block function does less work than a whole hash, and
+        // requests to a tree are laid out in advance.
         (
             Candidate {
                 digest: Some(40),

@@ -1,4 +1,4 @@
-//! The tables of `speed`.
+//! Formats the tables of `kiln speed`.
 
 use comfy_table::{Attribute, Cell};
 use kiln_measure::Verdict;
@@ -17,8 +17,8 @@ const LENGTHS: usize = 4;
 /// Maximum width of an implementation's name in characters.
 const NAME: usize = 33;
 
-/// A table for each algorithm, operation, key size and mode, with one line per length and one column per
-/// implementation.
+/// Formats a table for each algorithm, operation, key size and mode, with one line per length and
+/// one column per implementation.
 pub(super) fn tables(rows: &[Row], tty: bool) -> String {
     let mut out = String::new();
     let mut rest: Vec<&Row> = rows.iter().collect();
@@ -40,7 +40,7 @@ pub(super) fn tables(rows: &[Row], tty: bool) -> String {
     out
 }
 
-/// The heading of a column.
+/// Returns the heading of a column.
 fn title(row: &Row) -> String {
     // The heading has two lines, because names are long and numbers are short.
     if row.provider == KILN {
@@ -93,7 +93,7 @@ fn table(rows: &[&Row], tty: bool) -> String {
     {
         return out + &listed(rows, &columns, &lens, tty);
     }
-    // If not all fit into one part, Kiln's are placed next to each other.
+    // If the columns do not fit side by side, Kiln's columns are kept together.
     if columns.len() > COLUMNS {
         columns.sort_by_key(|c| c.provider != KILN);
     }
@@ -113,7 +113,8 @@ fn table(rows: &[&Row], tty: bool) -> String {
     out
 }
 
-/// One line per implementation and one column per length, with as many lengths side by side as fit.
+/// Formats one line per implementation and one column per length, with as many lengths side by side
+/// as fit.
 fn listed(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut out = String::new();
     for part in lens.chunks(LENGTHS) {
@@ -133,7 +134,8 @@ fn listed(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String 
     out
 }
 
-/// The ratio of a row's cost to the baseline's, marked if the difference is not significant.
+/// Formats the ratio of a row's cycles to the baseline's, with a mark if the difference is not
+/// significant.
 fn against(row: &Row) -> String {
     let mark = match row.against.and_then(|a| a.verdict) {
         Some(Verdict::Same) => "=",
@@ -200,13 +202,13 @@ fn short(name: &str) -> String {
     format!("{head}…{tail}")
 }
 
-/// The row with this length and the same candidate as `column`.
+/// Finds the row with this length and the same candidate as `column`.
 fn at<'a>(rows: &[&'a Row], column: &Row, len: usize) -> Option<&'a Row> {
     let found = rows.iter().find(|r| r.len == len && r.same_curve(column));
     found.copied()
 }
 
-/// A part of a table with at most [`COLUMNS`] implementations.
+/// Formats a part of a table with at most [`COLUMNS`] implementations.
 fn part_of(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut table = plain();
     let mut header = vec!["bytes".to_string()];
@@ -242,7 +244,7 @@ fn part_of(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String
     text(&table)
 }
 
-/// The comparisons with the baseline.
+/// Formats the comparisons with the baseline.
 fn ratios(rows: &[&Row], columns: &[&Row], lens: &[usize]) -> String {
     let mut table = plain();
     let mut header = vec!["bytes".to_string()];
@@ -259,7 +261,8 @@ fn ratios(rows: &[&Row], columns: &[&Row], lens: &[usize]) -> String {
     text(&table)
 }
 
-/// The shortest and the longest length of a sweep; notes describe the steps between them.
+/// Formats only the shortest and the longest length of a sweep; notes describe the steps between
+/// them.
 fn ends(rows: &[&Row], columns: &[&Row], lens: &[usize]) -> String {
     let (first, last) = (lens[0], lens[lens.len() - 1]);
     let mut table = plain();
@@ -285,7 +288,7 @@ fn ends(rows: &[&Row], columns: &[&Row], lens: &[usize]) -> String {
     )
 }
 
-/// One line per row with all fields of the record, separated by blanks.
+/// Formats one line per row with all fields of the record, separated by blanks.
 pub(super) fn rows(rows: &[Row]) -> String {
     let mut table = plain();
     let compared = rows.iter().any(|r| r.against.is_some());
@@ -335,7 +338,7 @@ pub(super) fn rows(rows: &[Row]) -> String {
     text(&table)
 }
 
-/// A number with a fixed number of decimals; a dash if it could not be measured.
+/// Formats a number with a fixed number of decimals, or a dash if it could not be measured.
 fn fixed(x: f64, decimals: usize) -> String {
     match x.is_finite() {
         true => format!("{x:.decimals$}"),

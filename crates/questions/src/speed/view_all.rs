@@ -1,4 +1,4 @@
-//! The table of all algorithms of `speed`.
+//! Formats the table of all algorithms of `kiln speed`.
 
 use kiln_question::table::figure;
 
@@ -10,8 +10,8 @@ const MANY: usize = 8;
 /// Maximum width of a name in this table, in characters.
 const WHO: usize = 22;
 
-/// The table of all algorithms: for each operation, one line for Kiln's chosen tier and one for the best of each
-/// library, with one column per length.
+/// Formats the table of all algorithms. Each operation has one line for Kiln's chosen tier and one
+/// for each library's best, with one column per length.
 pub(super) fn compact(rows: &[Row], tty: bool) -> String {
     let mut out = String::new();
     let mut rest: Vec<&Row> = rows.iter().collect();
@@ -45,7 +45,8 @@ pub(super) fn compact(rows: &[Row], tty: bool) -> String {
     out
 }
 
-/// Formats Kiln's line, then those of the others, starting with the fastest at the longest length.
+/// Formats Kiln's line, then one line per library or tree, starting with the fastest at the longest
+/// length.
 fn lines(rows: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {
@@ -96,7 +97,7 @@ fn lines(rows: &[&Row], lens: &[usize], tty: bool) -> String {
     out
 }
 
-/// The tier of Kiln's fastest implementation at the longest length.
+/// Returns the tier of Kiln's fastest implementation at the longest length.
 fn fastest_tier(rows: &[&Row]) -> String {
     let longest = rows.iter().map(|r| r.len).max();
     let here = rows

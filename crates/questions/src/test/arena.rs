@@ -13,7 +13,8 @@ pub(super) const LONGEST: usize = 70_000;
 pub(crate) enum Role {
     Key,
     Context,
-    /// State of a message in pieces. There are two buffers, because the state may be moved from one to the other.
+    /// State of a message in pieces. There are two such buffers, because the state may be moved
+    /// from one to the other.
     State,
     OtherState,
     Source,
@@ -60,7 +61,7 @@ impl Arena {
         self.buffers[role as usize].1.write(span, data);
     }
 
-    /// Reserves room for data; it contains poison until it is written.
+    /// Reserves room for data. The room contains poison until it is written.
     pub(super) fn room(&mut self, role: Role, len: usize, place: Place) -> Span {
         let (_, buffer, held) = &mut self.buffers[role as usize];
         if let Some(span) = held.take() {
@@ -126,7 +127,7 @@ impl Arena {
         }
     }
 
-    /// Poisons the used parts of all buffers, if nothing strayed.
+    /// Poisons only the parts of the buffers that were used, which suffices if no write strayed.
     pub(super) fn clear(&mut self) {
         for (_, buffer, held) in &mut self.buffers {
             if let Some(span) = held.take() {

@@ -1,4 +1,4 @@
-//! `kiln test`: is every implementation right?
+//! Arguments of `kiln test`.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -19,9 +19,9 @@ use kiln_tree::TestRow;
 use super::masks::{self, Event, Plan, Row, INTERRUPTS};
 use super::{constant_time, fault, tree, Suite};
 
-/// Default numbers of tests: random cases and requests of all implementations under all masks; cases in contexts under
-/// all policies (with interrupts by the clock, and at random instructions); and forged messages of each algorithm under
-/// each mask.
+/// Default numbers of tests: random cases and requests of all implementations under all masks;
+/// cases in contexts under all policies, with timer interrupts and with interrupts at random
+/// instructions; and forged messages of each algorithm under each mask.
 struct Amount {
     random: u64,
     requests: u64,
@@ -50,8 +50,8 @@ const QUICK: Amount = Amount {
 
 /// Is every implementation right? KTAP on stdout
 ///
-/// Tests Kiln's ciphers: known answers and random cases, in every context in which a
-/// kernel calls it. What fails is printed with the command that replays it.
+/// Tests Kiln's ciphers with known answers and random cases, in every context in which a kernel
+/// calls them. Each failure is printed with the command that replays it.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_long_help = "\
 Each mask of tiers (generic, generic + aesni, ...) is one group of rows for
@@ -132,19 +132,20 @@ pub struct TestArgs {
     /// Run only case N of --suite (needs the same --seed)
     #[arg(long, value_name = "N", conflicts_with = "cases")]
     case: Option<u64>,
-    /// Random cases of an algorithm under each mask, and in contexts under each policy [default: about 10
-    /// million for all together, half a million with --quick]
+    /// Number of random cases of each algorithm, under each mask and in contexts under each policy
+    /// [default: about 10 million in total, half a million with --quick]
     #[arg(long, value_name = "N")]
     cases: Option<u64>,
-    /// A Linux source tree or a git revision of one: its own self-tests, all of them, while interrupts land in its sections
+    /// Run the self-tests of this Linux source tree, or of a git revision of one, while interrupts
+    /// occur in its FPU sections
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// With --tree: run each random test N times [default: the tree's own number, 100]
     #[arg(long, value_name = "N", requires = "tree")]
     fuzz: Option<u32>,
-    /// With --tree: examine its drivers by these oracles only: all, none, or some of memory, context, values, sequence, leaks, failures,
-    /// fill, queues, sharing, registers, features, bounds
-    /// [default: all but the last four, in addition to the suites; with --thorough all]
+    /// With --tree: check its drivers with these oracles only: all, none, or some of memory,
+    /// context, values, sequence, leaks, failures, fill, queues, sharing, registers, features,
+    /// bounds [default: all but the last four, in addition to the suites; with --thorough all]
     #[arg(
         long = "oracle",
         value_name = "LIST",
@@ -152,19 +153,21 @@ pub struct TestArgs {
         requires = "tree"
     )]
     oracles: Vec<String>,
-    /// With --tree: a file of findings that are known, which do not change the exit status (docs/TREES.md has its form)
+    /// With --tree: a file of known findings, which do not change the exit status (docs/TREES.md
+    /// describes the format)
     #[arg(long, value_name = "FILE", requires = "tree")]
     known: Vec<PathBuf>,
-    /// With --tree: more cases under each oracle
+    /// With --tree: run more cases under each oracle
     #[arg(long, requires = "tree")]
     thorough: bool,
     /// With --tree: also run the benchmarks in the KUnit suites
     #[arg(long, requires = "tree")]
     bench: bool,
-    /// With --tree: only what the changes since this git revision touch, those that are not committed included
+    /// With --tree: test only what changed since this git revision, including changes that are not
+    /// committed
     #[arg(long, value_name = "REV", requires = "tree")]
     since: Option<OsString>,
-    /// Test something else: does the run time of keyed algorithms depend on the key or the text?
+    /// Test instead whether the run time of keyed algorithms depends on the key or the text
     #[arg(long, conflicts_with_all = ["case", "cases", "tree", "suites"])]
     constant_time: bool,
     #[command(flatten)]
@@ -240,10 +243,11 @@ impl TestArgs {
     /// # Errors
     /// An unknown algorithm or implementation, or one that cannot run here; standard output cannot be written.
     fn check_all(&self, session: &Session) -> Result<Outcome<Row>, Error> {
-        // Neither has KTAP on standard output.
+        // With --json and --quiet, standard output gets no KTAP.
         let json = session.global.json || session.global.quiet;
         let plan = self.plan(session)?;
-        // A shard may have no algorithm with a suite that was named; the whole has one.
+        // The suites are checked against the whole plan, because a single shard may have nothing to
+        // test in them.
         self.check_suites(&plan)?;
         let plan = select(plan, &session.share);
         let absent = |n: &u64| masks::replayed_groups(&plan, *n) == 0;
@@ -277,7 +281,7 @@ impl TestArgs {
         drop(progress);
         let mut rows = rows;
         if let Some(shard) = self.shard.shard {
-            // Every shard has interrupts of its own, which must not count as the same test.
+            // The interrupts of each shard are a separate test, so their rows get the shard's name.
             let own = rows
                 .iter_mut()
                 .filter(|row| row.implementation == INTERRUPTS);
@@ -293,7 +297,7 @@ impl TestArgs {
             let note = "interrupted: not all was checked";
             outcome.notes.push(note.into());
         }
-        // KTAP already contains it, but standard output may be redirected.
+        // KTAP already contains these notes, but standard output may be redirected.
         if json || !io::stdout().is_terminal() {
             for note in &outcome.notes {
                 eprintln!("kiln test: {note}");
@@ -302,7 +306,7 @@ impl TestArgs {
         Ok(outcome)
     }
 
-    /// Suites that were named must have something to test.
+    /// Checks that the named suites have something to test.
     fn check_suites(&self, plan: &Plan) -> Result<(), Error> {
         let cases = |suites: Vec<Suite>| {
             let plan = Plan {
@@ -368,7 +372,8 @@ impl TestArgs {
                 .chain(Suite::of_policies())
                 .collect(),
         };
-        // The number for all implementations is divided among all that exist, under all masks under which they run.
+        // The total number of cases is divided among all implementations, under all masks under
+        // which they run.
         let masks = kiln_kernel::Tier::masks();
         let runs = |mask: &[_]| impls.iter().filter(|i| mask.contains(&i.tier())).count() as u64;
         let of_masks: u64 = masks.iter().map(|m| runs(m)).sum();
@@ -391,8 +396,9 @@ impl TestArgs {
         })
     }
 
-    /// The requested implementations, each once. One that is requested by name must be able to run here; without names,
-    /// one that cannot run becomes a skipped row.
+    /// Returns the requested implementations without duplicates. An implementation that is
+    /// requested by name must be able to run here; without names, an implementation that cannot run
+    /// becomes a skipped row.
     fn impls(&self) -> Result<Vec<Impl>, Error> {
         let mut algs: Vec<Algorithm> = Vec::new();
         for name in &self.algs {
@@ -427,7 +433,7 @@ impl TestArgs {
     }
 }
 
-/// The algorithms of this run's share. The numbers of cases remain those of the whole plan.
+/// Selects the algorithms of this run's share. The numbers of cases remain those of the whole plan.
 fn select(mut plan: Plan, share: &Share) -> Plan {
     let mut algs: Vec<&'static str> = plan.impls.iter().map(|i| i.alg()).collect();
     algs.dedup();

@@ -1,4 +1,5 @@
-//! The requests of the tests: random ones, and one of each form that must be accepted or refused.
+//! Makes the requests of the tests: random ones, and one of each form that must be accepted or
+//! refused.
 
 use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::fpu::Context;
@@ -82,7 +83,7 @@ fn directions(imp: Impl) -> usize {
     }
 }
 
-/// Number of refusal tests for one implementation: one per form and direction.
+/// Returns the number of refusal tests for one implementation: one for each form and direction.
 pub(crate) fn refusals(imp: Impl) -> u64 {
     (forms(imp).len() * directions(imp)) as u64
 }
@@ -165,7 +166,7 @@ fn judged(
     })
 }
 
-/// Makes a random request.
+/// Makes random request number `n`; the caller's context depends on `n`.
 pub(crate) fn random(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Request, String> {
     // A list of pieces is processed page by page.
     let pages = rng.one_in(32).then(|| 3800 + rng.below(9000));

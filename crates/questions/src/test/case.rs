@@ -1,4 +1,5 @@
-//! The suites' cases. Each is determined by suite, seed and number alone, so that it can be replayed by itself.
+//! The suites' cases. Each is determined by suite, seed and number alone, so that it can be
+//! replayed separately.
 
 use std::fmt;
 
@@ -21,19 +22,20 @@ use super::{asked, wiped, wycheproof};
 
 /// Maximum text and key length of vectors that fit the guarded buffers.
 const LONGEST_VECTOR: (usize, usize) = (66_000, 8192);
-/// Every length up to this one is tested,
+/// Every length up to this one is tested.
 const EVERY_LENGTH: u64 = 520;
-/// and for hashes, whose loops are long, every length up to this one.
+/// For hashes, whose loops are long, every length up to this one is tested.
 const EVERY_LENGTH_OF_HASHES: u64 = 1100;
-/// In addition, this many lengths around each of those at which the tiers' loops branch differently.
+/// In addition, this many lengths are tested around each length at which the tiers' loops branch
+/// differently.
 const AROUND: u64 = 18;
 const STEPS: [u64; 17] = [
     640, 768, 896, 1024, 1280, 1400, 1408, 2016, 2048, 4032, 4080, 4928, 8064, 8160, 8192, 16384,
     40320,
 ];
-/// Number of key lengths tried above the longest,
+/// Number of key lengths tried above the longest valid one.
 const KEYS_BEYOND: u64 = 33;
-/// but at least this many in all, so that lengths that do not fit in a byte are included.
+/// Minimum number of key lengths tried, so that lengths that do not fit in a byte are included.
 const KEYS: u64 = 1200;
 /// The placements of vectors in memory.
 const PLACES: [(Place, bool); 4] = [
@@ -50,22 +52,22 @@ const UNITS: usize = 20;
 pub enum Case {
     /// A message and its answer.
     Message {
-        /// The direction.
+        /// Whether the message is encrypted or decrypted.
         op: Op,
-        /// The input.
+        /// Key, IV, associated data and text.
         message: Box<Message>,
         /// The expected output.
         judged: Box<Judged>,
-        /// The placement in memory.
+        /// Placement of the message and the result in memory.
         layout: Layout,
-        /// The source of the message, unless it is random.
+        /// Source of the message, unless it is random.
         source: Option<String>,
     },
     /// A known answer that is too long for the guarded memory.
     Long {
-        /// The direction.
+        /// Whether the message is encrypted or decrypted.
         op: Op,
-        /// The answer.
+        /// The known answer with its message.
         vector: Box<Vector>,
     },
     /// A key that must be accepted or refused; if accepted, it must become this context.
@@ -73,16 +75,16 @@ pub enum Case {
         key: Vec<u8>,
         /// The expected context, if the key is accepted.
         becomes: Option<Vec<u8>>,
-        /// The placement in memory.
+        /// Placement of the key in memory.
         layout: Layout,
     },
     /// A sealed message: unchanged, it must be accepted; with any change, refused.
     Forgery {
         /// The message; its text is ciphertext.
         message: Box<Message>,
-        /// Its tag.
+        /// The valid tag.
         tag: Vec<u8>,
-        /// The placement in memory.
+        /// Placement of the message in memory.
         layout: Layout,
         /// Seed for the choice of what is changed besides the tag.
         rng: u64,
@@ -90,26 +92,26 @@ pub enum Case {
     /// A key that must not be in memory after its transform has been freed.
     Wipe {
         key: Vec<u8>,
-        /// The context that it becomes.
+        /// The context that `setkey` makes from the key.
         context: Vec<u8>,
     },
     /// A request to the crypto API.
     Request {
-        /// The crypto API with the driver.
+        /// The crypto API that has the driver.
         api: Option<&'static Api>,
         request: Box<Request>,
     },
     /// Several messages that are encrypted in parallel.
     Many(Box<Many>),
-    /// A message that is not authentic, without any change.
+    /// A message that must be refused as it is, because its tag is wrong.
     Rejection {
         /// The message; its text is ciphertext.
         message: Box<Message>,
         /// The wrong tag.
         tag: Vec<u8>,
-        /// The placement in memory.
+        /// Placement of the message in memory.
         layout: Layout,
-        /// The source of the message.
+        /// Where the message comes from, for reports of failures.
         source: String,
     },
 }
@@ -122,7 +124,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Reads the answers that a suite needs.
+    /// Reads the known answers that a suite needs.
     pub fn of(family: &Family, suite: Suite) -> Known {
         Known {
             vectors: match suite {
@@ -148,7 +150,8 @@ fn direction(n: u64) -> Op {
     [Op::Encrypt, Op::Decrypt][(n % 2) as usize]
 }
 
-/// The number of cases of a suite with a fixed list of cases; `None` for a suite of unlimited random cases.
+/// Returns the number of cases of a suite with a fixed list of cases; `None` for a suite of
+/// unlimited random cases.
 pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
     let judge = family.judge;
     match suite {
@@ -177,7 +180,7 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
     }
 }
 
-/// The number of cases in the suite of lengths without the long messages.
+/// Returns the number of cases in the suite of lengths without the long messages.
 pub(super) fn short_lengths(judge: Impl) -> u64 {
     every_length(judge) * directions(judge)
 }
@@ -189,7 +192,7 @@ fn every_length(judge: Impl) -> u64 {
     }
 }
 
-/// Length of the text of the message that is cut in two.
+/// Returns the length of the text of the message that is cut in two.
 fn halves(judge: Impl) -> usize {
     match judge.kind() {
         Kind::Hash => judge.block_size().max(64) * 3 + 3,
@@ -440,7 +443,8 @@ fn length(judge: Impl, n: u64) -> u64 {
     }
 }
 
-/// Flips every bit of the tag, and some of everything else, one at a time; then tries the unchanged message.
+/// Flips each bit of the tag and some bits of everything else, one per attempt; then tries the
+/// unchanged message.
 fn forge(
     bench: &mut Bench,
     imp: Impl,
@@ -514,7 +518,7 @@ fn forge(
     (checks, result)
 }
 
-/// Flips a random bit; returns the byte's and the bit's number.
+/// Flips a random bit; returns the indices of the byte and of the bit.
 fn flip(bytes: &mut [u8], rng: &mut SplitMix64) -> Option<(usize, usize)> {
     if bytes.is_empty() {
         return None;

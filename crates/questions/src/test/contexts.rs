@@ -1,7 +1,8 @@
 //! Calls a function from every context under a policy, while interrupts occur in its sections.
 //!
-//! Each thread is a CPU of its own. Its interrupts process guests' messages: other messages, of many algorithms, whose
-//! answers are checked too; they overwrite every register before their section ends.
+//! Each thread emulates a CPU. Its interrupts process guests' messages: other messages, of many
+//! algorithms, whose answers are checked too. They overwrite every register before their section
+//! ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -25,7 +26,8 @@ use super::message::{Layout, Message};
 use super::run::{self, Job, Part, Share};
 use super::suite::Suite;
 
-/// Timer interrupts per second of each CPU; a signal of the host costs about ten microseconds.
+/// Timer interrupts per second of each CPU. Each costs about ten microseconds, because it is a
+/// signal on the host.
 const TIMER_HZ: f64 = 4000.0;
 
 /// Messages that are traced to find the instructions of a section.
@@ -39,7 +41,8 @@ const TRACED_MESSAGES: [(usize, Op); 4] = [
 /// Size of a guest's message in bytes.
 const GUEST_LEN: usize = 96;
 
-/// The contexts in which a policy allows no section even if none is in progress (`docs/EMULATION.md`).
+/// Returns the contexts in which a policy allows no section even if none is in progress
+/// (`docs/EMULATION.md`).
 pub fn refused_in(policy: Policy) -> Vec<Context> {
     match policy.name() {
         "preemptible" => vec![Context::Hardirq],
@@ -72,7 +75,7 @@ pub(crate) fn run(
     // Breakpoints modify code that all CPUs share.
     let threads = if by_breakpoint { 1 } else { threads };
     let result = run::run(jobs, threads, stop, progress, &worker, tell);
-    // The policy of current Linux.
+    // Afterwards, the policy of current Linux applies.
     let usual = Policy::all().into_iter().find(|p| p.name() == "bh-off");
     usual.map_or(Ok(()), set)?;
     result.map(|()| counts.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -155,7 +158,8 @@ fn refused(e: io::Error) -> io::Error {
     ))
 }
 
-/// The instructions of its sections: those that some messages execute, traced once per process.
+/// Returns the instructions in the sections of `imp`: those that a few messages execute, traced
+/// once per process.
 fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTreeSet<u64>> {
     static TRACED: Mutex<BTreeMap<&str, BTreeSet<u64>>> = Mutex::new(BTreeMap::new());
     if imp.tier() == Tier::Generic {
@@ -174,7 +178,7 @@ fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTree
             let layout = Layout::at(Place::End, false);
             bench.check(imp, op, &message, &judged, &layout, Replay("kiln test", 0))
         });
-        // Wrong answers are reported by the cases.
+        // Errors are ignored here, because the cases report wrong answers.
         drop(done);
     }
     bench.set_step(false);

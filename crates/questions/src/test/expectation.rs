@@ -1,7 +1,8 @@
-//! What is to be expected of a cipher, from the text files in its folder of `kernel/ciphers`: `vectors.txt` and
-//! `ranking.txt`. [`kiln_kbuild::blocks`] describes their format.
+//! The results that a cipher is expected to give, from the text files in its folder of
+//! `kernel/ciphers`: `vectors.txt` and `ranking.txt`. [`kiln_kbuild::blocks`] describes their
+//! format.
 
-/// Known answers: names of folders, and texts.
+/// Known answers: pairs of a folder's name and the text of its file.
 pub(super) static VECTORS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/vectors.rs"));
-/// Expected choices of an implementation: names of folders, and texts.
+/// Expected choices of an implementation: pairs of a folder's name and the text of its file.
 pub(super) static RANKINGS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/rankings.rs"));

@@ -1,4 +1,4 @@
-//! An algorithm: the implementations to test, and the one whose answers count as right.
+//! An algorithm: the implementations to test, and the implementation whose answers count as right.
 
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::crypto::Api;
@@ -7,7 +7,7 @@ use kiln_kernel::Tier;
 /// The implementations of one algorithm that are tested.
 #[derive(Clone, Debug)]
 pub struct Family {
-    /// Its name in the kernel.
+    /// Name of the algorithm in the kernel.
     pub alg: &'static str,
     /// The implementation whose answers count as right: the plainest one, which runs everywhere.
     pub judge: Impl,

@@ -11,7 +11,8 @@ use std::sync::Once;
 
 use super::guard::{Guarded, PAGE};
 
-/// Causes: guard pages, misaligned or wild addresses; `ud2` and instructions that the CPU lacks; divisions.
+/// Signals and their causes: guard pages, misaligned or wild addresses; `ud2` and instructions that
+/// the CPU lacks; divisions.
 const SIGNALS: [(i32, &str); 4] = [
     (libc::SIGSEGV, "SIGSEGV"),
     (libc::SIGBUS, "SIGBUS"),
@@ -40,7 +41,8 @@ struct Watched {
 }
 
 thread_local! {
-    // Without a destructor and lazy initialisation, reading it is a single TLS access, which a signal handler may make.
+    // Without a destructor and lazy initialisation, reading `WATCHED` is a single TLS access, which
+    // a signal handler may make.
     static WATCHED: Watched = const {
         Watched {
             armed: Cell::new(false),
@@ -60,11 +62,11 @@ pub(super) fn bail_out_on_stdout(on: bool) {
     BAIL_OUT.store(on, Ordering::Relaxed);
 }
 
-/// The handler, with a stack of its own, for the thread that created it.
+/// The signal handler and its stack, for the thread that created them.
 pub struct Watch {
     stack: *mut libc::c_void,
     old: libc::stack_t,
-    /// Must not be sent to another thread.
+    /// Makes the type neither `Send` nor `Sync`, because the stack belongs to one thread.
     thread: PhantomData<*mut ()>,
 }
 
@@ -82,8 +84,8 @@ impl Watch {
             let (low, high) = buffer.range();
             WATCHED.with(|w| w.regions[i].set(Some(Region { name, low, high })));
         }
-        // SAFETY: a new mapping for a stack; the kernel fills in `old`, and gets memory that `drop` withdraws before it
-        // is unmapped.
+        // SAFETY: this maps a new stack. The kernel fills in `old` and uses the new stack until
+        // `drop` restores the old one and unmaps it.
         unsafe {
             let stack = libc::mmap(
                 ptr::null_mut(),
@@ -115,7 +117,8 @@ impl Watch {
         }
     }
 
-    /// From now on, until the result is dropped, a fault is a failed case, which `replay` with the case number repeats.
+    /// Until the result is dropped, a fault counts as a failed case, which is reported with the
+    /// command `replay` and the case number.
     pub fn arm<'a>(&'a self, replay: &'a str, case: Option<u64>) -> Armed<'a> {
         WATCHED.with(|w| {
             w.replay.set(replay);
@@ -130,7 +133,8 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         WATCHED.with(|w| w.regions.iter().for_each(|r| r.set(None)));
-        // SAFETY: returns the old stack to the kernel, then frees this one, on which nothing runs any more.
+        // SAFETY: this restores the old stack, then frees the new one, on which no handler can run
+        // after that.
         unsafe {
             libc::sigaltstack(&self.old, ptr::null_mut());
             libc::munmap(self.stack, STACK);
@@ -138,7 +142,7 @@ impl Drop for Watch {
     }
 }
 
-/// While this exists, a fault of this thread is a failed case.
+/// While a value of this type exists, a fault of its thread counts as a failed case.
 pub struct Armed<'a>(PhantomData<&'a str>);
 
 impl Drop for Armed<'_> {
@@ -164,18 +168,20 @@ fn install(signal: i32, old: &AtomicPtr<libc::sigaction>) {
     }
 }
 
-/// Async-signal-safe throughout: no allocation, no lock, only `write`, `sigaction` and `_exit`.
+/// Handles a fault. It may only call async-signal-safe functions: it does not allocate or lock, and
+/// it only calls `write`, `sigaction` and `_exit`.
 extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let index = SIGNALS.iter().position(|s| s.0 == signal).unwrap_or(0);
     WATCHED.with(|w| {
         if !w.armed.get() {
-            // SAFETY: stored by `install` and never freed. Returning repeats the fault under the previous handler.
+            // SAFETY: `install` stored the pointer, and its target is never freed. Returning
+            // repeats the fault under the previous handler.
             unsafe { libc::sigaction(signal, OLD[index].load(Ordering::SeqCst), ptr::null_mut()) };
             return;
         }
         // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler.
         let addr = unsafe { (*info).si_addr() } as usize;
-        // SAFETY: `Armed` borrows the text while `armed` is set.
+        // SAFETY: `Armed` borrows the text for as long as `armed` is set.
         let replay = unsafe { &*w.replay.get() };
 
         let mut line = Line::new();
@@ -210,17 +216,18 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
             write(1, line.bytes());
         }
         write(2, line.bytes());
-        // SAFETY: ends the process without running any more of its code.
+        // SAFETY: _exit ends the process without running any more of its code.
         unsafe { libc::_exit(1) };
     });
 }
 
 fn write(fd: i32, bytes: &[u8]) {
-    // SAFETY: the slice is readable; nothing can be done about a failure.
+    // SAFETY: the slice is readable. A failure to write is ignored, because a handler cannot report
+    // it.
     unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
 }
 
-/// Text in a fixed buffer; whatever does not fit is cut off.
+/// A text in a fixed buffer. Text that does not fit is cut off.
 struct Line {
     buffer: [u8; 512],
     used: usize,

@@ -34,14 +34,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// Data of `len` bytes, `offset` bytes after the lower guard page.
+/// The position of `len` bytes of data, `offset` bytes after the lower guard page.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     offset: usize,
     len: usize,
 }
 
-/// Poison was overwritten.
+/// The position of a byte of poison that was overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stray {
     /// This many bytes before the data; 1 is the nearest.
@@ -59,8 +59,8 @@ impl fmt::Display for Stray {
     }
 }
 
-/// Readable and writable pages with a guard page on both sides. It hands out raw pointers, and makes slices only
-/// while it copies or compares.
+/// Readable and writable pages with a guard page on both sides. The buffer hands out raw pointers,
+/// and makes slices only while it copies or compares.
 pub struct Guarded {
     first: *mut u8,
     len: usize,
@@ -70,10 +70,11 @@ pub struct Guarded {
 unsafe impl Send for Guarded {}
 
 impl Guarded {
-    /// Makes a buffer for at least `len` bytes, all poison.
+    /// Makes a buffer for at least `len` bytes and fills it with poison.
     pub fn new(len: usize) -> io::Result<Guarded> {
         let len = len.div_ceil(PAGE).max(1) * PAGE;
-        // SAFETY: a new anonymous mapping at an address that the kernel chooses, so it replaces nothing.
+        // SAFETY: this makes a new anonymous mapping at an address that the kernel chooses, so it
+        // replaces nothing.
         let map = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -97,17 +98,18 @@ impl Guarded {
         if opened != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: just made writable for `len` bytes.
+        // SAFETY: these `len` bytes were made writable above.
         unsafe { ptr::write_bytes(buffer.first, POISON, len) };
         Ok(buffer)
     }
 
-    /// The addresses between the guard pages: the first, and the one after the last.
+    /// Returns the first address after the lower guard page and the address of the upper guard
+    /// page.
     pub fn range(&self) -> (usize, usize) {
         (self.first as usize, self.first as usize + self.len)
     }
 
-    /// The span of `len` bytes at this place. Panics if they do not fit.
+    /// Returns the span of `len` bytes at this place. Panics if they do not fit.
     pub fn place(&self, len: usize, place: Place) -> Span {
         let offset = match place {
             Place::End => self.len.checked_sub(len).expect("fits"),
@@ -117,7 +119,7 @@ impl Guarded {
         Span { offset, len }
     }
 
-    /// The address for a call of tested code.
+    /// Returns the address of a span, to be passed to tested code.
     pub fn ptr(&self, span: Span) -> *mut u8 {
         self.first.wrapping_add(span.offset)
     }
@@ -135,14 +137,14 @@ impl Guarded {
     }
 
     pub fn fill(&mut self, span: Span, byte: u8) {
-        // SAFETY: as in `write`.
+        // SAFETY: `place` checked that the span is inside the accessible pages.
         unsafe { ptr::write_bytes(self.ptr(span), byte, span.len) };
     }
 
     /// The content of a span.
     pub fn bytes(&self, span: Span) -> &[u8] {
-        // SAFETY: inside the accessible pages, initialised by `new`; writes through `ptr` happen in calls during which
-        // this borrow does not exist.
+        // SAFETY: the span is inside the accessible pages, which `new` initialised. Tested code
+        // writes through `ptr` only during calls, while this borrow does not exist.
         unsafe { std::slice::from_raw_parts(self.ptr(span), span.len) }
     }
 
@@ -172,7 +174,7 @@ impl Guarded {
         Ok(())
     }
 
-    /// Poisons everything, after stray writes.
+    /// Poisons the whole buffer, after stray writes.
     pub fn reset(&mut self) {
         self.wipe(Span {
             offset: 0,
@@ -183,7 +185,7 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // SAFETY: this is the whole mapping made in `new`, and nothing refers to it any more.
+        // SAFETY: this is the whole mapping made in `new`, and nothing refers to it after the drop.
         unsafe {
             libc::munmap(self.first.wrapping_sub(PAGE).cast(), self.len + 2 * PAGE);
         }
@@ -223,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Poison is also checked beyond the boundary of a page.
+    /// A stray write beyond the boundary of a page is detected too.
     #[test]
     fn a_page_boundary_hides_nothing() {
         let mut buffer = Guarded::new(3 * PAGE).unwrap();

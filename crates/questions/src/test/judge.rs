@@ -6,7 +6,7 @@ use kiln_kernel::fpu::Context;
 
 use super::message::{Answer, Message};
 
-/// An answer, and the context that the key becomes.
+/// The right answer to a message, and the context that `setkey` makes from its key.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The expected output.
@@ -15,7 +15,8 @@ pub struct Judged {
     pub context: Vec<u8>,
 }
 
-/// Lets `judge` process `message`; `tag` is the tag to check if an authenticated message is decrypted.
+/// Computes the answer of `judge` to `message`. When decrypting an authenticated message, `tag` is
+/// the tag to check.
 pub fn judge(judge: Impl, op: Op, message: &Message, tag: &[u8]) -> Result<Judged, String> {
     let keyed = Keyed::new(judge, &message.key)
         .map_err(|_| format!("the judge refuses a key of {} bytes", message.key.len()))?;
@@ -72,7 +73,7 @@ pub fn judge(judge: Impl, op: Op, message: &Message, tag: &[u8]) -> Result<Judge
         through: None,
         step: false,
     };
-    // SAFETY: the pointers are to buffers of these lengths, which outlive the call.
+    // SAFETY: the pointers are those of buffers with these lengths, which outlive the call.
     match unsafe { call.make() } {
         Some(r) if entry == Entry::Open && r.result as i32 != 0 => {
             Err("the judge refuses what it made".into())
@@ -82,7 +83,8 @@ pub fn judge(judge: Impl, op: Op, message: &Message, tag: &[u8]) -> Result<Judge
     }
 }
 
-/// Makes a message for this direction, and the expected result: for decryption, the message is encrypted first.
+/// Makes a message for this direction, and the expected result. For decryption, the message is
+/// encrypted first.
 pub fn task(with: Impl, op: Op, message: Message) -> Result<(Message, Judged), String> {
     let sealed = judge(with, Op::Encrypt, &message, &[])?;
     if op == Op::Encrypt || with.kind() == Kind::Hash {
@@ -99,7 +101,8 @@ pub fn task(with: Impl, op: Op, message: Message) -> Result<(Message, Judged), S
     }
 }
 
-/// Checks that `got` equals `want`; otherwise says where they first differ.
+/// Checks that `got` equals `want`; otherwise returns an error with the position of the first
+/// difference.
 pub(super) fn same(what: &str, got: &[u8], want: &[u8]) -> Result<(), String> {
     if got == want {
         return Ok(());

@@ -18,7 +18,7 @@ pub struct Many {
     pub messages: Vec<Message>,
     /// The expected results, one per message.
     pub judged: Vec<Judged>,
-    /// Whether answers overwrite the messages.
+    /// Whether the results overwrite the messages.
     pub in_place: bool,
     /// Seed for the placement.
     pub rng: u64,

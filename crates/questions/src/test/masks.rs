@@ -17,15 +17,13 @@ use super::suite::Suite;
 use super::tally::{Failure, Tally};
 use super::{caller, case, contexts};
 
-/// The implementation in rows of messages that were processed in interrupts.
+/// Name of the implementation in rows of messages that were processed in interrupts.
 pub(super) const INTERRUPTS: &str = "interrupts";
 
-/// What to test, and how much of it.
+/// Which tests to run, and how many cases of each.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Implementations to test.
     pub impls: Vec<Impl>,
-    /// Suites to run.
     pub suites: Vec<Suite>,
     /// Seed of the random cases.
     pub seed: u64,
@@ -33,8 +31,8 @@ pub struct Plan {
     pub cases: u64,
     /// Requests to each algorithm's drivers under each mask.
     pub requests: u64,
-    /// Queues of messages per algorithm under each mask under which an implementation processes several messages at
-    /// once.
+    /// Queues of messages per algorithm under each mask that allows an implementation for several
+    /// messages at once.
     pub many: u64,
     /// Cases per algorithm under each policy.
     pub in_contexts: u64,
@@ -44,7 +42,7 @@ pub struct Plan {
     pub forgeries: u64,
     /// Whether long messages are tested under every mask, not only the last one.
     pub longest: bool,
-    /// Number of threads.
+    /// Number of threads that share the cases.
     pub threads: usize,
 }
 
@@ -97,7 +95,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Name within its group.
+    /// Returns the row's name within its group.
     pub fn name(&self) -> String {
         match self.suite.contains(':') {
             true => format!("{} {} {}", self.implementation, self.suite, self.context),
@@ -106,7 +104,7 @@ impl Row {
     }
 }
 
-/// Reports of `run` on its progress.
+/// Events by which `run` reports its progress.
 pub enum Event<'a> {
     /// A group of rows begins: an algorithm under a mask or a policy.
     Group {
@@ -121,13 +119,13 @@ pub enum Event<'a> {
     End,
 }
 
-/// The receiver of these events.
+/// Receives the events of a run.
 pub type Tell<'a> = dyn FnMut(Event<'_>) + 'a;
 
-/// The mask applies to the whole process, so two runs at once would change each other's.
+/// The mask applies to the whole process, so two simultaneous runs would change each other's mask.
 static MASK: Mutex<()> = Mutex::new(());
 
-/// Number of groups that `run` will report.
+/// Returns the number of groups that `run` will report.
 pub fn groups(plan: &Plan) -> usize {
     let masks = Tier::masks();
     let of_masks: usize = match plan.of_masks().is_empty() {
@@ -139,7 +137,8 @@ pub fn groups(plan: &Plan) -> usize {
     of_masks + of_policy * plan.policies().len()
 }
 
-/// Number of groups that `replay` will report; 0 if no suite of the plan has such a case.
+/// Returns the number of groups that `replay` will report; 0 if no suite of the plan has such a
+/// case.
 pub fn replayed_groups(plan: &Plan, number: u64) -> usize {
     let mask = Tier::masks().pop().unwrap_or_default();
     let phase = Phase::alone(plan, &mask);
@@ -150,7 +149,7 @@ pub fn replayed_groups(plan: &Plan, number: u64) -> usize {
     plan.suites.iter().map(of).sum()
 }
 
-/// Number of algorithms of the plan with an implementation to test under `mask`.
+/// Returns the number of the plan's algorithms that have an implementation to test under `mask`.
 fn families_under(plan: &Plan, mask: &[Tier]) -> usize {
     let some = |family: &Vec<Impl>| family.iter().any(|i| mask.contains(&i.tier()));
     Family::split(&plan.impls)
@@ -170,7 +169,7 @@ impl Plan {
         self.suites.iter().copied().filter(of).collect()
     }
 
-    /// Number of cases of a suite with unlimited random cases.
+    /// Returns the number of cases of a suite with unlimited random cases; `None` for other suites.
     fn drawn(&self, suite: Suite) -> Option<u64> {
         match suite {
             Suite::Random => Some(self.cases),
@@ -184,8 +183,8 @@ impl Plan {
     }
 }
 
-/// Runs `plan` until it is done or `stop` is set. `progress` is called, from any thread, with the number of cases just
-/// done; `tell` is called in order, from this thread.
+/// Runs `plan` until it is done or `stop` is set. `progress` is called from any thread, with the
+/// number of cases that were just completed; `tell` is called in order, from this thread.
 pub fn run(
     plan: &Plan,
     stop: &AtomicBool,
@@ -248,7 +247,8 @@ pub fn replay(plan: &Plan, number: u64, tell: &mut Tell<'_>) -> io::Result<Vec<R
     Ok(rows)
 }
 
-/// The number of cases in a whole run of `plan`, which is the sum of the numbers passed to `progress`.
+/// Returns the number of cases in a whole run of `plan`, which is the sum of the numbers passed to
+/// `progress`.
 pub fn total(plan: &Plan) -> u64 {
     let masks = Tier::masks();
     let mut sum = 0;
@@ -278,14 +278,14 @@ impl Drop for Restore {
 struct Phase<'a> {
     plan: &'a Plan,
     mask: &'a [Tier],
-    /// Whether this is the mask with every tier.
+    /// Whether the mask allows every tier.
     last: bool,
-    /// Which part of the random cases to run.
+    /// Which share of the random cases to run: each mask has a different turn.
     turn: u64,
 }
 
 impl<'a> Phase<'a> {
-    /// The phase for the mask with every tier.
+    /// Makes the phase for the mask that allows every tier.
     fn alone(plan: &'a Plan, mask: &'a [Tier]) -> Phase<'a> {
         Phase {
             plan,
@@ -295,14 +295,14 @@ impl<'a> Phase<'a> {
         }
     }
 
-    /// The jobs that have this case.
+    /// Returns the jobs that have this case.
     fn replayed(&self, suite: Suite, number: u64) -> Vec<Job> {
         let mut jobs = self.jobs(&[suite], Some(number..number.saturating_add(1)));
         jobs.retain(|job| job.size() > 0);
         jobs
     }
 
-    /// A job for each family and suite.
+    /// Makes a job for each family and suite.
     fn jobs(&self, suites: &[Suite], cases: Option<std::ops::Range<u64>>) -> Vec<Job> {
         let mut jobs = Vec::new();
         for impls in Family::split(&self.plan.impls) {
@@ -316,7 +316,8 @@ impl<'a> Phase<'a> {
                     if *suite == Suite::Lengths && !self.plan.longest && !self.last {
                         return Some(0..case::short_lengths(family.judge));
                     }
-                    // The drivers of the crypto API are registered only once, for all tiers.
+                    // The crypto API's drivers are registered only once, for all tiers, so one mask
+                    // suffices.
                     if matches!(suite, Suite::Wiped | Suite::Refusals) && !self.last {
                         return Some(0..0);
                     }
@@ -420,8 +421,8 @@ impl<'a> Phase<'a> {
         Ok(())
     }
 
-    /// The implementations to run under this mask, and those to report as skipped, which happens once, under the last
-    /// mask.
+    /// Returns the implementations to run under this mask, and those to report as skipped. The
+    /// latter are reported only once, under the last mask.
     fn split(&self, impls: &[Impl]) -> (Vec<Impl>, Vec<Impl>) {
         let (usable, not): (Vec<Impl>, Vec<Impl>) =
             impls.iter().partition(|i| self.mask.contains(&i.tier()));
@@ -433,7 +434,7 @@ impl<'a> Phase<'a> {
         names.join(",")
     }
 
-    /// The prefix with which a command runs under this mask.
+    /// Returns the prefix that makes a command run under this mask.
     fn tiers_before(&self) -> String {
         let all = Tier::ALL.into_iter().filter(|t| t.present()).count();
         match self.mask.len() == all {
@@ -443,7 +444,7 @@ impl<'a> Phase<'a> {
     }
 }
 
-/// The rows, which are reported as they are added.
+/// Collects the rows, and reports each when it is added.
 struct Groups<'a, 'b> {
     phase: &'a Phase<'a>,
     rows: &'a mut Vec<Row>,

@@ -32,11 +32,11 @@ pub struct Answer {
     pub text: Vec<u8>,
     /// The tag or digest.
     pub tag: Vec<u8>,
-    /// The IV buffer's content after the call, if the function may change it.
+    /// Content of the IV buffer after the call, if the function may change it.
     pub iv: Vec<u8>,
 }
 
-/// How a message is cut, and who processes the pieces.
+/// How a message is cut, and which implementations process the pieces.
 #[derive(Clone, Debug, Default)]
 pub struct Cut {
     /// Lengths of the pieces of the associated data.
@@ -54,9 +54,9 @@ pub struct Cut {
 pub struct Layout {
     /// Whether source and destination are the same.
     pub in_place: bool,
-    /// Placement of the source.
+    /// Placement of the source, unless source and destination are the same.
     pub src: Place,
-    /// Placement of the destination; in place, of both.
+    /// Placement of the destination; if source and destination are the same, of both.
     pub dst: Place,
     pub iv: Place,
     /// Placement of the associated data.
@@ -64,14 +64,14 @@ pub struct Layout {
     /// Placement of the tag or digest.
     pub tag: Place,
     pub key: Place,
-    /// The context of every call.
+    /// The context in which every call is made.
     pub context: Context,
-    /// The cut, if the message is processed in pieces.
+    /// How the message is cut, if it is processed in pieces.
     pub cut: Option<Cut>,
 }
 
 impl Layout {
-    /// A whole message with everything at `place`, called from a task.
+    /// Makes a layout with everything at `place`, for a whole message and calls from a task.
     pub fn at(place: Place, in_place: bool) -> Layout {
         Layout {
             in_place,
@@ -86,7 +86,7 @@ impl Layout {
         }
     }
 
-    /// A random layout of a whole message, called from a task.
+    /// Makes a random layout, for a whole message and calls from a task.
     pub(crate) fn draw(rng: &mut SplitMix64) -> Layout {
         Layout {
             in_place: rng.one_in(2),
@@ -103,7 +103,7 @@ impl Layout {
 }
 
 impl Message {
-    /// A random message that `imp` accepts, with a text of `len` bytes if given.
+    /// Makes a random message that `imp` accepts, with a text of `len` bytes if `len` is given.
     pub(crate) fn draw(imp: Impl, rng: &mut SplitMix64, len: Option<usize>) -> Message {
         let len = whole(imp, len.unwrap_or_else(|| length(rng)));
         let key = match imp.key_sizes() {
@@ -131,13 +131,13 @@ impl Message {
         message
     }
 
-    /// Makes the IV one that the algorithm accepts, with a counter that sometimes overflows.
+    /// Changes the IV to one that the algorithm accepts, with a counter that sometimes overflows.
     fn settle_iv(&mut self, imp: Impl, rng: &mut SplitMix64) {
         let iv = &mut self.iv;
         if rng.one_in(4) {
             let from = rng.below(iv.len() + 1);
             iv[from..].fill(0xff);
-            // The counter overflows at once, or within a few hundred blocks.
+            // The counter then overflows immediately or within a few hundred blocks.
             if let Some(last) = iv.last_mut().filter(|_| rng.one_in(2)) {
                 *last = rng.below(256) as u8;
             }
@@ -170,7 +170,7 @@ impl Cut {
         }
     }
 
-    /// A random cut of `message`.
+    /// Cuts `message` at random.
     pub(crate) fn draw(imp: Impl, message: &Message, usable: &[Impl], rng: &mut SplitMix64) -> Cut {
         let mut cut = Cut {
             aad: pieces(message.aad.len(), 1, rng),
@@ -183,7 +183,7 @@ impl Cut {
     }
 }
 
-/// The length of every piece but the last must be a multiple of this.
+/// Returns the number of bytes of which every piece but the last must be a multiple.
 pub(crate) fn unit(imp: Impl) -> usize {
     match imp.kind() {
         Kind::Hash => 1,
@@ -192,7 +192,7 @@ pub(crate) fn unit(imp: Impl) -> usize {
     }
 }
 
-/// The smallest length that `imp` accepts and that is at least `len`.
+/// Returns the smallest length that `imp` accepts and that is at least `len`.
 pub(crate) fn whole(imp: Impl, len: usize) -> usize {
     let len = len.max(imp.shortest());
     match imp.kind() {
@@ -207,7 +207,8 @@ pub(crate) fn bytes(rng: &mut SplitMix64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A random length, mostly short: lengths are dense where code branches and sparse where it repeats.
+/// Returns a random length, usually a short one: lengths are dense where code branches and sparse
+/// where it repeats.
 fn length(rng: &mut SplitMix64) -> usize {
     if rng.one_in(4096) {
         return 4200 + rng.below(LONGEST - 4200 + 1);
@@ -241,9 +242,10 @@ fn pieces(len: usize, unit: usize, rng: &mut SplitMix64) -> Vec<usize> {
     pieces
 }
 
-/// A random place, distributed like the offsets in the kernel's testmgr: in the last bytes of a page in a quarter,
-/// below 32 in three eighths, anywhere in the rest. Half of all are at the guard pages, one in four of these at the
-/// lower one, which testmgr's two-page buffers do not have.
+/// Returns a random place. Half of all places are at the guard pages, a quarter of these at the
+/// lower one, which testmgr's two-page buffers do not have. The other half is distributed like the
+/// offsets in the kernel's testmgr: a quarter in the last 128 bytes of a page, three eighths below
+/// 32, and the rest anywhere in a page.
 fn place(rng: &mut SplitMix64) -> Place {
     if rng.one_in(2) {
         return match rng.below(4) {

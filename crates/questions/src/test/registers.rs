@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 use kiln_kernel::call::Through;
 
-/// The direction flag's bit.
+/// Bit of the direction flag in RFLAGS.
 const DIRECTION: u64 = 1 << 10;
 /// Rounding, masks and flush-to-zero of MXCSR; a function may change the sticky flags below.
 const CONTROL: u32 = 0xffc0;
@@ -32,13 +32,13 @@ pub(super) struct Registers {
     rsp_after: u64,
     canary: u64,
     broken: u64,
-    /// 0: no vector register is checked; 1: ymm; 2: zmm.
+    /// Which vector registers are checked: 0 for none, 1 for ymm, 2 for zmm.
     width: u32,
     mxcsr: u32,
     mxcsr_after: u32,
     fcw: u16,
     fcw_after: u16,
-    /// In the form that FNSTENV writes.
+    /// The x87 environment, in the form that FNSTENV writes.
     environment: [u16; 14],
     _pad: [u8; 20],
     vectors: [[u8; 64]; 16],
@@ -49,7 +49,7 @@ extern "C" {
 }
 
 impl Registers {
-    /// For the calls of one thread.
+    /// Makes the state for the calls of one thread.
     pub(super) fn new() -> Box<Registers> {
         Box::new(Registers {
             saved: [
@@ -78,8 +78,8 @@ impl Registers {
         })
     }
 
-    /// The function through which to make a call; `simd` if the call is in a section, in which the tested function may
-    /// use the vector registers.
+    /// Returns the function through which to make a call. `simd` is set if the call is in a
+    /// section, in which the tested function may use the vector registers.
     pub(super) fn through(&mut self, simd: bool) -> (Through, *mut c_void) {
         self.width = match simd {
             true if is_x86_feature_detected!("avx512f") => 2,
@@ -89,8 +89,8 @@ impl Registers {
         (kiln_checked_call, std::ptr::from_mut(self).cast())
     }
 
-    /// What the last call did that it must not do. Without `fpu`, MXCSR and x87 are not checked: outside of a section
-    /// they belong to whatever code was interrupted.
+    /// Returns an error that describes what the last call did wrong. Without `fpu`, MXCSR and x87
+    /// are not checked, because outside of a section they belong to the interrupted code.
     pub(super) fn verdict(&self, fpu: bool) -> Result<(), String> {
         let mut faults = String::new();
         let mut add = |fault: &str| {
@@ -137,8 +137,9 @@ impl Registers {
     }
 }
 
-// rdi: registers, rsi: function, rdx: nine arguments. On the stack from rsp on: three arguments, which are the
-// callee's to change, then CANARIES words, then `registers`.
+// Registers: rdi holds the registers' state, rsi the function, rdx the nine arguments. The stack
+// holds, from rsp on, three arguments, which the callee may change, then CANARIES words, then
+// `registers`.
 global_asm!(
     ".globl kiln_checked_call",
     ".hidden kiln_checked_call",
@@ -284,8 +285,8 @@ mod tests {
 
     use super::*;
 
-    // Functions with one fault each, and a correct one that uses everything that is allowed, including all nine
-    // arguments.
+    // Each of these functions has one fault, except a correct one that uses everything that is
+    // allowed, including all nine arguments.
     global_asm!(
         "kiln_offender_none: lea rax, [rdi + rsi]",
         "add rax, rdx",
@@ -368,10 +369,11 @@ mod tests {
             through: Some(registers.through(simd)),
             step: false,
         };
-        // SAFETY: the arguments are numbers.
+        // SAFETY: all arguments are plain numbers, and the functions do not use them as addresses.
         let returned = unsafe { call.make() }.expect("a task may call anything");
         let fcw = registers.fcw;
-        // SAFETY: restores what the faulty function may have changed outside of a section: MXCSR and x87.
+        // SAFETY: this restores MXCSR and x87, which the faulty function may have changed outside
+        // of a section.
         unsafe {
             std::arch::asm!("emms", "fldcw [{}]", "ldmxcsr [{}]",
                 in(reg) &fcw, in(reg) &registers.mxcsr);

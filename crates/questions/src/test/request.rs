@@ -48,21 +48,21 @@ pub enum Twist {
 
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The direction.
+    /// Whether the message is encrypted or decrypted.
     pub op: Op,
-    /// The input.
+    /// Key, IV, associated data and text.
     pub message: Message,
     /// The expected output; `None` if the request must be refused.
     pub judged: Option<Judged>,
-    /// The deviation.
+    /// How the request deviates from a correct one.
     pub twist: Twist,
-    /// The context in which it is made.
+    /// The context in which the request is made.
     pub context: Context,
     /// Seed for pieces, places and the driver.
     pub rng: u64,
 }
 
-/// Memory for requests.
+/// The memory in which requests are prepared.
 pub(crate) struct Desk {
     src: Scattered,
     dst: Scattered,
@@ -83,7 +83,8 @@ impl Desk {
         ]
     }
 
-    /// Prepares memory for messages in parallel, at any place and in any order: sources and destinations.
+    /// Prepares memory for messages that are processed in parallel, at any place and in any order.
+    /// Returns sources and destinations.
     pub(crate) fn side_by_side(&mut self, many: &Many) -> (Vec<Piece>, Vec<Piece>) {
         let mut rng = SplitMix64::stream(many.rng, 0);
         let lens: Vec<usize> = many.messages.iter().map(|m| m.text.len()).collect();
@@ -118,7 +119,7 @@ impl Desk {
         self.dst.clear();
     }
 
-    /// Makes the request to `imp`'s driver. Returns the first error found.
+    /// Makes the request to `imp`'s driver and checks the result. Returns the first error found.
     pub(crate) fn check(
         &mut self,
         api: &'static Api,
@@ -154,7 +155,7 @@ impl Desk {
         let mut tfm = tfm.shash();
         same_driver(tfm.driver(), imp)?;
         let text = &request.message.text;
-        // A hash's updates are consecutive in memory.
+        // The updates of a hash are consecutive in memory.
         self.src.lay(&[text.len()], text, rng);
         let pieces: Vec<u32> = divide(text.len(), rng).iter().map(|n| *n as u32).collect();
         let pieces = if rng.one_in(4) { &[][..] } else { &pieces };
@@ -233,7 +234,7 @@ impl Desk {
         }
         let src = self.src.list();
         let dst = match in_place {
-            // The same memory, sometimes divided into another list.
+            // The destination is the same memory, sometimes divided into another list.
             true if rng.one_in(2) => self.src.finer(rng),
             true => src.clone(),
             false => self.dst.list(),
@@ -305,7 +306,8 @@ impl Desk {
         }
         let set = tfm.set_tag_size(request.message.tag_size);
         set.map_err(|e| format!("setauthsize: {e}"))?;
-        // SAFETY: as above.
+        // SAFETY: the pieces belong to the desk; the lists describe the same bytes in the same
+        // order, or disjoint ones.
         Ok(unsafe { tfm.request(op, iv, assoc, len, src, dst, context) })
     }
 }

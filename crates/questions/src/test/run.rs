@@ -15,7 +15,7 @@ use super::family::Family;
 use super::suite::Suite;
 use super::tally::{Found, Tally};
 
-/// Number of cases that a thread takes at a time.
+/// Number of consecutive cases that a thread takes from a job.
 const CHUNK: u64 = 16;
 
 /// The cases of a suite for a family.
@@ -25,7 +25,7 @@ pub struct Job {
     known: Known,
     seed: u64,
     cases: Range<u64>,
-    /// The commands that repeat a case of each subject, without ` --case N`.
+    /// For each subject, the command that repeats a case, without ` --case N`.
     replays: Vec<String>,
     next: AtomicU64,
 }
@@ -37,13 +37,13 @@ pub struct Part {
     pub subject: usize,
     /// The context of the calls.
     pub context: Context,
-    /// The results.
+    /// Numbers of cases and failures, and the first failures.
     pub tally: Tally,
 }
 
 impl Job {
-    /// Makes a job of the cases `cases` of `suite`; `None` means all cases of a suite with a fixed list. `tiers`
-    /// precedes the commands.
+    /// Makes a job from the cases `cases` of `suite`; `None` means all cases of a suite with a
+    /// fixed list. `tiers` is the beginning of the replay commands.
     pub fn new(
         family: Family,
         suite: Suite,
@@ -54,7 +54,7 @@ impl Job {
         let known = Known::of(&family, suite);
         let listed = super::case::listed(suite, &family, &known);
         let cases = cases.unwrap_or(0..listed.unwrap_or(0));
-        // A number beyond the list is no case.
+        // Numbers after the end of a fixed list are ignored.
         let cases = match listed {
             Some(n) => cases.start.min(n)..cases.end.min(n),
             None => cases,
@@ -85,12 +85,12 @@ impl Job {
         &self.family
     }
 
-    /// The approximate number of checks that it will report, for the progress bar.
+    /// Returns the approximate number of checks that the job will report, for the progress bar.
     pub fn size(&self) -> u64 {
         (self.cases.end - self.cases.start) * self.family.subjects.len() as u64
     }
 
-    /// The contexts of its calls, in turn.
+    /// Returns the contexts from which the job's calls are made in turn.
     fn contexts(&self) -> &'static [Context] {
         match self.suite.policy() {
             Some(_) => &CONTEXTS,
@@ -98,7 +98,7 @@ impl Job {
         }
     }
 
-    /// The number of rows that it results in.
+    /// Returns the number of rows in the job's result.
     pub fn rows(&self) -> usize {
         match self.size() {
             0 => 0,
@@ -184,7 +184,7 @@ pub(crate) struct Share<'a> {
 }
 
 impl Share<'_> {
-    /// Runs job `i`.
+    /// Runs the share of job `i`.
     pub(crate) fn job(&self, i: usize, bench: &mut Bench, between: &mut dyn FnMut()) {
         let found = self.jobs[i].work(bench, self.stop, self.progress, between);
         // After the run has ended with an error, nothing receives the results.
@@ -192,8 +192,8 @@ impl Share<'_> {
     }
 }
 
-/// Runs `jobs` on `threads` threads, each of which runs `worker`, which must do every job of its share once and in
-/// order. `tell` gets each job's parts in order, on this thread.
+/// Runs `jobs` on `threads` threads. Each thread runs `worker`, which must do every job of its
+/// share once and in order. `tell` gets each job's parts in order, on this thread.
 pub(crate) fn run(
     jobs: &[Job],
     threads: usize,

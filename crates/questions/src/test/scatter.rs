@@ -103,7 +103,7 @@ impl Scattered {
         debug_assert!(data.is_empty());
     }
 
-    /// The content of all pieces.
+    /// Returns the content of all pieces.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let of = |piece| self.buffer.bytes(self.span(piece));
         self.pieces.iter().flat_map(of).copied().collect()
@@ -114,7 +114,7 @@ impl Scattered {
         self.pieces.iter().map(piece).collect()
     }
 
-    /// The same memory as a list with more pieces.
+    /// Returns the same memory as a list with more pieces.
     pub(super) fn finer(&self, rng: &mut SplitMix64) -> Vec<Piece> {
         let mut list = Vec::new();
         for (at, len) in self.list() {
@@ -150,7 +150,7 @@ impl Scattered {
         Ok(())
     }
 
-    /// Poisons all memory again.
+    /// Poisons all memory.
     pub(super) fn clear(&mut self) {
         let (low, high) = self.buffer.range();
         let from = self.used.start.saturating_sub(AROUND);

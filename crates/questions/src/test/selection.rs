@@ -1,5 +1,6 @@
-//! Which implementation is chosen under a mask of tiers. The expected choice is written down in the cipher's folder
-//! (`kernel/ciphers/*/ranking.txt`) and not derived from the priorities in its table, so that the two can differ.
+//! Checks which implementation is chosen under a mask of tiers. The expected choice is written down
+//! in the cipher's folder (`kernel/ciphers/*/ranking.txt`) and not derived from the priorities in
+//! its table, so that a wrong priority is noticed.
 
 use kiln_kbuild::blocks;
 use kiln_kernel::cipher::Impl;
@@ -8,18 +9,19 @@ use kiln_kernel::Tier;
 use super::expectation::RANKINGS;
 use super::tally::{Failure, Tally};
 
-/// The implementation that must be chosen for an algorithm if `mask` is allowed: the end of its driver's name; `None`
-/// if no file says so.
+/// Returns the implementation that must be chosen for an algorithm if `mask` is allowed, as the end
+/// of its driver's name; `None` if no file contains the algorithm.
 pub fn expected(alg: &str, mask: &[Tier]) -> Option<String> {
     let found = |(folder, text): &(&str, &str)| expected_by(folder, text, alg, mask);
     RANKINGS.iter().find_map(found)
 }
 
-/// The same according to one file. A block has lines `alg = NAME` for algorithms that have the same ranking, then lines
-/// `TIER = END`. The last line whose tier is allowed counts: the driver whose name ends in `-END` must be chosen.
+/// Returns the implementation that one file expects. A block has lines `alg = NAME` for algorithms
+/// that have the same ranking, then lines `TIER = END`. The last line whose tier is allowed counts:
+/// the driver whose name ends in `-END` must be chosen.
 ///
 /// # Panics
-/// If the file is malformed.
+/// The file is malformed.
 pub fn expected_by(file: &str, text: &str, alg: &str, mask: &[Tier]) -> Option<String> {
     let all = blocks(file, text);
     let block = all.iter().find(|b| b.fields.contains(&("alg", alg)))?;
@@ -28,7 +30,7 @@ pub fn expected_by(file: &str, text: &str, alg: &str, mask: &[Tier]) -> Option<S
         Ok(tier) => (tier, end),
         Err(e) => panic!("{file}: {e}"),
     });
-    // All are parsed, so that a wrong name is noticed under any mask.
+    // All lines are parsed, so that a wrong name is noticed under any mask.
     let steps: Vec<(Tier, &&str)> = steps.collect();
     let (_, end) = steps.iter().rfind(|(tier, _)| mask.contains(tier))?;
     Some(format!("-{end}"))

@@ -1,4 +1,4 @@
-//! The test suites.
+//! The suites that `kiln test` can run, and what each tests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +7,10 @@ use kiln_kernel::cipher::Impl;
 use kiln_kernel::fpu::Policy;
 use kiln_question::Error;
 
-/// A test suite.
+/// A kind of test. Each case belongs to one suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
-    /// Known answers of the standards.
+    /// Known answers from standards.
     Vectors,
     /// Tests of Project Wycheproof.
     Wycheproof,
@@ -32,9 +32,11 @@ pub enum Suite {
     Wiped,
     /// Random messages, compared with the judge's answers.
     Random,
-    /// Random messages in every context under an FPU policy, on all CPUs at once, with interrupts by the clock.
+    /// Random messages in every context under an FPU policy, on all CPUs at once, with timer
+    /// interrupts.
     Contexts(Policy),
-    /// The same on one CPU, with interrupts before random instructions of the sections.
+    /// Random messages in every context under an FPU policy, on one CPU, with interrupts before
+    /// random instructions of the sections.
     Interrupted(Policy),
 }
 
@@ -54,7 +56,7 @@ impl Suite {
         Suite::Random,
     ];
 
-    /// The suites for policies: two for each policy that is not deliberately broken.
+    /// Returns the suites for policies: two for each policy that is not deliberately broken.
     pub fn of_policies() -> Vec<Suite> {
         let policies = Policy::all().into_iter().filter(|p| !p.is_broken());
         policies.flat_map(Suite::of_policy).collect()
@@ -64,12 +66,13 @@ impl Suite {
         [Suite::Contexts(policy), Suite::Interrupted(policy)]
     }
 
-    /// Whether an implementation supports what the suite tests; others of its algorithm may.
+    /// Whether an implementation supports what the suite tests. Other implementations of the
+    /// algorithm may support it even if this one does not.
     pub fn fits(self, imp: Impl) -> bool {
         self != Suite::Many || imp.lanes().is_some()
     }
 
-    /// The policy of a suite that runs under one.
+    /// Returns the FPU policy under which the suite runs, if it runs under one.
     pub fn policy(self) -> Option<Policy> {
         match self {
             Suite::Contexts(policy) | Suite::Interrupted(policy) => Some(policy),
@@ -77,7 +80,7 @@ impl Suite {
         }
     }
 
-    /// The name in rows and for `--suite`.
+    /// Returns the suite's name in rows and for `--suite`.
     pub fn name(self) -> String {
         match self {
             Suite::Vectors => "vectors".into(),
@@ -96,7 +99,7 @@ impl Suite {
         }
     }
 
-    /// A number that makes each suite's random numbers different.
+    /// Returns a number that makes each suite's random numbers different.
     pub(crate) fn salt(self) -> u64 {
         match self {
             Suite::Random => 0,

@@ -10,7 +10,7 @@ const TOLD: usize = 5;
 pub struct Failure {
     /// What was wrong, and in which case.
     pub what: String,
-    /// The command that repeats it.
+    /// The command that repeats the case.
     pub replay: String,
 }
 
@@ -19,14 +19,13 @@ pub struct Failure {
 pub struct Tally {
     /// Number of cases done.
     pub cases: u64,
-    /// Number of failed cases.
     pub failed: u64,
     /// The first failures, by case number.
     pub failures: Vec<Failure>,
 }
 
-/// The failures that a thread found, by case number, so that the merged result does not depend on which thread did
-/// what.
+/// The failures that a thread found, by case number, so that the merged result does not depend on
+/// which thread ran which case.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub cases: u64,
@@ -40,7 +39,7 @@ impl Found {
         self.keep(number, what);
     }
 
-    /// Whether a failure of this case number would be reported.
+    /// Whether a failure with this case number would be reported.
     pub(crate) fn tells(&self, number: u64) -> bool {
         self.first.len() < TOLD
             || self
@@ -64,7 +63,7 @@ impl Found {
         }
     }
 
-    /// Adds the commands: `replay` and ` --case N`.
+    /// Adds the replay commands, which consist of `replay` and ` --case N`.
     pub(crate) fn tally(self, replay: &str) -> Tally {
         let failures = self.first.into_iter().map(|(number, what)| Failure {
             what,

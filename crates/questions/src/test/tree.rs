@@ -19,18 +19,19 @@ use kiln_tree::{Change, Known, Plan, TestRow, Touched, Version};
 
 use crate::speed::check_library;
 
-/// The arguments of `kiln test --tree`.
+/// The parsed arguments of `kiln test --tree`.
 pub(super) struct Asked<'a> {
     pub build: &'a TreeBuildArgs,
     /// Names of algorithms; if empty, all.
     pub algs: &'a [String],
     /// `testmgr`, `contexts`, `library`, and patterns of KUnit suites; if empty, all.
     pub suites: &'a [String],
-    /// How often random tests are repeated; `None` for the tree's default.
+    /// Number of repetitions of random tests; `None` for the tree's default.
     pub fuzz: Option<u32>,
     /// Whether to run the benchmarks of KUnit suites too.
     pub bench: bool,
-    /// Oracles to run. `None`: the quick ones, or all with `thorough`, unless suites are named.
+    /// Oracles to run. `None` means the quick ones, or all with `thorough`, unless suites are
+    /// named.
     pub oracles: Option<Vec<Oracle>>,
     /// Whether to run more cases under each oracle.
     pub thorough: bool,
@@ -52,7 +53,7 @@ pub(super) fn parse_oracles(names: &[String]) -> Result<Option<Vec<Oracle>>, Err
     }
 }
 
-/// The known findings of this version, compiled in and from files.
+/// Collects the known findings of this version: those that are compiled in, and those from files.
 fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> {
     let mut known = Known::built_in(version);
     for file in files {
@@ -72,8 +73,8 @@ fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> 
     }
 }
 
-/// Builds the tree in this directory, tests it and prints KTAP. In a child, runs the single order that it was given
-/// instead.
+/// Builds the tree in this directory, tests it and prints KTAP. In a child process, only runs the
+/// single order that the child was given.
 pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> Result<Exit, Error> {
     if let Some(order) = &session.child {
         match (&order.kunit, &order.oracle) {
@@ -100,7 +101,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         progress: &|done, what| progress.report(done, what),
     };
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    // Checked before the build, so that a wrong revision is reported at once.
+    // The revision is checked before the build, so that an error is reported immediately.
     let change = args.since.map(|since| Change::find(&plan.source, since));
     let change = change.transpose()?;
     let built = kiln_tree::build(&plan)?;
@@ -214,7 +215,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     };
     let of_oracles = found.ran.iter();
     rows.extend(of_oracles.map(|ran| TestRow::oracle(ran, &found, &outcome.config, &replay)));
-    // A change that touches nothing passes; a misspelt name does not.
+    // A change that touches no tested code passes; a misspelt name does not.
     if rows.is_empty() && touched.is_none() {
         let asked: Vec<&str> = args
             .algs
@@ -296,7 +297,7 @@ impl Kinds {
             false => Vec::new(),
         };
         let is = |kind: &str| all || named.iter().any(|n| *n == kind);
-        // Names of algorithms are also patterns of KUnit suites.
+        // The names of algorithms also serve as patterns of KUnit suites.
         let patterns = suites
             .into_iter()
             .chain(args.algs)
@@ -312,7 +313,7 @@ impl Kinds {
     }
 }
 
-/// Notes on what the oracles did, and on what they did not reach.
+/// Makes notes on what the oracles did, and on what they did not reach.
 fn oracle_notes(found: &Found) -> Vec<String> {
     let mut notes = Vec::new();
     if found.subjects == 0 {
@@ -345,7 +346,7 @@ fn oracle_notes(found: &Found) -> Vec<String> {
     notes
 }
 
-/// A note that counts the KUnit cases.
+/// Makes a note that counts the KUnit cases.
 fn kunit_note(ran: &[Ran]) -> Option<String> {
     let cases = || ran.iter().flat_map(|r| &r.cases);
     let skipped = cases()

@@ -1,8 +1,9 @@
-//! Known answers: of RFCs, FIPS, NIST's SP 800-38 series, IEEE 1619, and of the other sources that the files name.
+//! Known answers from RFCs, FIPS, NIST's SP 800-38 series, IEEE 1619, and the other sources that
+//! the files name.
 //!
-//! The blocks of `kernel/ciphers/*/vectors.txt` ([`blocks`]) are one case each. Names: `alg` (the
-//! kernel's), `key`, `iv`, `aad`, `pt`, `ct`, `tag` for what encrypts, `msg` and `md` for hashes. [`bytes`] describes the
-//! values.
+//! Each block of `kernel/ciphers/*/vectors.txt` ([`blocks`]) is one case. Its fields are `alg` (the
+//! kernel's name); for ciphers `key`, `iv`, `aad`, `pt`, `ct` and `tag`; and for hashes `msg` and
+//! `md`. [`bytes`] describes the values.
 
 use kiln_kbuild::{blocks, bytes};
 use kiln_kernel::cipher::{Impl, Op};
@@ -11,12 +12,12 @@ use super::expectation::VECTORS;
 use super::judge::{judge, same, Judged};
 use super::message::{Answer, Message};
 
-/// A known answer.
+/// A message and its known answer.
 #[derive(Clone, Debug)]
 pub struct Vector {
-    /// The algorithm's name in the kernel.
+    /// Name of the algorithm in the kernel.
     pub alg: String,
-    /// Its source.
+    /// File and source of the answer.
     pub name: String,
     /// The message to encrypt or digest.
     pub message: Message,
@@ -27,8 +28,8 @@ pub struct Vector {
 }
 
 impl Vector {
-    /// The message for one direction, and its answer. What the standards do not specify (the IV after the call, the
-    /// context that `setkey` makes) comes from `with`.
+    /// Returns the message for one direction, and its answer. What the standards do not specify
+    /// (the IV after the call, the context that `setkey` makes) comes from `with`.
     pub fn task(&self, with: Impl, op: Op) -> Result<(Message, Judged), String> {
         let (message, text) = self.in_direction(op);
         let mut judged = judge(with, op, &message, &self.tag)?;
@@ -58,16 +59,16 @@ impl Vector {
     }
 }
 
-/// All vectors of an algorithm.
+/// Returns all known answers of an algorithm.
 pub fn of(alg: &str) -> Vec<Vector> {
     let all = VECTORS.iter().flat_map(|(folder, text)| read(folder, text));
     all.filter(|v| v.alg == alg).collect()
 }
 
-/// The cases of a file.
+/// Reads the known answers in a file.
 ///
 /// # Panics
-/// If it is malformed.
+/// The file is malformed.
 pub fn read(file: &str, text: &str) -> Vec<Vector> {
     let mut all = Vec::new();
     for block in blocks(file, text) {
@@ -119,7 +120,7 @@ mod tests {
         }
     }
 
-    /// IEEE Std 1619-2018, annex B.
+    /// The vector is in IEEE Std 1619-2018, annex B.
     #[test]
     fn all_nineteen_of_xts_are_there() {
         let all = of("xts(aes)");

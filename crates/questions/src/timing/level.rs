@@ -13,14 +13,14 @@ pub enum Level {
     /// Calls of the function, with one FPU section around many of them.
     #[default]
     Primitive,
-    /// Requests through the crypto API to a driver of this name.
+    /// Requests through the crypto API to a driver, which is selected by its name.
     Api,
     /// Calls of a function that a kernel tree's library exports, which opens its own FPU sections.
     Library,
 }
 
 impl Level {
-    /// Its name in rows and flags.
+    /// Returns the level's name in rows and flags.
     pub fn name(self) -> &'static str {
         match self {
             Level::Primitive => "primitive",
@@ -62,7 +62,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Its name in rows and flags.
+    /// Returns the layout's name in rows and flags.
     pub fn name(self) -> &'static str {
         match self {
             Layout::Plain => "plain",

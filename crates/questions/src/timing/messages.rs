@@ -1,4 +1,5 @@
-//! The memory for calls: messages, IVs and space for the results, laid out like those of a typical user.
+//! The memory for calls: messages, IVs and space for the results, arranged like those of a typical
+//! user.
 
 use kiln_kernel::cipher;
 use kiln_measure::SplitMix64;
@@ -50,10 +51,11 @@ impl Placed {
 
 /// Messages of one shape with their IVs, and separate buffers for their results.
 ///
-/// Message i is at `i * src_stride`, its result at `i * dst_stride`; strides are odd numbers of cache lines, so that
-/// the messages spread over all sets of a cache. Destinations start half a page after sources, modulo a page: a load
-/// is never a multiple of 4 KiB away from a recent store, which some processors would treat as a dependency. This is
-/// the same for all candidates.
+/// Message i is at `i * src_stride`, its result at `i * dst_stride`. Strides are odd numbers of
+/// cache lines, so that the messages spread over all sets of a cache. Destinations start half a
+/// page after sources, modulo a page, so that a load is never a multiple of 4 KiB away from a
+/// recent store, which some processors would treat as a dependency. This layout is the same for all
+/// candidates.
 #[derive(Debug)]
 pub(crate) struct Messages {
     /// The shape and operation of each message.
@@ -83,13 +85,14 @@ fn stride(len: usize) -> usize {
     (len.div_ceil(LINE) | 1) * LINE
 }
 
-/// Number of units for one IV; at least one, so that every message has an entry even without IVs.
+/// Returns the number of units for one IV: at least one, so that every message has an entry even
+/// without IVs.
 fn iv_units(iv: usize) -> usize {
     iv.div_ceil(IV_UNIT).max(1)
 }
 
 impl Messages {
-    /// Makes random messages.
+    /// Makes a set of random messages. Their number depends on the length of a message.
     pub(crate) fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
         let count = (BYTES / shape.len.max(1)).clamp(FEWEST, MESSAGES);
         Messages::so_many(count, shape, chained, rng)
@@ -119,7 +122,7 @@ impl Messages {
         }
     }
 
-    /// Copies the messages to other memory, without their results.
+    /// Copies the messages, but not their results, to other memory.
     pub(crate) fn afresh(&self) -> Messages {
         let mut src = Placed::new(self.src.len, 0, 0);
         src.bytes_mut().copy_from_slice(self.src.bytes());
@@ -135,17 +138,17 @@ impl Messages {
         self.count
     }
 
-    /// Distance between IVs in units of [`IV_UNIT`] bytes.
+    /// Returns the distance between IVs in units of [`IV_UNIT`] bytes.
     pub(crate) fn iv_units(&self) -> usize {
         iv_units(self.shape.iv)
     }
 
-    /// IVs, sources and destinations.
+    /// Returns IVs, sources and destinations.
     pub(crate) fn parts(&mut self) -> (&[[u8; IV_UNIT]], &[u8], &mut [u8]) {
         (&self.ivs, self.src.bytes(), self.dst.bytes_mut())
     }
 
-    /// The IVs, to be adapted to an algorithm.
+    /// Returns the IVs for modification, to adapt them to an algorithm.
     pub(crate) fn ivs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (units, len) = (self.iv_units(), self.shape.iv);
         self.ivs
@@ -153,7 +156,7 @@ impl Messages {
             .map(move |iv| &mut iv.as_flattened_mut()[..len])
     }
 
-    /// Source, IV and result of message `i` for modification.
+    /// Returns the IV of message `i`, and its source for modification.
     pub(crate) fn one_mut(&mut self, i: usize) -> (&[u8], &mut [u8]) {
         let units = self.iv_units();
         let at = i * self.src_stride;
@@ -163,18 +166,18 @@ impl Messages {
         )
     }
 
-    /// The whole source of message `i`.
+    /// Returns the whole source of message `i`.
     pub(crate) fn source(&self, i: usize) -> &[u8] {
         &self.src.bytes()[i * self.src_stride..][..self.shape.src()]
     }
 
-    /// The whole result of message `i`.
+    /// Returns the whole result of message `i`.
     pub(crate) fn result(&self, i: usize) -> &[u8] {
         let at = i * self.dst_stride;
         &self.dst.bytes()[at..at + self.shape.dst()]
     }
 
-    /// Clears the results.
+    /// Overwrites all results, so that a later check only sees new ones.
     pub(crate) fn wipe(&mut self) {
         self.dst.bytes_mut().fill(CANARY);
     }
@@ -199,7 +202,7 @@ impl Messages {
     }
 }
 
-/// The corresponding operation of `kernel/`.
+/// Returns the corresponding operation of `kernel/`.
 pub(super) fn cipher_op(op: Op) -> cipher::Op {
     match op {
         Op::Decrypt => cipher::Op::Decrypt,
@@ -207,7 +210,8 @@ pub(super) fn cipher_op(op: Op) -> cipher::Op {
     }
 }
 
-/// The messages in the form that `kernel/` accepts; `iv_room` is resized to hold their IVs.
+/// Converts the messages to the form that `kernel/` accepts; `iv_room` is resized to hold their
+/// IVs.
 pub(super) fn cipher_messages<'a>(
     op: Op,
     iv_room: &'a mut Vec<u8>,

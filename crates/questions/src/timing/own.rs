@@ -69,7 +69,7 @@ impl Source for Own {
         match self {
             Own::Functions => names.chain(many).collect(),
             Own::Requests(_) => names.collect(),
-            // Requests are made to at most two drivers.
+            // Requests are made to at most two drivers: see `called`.
             Own::Calls => names.rev().take(2).collect(),
         }
     }
@@ -104,7 +104,7 @@ impl Source for Own {
             );
             return Ok(Vec::new());
         }
-        // A request for an algorithm gets its best driver.
+        // Without names, a request is served by the algorithm's best driver.
         let impls = match (self, choice.impls.is_empty()) {
             (Own::Requests(_), true) => vec![alg.best()],
             (Own::Calls, true) => called(alg),
@@ -140,12 +140,12 @@ impl Source for Own {
     }
 }
 
-/// The algorithm, unless a form was requested that only other sources have.
+/// Finds the algorithm, unless a form was requested that only other sources have.
 fn named(work: &Work) -> Option<Algorithm> {
     Algorithm::named(&work.spec.name).filter(|alg| spec(*alg).prefix == work.spec.prefix)
 }
 
-/// The description of an algorithm of `kernel/`.
+/// Describes an algorithm of `kernel/`.
 pub(super) fn spec(alg: Algorithm) -> Spec {
     let imp = alg.any();
     let kind = match imp.kind() {
@@ -174,7 +174,7 @@ pub(super) fn spec(alg: Algorithm) -> Spec {
     }
 }
 
-/// The key sizes in bits, in the form used in rows.
+/// Returns the key sizes in bits, in the form used in rows.
 fn key_bits(alg: Algorithm) -> Vec<u32> {
     let mut sizes = alg.any().key_sizes();
     if sizes.is_empty() {
@@ -195,7 +195,7 @@ fn context(imp: Impl, work: &Work) -> Result<Rc<Context>, Error> {
         .map_err(|e| Error::Failed(format!("{}: a key of {} bytes", imp.driver(), e.0)))
 }
 
-/// The best driver and, if that uses 512-bit vectors, also the best one without them.
+/// Returns the best driver and, if it uses 512-bit vectors, also the best one without such vectors.
 fn called(alg: Algorithm) -> Vec<Impl> {
     let best = alg.best();
     let narrow = |i: &Impl| i.tier().usable() && i.tier().bits() < 512;
@@ -206,12 +206,13 @@ fn called(alg: Algorithm) -> Vec<Impl> {
     all
 }
 
-/// Name of an implementation's function for many messages.
+/// Returns the name of an implementation's function for many messages.
 fn many_name(imp: Impl) -> String {
     format!("{}-many", imp.driver())
 }
 
-/// That function as a candidate, if the implementation has one for this work.
+/// Makes a candidate from an implementation's function for many messages, if it has one for this
+/// work.
 fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'static>>, Error> {
     let wanted = choice.wants(&many_name(imp), Level::Primitive) && !choice.latency;
     let has = imp.lanes().is_some() && imp.tier().usable() && work.op == Op::Encrypt;
@@ -226,14 +227,15 @@ fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'stat
     }))
 }
 
-/// The calls of an implementation within one FPU section; if `many`, each with a queue of messages.
+/// Makes the calls of an implementation within one FPU section. If `many` is set, each call gets a
+/// queue of messages.
 pub(super) fn run_impl(imp: Impl, ctx: Rc<Context>, op: Op, many: bool) -> Run<'static> {
     let work = RefCell::new(Vec::new());
     Box::new(move |messages: &mut Messages, calls| {
         let (shape, chained) = (messages.shape, messages.chained);
         let mut work = work.borrow_mut();
-        // In ESP, the IV is the end of what a request counts as associated data, but it is not authenticated (RFC
-        // 4106, 5).
+        // A request of ESP counts the IV as the end of its associated data, but the IV is not
+        // authenticated (RFC 4106, 5).
         let aad_len = match imp.alg().starts_with("rfc4106(") {
             true => shape.prefix.saturating_sub(shape.iv),
             false => shape.prefix,

@@ -1,4 +1,4 @@
-//! The memory of a message as in Linux's tcrypt: pages, each of which is a piece of a request.
+//! The memory of a message as in Linux's tcrypt: each page is a piece of a request.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Memory for messages of this shape with a key of this length.
+    /// Allocates memory for messages of this shape and a key of this length.
     pub(super) fn new(shape: Shape, key: usize) -> Pages {
         let assoc = match shape.kind {
             Kind::Aead => shape.prefix,
@@ -55,7 +55,7 @@ impl Pages {
         }
     }
 
-    /// The shape of the messages.
+    /// Returns the shape of the messages for which the memory was allocated.
     pub(super) fn shape(&self) -> Shape {
         self.shape
     }
@@ -65,11 +65,11 @@ impl Pages {
         self.src == self.dst
     }
 
-    /// Source and destination pieces of the request.
+    /// Returns the source and destination pieces of the request.
     pub(super) fn pieces(&mut self) -> (Vec<Piece>, Vec<Piece>) {
         let first = self.memory.bytes_mut().as_mut_ptr();
         let all = |ranges: &[Range<usize>]| {
-            // SAFETY: every range is within the memory.
+            // SAFETY: every range is within the memory that `first` points to.
             let piece = |r: &Range<usize>| (unsafe { first.add(r.start) }, r.len());
             ranges.iter().map(piece).collect()
         };
@@ -86,7 +86,7 @@ impl Pages {
         }
     }
 
-    /// Copies the answer back.
+    /// Copies the answer from the pages to the first message's result.
     pub(super) fn answer(&self, messages: &mut Messages) {
         let mut at = 0;
         let to = messages.parts().2;

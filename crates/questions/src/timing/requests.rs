@@ -14,7 +14,7 @@ use super::pages::Pages;
 use super::shape::{Kind, Op, Shape};
 use super::source::Work;
 
-/// An implementation's driver as a candidate.
+/// Makes a candidate from an implementation's driver.
 pub(crate) fn candidate(
     imp: Impl,
     work: &Work,
@@ -46,8 +46,8 @@ fn lens(shape: Shape) -> Lens {
     }
 }
 
-/// Converts errors to text. A request that was deferred to cryptd also counts as an error, because another driver would
-/// have been timed.
+/// Converts errors to text. A request that was deferred to cryptd also counts as an error, because
+/// then another driver was timed.
 fn told(answer: Result<u64, Errno>, calls: u64) -> Result<(), String> {
     match answer {
         Ok(0) => Ok(()),
@@ -73,7 +73,8 @@ struct Repeated {
     iv: Vec<u8>,
 }
 
-/// Repeats one request over the same pages. If the request works in place, the answer of the first call is checked.
+/// Repeats one request over the same pages. If the request works in place, only the first call's
+/// answer can be checked.
 fn again(driver: Driver, op: Op, key: usize) -> Run<'static> {
     let state = RefCell::new(Repeated {
         driver,
@@ -109,8 +110,8 @@ fn again(driver: Driver, op: Op, key: usize) -> Run<'static> {
                 digest,
                 lens: lens(shape),
             };
-            // SAFETY: the pieces are in `pages`, one after the other; the two lists are the same, or share only the
-            // associated data, which is at the same place and not written.
+            // SAFETY: the pieces are in `pages`, one after the other. The two lists are the same,
+            // or they share only the associated data, which is not written.
             told(unsafe { driver.repeat(&mut request, calls) }, calls)?;
             if calls == first {
                 pages.answer(messages);

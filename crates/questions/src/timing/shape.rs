@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The operations of this kind, the default one first.
+    /// Returns the operations of this kind, the default one first.
     pub(crate) fn ops(self) -> &'static [Op] {
         match self {
             Kind::Skcipher | Kind::Aead => &[Op::Encrypt, Op::Decrypt],
@@ -33,9 +33,7 @@ impl Kind {
 /// An operation on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Converts plaintext to ciphertext.
     Encrypt,
-    /// Converts ciphertext to plaintext.
     Decrypt,
     /// Computes the digest of a message.
     Digest,
@@ -44,7 +42,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Its name in rows and flags.
+    /// Returns the operation's name in rows and flags.
     pub fn name(self) -> &'static str {
         match self {
             Op::Encrypt => "encrypt",
@@ -87,7 +85,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// The shape of a cipher's message.
+    /// Makes the shape of a cipher's message.
     #[cfg(test)]
     pub(crate) fn skcipher(op: Op, len: usize, iv: usize) -> Shape {
         Shape {
@@ -101,7 +99,7 @@ impl Shape {
         }
     }
 
-    /// Length of the source in bytes.
+    /// Returns the length of the source in bytes.
     pub(crate) fn src(&self) -> usize {
         let tag = match (self.kind, self.op) {
             (Kind::Aead, Op::Decrypt) => self.tag,
@@ -110,8 +108,8 @@ impl Shape {
         self.prefix + self.len + tag
     }
 
-    /// Length of the destination in bytes. For an AEAD, it begins with space for the associated data, which need not be
-    /// written.
+    /// Returns the length of the destination in bytes. For an AEAD, the destination begins with
+    /// space for the associated data, which need not be written.
     pub(crate) fn dst(&self) -> usize {
         match (self.kind, self.op) {
             (Kind::Skcipher, _) => self.len,
@@ -122,7 +120,7 @@ impl Shape {
         }
     }
 
-    /// Number of bytes at the start of the destination whose content is unspecified.
+    /// Returns the number of bytes at the start of the destination whose content is unspecified.
     pub(crate) fn unsaid(&self) -> usize {
         match self.kind {
             Kind::Aead => self.prefix,

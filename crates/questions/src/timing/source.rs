@@ -19,7 +19,7 @@ pub(crate) struct Spec {
     pub key_bits: Vec<u32>,
     /// Length of the IV in bytes.
     pub iv: usize,
-    /// Number of bytes before the message: see [`Shape`].
+    /// Number of bytes in the source before the message, as in [`Shape`].
     pub prefix: usize,
     /// Length of the tag in bytes.
     pub tag: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    /// The shape of one call.
+    /// Returns the shape of one call.
     pub(crate) fn shape(&self, op: Op, len: usize) -> Shape {
         Shape {
             kind: self.kind,
@@ -53,12 +53,12 @@ impl Spec {
                 == (other.kind, other.iv, other.prefix, other.tag, other.digest)
     }
 
-    /// Length in bytes of the complete key for a key size in bits: see [`key_bytes`].
+    /// Returns the length in bytes of the complete key for a key size in bits: see [`key_bytes`].
     pub(crate) fn key_bytes(&self, bits: u32) -> usize {
         key_bytes(&self.name, bits)
     }
 
-    /// The default key size: 256 bits, or the largest available.
+    /// Returns the default key size: 256 bits, or the largest available.
     pub(crate) fn usual_key(&self) -> u32 {
         match self.key_bits.contains(&256) {
             true => 256,
@@ -66,14 +66,14 @@ impl Spec {
         }
     }
 
-    /// The heading of a table: `AES-256-XTS` or `sha256`.
+    /// Returns the heading of a table, such as `AES-256-XTS` or `sha256`.
     pub(crate) fn title(&self, key_bits: u32) -> String {
         title(&self.name, key_bits)
     }
 }
 
-/// Length in bytes of the complete key for a cipher with keys of `bits` bits: XTS takes two such keys, LRW an
-/// additional block, and some AEADs a salt.
+/// Returns the length in bytes of the complete key for a cipher with keys of `bits` bits: XTS takes
+/// two such keys, LRW an additional block, and some AEADs a salt.
 pub(super) fn key_bytes(alg: &str, bits: u32) -> usize {
     let cipher = bits as usize / 8;
     let template = alg.trim_start_matches("__");
@@ -88,13 +88,14 @@ pub(super) fn key_bytes(alg: &str, bits: u32) -> usize {
     }
 }
 
-/// The inverse of [`key_bytes`]: size in bits of the cipher's key, for a complete key of this length.
+/// Inverts [`key_bytes`]: returns the size in bits of the cipher's key, for a complete key of this
+/// length.
 pub(super) fn bits_of_key(alg: &str, bytes: usize) -> Option<u32> {
     let bits = (1..=bytes as u32).map(|n| 8 * n);
     bits.into_iter().find(|&bits| key_bytes(alg, bits) == bytes)
 }
 
-/// Title of an algorithm, such as `AES-256-XTS`, `AES-256, cbc(aes)` or `sha256`.
+/// Returns the title of an algorithm, such as `AES-256-XTS`, `AES-256, cbc(aes)` or `sha256`.
 pub(super) fn title(alg: &str, key_bits: u32) -> String {
     match (alg, key_bits) {
         ("xts(aes)", bits) => format!("AES-{bits}-XTS"),
@@ -103,7 +104,7 @@ pub(super) fn title(alg: &str, key_bits: u32) -> String {
     }
 }
 
-/// The work that all candidates of a table do.
+/// The operation and the key that all candidates of a table use.
 pub(crate) struct Work {
     pub spec: Spec,
     pub op: Op,
@@ -114,7 +115,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// The shape of one call.
+    /// Returns the shape of one call.
     pub(crate) fn shape(&self, len: usize) -> Shape {
         self.spec.shape(self.op, len)
     }
@@ -124,7 +125,7 @@ impl Work {
         format!("{} {}, {len} B", self.spec.title(self.key_bits), self.op)
     }
 
-    /// The same work with another operation.
+    /// Returns the same work with another operation.
     pub(crate) fn with_op(&self, op: Op) -> Work {
         Work {
             spec: self.spec.clone(),
@@ -135,7 +136,7 @@ impl Work {
     }
 }
 
-/// A selection of candidates.
+/// Which candidates of an algorithm are measured.
 #[derive(Clone, Copy)]
 pub(crate) struct Choice<'a> {
     /// Names of implementations; if empty, all are selected.
@@ -154,12 +155,13 @@ impl Choice<'_> {
     }
 }
 
-/// A source of candidates.
+/// Supplies candidates for algorithms and, in most cases, right answers.
 pub(crate) trait Source {
-    /// The algorithms that it supports.
+    /// Returns the algorithms that the source supports.
     fn algorithms(&self) -> Vec<Spec>;
 
-    /// Names and levels of the candidates for an algorithm, including those that cannot run here.
+    /// Returns names and levels of the candidates for an algorithm, including those that cannot run
+    /// here.
     fn names(&self, alg: &str) -> Vec<(String, Level)>;
 
     /// Returns an error for a name that exists but cannot run here.
@@ -167,7 +169,7 @@ pub(crate) trait Source {
         Ok(())
     }
 
-    /// The selected candidates. Missing ones are listed in `notes`, with the reason.
+    /// Returns the selected candidates. Adds a note with the reason for each that is missing.
     fn candidates(
         &self,
         work: &Work,
@@ -175,7 +177,7 @@ pub(crate) trait Source {
         notes: &mut Vec<String>,
     ) -> Result<Vec<Candidate<'_>>, Error>;
 
-    /// The source of right answers; `None` if this source only supplies candidates.
+    /// Returns the source of right answers; `None` if this source only supplies candidates.
     fn judge(&self, work: &Work) -> Result<Option<Judge<'_>>, Error>;
 }
 

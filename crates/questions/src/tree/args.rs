@@ -1,4 +1,4 @@
-//! `kiln tree`.
+//! Arguments of `kiln tree`.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,8 @@ use super::view;
 
 /// Build a kernel tree's crypto code, link it, and run its own self-tests
 ///
-/// For whoever works on a tree's crypto code. The tree's own Kbuild builds it; its objects are linked unmodified with Kiln's
-/// services into a child process, and tested there by the tree's own self-tests.
+/// For work on a tree's crypto code. The tree's own Kbuild builds the code. The objects are linked
+/// unmodified with Kiln's services into a child process, in which the tree's own self-tests run.
 #[derive(Args)]
 #[command(after_long_help = "\
 Nothing is written into the tree: it is built in XDG_CACHE_HOME or ~/.cache,

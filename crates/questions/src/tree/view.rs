@@ -1,9 +1,9 @@
-//! The table of `tree`.
+//! Formats the table of `kiln tree`.
 
 use kiln_question::table::{align, paragraph, plain, text};
 use kiln_tree::Row;
 
-/// Algorithms first, then the objects with remarks, then the counts.
+/// Formats the algorithms, then the objects with remarks, then the counts.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut table = plain();
     for row in rows.iter().filter(|r| r.kind == "algorithm") {

@@ -47,9 +47,10 @@ pub(crate) fn build_library(dir: &Path) -> PathBuf {
     library
 }
 
-/// The implementations and the crypto API of such a library.
+/// Loads a library made by `build_library`, and returns its implementations and its crypto API.
 pub(crate) fn load(library: &Path) -> (Vec<Impl>, &'static Api) {
-    // SAFETY: a library without constructors, which stays loaded; its functions are those of `kernel/include/kiln/abi/`.
+    // SAFETY: the library has no constructors and stays loaded. Its functions are those of
+    // `kernel/include/kiln/abi/`.
     unsafe {
         let library = Box::leak(Box::new(Library::new(library).unwrap()));
         let symbol = |name: &str| *library.get::<*const c_void>(name.as_bytes()).unwrap();

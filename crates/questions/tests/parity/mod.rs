@@ -14,23 +14,23 @@ use serde::Serialize;
     extend("x-question" = "Which numbers are even?", "x-commands" = ["parity"])
 )]
 struct Row {
-    /// The number.
+    /// The number that was asked about.
     #[schemars(extend("x-role" = "key"))]
     number: u32,
-    /// Whether it is even.
+    /// Whether the number is even.
     #[schemars(extend("x-role" = "main"))]
     even: bool,
 }
 
 /// Which numbers are even?
 ///
-/// For nobody.
+/// Exists only for the test `new_question`.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
   kiln parity 3 4")]
 pub struct ParityArgs {
-    /// Numbers
+    /// Numbers to examine
     #[arg(value_name = "N", required = true)]
     numbers: Vec<u32>,
 }

@@ -25,7 +25,7 @@ pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<St
         .split_terminator('\0')
     {
         let Ok(bytes) = fs::read(root.join(name)) else {
-            // A removed file that git still lists until the next commit.
+            // Git still lists a removed file until the next commit.
             continue;
         };
         let text = std::str::from_utf8(&bytes).ok();

@@ -14,7 +14,7 @@ impl IpsecMb {
     pub(super) fn jobs(&self, work: &Work) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
-        // SAFETY: the types at these offsets.
+        // SAFETY: `GetJob` is the type of the functions at these offsets.
         let (next, submit, flush) = unsafe {
             let next: GetJob = manager.function(GET_NEXT_JOB)?;
             let submit: GetJob = manager.function(SUBMIT_JOB)?;
@@ -33,13 +33,15 @@ impl IpsecMb {
             let mut right = true;
             let mut done = |job: *mut Job| {
                 if !job.is_null() {
-                    // SAFETY: a job of the manager's that has come back.
+                    // SAFETY: the manager returned this job as complete, and `keep_tag` set its
+                    // tags if it opens a message.
                     right &= unsafe { is_right(&*job, open, &shape) };
                 }
             };
             let told = call_each(m, calls, |c| {
-                // SAFETY: a job of the manager's to be filled in; its pointers are good until it comes back. No more
-                // jobs are in flight than the manager has, which is as many as there are tags.
+                // SAFETY: the manager hands out a job to be filled in; the pointers in it stay
+                // valid until the job is returned. At most 256 jobs are in flight, and `made` has
+                // as many tags.
                 unsafe {
                     let job = next(at);
                     *job = template;
@@ -53,7 +55,8 @@ impl IpsecMb {
                 true
             });
             loop {
-                // SAFETY: an initialised manager; null when nothing is left.
+                // SAFETY: the manager is initialised. The result is null when all jobs are
+                // complete.
                 let job = unsafe { flush(at) };
                 if job.is_null() {
                     break;
@@ -70,7 +73,8 @@ impl IpsecMb {
     pub(super) fn bursts(&self, work: &Work, batch: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
-        // SAFETY: the types at these offsets; 2.0 has these functions.
+        // SAFETY: `Burst` is the type of the functions at these offsets. `bursts` is called only if
+        // `has_bursts` found version 2.0, which has them.
         let (next, submit, flush) = unsafe {
             let next: Burst = manager.function(GET_NEXT_BURST)?;
             let submit: Burst = manager.function(SUBMIT_BURST_NOCHECK)?;
@@ -88,14 +92,16 @@ impl IpsecMb {
             let mut ring = [null_mut::<Job2>(); BATCH];
             let (mut have, mut filled) = (0, 0);
             let mut back = |ring: &[*mut Job2; BATCH], n: usize| {
-                // SAFETY: jobs of the manager's that have come back.
+                // SAFETY: the manager returned these jobs as complete, and `keep_tag` set their
+                // tags if they open messages.
                 right &= ring[..n]
                     .iter()
                     .all(|&job| unsafe { is_right(&(*job).job, open, &shape) });
             };
             let told = call_each(m, calls, |c| {
-                // SAFETY: jobs of the manager's to be filled in; their pointers are good until they come back. The
-                // manager has 256 jobs, as many as there are tags, and gives none that is in flight.
+                // SAFETY: the manager hands out jobs to be filled in; the pointers in them stay
+                // valid until the jobs are returned. The manager has 256 jobs, as many as `made`
+                // has tags, and does not hand out a job that is in flight.
                 unsafe {
                     if filled == have {
                         filled = 0;
@@ -123,7 +129,8 @@ impl IpsecMb {
                 }
                 true
             });
-            // SAFETY: the jobs that were filled in and not submitted; then those in flight.
+            // SAFETY: the first `filled` jobs of the ring are filled in but not submitted. The
+            // pointers in them and in the jobs in flight are still valid.
             unsafe {
                 if filled < have && filled > 0 {
                     let n = submit(at, filled as u32, ring.as_mut_ptr()) as usize;
@@ -155,7 +162,8 @@ impl IpsecMb {
             job.hash_alg,
             work.key.len() as u32,
         );
-        // SAFETY: the types at these offsets; 2.0 has these functions.
+        // SAFETY: the types are those of the functions at these offsets. `set_session` succeeded,
+        // so this is version 2.0, which has them.
         let (cipher_burst, hash_burst) = unsafe {
             let cipher: CipherBurst = manager.function(SUBMIT_CIPHER_BURST_NOCHECK)?;
             let hash: HashBurst = manager.function(SUBMIT_HASH_BURST_NOCHECK)?;
@@ -168,7 +176,7 @@ impl IpsecMb {
             let mut filled = 0;
             let submit = |array: &mut [Job2]| {
                 let (jobs, n) = (array.as_mut_ptr(), array.len() as u32);
-                // SAFETY: jobs with pointers that are good for the messages' lengths.
+                // SAFETY: the pointers in the jobs are valid for the messages' lengths.
                 let done = unsafe {
                     match mode {
                         CIPHER_NULL => hash_burst(at, jobs, n, hash),
@@ -198,7 +206,8 @@ fn judge(right: bool) -> Result<(), String> {
     }
 }
 
-/// Whether a returned job is complete and, when opening, has the right tag: comparing the tags is up to the submitter.
+/// Whether a returned job is complete and, when opening, has the right tag. The library leaves the
+/// comparison of tags to its caller.
 ///
 /// # Safety
 /// When opening, the job's tags were set by [`keep_tag`].
@@ -207,19 +216,19 @@ unsafe fn is_right(job: &Job, open: bool, shape: &Shape) -> bool {
     job.status == STATUS_COMPLETED
         && (!open || {
             let tag = job.user_data.cast_const().cast();
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises that `keep_tag` set both addresses.
             unsafe { same_tag(job.tag, tag, shape.tag.min(16)) }
         })
 }
 
-/// Makes a job write its tag to `made`, and stores the address of the message's own tag.
+/// Makes a job write its tag to `made`, and stores the address of the received tag in the job.
 ///
 /// # Safety
 /// The message is followed by its tag.
 #[inline(always)]
 unsafe fn keep_tag(job: &mut Job, call: &Call, shape: &Shape, made: &mut [u8; 16]) {
     job.tag = made.as_mut_ptr();
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the message is followed by its tag.
     job.user_data = unsafe { call.tag_to_open(shape.len) }.cast_mut().cast();
 }
 
@@ -244,13 +253,13 @@ unsafe fn place(job: &mut Job, call: &Call, shape: &Shape) {
     job.iv = call.iv;
     if shape.tag > 0 {
         job.u[0] = call.aad.cast();
-        // SAFETY: sealed text has room for its tag.
+        // SAFETY: the result buffer has room for the tag after the text.
         job.tag = unsafe { call.tag_made(shape.len) };
     } else if job.hash_alg != AUTH_NULL {
         job.tag = call.dst;
     }
     if job.cipher_mode == CIPHER_CCM {
-        // SAFETY: the nonce begins at the second of 16 bytes.
+        // SAFETY: the IV has 16 bytes, and the nonce begins at the second.
         job.iv = unsafe { call.iv.add(1) };
     }
 }
@@ -272,14 +281,15 @@ impl Keys {
             raw: Memory::new(work.key.len().max(64)),
         };
         let alg: &str = &work.spec.name;
-        // SAFETY: memory of the key's size.
+        // SAFETY: `raw` has room for the key.
         unsafe {
             keys.raw
                 .at::<u8>()
                 .copy_from_nonoverlapping(work.key.as_ptr(), work.key.len());
         }
         if alg.contains("(aes)") {
-            // SAFETY: the types at these offsets; the key's size chooses the function; room for all round keys.
+            // SAFETY: the types are those of the functions at these offsets. The key's size selects
+            // the function, and the memory has room for all round keys.
             unsafe {
                 let expand: KeyExp = manager.function(KEYEXP_128 + (work.key.len() - 16))?;
                 expand(work.key.as_ptr(), keys.enc.at(), keys.dec.at());
@@ -309,7 +319,7 @@ impl Keys {
         for (pad, half) in [0x36, 0x5c].into_iter().zip(&keys.more) {
             let mut padded = zeroize::Zeroizing::new(vec![pad; block]);
             padded.iter_mut().zip(&*work.key).for_each(|(p, k)| *p ^= k);
-            // SAFETY: one block in, a state out, for which there is room.
+            // SAFETY: the function reads one block and writes a state, for which `half` has room.
             unsafe {
                 let one_block: OneBlock = manager.function(offset)?;
                 one_block(padded.as_ptr(), half.at());

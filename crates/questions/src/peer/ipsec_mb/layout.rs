@@ -35,7 +35,7 @@ pub(super) type HashBurst = unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint)
 /// Only in 2.0: prepares a job for bursts; returns 0 on error.
 pub(super) type SetSession = unsafe extern "C" fn(Mgr, *mut Job2) -> c_uint;
 
-/// Offsets into `IMB_MGR`.
+// Offsets into `IMB_MGR`.
 pub(super) const ERRNO: usize = 60;
 pub(super) const GET_NEXT_JOB: usize = 64;
 pub(super) const SUBMIT_JOB: usize = 72;
@@ -48,14 +48,14 @@ pub(super) const SHA512_ONE_BLOCK: usize = 192;
 pub(super) const SHA1: usize = 208;
 pub(super) const SHA256: usize = 224;
 pub(super) const SHA512: usize = 240;
-/// Functions for keys of 128, 192 and 256 bits, in this order.
+/// Offset of the function for 128-bit keys, which those for 192 and 256 bits follow.
 pub(super) const GCM_ENC: usize = 256;
 pub(super) const GCM_DEC: usize = 280;
 pub(super) const GCM_PRE: usize = 448;
 pub(super) const GHASH: usize = 680;
 pub(super) const CMAC_SUBKEY_GEN_256: usize = 808;
 pub(super) const GHASH_PRE: usize = 816;
-/// Only in 2.0.
+// The functions for bursts exist only in 2.0.
 pub(super) const GET_NEXT_BURST: usize = 952;
 pub(super) const SUBMIT_BURST_NOCHECK: usize = 968;
 pub(super) const FLUSH_BURST: usize = 976;
@@ -86,7 +86,7 @@ pub(super) const AUTH_SHA_256: c_uint = 15;
 pub(super) const AUTH_SHA_512: c_uint = 17;
 pub(super) const AUTH_AES_CMAC_256: c_uint = 27;
 pub(super) const AUTH_CHACHA20_POLY1305: c_uint = 29;
-/// Only in 2.0.
+/// Exists only in 2.0.
 pub(super) const AUTH_SM3: c_uint = 47;
 pub(super) const DIR_ENCRYPT: c_uint = 1;
 pub(super) const DIR_DECRYPT: c_uint = 2;
@@ -111,7 +111,7 @@ pub(super) struct Job {
     pub iv_len: u64,
     pub tag: *mut u8,
     pub tag_len: u64,
-    /// For an AEAD: the associated data and its length. For a MAC: its keys.
+    /// For an AEAD: the address and the length of the associated data. For a MAC: its keys.
     pub u: [*const c_void; 3],
     pub status: c_uint,
     pub cipher_mode: c_uint,
@@ -131,7 +131,7 @@ pub(super) struct Job {
 #[derive(Clone, Copy)]
 pub(super) struct Job2 {
     pub job: Job,
-    /// Set by `imb_set_session`, like `session_id`.
+    /// `imb_set_session` sets this and `session_id`.
     pub suite_id: [c_uint; 2],
     pub session_id: c_uint,
 }
@@ -179,8 +179,8 @@ mod tests {
         check_header(dir.as_deref(), "2.0", 0x2_0000..0x2_0100, &own);
     }
 
-    /// Lets a C compiler check the layout against this header, or else the system's. `own` contains assertions for
-    /// this version only.
+    /// Lets a C compiler check the layout against this header, or against the system's header if
+    /// there is none. `own` contains assertions for this version only.
     fn check_header(header: Option<&Path>, version: &str, numbers: Range<u32>, own: &str) {
         let dir = tempfile::tempdir().unwrap();
         let (source, program) = (dir.path().join("a.c"), dir.path().join("a"));

@@ -34,7 +34,7 @@ pub(super) struct Functions {
     pub ctrl: unsafe extern "C" fn(Ctx, c_int, c_int, *mut c_void) -> c_int,
     pub set_padding: unsafe extern "C" fn(Ctx, c_int) -> c_int,
     pub md_by_name: ByName,
-    /// Available since version 3.0.
+    /// Exists since version 3.0.
     pub md_fetch:
         Option<unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *const c_void>,
     pub md_ctx_new: unsafe extern "C" fn() -> Ctx,
@@ -42,7 +42,7 @@ pub(super) struct Functions {
     pub md_init: unsafe extern "C" fn(Ctx, *const c_void, *mut c_void) -> c_int,
     pub md_update: unsafe extern "C" fn(Ctx, *const c_void, usize) -> c_int,
     pub md_final: unsafe extern "C" fn(Ctx, *mut u8, *mut c_uint) -> c_int,
-    /// Available since version 3.0.
+    /// Exists since version 3.0.
     pub mac: Option<Mac>,
     /// Must be the last field, so that the library is closed last.
     pub opened: Opened,
@@ -78,7 +78,8 @@ impl Param {
         return_size: 0,
     };
 
-    /// A string parameter. `OSSL_PARAM_UTF8_STRING` is 4, `OSSL_PARAM_UNMODIFIED` the largest size.
+    /// Makes a string parameter. `OSSL_PARAM_UTF8_STRING` is 4, and `OSSL_PARAM_UNMODIFIED` is the
+    /// largest size.
     pub(super) fn text(key: &CStr, value: &CStr) -> Param {
         Param {
             key: key.as_ptr(),
@@ -126,7 +127,8 @@ impl Functions {
 
 impl Mac {
     fn load(o: &Opened) -> Result<Mac, String> {
-        // SAFETY: as in `Functions::load`.
+        // SAFETY: the types are those of the headers; the library stays open in
+        // `Functions::opened`.
         unsafe {
             Ok(Mac {
                 fetch: o.get("EVP_MAC_fetch")?,

@@ -1,4 +1,4 @@
-//! `kiln speed --via virtio`.
+//! Arguments of `kiln speed --via virtio`.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use kiln_question::{Error, Exit, Question, Session};
 use super::plan::Plan;
 use super::{run, view};
 
-/// The method by which messages reach the cipher.
+/// How messages reach the cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Via {
     /// A virtio-crypto device in another process.

@@ -1,11 +1,11 @@
-//! The request, and its validation.
+//! The request to `kiln speed --via virtio`, and its validation.
 
 use std::path::PathBuf;
 
 use kiln_question::{unknown, Error};
 use kiln_virtio::wire::algo;
 
-/// Ciphers that both sides support, and the number of AES keys that each uses.
+/// Ciphers that both Kiln and a device support, and the number of AES keys that each cipher uses.
 const CIPHERS: [(&str, u32, usize); 4] = [
     ("xts(aes)", algo::cipher::AES_XTS, 2),
     ("cbc(aes)", algo::cipher::AES_CBC, 1),
@@ -13,7 +13,7 @@ const CIPHERS: [(&str, u32, usize); 4] = [
     ("ecb(aes)", algo::cipher::AES_ECB, 1),
 ];
 
-/// A cipher of the device.
+/// A cipher to measure through the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Subject {
     pub(super) alg: &'static str,
@@ -41,7 +41,7 @@ pub(super) struct Plan {
     pub key_bits: Vec<u32>,
     /// Message length in bytes.
     pub lens: Vec<usize>,
-    /// Numbers of data queues, each of which has a thread.
+    /// Numbers of data queues; each queue has a separate thread.
     pub queues: Vec<usize>,
     /// Numbers of messages in flight on each queue.
     pub depths: Vec<usize>,
@@ -54,7 +54,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The default plan: AES-256-XTS.
+    /// Makes the default plan, for AES-256-XTS.
     pub(super) fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             algs: vec!["xts(aes)".into()],
@@ -68,10 +68,10 @@ impl Plan {
         }
     }
 
-    /// The ciphers.
+    /// Returns the ciphers to measure, one for each algorithm and key size.
     ///
     /// # Errors
-    /// An unknown name, or a size or number that is not supported.
+    /// The name of a cipher is unknown, or a size or number is not supported.
     pub(super) fn subjects(&self) -> Result<Vec<Subject>, Error> {
         if let Some(n) = self.queues.iter().find(|&&n| n == 0 || n > 16) {
             return Err(Error::input(format!(

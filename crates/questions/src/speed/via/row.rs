@@ -1,4 +1,4 @@
-//! The results of one row.
+//! The rows of `kiln speed --via virtio`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub(crate) struct Row {
     /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
     #[schemars(extend("x-role" = "key"))]
     pub alg: &'static str,
-    /// `encrypt`.
+    /// Always `encrypt`.
     #[schemars(extend("x-role" = "key"))]
     pub op: &'static str,
     /// Size of the AES key; for XTS, of one of its two keys.
@@ -36,19 +36,19 @@ pub(crate) struct Row {
     /// Always `virtio`.
     #[schemars(extend("x-role" = "key"))]
     pub level: &'static str,
-    /// Data queues, each served by one thread on either side.
+    /// Number of data queues; on either side, each queue is served by one thread.
     #[schemars(extend("x-role" = "key"))]
     pub queues: usize,
     /// Maximum number of requests in flight on each data queue.
     #[schemars(extend("x-role" = "key"))]
     pub depth: usize,
-    /// Host cores that driver and device share.
+    /// Number of host cores that driver and device share.
     #[schemars(extend("x-role" = "condition"))]
     pub cores: usize,
     /// Messages processed in the measured time.
     #[schemars(extend("x-benchmark" = "iterations"))]
     pub ops: u64,
-    /// Throughput.
+    /// Throughput through the device.
     #[schemars(extend(
         "unit" = "10^6 bytes/s",
         "x-role" = "main",
@@ -60,7 +60,7 @@ pub(crate) struct Row {
     /// Messages per second.
     #[schemars(extend("unit" = "1/s", "x-role" = "main", "x-heading" = "messages per second"))]
     pub ops_per_s: f64,
-    /// Time from the submission of a message to its return: the median.
+    /// Median of the time from the submission of a message to its return.
     #[schemars(extend(
         "unit" = "µs",
         "x-role" = "figure",
@@ -68,13 +68,13 @@ pub(crate) struct Row {
         "x-benchmark" = "real_time"
     ))]
     pub lat_us_p50: Option<f64>,
-    /// The 99th percentile of that time.
+    /// 99th percentile of the time from the submission of a message to its return.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "p99"))]
     pub lat_us_p99: Option<f64>,
-    /// The 99.9th percentile of that time.
+    /// 99.9th percentile of the time from the submission of a message to its return.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "p99.9"))]
     pub lat_us_p999: Option<f64>,
-    /// The maximum of that time.
+    /// Maximum of the time from the submission of a message to its return.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "max"))]
     pub lat_us_max: Option<f64>,
     /// Throughput of Kiln's fastest implementation of the same cipher, called directly by one thread; null if it could

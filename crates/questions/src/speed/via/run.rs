@@ -1,4 +1,4 @@
-//! Runs threads, each of which has its own data queue.
+//! Measures a device with several threads, each of which has a separate data queue.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -92,7 +92,8 @@ pub(super) fn run(
                         .and_then(|driver| measure_all(&driver, &shape, queues, plan.seed));
                     let (times, right) = match answered {
                         Ok(answered) => answered,
-                        // Ctrl-C ends every wait for the device, and at a terminal the device, too.
+                        // Ctrl-C ends every wait for the device. At a terminal it also ends the
+                        // device.
                         Err(_) if stop.load(Ordering::Relaxed) => {
                             outcome.interrupted = true;
                             return Ok(outcome);
@@ -118,7 +119,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Throughput of Kiln's best implementation when it is called directly.
+/// Measures the throughput of Kiln's best implementation when it is called directly.
 fn direct(
     plan: &Plan,
     subject: Subject,
@@ -144,7 +145,7 @@ fn direct(
     Ok(figures.filter(|f| f.is_finite()).max_by(f64::total_cmp))
 }
 
-/// What one row measures.
+/// The conditions under which one row is measured.
 #[derive(Clone, Copy)]
 struct Shape {
     subject: Subject,

@@ -1,10 +1,10 @@
-//! The table of `speed --via virtio`.
+//! Formats the table of `kiln speed --via virtio`.
 
 use kiln_question::table::{align, plain, text};
 
 use super::row::Row;
 
-/// One line for each cipher, length, number of queues and depth.
+/// Formats one line for each cipher, length, number of queues and depth.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut table = plain();
     table.add_row([

@@ -1,4 +1,4 @@
-//! Keys that are accepted, and keys that are refused.
+//! Checks that keys of valid lengths are accepted and keys of other lengths are refused.
 
 use kiln_kernel::call::Entry;
 use kiln_kernel::cipher::Impl;
@@ -12,7 +12,8 @@ use crate::test::message::Layout;
 const EINVAL: i32 = -22;
 
 impl Bench {
-    /// Sets a key, which is refused or accepted; the context is then in its buffer.
+    /// Sets a key; returns an error if `setkey` refuses it. Afterwards the context is in the buffer
+    /// of that role.
     pub(super) fn set_key(
         &mut self,
         imp: Impl,

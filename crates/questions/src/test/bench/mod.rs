@@ -1,4 +1,5 @@
-//! Calls with messages in the memory of one thread, each with all checks.
+//! Calls implementations with messages in the memory of one thread, and makes all checks after each
+//! call.
 
 mod keys;
 mod pieces;
@@ -41,7 +42,8 @@ pub struct Bench {
     desk: Desk,
     registers: Box<Registers>,
     watch: Watch,
-    /// The implementation to call where no section may be opened, and the contexts in which none may be.
+    /// The implementation to call in the contexts in which no section may be opened; `refused_in`
+    /// lists these contexts.
     scalar: Option<Impl>,
     refused_in: Vec<Context>,
     /// Whether interrupts occur whose handlers use the FPU.
@@ -52,9 +54,9 @@ pub struct Bench {
 /// The result of an `open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It accepted the tag.
+    /// The tag was accepted.
     Accepted,
-    /// It refused the tag and wiped the destination.
+    /// The tag was refused and the destination was wiped.
     Refused,
 }
 
@@ -78,8 +80,8 @@ impl Bench {
         })
     }
 
-    /// Declares that interrupts occur from now on, and that `scalar` must be called in the contexts of `refused_in`,
-    /// where no section may be opened, and only there.
+    /// Declares that interrupts occur from now on. In the contexts of `refused_in`, where no
+    /// section may be opened, and only there, `scalar` must be called.
     pub fn interrupted(&mut self, scalar: Impl, refused_in: Vec<Context>) {
         (self.scalar, self.refused_in) = (Some(scalar), refused_in);
         self.interrupted = true;
@@ -90,7 +92,8 @@ impl Bench {
         self.step = step;
     }
 
-    /// Lets `imp` process `message` and compares the result with `judged`. Returns the first error found.
+    /// Calls `imp` with `message` and compares the result with `judged`. Returns the first error
+    /// found.
     pub fn check(
         &mut self,
         imp: Impl,
@@ -117,7 +120,7 @@ impl Bench {
         self.desk.check(api, imp, request)
     }
 
-    /// Lets `imp` encrypt several messages in parallel. Returns the first error found.
+    /// Calls `imp` to encrypt several messages in parallel. Returns the first error found.
     pub fn many(&mut self, imp: Impl, many: &Many, replay: Replay<'_>) -> Result<(), String> {
         let result = self.side_by_side(imp, many, replay);
         self.desk.clear();
@@ -190,7 +193,7 @@ impl Bench {
             .map_err(|e| format!("changed the {e}"))
     }
 
-    /// Decrypts a message that may not be authentic, with a context of the key of `message`.
+    /// Decrypts a message that may not be authentic, with the key of `message`.
     pub fn open(
         &mut self,
         imp: Impl,
@@ -326,7 +329,7 @@ impl Bench {
         self.call(function, scalar, args, context, replay)
     }
 
-    /// All calls of tested code are made here.
+    /// Makes a call of tested code; all such calls are made here.
     fn call(
         &mut self,
         function: Function,
@@ -351,8 +354,8 @@ impl Bench {
             step: self.step,
         };
         let armed = self.watch.arm(replay.0, Some(replay.1));
-        // SAFETY: the pointers are to buffers with the lengths that are passed. Whether the function stays within them
-        // is what is tested; a fault becomes a failed case.
+        // SAFETY: the pointers are those of buffers with the lengths that are passed. Whether the
+        // function stays within them is what is tested, and a fault becomes a failed case.
         let returned = unsafe { call.make() };
         drop(armed);
         self.registers.verdict(in_section || !self.interrupted)?;
@@ -369,7 +372,7 @@ impl Bench {
         }
     }
 
-    /// Checks that a call did not modify what it may only read.
+    /// Checks that a call did not modify its read-only inputs.
     fn unchanged(&self, message: &Message, layout: &Layout) -> Result<(), String> {
         let changed = |e| format!("changed the {e}");
         same("associated data", self.arena.bytes(Role::Aad), &message.aad).map_err(changed)?;

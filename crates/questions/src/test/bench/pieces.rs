@@ -1,4 +1,5 @@
-//! A message in pieces: the calls of a user who does not have the whole message at once.
+//! Processes a message in pieces, with the calls of a user who does not have the whole message at
+//! once.
 
 use kiln_kernel::call::Entry;
 use kiln_kernel::cipher::{Impl, Kind, Op};
@@ -8,7 +9,8 @@ use crate::test::arena::Role;
 use crate::test::message::{Layout, Message};
 
 impl Bench {
-    /// Makes the calls step by step, each in a section of its own, with a state that is moved between two buffers.
+    /// Makes the calls step by step. Each is in a separate section, and the state is moved between
+    /// two buffers.
     pub(super) fn pieces(
         &mut self,
         imp: Impl,

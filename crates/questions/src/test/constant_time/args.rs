@@ -1,4 +1,4 @@
-//! `kiln test --constant-time`.
+//! Runs `kiln test --constant-time`.
 
 use kiln_question::{Error, Exit, Question, Session};
 

@@ -1,5 +1,6 @@
-//! Does the time of an implementation depend on its key or text? Short measurements of two classes of inputs, one
-//! always the same and one random, compared by [`kiln_measure::classes`].
+//! Tests whether the time of an implementation depends on its key or text. It is measured briefly
+//! and often with two classes of inputs, one always the same and one random, which
+//! [`kiln_measure::classes`] compares.
 //!
 //! | file | contents |
 //! |---|---|

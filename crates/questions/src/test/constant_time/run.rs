@@ -1,4 +1,4 @@
-//! All trials, and their conclusions.
+//! Runs all trials, and draws conclusions from them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,11 +14,12 @@ use super::trial::{key_bytes, measure, Subject, LEN};
 /// What to measure, and how often.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Names of algorithms; none for all that take a key.
+    /// Names of algorithms; if empty, all that take a key.
     pub algs: Vec<String>,
-    /// Driver names; none for all.
+    /// Driver names; if empty, all.
     pub impls: Vec<String>,
-    /// Number of measurements of each, both classes together; as many again confirm a difference.
+    /// Number of measurements of each implementation, in both classes together. If a difference is
+    /// found, the same number is measured a second time to confirm it.
     pub samples: usize,
     /// Seed for every input.
     pub seed: u64,
@@ -46,7 +47,7 @@ pub(crate) struct Row {
     /// `encrypt`, `decrypt`, `digest` or `control`.
     #[schemars(extend("x-role" = "key"))]
     pub op: &'static str,
-    /// Size of the whole key, for XTS both its keys.
+    /// Size of the whole key; for XTS, of both keys together.
     #[schemars(extend("unit" = "bits", "x-role" = "key"))]
     pub key_bits: usize,
     /// Size of the message.
@@ -59,10 +60,11 @@ pub(crate) struct Row {
     /// absolute value of 5 or more. Null with too few measurements.
     #[schemars(extend("x-role" = "main"))]
     pub t: Option<f64>,
-    /// Mean time with random inputs minus mean time with a fixed input, at that percentile.
+    /// Mean time with random inputs minus mean time with a fixed input, at the percentile of `t`.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "difference, cycles"))]
     pub difference_cycles: Option<f64>,
-    /// The smallest difference that would have been found if the slowest tenth of the measurements is left out.
+    /// The smallest difference that would have been found if the slowest tenth of the measurements
+    /// were left out.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "detectable, cycles"))]
     pub detectable_cycles: Option<f64>,
     /// Measurements of the first run, with random and with fixed inputs.
@@ -195,7 +197,8 @@ fn try_one(subject: Subject, plan: &Plan, ticks_per_cycle: f64, row: &mut Row) {
     row.failed = row.constant_time && finding == Finding::Differs;
 }
 
-/// On a machine on which the controls have wrong findings, other findings mean nothing.
+/// Marks controls with a wrong finding as failed, and adds notes. If a control fails, the other
+/// findings mean nothing.
 fn judge(out: &mut Outcome<Row>) {
     for row in &mut out.rows {
         let differs = row.finding == "differs";
@@ -251,7 +254,7 @@ mod tests {
         assert!(failed(row("encrypt", true, "differs")));
         assert!(!failed(row("encrypt", true, "unconfirmed")));
         assert!(!failed(row("encrypt", false, "differs")));
-        // A leak that is not found, and a leak that does not exist but is reported.
+        // A control fails if its leak is not found, or if a leak is reported that does not exist.
         assert!(failed(row("control", false, "nothing found")));
         assert!(failed(row("control", false, "unconfirmed")));
         assert!(failed(row("control", true, "differs")));

@@ -14,7 +14,7 @@ const AAD: usize = 20;
 /// Number of inputs that are prepared before they are measured.
 const BATCH: usize = 256;
 
-/// What is measured.
+/// An implementation or a control that is measured.
 #[derive(Clone, Copy)]
 pub(super) enum Subject {
     /// An implementation, in one direction.
@@ -32,7 +32,7 @@ impl Subject {
     ];
 }
 
-/// A comparison with zeros that stops at the first difference.
+/// Compares with zeros and stops at the first difference.
 fn early_exit(secret: &[u8; 32]) {
     for &byte in secret {
         if black_box(byte) != 0 {
@@ -41,7 +41,7 @@ fn early_exit(secret: &[u8; 32]) {
     }
 }
 
-/// Square and multiply, the target of the first timing attacks.
+/// Squares and multiplies; the first timing attacks were against such code.
 fn jump_for_each_bit(secret: &[u8; 32]) {
     let mut x = black_box(3u64);
     for i in 0..64 {
@@ -53,7 +53,7 @@ fn jump_for_each_bit(secret: &[u8; 32]) {
     black_box(x);
 }
 
-/// A comparison in constant time.
+/// Compares in constant time.
 fn gather(secret: &[u8; 32]) {
     let differ = secret.iter().fold(0, |d, &byte| d | black_box(byte));
     black_box(differ);
@@ -82,7 +82,8 @@ fn timed(work: impl FnOnce()) -> u32 {
 }
 
 fn control(run: fn(&[u8; 32]), samples: usize, rng: &mut SplitMix64, ticks: &mut [Vec<u32>; 2]) {
-    // The same work precedes every measurement of either class: the input is copied to one place.
+    // The input is copied to one place, so that the same work precedes every measurement of either
+    // class.
     let mut working = [0; 32];
     for _ in 0..samples.div_ceil(BATCH) {
         let inputs: Vec<(usize, [u8; 32])> = (0..BATCH)
@@ -199,8 +200,8 @@ fn random(rng: &mut SplitMix64, n: usize) -> Vec<u8> {
     bytes
 }
 
-/// Makes an input. IV and associated data are public, and random in both classes. Decryption gets the class's text in
-/// encrypted form, with its tag.
+/// Makes an input. IV and associated data are public, and random in both classes. For decryption,
+/// the class's text is encrypted, and its tag is added.
 fn input(
     imp: Impl,
     op: Op,
@@ -211,7 +212,7 @@ fn input(
 ) -> Input {
     let mut iv = random(rng, imp.iv_size());
     if imp.alg().contains("ccm") {
-        // RFC 3610: number of bytes of the length, minus 1.
+        // RFC 3610: the first byte is the number of bytes of the length field, minus 1.
         iv[0] = 3;
     }
     let mut input = Input {

@@ -1,10 +1,10 @@
-//! The table of `test --constant-time`.
+//! Formats the table of `kiln test --constant-time`.
 
 use kiln_question::table::{align, plain, text};
 
 use super::run::Row;
 
-/// One line per implementation and direction.
+/// Formats one line per implementation and direction.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut table = plain();
     table.add_row(["impl", "op", "t", "crop %", "cycles", "sees", "finding"]);

@@ -1,6 +1,7 @@
-//! Right answers that do not depend on the tree's code: from Kiln's generic implementations, and from plain arithmetic.
-//! They are needed because since 7.0 a tree's `-lib` drivers call the very assembly that is to be judged, and because
-//! some functions compute results that no driver returns.
+//! Right answers that do not depend on the tree's code, from Kiln's generic implementations and
+//! from plain arithmetic. They are needed for two reasons: since 7.0 a tree's `-lib` drivers call
+//! the very assembly that is to be judged, and some functions compute results that no driver
+//! returns.
 
 use std::rc::Rc;
 
@@ -15,7 +16,8 @@ use crate::timing::source::Work;
 /// destination.
 type Answer = Box<dyn Fn(&[u8], &[u8], &mut [u8]) -> Result<(), String>>;
 
-/// The judge with the name given in a row, if it is one of those here; `key` is the row's key before preparation.
+/// Returns the judge that a row names, if this file defines it; `key` is the row's key before
+/// preparation.
 pub(super) fn judge(
     row: &Primitive,
     work: &Work,
@@ -63,7 +65,7 @@ fn for_each(answer: Answer) -> Run<'static> {
     })
 }
 
-/// The generic implementation of an algorithm.
+/// Returns the generic implementation of an algorithm.
 fn generic(alg: &str) -> Option<Impl> {
     Impl::find_all(alg)
         .into_iter()
@@ -84,8 +86,8 @@ fn digest(alg: &str, key: &[u8], message: &[u8], to: &mut [u8]) -> Result<(), St
         .map_err(|e| e.to_string())
 }
 
-/// The words of a hash's state after some data, which both Linux and `kernel/` store first; `None` if `kernel/` does
-/// not have the hash.
+/// Returns the words of a hash's state after some data, which are the first part of the state in
+/// both Linux and `kernel/`; `None` if `kernel/` does not have the hash.
 pub(super) fn state_after(alg: &str, data: &[u8]) -> Option<Vec<u8>> {
     let state = generic(alg)?.unkeyed_state(data)?;
     // Eight words of at most 64 bits, padded with zeros if shorter; counters follow.
@@ -106,7 +108,7 @@ fn state(row: &Primitive) -> Result<Answer, String> {
 /// those for encryption, then those for decryption.
 const ROUND_KEYS: usize = 240;
 
-/// The round keys for encryption, and those for the equivalent inverse cipher.
+/// Computes the round keys for encryption, and those for the equivalent inverse cipher.
 fn round_keys(key: &[u8]) -> Result<[Vec<u8>; 2], String> {
     let (_, context) = keyed("ecb(aes)", key)?;
     let bytes = 16 * (key.len() / 4 + 7);
@@ -130,7 +132,8 @@ fn aes_expandkey() -> Answer {
     })
 }
 
-/// "Length-preserving encryption with HCTR2", section 2: AES of the IV with each block's number, from 1, added to it.
+/// Computes XCTR ("Length-preserving encryption with HCTR2", section 2), which encrypts the XOR of
+/// the IV and each block's number, from 1, as the keystream.
 fn xctr(key: &[u8]) -> Result<Answer, String> {
     let (imp, context) = keyed("ecb(aes)", key)?;
     let context = Rc::new(context);
@@ -150,8 +153,8 @@ fn xctr(key: &[u8]) -> Result<Answer, String> {
     }))
 }
 
-/// ChaCha's block function without the final addition (draft-irtf-cfrg-xchacha, 2.2), computed by subtracting it
-/// again.
+/// Computes HChaCha: ChaCha's block function without the final addition (draft-irtf-cfrg-xchacha,
+/// 2.2). The addend is subtracted from the block function's result.
 fn hchacha(key: &[u8]) -> Result<Answer, String> {
     let (imp, context) = keyed("chacha20", key)?;
     let context = Rc::new(context);
@@ -169,8 +172,9 @@ fn hchacha(key: &[u8]) -> Result<Answer, String> {
     }))
 }
 
-/// Adiantum's NH: for each 16 bytes, two products of sums with the key, in four passes, each with the key advanced by
-/// 16 bytes. Results of 1024 bytes each are added up, as in `series.c`.
+/// Computes Adiantum's NH: for each 16 bytes, two products of sums with the key, in four passes,
+/// each with the key advanced by 16 bytes. Results of 1024 bytes each are added up, as in
+/// `series.c`.
 fn nh(key: &[u8]) -> Answer {
     let words = |bytes: &[u8]| -> Vec<u32> {
         let all = bytes.chunks_exact(4);
@@ -195,12 +199,12 @@ fn nh(key: &[u8]) -> Answer {
     })
 }
 
-/// The message begins with the one-time key.
+/// Computes Poly1305. The message begins with the one-time key.
 fn poly1305() -> Answer {
     Box::new(|_, message, to| digest("poly1305", &message[..32], &message[32..], to))
 }
 
-/// The two halves of the message are hashed separately.
+/// Hashes the two halves of the message separately.
 fn sha256_twice() -> Answer {
     Box::new(|_, message, to| {
         let halves = message.chunks(message.len() / 2).zip(to.chunks_mut(32));
@@ -231,7 +235,7 @@ pub(super) fn prepare(how: &str, key: &[u8]) -> Result<Vec<u8>, String> {
             let carry = (h >> 127) * (0xc2 << 120);
             Ok((h.rotate_left(1) ^ carry).to_le_bytes().to_vec())
         }
-        // The powers from the eighth down to the first.
+        // The result consists of the key's powers from the eighth down to the first.
         "polyval" => {
             let h = u128::from_le_bytes(bytes(key)?);
             let powers = std::iter::successors(Some(h), |p| Some(dot(*p, h)));
@@ -243,7 +247,7 @@ pub(super) fn prepare(how: &str, key: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// RFC 8452, 3: a * b * x^-128.
+/// Computes a * b * x^-128 (RFC 8452, 3).
 fn dot(a: u128, b: u128) -> u128 {
     (0..128).fold(0, |sum, bit| {
         let sum = sum ^ (a * (b >> bit & 1));
@@ -270,8 +274,8 @@ mod tests {
         to
     }
 
-    /// FIPS 197, A.1 and 5.3.5: the last round key for encryption is the first one for decryption, whose last one is
-    /// the key itself.
+    /// FIPS 197, A.1 and 5.3.5: the last round key for encryption is the first one for decryption,
+    /// and the last one for decryption is the key itself.
     #[test]
     fn aes_keys_of_fips_197() {
         let key = hex("2b7e1516 28aed2a6 abf71588 09cf4f3c");
@@ -283,13 +287,13 @@ mod tests {
         assert_eq!(context[..176], both[..176]);
         assert_eq!(context[240..416], both[176..]);
         assert_eq!(context[480..], [16, 0, 0, 0]);
-        // A.3, a key of 256 bits: the last round key.
+        // This is the last round key for the key of 256 bits in A.3.
         let key = hex("603deb1015ca71be2b73aef0857d7781 1f352c073b6108d72d9810a30914dff4");
         let both = answer(aes_expandkey(), &key, 480);
         assert_eq!(both[224..240], hex("fe4890d1e6188d0b046df344706c631e"));
     }
 
-    /// draft-irtf-cfrg-xchacha-03, 2.2.1.
+    /// The vector is in draft-irtf-cfrg-xchacha-03, 2.2.1.
     #[test]
     fn hchacha_of_its_draft() {
         let key: Vec<u8> = (0..32).collect();
@@ -298,7 +302,7 @@ mod tests {
         assert_eq!(answer(hchacha(&key).unwrap(), &nonce, 32), want);
     }
 
-    /// RFC 8439, 2.5.2.
+    /// The vector is in RFC 8439, 2.5.2.
     #[test]
     fn poly1305_of_its_rfc() {
         let key = hex("85d6be7857556d337f4452fe42d506a8 0103808afb0db2fd4abff6af4149f51b");

@@ -1,4 +1,5 @@
-//! Cyclic redundancy checks for any polynomial, computed with a single table: right answers for functions of trees.
+//! Computes cyclic redundancy checks for any polynomial with a single table, as right answers for
+//! functions of trees.
 
 /// A CRC, given by its polynomial.
 pub(super) struct Crc {
@@ -51,8 +52,8 @@ impl Crc {
         })
     }
 
-    /// The CRC of a message; the register starts at `invert` and is inverted with it at the end. Stores as many bytes
-    /// of the CRC as there is space for, the lowest first.
+    /// Computes the CRC of a message. The register starts at `invert` and is XORed with `invert` at
+    /// the end. Stores as many bytes of the CRC as there is space for, the lowest first.
     pub(super) fn store(&self, invert: u64, message: &[u8], to: &mut [u8]) {
         let crc = self.continue_from(invert, message) ^ invert;
         to.copy_from_slice(&crc.to_le_bytes()[..to.len()]);
@@ -63,7 +64,8 @@ impl Crc {
 mod tests {
     use super::*;
 
-    /// Check values of the CRC catalogue, for "123456789": CRC-32, CRC-16/T10-DIF, CRC-64/ECMA-182 and CRC-64/NVME.
+    /// The check values for "123456789" are from the CRC catalogue: CRC-32, CRC-16/T10-DIF,
+    /// CRC-64/ECMA-182 and CRC-64/NVME.
     #[test]
     fn crcs_of_the_usual_nine_bytes() {
         for (name, invert, bytes, check) in [

@@ -56,7 +56,7 @@ impl Tree {
         }
     }
 
-    /// The selected functions that exist in this tree and run on this CPU.
+    /// Returns the selected functions that exist in this tree and run on this CPU.
     pub(super) fn functions(
         &self,
         work: &Work,
@@ -178,8 +178,8 @@ impl Tree {
             }
         }
         if row.from_state() {
-            // If a function of the tree is the judge, any state will do, because the judge starts from the same one.
-            // Counters, flags and buffers after it are 0.
+            // If a function of the tree is the judge, any state is suitable, because the judge
+            // starts from the same one. Counters, flags and buffers after the state's words are 0.
             let mut start = answers::state_after(&row.alg, &[]);
             let start = start.get_or_insert_with(|| self.key(row.state.unwrap_or(0)));
             let behind = match row.two_messages() || row.judge.is_some() {
@@ -193,8 +193,8 @@ impl Tree {
     }
 }
 
-/// The description of an algorithm without a driver: Kiln's own description if there is one, otherwise one derived from
-/// the function.
+/// Describes an algorithm without a driver: as Kiln does if it has the algorithm, otherwise as the
+/// function requires.
 fn spec(row: &Primitive) -> Option<Spec> {
     let own = Algorithm::named(&row.alg).filter(|_| !row.key_in_message());
     if let Some(alg) = own {
@@ -243,8 +243,8 @@ fn direct(bound: Bound, row: Primitive, material: Rc<Material>, work: &Work) -> 
             ([key], _) => Keys::in_contexts(&row, key, None),
             ([key, tweak, ..], _) => Keys::in_contexts(&row, key, Some(tweak)),
         };
-        // SAFETY: the keys are those that the table names for this function, and live in `material` or in the tree;
-        // the length is one that the table allows.
+        // SAFETY: the keys are those that the table names for this function, and `material` or the
+        // tree keeps them alive. The table allows this length.
         let ran = unsafe {
             let mut iv_room = iv_room.borrow_mut();
             let mut all = cipher_messages(op, &mut iv_room, messages);

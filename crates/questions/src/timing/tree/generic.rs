@@ -1,6 +1,7 @@
-//! The name of the all-generic C driver for an algorithm's name.
+//! Derives the name of an algorithm's all-generic C driver from the algorithm's name.
 
-/// Driver names to request from a tree, the likeliest first. Later trees give the library's code the suffix `-lib`.
+/// Returns the driver names to request from a tree, the likeliest first. Later trees give the
+/// library's code the suffix `-lib`.
 pub(super) fn names(alg: &str) -> Vec<String> {
     vec![generic(alg, "generic"), generic(alg, "lib")]
 }

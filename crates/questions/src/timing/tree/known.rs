@@ -2,7 +2,7 @@
 //! itself. The answers come from Python's hashlib and from OpenSSL; for modes that both lack, they were composed from
 //! single blocks of OpenSSL.
 
-/// The message consists of the bytes 0 to 199; key and IV begin with 0, 1, 2...
+/// The message consists of the bytes 0 to 199, and both key and IV begin with the bytes 0, 1, 2...
 pub(super) const LEN: usize = 200;
 
 /// Algorithm, operation, key size, and the end of the result.
@@ -36,7 +36,7 @@ const ANSWERS: [(&str, &str, usize, &str); 27] = [
     ("cbcmac(aes)", "digest", 32, "f5e570c8c61caafda53bc28a17e621aa"),
 ];
 
-/// The key size and the end of the result for an algorithm and operation.
+/// Returns the key size and the end of the result for an algorithm and operation.
 pub(super) fn answer(alg: &str, op: &str) -> Option<(usize, Vec<u8>)> {
     let (_, _, key, hex) = ANSWERS.iter().find(|a| (a.0, a.1) == (alg, op))?;
     let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16);

@@ -1,4 +1,4 @@
-//! Functions that the tree's library exports, as listed by `tree/library.c`.
+//! Calls functions that the tree's library exports, as listed by `tree/library.c`.
 
 use std::cell::RefCell;
 
@@ -26,12 +26,12 @@ impl Tree {
         }
     }
 
-    /// The functions that the tree's library exports.
+    /// Returns the functions that the tree's library exports.
     pub(super) fn exported(&self) -> &[Function] {
         self.library.as_ref().map_or(&[], |l| l.functions())
     }
 
-    /// The selected functions with their keys and judges.
+    /// Returns the selected functions with their keys and judges.
     pub(super) fn library_functions(
         &self,
         work: &Work,
@@ -67,8 +67,9 @@ impl Tree {
         found
     }
 
-    /// The judge of one function, if it differs from the judge of its algorithm: Kiln, or a generic driver of the tree
-    /// whose code is separate. A driver called `-lib` would call the function itself.
+    /// Returns the judge of one function, if it differs from the judge of its algorithm: Kiln, or a
+    /// generic driver of the tree whose code is separate. A driver called `-lib` cannot judge,
+    /// because it would call the function itself.
     fn judge_of(&self, function: &Function, work: &Work) -> Result<Option<Judge<'_>>, String> {
         let generic = || {
             let (name, _) = self.generic(work)?;
@@ -81,8 +82,9 @@ impl Tree {
         }
     }
 
-    /// A judge that does not run the same code: Kiln's own computation; or the function that the table names as the
-    /// judge; or the function itself within an open FPU section, where it uses its generic code.
+    /// Returns a judge that does not run the same code: Kiln's own computation, or the function
+    /// that the table names as the judge, or the function itself within an open FPU section, where
+    /// it uses its generic code.
     fn other_path(&self, function: &Function, work: &Work) -> Result<Judge<'_>, String> {
         if let Some(answer) = reference::answer(&work.spec.name) {
             return Ok(Judge {
@@ -113,7 +115,7 @@ impl Tree {
         })
     }
 
-    /// The library itself as the judge of an algorithm that has no other.
+    /// Returns the library itself as the judge of an algorithm that has no other judge.
     pub(super) fn library_judge(&self, work: &Work) -> Option<Judge<'_>> {
         let function = self.exported().iter().find(|f| is_for(f, work))?;
         self.other_path(function, work).ok()
@@ -133,7 +135,7 @@ impl Tree {
         Ok(host.tell(&done)?)
     }
 
-    /// The benchmark of a function in the tree's KUnit suites.
+    /// Returns the benchmark of a function in the tree's KUnit suites.
     fn kunit_benchmark(&self, function: &str) -> Option<Beside<'_>> {
         let benchmark = Benchmark::find(&self.host.borrow(), function)?;
         Some(Box::new(move || {
@@ -169,7 +171,7 @@ impl Tree {
         }))
     }
 
-    /// Checks a function against its known answer; true if there is none.
+    /// Whether a function gives its known answer; true if no answer is known.
     fn knows(&self, function: &Function, work: &Work) -> Result<bool, String> {
         let Some((key, answer)) = known::answer(&function.alg, work.op.name()) else {
             return Ok(true);
@@ -192,7 +194,7 @@ impl Tree {
     }
 }
 
-/// The description of the algorithm that a function computes.
+/// Describes the algorithm that a function computes.
 fn spec(function: &Function) -> Spec {
     let bits = |&bytes: &usize| bits_of_key(&function.alg, bytes);
     let mut key_bits: Vec<u32> = function.keys.iter().filter_map(bits).collect();
@@ -218,7 +220,7 @@ fn spec(function: &Function) -> Spec {
     }
 }
 
-/// Whether the function does this work.
+/// Whether the function computes this algorithm and operation.
 fn is_for(function: &Function, work: &Work) -> bool {
     let ops = match work.op {
         // A stream cipher performs the same operation in both directions.

@@ -53,7 +53,7 @@ const AAD: usize = 16;
 /// Length of a tag in bytes.
 const TAG: usize = 16;
 
-/// A booted tree.
+/// A kernel tree that was booted in this process, with its drivers and functions.
 pub(crate) struct Tree {
     host: RefCell<Host>,
     calls: Rc<Calls>,
@@ -71,8 +71,8 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Boots the tree of this order on this thread. Instantiates the algorithms in `asked` that are not registered; if
-    /// the list is empty, the usual ones.
+    /// Boots the tree of this order on this thread. Instantiates the algorithms in `asked` that are
+    /// not registered, or the usual ones if the list is empty.
     pub(crate) fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
         let host = Host::boot(order, &cpu::Config::default())?;
         let calls = Calls::find(&host).map_err(|e| Error::input(e.to_string()))?;
@@ -109,8 +109,8 @@ impl Tree {
         }
     }
 
-    /// All algorithms whose drivers can be opened and accept a key of a known size, followed by those that only have
-    /// functions.
+    /// Describes all algorithms whose drivers can be opened and accept a key of a known size, then
+    /// those that only have functions.
     fn describe(&self) -> Vec<Spec> {
         let mut specs: Vec<Spec> = Vec::new();
         for listed in self.listed.iter().filter(|l| measured(l)) {
@@ -170,8 +170,8 @@ impl Tree {
         })
     }
 
-    /// The algorithm in this tree, unless another form was requested: Poly1305's key is either set once or at the
-    /// beginning of each message.
+    /// Returns the tree's description of the algorithm, unless another form was requested:
+    /// Poly1305's key is either set once or at the beginning of each message.
     fn shaped(&self, work: &Work) -> Option<&Spec> {
         let same = |s: &&Spec| s.name == work.spec.name && s.prefix == work.spec.prefix;
         self.specs.iter().find(same)
@@ -198,8 +198,8 @@ impl Tree {
         Engine::open(&self.calls, driver, kind, internal).ok()
     }
 
-    /// Finds a driver by its name. If an internal and another driver have this name, returns the internal one, which
-    /// does the work.
+    /// Finds a driver by its name. If an internal driver has the same name with a prefix, returns
+    /// the internal one, because it does the work.
     fn find(&self, driver: &str) -> Option<&Listed> {
         let internal = format!("__{driver}");
         let by = |name: &str| self.listed.iter().find(|l| l.driver == name);
@@ -224,7 +224,7 @@ impl Tree {
         Ok(engine)
     }
 
-    /// The tree's generic driver for an algorithm, with the key set, and its name.
+    /// Returns the tree's generic driver for an algorithm, with the key set, and the driver's name.
     fn generic(&self, work: &Work) -> Option<(String, Engine)> {
         let alg: &str = &work.spec.name;
         let kinds: &[engine::Kind] = match work.spec.kind {
@@ -258,7 +258,7 @@ impl Tree {
     }
 }
 
-/// Whether the driver is to be measured.
+/// Whether the driver is to be measured: wrappers by cryptd and pcrypt are not.
 fn measured(listed: &Listed) -> bool {
     !listed.driver.contains("cryptd(") && !listed.driver.starts_with("pcrypt(")
 }
@@ -268,12 +268,13 @@ fn cryptd(listed: &Listed) -> bool {
     listed.driver.starts_with("cryptd(")
 }
 
-/// An internal algorithm's name without its marker.
+/// Returns an internal algorithm's name without the prefix that marks it.
 fn plain(name: &str) -> &str {
     name.strip_prefix("__").unwrap_or(name)
 }
 
-/// The lengths that a driver accepts: whole blocks, unless its mode uses ciphertext stealing.
+/// Returns the lengths that a driver accepts: whole blocks, unless its mode uses ciphertext
+/// stealing.
 fn takes(spec: &Spec, block: usize) -> Takes {
     let stealing = ["xts(", "cts(", "adiantum(", "hctr2("];
     match spec.kind {
@@ -357,7 +358,8 @@ impl Source for Tree {
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, listed.driver)),
             }
         }
-        // The instance made of generic parts, which is registered only when requested.
+        // The instance made of generic parts is added here, because it is registered only when
+        // requested.
         let wanted = |name: &str| choice.wants(name, Level::Api);
         if let Some((name, engine)) = self.generic(work).filter(|(name, _)| wanted(name)) {
             if found.iter().all(|c| c.name != name) {
@@ -378,7 +380,8 @@ impl Source for Tree {
         let Some((name, engine)) = self.generic(work) else {
             return Ok(self.library_judge(work));
         };
-        // A driver of the library calls the assembly that is to be judged.
+        // Drivers called `-lib` run the assembly that is to be judged, so Kiln judges instead if it
+        // can.
         if name.contains("-lib") {
             if let Some(kiln) = Own::Functions.judge(work)? {
                 return Ok(Some(kiln));

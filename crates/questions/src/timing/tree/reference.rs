@@ -1,12 +1,12 @@
-//! Right answers that neither a driver nor a cipher of Kiln gives: checksums, computed with their polynomials, and the
-//! parities of a RAID, computed byte by byte.
+//! Right answers that neither a driver nor a cipher of Kiln gives: checksums, computed with their
+//! polynomials, and RAID parities, computed byte by byte.
 
 use super::crc::Crc;
 
 /// Computes the result of a message; the destination has the result's length.
 pub(super) type Answer = fn(&[u8], &mut [u8]);
 
-/// The computation of an algorithm, if there is one here.
+/// Returns the computation for an algorithm, if this file has one.
 pub(super) fn answer(alg: &str) -> Option<Answer> {
     Some(match alg {
         "crc4" => |src, dst| dst[0] = crc4(src),
@@ -38,7 +38,7 @@ fn crc(name: &str, invert: u64, src: &[u8], dst: &mut [u8]) {
     crc.store(invert, src, dst);
 }
 
-/// The polynomial x^4 + x^2 + x + 1 over 32 bits, the highest bit first.
+/// Computes a CRC with the polynomial x^4 + x^2 + x + 1 over 32 bits, the highest bit first.
 fn crc4(src: &[u8]) -> u8 {
     let mut crc = 0;
     for &byte in src.iter().rev() {
@@ -50,7 +50,7 @@ fn crc4(src: &[u8]) -> u8 {
     crc
 }
 
-/// A product in the field of RAID 6: bytes modulo x^8 + x^4 + x^3 + x^2 + 1.
+/// Multiplies in the field of RAID 6: bytes modulo x^8 + x^4 + x^3 + x^2 + 1.
 fn product(a: u8, b: u8) -> u8 {
     let mut sum = 0;
     let mut power = a;
@@ -63,17 +63,17 @@ fn product(a: u8, b: u8) -> u8 {
     sum
 }
 
-/// 1 / a = a^254, because the field has 255 elements besides 0.
+/// Computes 1 / a = a^254; the exponent is 254 because the field has 255 elements besides 0.
 fn inverse(a: u8) -> u8 {
     (0..254).fold(1, |power, _| product(power, a))
 }
 
-/// 2^n, the factor of the n-th disk in Q.
+/// Computes 2^n, the factor of the n-th disk in Q.
 fn generator(n: usize) -> u8 {
     (0..n).fold(1, |power, _| product(power, 2))
 }
 
-/// For four disks: computes P and, if requested, Q.
+/// Computes P and, if requested, Q for four disks.
 fn parities(src: &[u8], dst: &mut [u8], with_q: bool) {
     let size = src.len() / 4;
     let (p, q) = dst.split_at_mut(size);
@@ -116,7 +116,7 @@ fn recover_datap(src: &[u8], dst: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// Check values of the CRC catalogue, for "123456789".
+    /// The check values for "123456789" are from the CRC catalogue.
     #[test]
     fn checksums_have_their_check_values() {
         let check = |alg: &str, bytes: usize| {
@@ -135,7 +135,7 @@ mod tests {
         ] {
             assert_eq!(check(alg, bytes), value, "{alg}");
         }
-        // CRC-32 and its big-endian variant, without the inversions of the catalogue.
+        // These are CRC-32 and its big-endian variant, without the inversions of the catalogue.
         let inverted = |alg: &str, first: &[u8]| {
             let mut message = b"123456789".to_vec();
             message.iter_mut().zip(first).for_each(|(m, f)| *m ^= f);

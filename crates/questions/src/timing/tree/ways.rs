@@ -1,4 +1,5 @@
-//! The call paths to a cipher in a tree: the drivers through which its users can reach one function.
+//! Finds the call paths to a cipher in a tree: the drivers through which users can reach one
+//! function.
 
 use kiln_question::{unknown, Error};
 use kiln_tree::engine::{self, Engine, Listed};
@@ -9,23 +10,23 @@ use super::{generic, measured, plain, Tree};
 /// driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ways {
-    /// The function that `direct` calls to do the work.
+    /// The function that the driver `direct` calls to do the work.
     pub primitive: Option<String>,
-    /// The driver that calls that function in the context of the request.
+    /// The driver that calls `primitive` in the context of the request.
     pub direct: String,
-    /// The helper in front of it, which checks whether SIMD may be used.
+    /// The simd helper in front of `direct`, which checks whether SIMD may be used.
     pub helper: Option<String>,
     /// The driver that passes requests to a kworker.
     pub cryptd: Option<String>,
     /// The all-generic C driver.
     pub scalar: Option<String>,
-    /// The driver for a caller that requests a synchronous one.
+    /// The driver that a caller gets who requests a synchronous one.
     pub synchronous: Option<String>,
 }
 
 impl Tree {
-    /// The call paths to an algorithm's best driver, or to `driver`. Drivers that are not registered yet are
-    /// instantiated.
+    /// Finds the call paths to an algorithm's best driver, or to `driver`. Instantiates drivers
+    /// that are not registered yet.
     ///
     /// # Errors
     /// The tree has no such driver.
@@ -71,8 +72,8 @@ impl Tree {
             }
             false => ways.direct = best,
         }
-        // Ask before the generic driver is instantiated, since it would then be chosen. The answer is the driver that a
-        // caller would get at this time.
+        // This must precede the instantiation of the generic driver, which would be chosen
+        // otherwise. The answer is the driver that a caller would get at this time.
         if Engine::open_synchronous(&self.calls, alg, kind).is_ok() {
             let listed = self.calls.list();
             let synchronous = listed
