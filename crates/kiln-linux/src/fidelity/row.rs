@@ -1,4 +1,4 @@
-//! Rows of `kiln linux fidelity`, and records of them.
+//! Rows of `kiln linux fidelity`, and the records that contain them.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub struct Row {
     pub question: String,
     /// Number of the question, which never changes; null for a cost.
     pub number: Option<u32>,
-    /// The question in the notation in which both sides were asked it; for a cost, its short name.
+    /// The question in the notation that both sides received; for a cost, its short name.
     pub asked: Option<String>,
     /// The real kernel's answer, or `none:` and the reason why it did not answer; null for a cost.
     #[schemars(extend("x-role" = "main"))]
@@ -68,10 +68,10 @@ pub struct Row {
     pub accel: String,
 }
 
-/// The fields of a record that are read again.
+/// The fields of a record that tests read.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Record {
-    /// The command that wrote it.
+    /// The command that wrote the record.
     pub command: String,
     pub rows: Vec<Row>,
 }

@@ -1,4 +1,4 @@
-//! Rows, and the state of drivers in `/proc/crypto`.
+//! Rows of `kiln linux virtio`, and the parser for the drivers' states in `/proc/crypto`.
 
 use std::collections::HashMap;
 
@@ -139,7 +139,8 @@ impl Listing {
             "driver" => self.driver = Some(value.trim().to_owned()),
             "selftest" => {
                 if let Some(driver) = self.driver.take() {
-                    // The first entry is the driver itself; a larval of its test may follow.
+                    // Keep only the first entry, which is the driver itself. A larval of its test
+                    // may follow.
                     self.selftests
                         .entry(driver)
                         .or_insert_with(|| value.trim().to_owned());
