@@ -101,7 +101,7 @@ struct kiln_function;
 struct kiln_library;
 
 struct kiln_library_listed {
-	const char *name;	/* exported name; for a series of calls, the name of the first function */
+	const char *name;	/* exported name; for a series of calls, that of the first function */
 	const char *alg;	/* algorithm name in the crypto API */
 	const char *op;
 	const char *judge;	/* another function with the same answers, or NULL */
@@ -129,7 +129,7 @@ struct kiln_library_open {
 
 struct kiln_library_run {
 	struct kiln_library *library;
-	unsigned long generic;	/* run inside an FPU section, where the functions use generic code */
+	unsigned long generic;	/* run in an FPU section, which forces generic code */
 	struct kiln_messages m;
 };
 
@@ -354,7 +354,7 @@ struct kiln_kunit_order {
 	const char *suite;
 	const char *cases;	/* pattern with * and ?; NULL: all */
 	unsigned long bench;	/* whether to run the suite's benchmarks too */
-	struct kiln_prove *prove;	/* NULL: only run the suite, without stepping its functions */
+	struct kiln_prove *prove;	/* how to step functions; NULL: only run the suite */
 };
 
 #endif

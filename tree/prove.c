@@ -28,8 +28,8 @@
 struct kiln_stepped {
 	const char *name;
 	/*
-	 * Call the function and return whether its answer was right. The stepped job uses the first,
-	 * interrupt handlers the second.
+	 * Call the function and return whether its answer was right. The stepped job uses the
+	 * first, interrupt handlers the second.
 	 */
 	bool (*call)(void *state);
 	bool (*call_briefly)(void *state);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Leaks: when a transform is freed, all memory allocated for it must be freed too, and the reference
- * counts of all drivers must be the same as before. The driver is also given a second key, keys that
- * it refuses and forged messages.
+ * Leaks: when a transform is freed, all memory allocated for it must be freed too, and the
+ * reference counts of all drivers must be the same as before. The driver is also given a second
+ * key, keys that it refuses and forged messages.
  */
 #include <linux/kernel.h>
 #include <linux/list.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Declarations shared by the oracles. An oracle checks a rule that every driver must follow,
- * regardless of its algorithm. Each oracle has a file, and a function in the table of examine.c. All
- * are compiled by the tree's own build. They use the services in services/oracle.c and
+ * regardless of its algorithm. Each oracle has a file, and a function in the table of examine.c.
+ * All are compiled by the tree's own build. They use the services in services/oracle.c and
  * services/guard.c.
  */
 #ifndef KILN_ORACLE_H

@@ -119,8 +119,8 @@ static bool kiln_is_usual(const char *alg)
 
 /*
  * Whether an instance can be a child. Of each template's instances, those over the usual primitives
- * can, once per algorithm name; if there are none, the first instance. Of instances over pairs, only
- * the first can, because each child in the pair has been tried.
+ * can, once per algorithm name; if there are none, the first instance. Of instances over pairs,
+ * only the first can, because each child in the pair has been tried.
  */
 static bool kiln_is_representative(const struct kiln_child *child)
 {

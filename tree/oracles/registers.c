@@ -2,11 +2,11 @@
 /*
  * Registers: a function must preserve the registers that belong to its caller, and must not rely on
  * register contents that are not guaranteed. Requests are made with the stack at each multiple of
- * eight, and with unusual control bits in MXCSR and the x87 control word. When a section ends, these
- * are compared with their values at its beginning, as are the direction flag, the x87 stack and the
- * upper halves of the vector registers. Then a request is single-stepped: the host's trap handler
- * compares callee-saved registers when a function returns, checks for a frame pointer at each
- * instruction, and fills the upper halves of 32-bit arguments
+ * eight, and with unusual control bits in MXCSR and the x87 control word. When a section ends,
+ * these are compared with their values at its beginning, as are the direction flag, the x87 stack
+ * and the upper halves of the vector registers. Then a request is single-stepped: the host's trap
+ * handler compares callee-saved registers when a function returns, checks for a frame pointer at
+ * each instruction, and fills the upper halves of 32-bit arguments
  * (crates/kiln-kernel/src/irq/audit.rs).
  */
 #include <linux/kernel.h>

@@ -94,9 +94,9 @@ static void kiln_try_no_key(struct kiln_examine *order, struct kiln_subject *s, 
 }
 
 /*
- * Sets keys of increasing length until one is refused. Returns its length, or 0 if all are accepted.
- * For skciphers, the API refuses lengths that are out of bounds, and the previous key stays valid;
- * a key that the driver itself refuses leaves the transform without a key.
+ * Sets keys of increasing length until one is refused. Returns its length, or 0 if all are
+ * accepted. For skciphers, the API refuses lengths that are out of bounds, and the previous key
+ * stays valid; a key that the driver itself refuses leaves the transform without a key.
  */
 static unsigned int kiln_refused(struct kiln_subject *s, const u8 *key, bool *by_driver)
 {

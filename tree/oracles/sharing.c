@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sharing: two requests use one transform. The first is interrupted before each instruction, and the
- * second runs there from start to end, either in a softirq on the same CPU, or on another CPU while
- * the first waits in a hardirq. Both get the right answer only if a request's state is not stored in
- * the transform, in a global variable, or in per-CPU data that other requests may use meanwhile.
+ * Sharing: two requests use one transform. The first is interrupted before each instruction, and
+ * the second runs there from start to end, either in a softirq on the same CPU, or on another CPU
+ * while the first waits in a hardirq. Both get the right answer only if a request's state is not
+ * stored in the transform, in a global variable, or in per-CPU data that other requests may use
+ * meanwhile.
  *
  * If the first request's answer is wrong, the request is repeated with fewer interrupts, until the
  * interrupt that causes the wrong answer is found.
@@ -27,8 +28,8 @@
 #define IDLE 1024
 #define VISITS_THOROUGH 3
 /*
- * How many times to check for the other CPU's completion. The wait must end, because that CPU may be
- * waiting for a lock that the interrupted code holds.
+ * How many times to check for the other CPU's completion. The wait must end, because that CPU may
+ * be waiting for a lock that the interrupted code holds.
  */
 #define PATIENCE 4000
 #define SETTLES 64
