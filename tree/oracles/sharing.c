@@ -286,7 +286,7 @@ static int kiln_prepare(struct kiln_sharer *r, const struct kiln_subject *s,
 
 static void kiln_release(struct kiln_sharer *r)
 {
-	/* A request that never completed may still be in use. */
+	/* Do not free a request that never completed, because it may still be in use. */
 	if (r->busy)
 		return;
 	kfree(r->s.request);
@@ -294,8 +294,8 @@ static void kiln_release(struct kiln_sharer *r)
 }
 
 /*
- * Whether encrypting the same message twice gives the same answer; some drivers draw theirs at
- * random.
+ * Whether encrypting the same message twice gives the same answer. Some drivers randomise their
+ * answers.
  */
 static bool kiln_repeats(struct kiln_subject *s, struct kiln_message *m, unsigned int len, u64 draw)
 {
