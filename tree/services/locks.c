@@ -149,7 +149,7 @@ void unlock_irq(volatile unsigned char *lock, unsigned long flags)
  * lock is free, so the tree's inline checks see the right state.
  */
 struct sleeping_lock {
-	volatile long word;	/* mutex: 1 if taken; rwsem: number of readers, or -1 for a writer */
+	volatile long word;	/* mutex: 1 if taken; rwsem: readers, or -1 for a writer */
 };
 
 static bool change(struct sleeping_lock *lock, long from, long to)
