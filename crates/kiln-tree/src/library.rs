@@ -296,11 +296,13 @@ impl Keyed {
         check(unsafe { cpu::gate(self.library.run, (&raw mut raw).cast()) })
     }
 
-    /// Calls the function on one message of `len` bytes, preceded by `prefix` bytes of associated data and, for
-    /// decryption, followed by the tag. C code of `tree/` uses `kiln_library_call()` for the same, in any context.
+    /// Calls the function on one message of `len` bytes, preceded by `prefix` bytes of associated
+    /// data and, for decryption, followed by the tag. C code in `tree/` calls `kiln_library_call()`
+    /// instead, which works in any context.
     ///
     /// # Errors
-    /// The function's error, such as `EBADMSG`; `EINVAL` if a buffer is too small or the length is not accepted.
+    /// Returns the function's error, such as `EBADMSG`, or `EINVAL` if a buffer is too small or the
+    /// length is not accepted.
     pub fn call(
         &self,
         iv: &mut [u8],
@@ -328,23 +330,24 @@ impl Keyed {
             prefix: prefix as u64,
         };
         self.library.calls.name(&self.name);
-        // SAFETY: the function takes this structure, and the buffers are as long as it needs.
+        // SAFETY: the function takes this structure, and the buffers have at least the required
+        // lengths.
         check(unsafe { cpu::gate(self.library.call, (&raw mut raw).cast()) })
     }
 }
 
 impl Drop for Keyed {
     fn drop(&mut self) {
-        // SAFETY: it is open, and is closed only here.
+        // SAFETY: the key was opened by the tree, and is closed only here.
         unsafe { cpu::gate(self.library.close, self.raw.cast()) };
     }
 }
 
-/// A child without events for this long has hung.
+/// Time without events after which a child is considered hung.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// Runs the check of the functions from the parent: `args` make this program run it in a child. A function that crashes
-/// is reported, and the others are still checked.
+/// Starts a child that checks the functions; `args` are its arguments. If a function crashes, the
+/// crash is reported, and the other functions are still checked.
 ///
 /// # Errors
 /// The child cannot be started, or Ctrl-C was pressed.
