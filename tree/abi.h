@@ -13,7 +13,7 @@
 
 enum kiln_engine_kind { KILN_SKCIPHER, KILN_AEAD, KILN_SHASH, KILN_AHASH };
 
-/* Which of the drivers that share an algorithm name to list. */
+/* Selects which drivers of an algorithm to list. */
 enum kiln_which { KILN_PUBLIC, KILN_INTERNAL, KILN_SYNCHRONOUS };
 
 struct kiln_engine;
@@ -74,7 +74,7 @@ struct kiln_listed {
 struct kiln_list {
 	struct kiln_listed *listed;
 	unsigned long room;
-	unsigned long count;	/* on return: how many drivers there are */
+	unsigned long count;	/* on return: number of drivers */
 };
 
 /* library.c: functions exported by the tree's crypto library. */
@@ -117,7 +117,7 @@ struct kiln_library_listed {
 struct kiln_library_list {
 	struct kiln_library_listed *listed;
 	unsigned long room;
-	unsigned long count;	/* on return: how many functions there are */
+	unsigned long count;	/* on return: number of functions */
 };
 
 struct kiln_library_open {
@@ -133,7 +133,7 @@ struct kiln_library_run {
 	struct kiln_messages m;
 };
 
-/* One message. */
+/* A call of a library function on one message. */
 struct kiln_library_call {
 	const struct kiln_library *library;
 	unsigned char *iv;	/* the call may modify it */
@@ -158,7 +158,7 @@ struct kiln_contexts {
 	const char *driver, *generic;
 	unsigned int type;
 	unsigned int rounds;
-	unsigned long softirqs;	/* minimum to reach, if they occur within a hundred times the rounds */
+	unsigned long softirqs;	/* minimum number; gives up after a hundred times `rounds` */
 	unsigned long seed;
 	/* results from here on */
 	int error;		/* from opening the driver or setting its key */
@@ -197,9 +197,9 @@ struct kiln_primitive {
 	struct kiln_messages m;
 };
 
-/* services/service.h: what the loader passes to the image. */
+/* services/service.h: parameters that the loader passes to the image. */
 struct boot {
-	unsigned long size;	/* sizeof this structure: checks that both sides agree */
+	unsigned long size;	/* size of this structure, which must be the same on both sides */
 	char *arena;		/* zeroed memory, aligned to the largest block */
 	unsigned long arena_size;
 	unsigned char *page_class;	/* one byte per page of the arena, zeroed */
@@ -224,9 +224,9 @@ enum kiln_prove_context { KILN_PROVE_TASK, KILN_PROVE_SOFTIRQ, KILN_PROVE_HARDIR
 
 /* The result of stepping one function in one context. */
 struct kiln_proof {
-	char name[128];		/* the case of the suite that calls it */
+	char name[128];		/* the suite's case that calls the function */
 	unsigned int context;
-	unsigned long job;	/* the audit job that its interrupts belong to */
+	unsigned long job;	/* number of the audit job to which the interrupts belong */
 	unsigned int wrong_alone;	/* wrong answers before the first interrupt */
 	unsigned long calls;	/* calls that were single-stepped */
 	unsigned long addresses, points, injected, masked;	/* see struct kiln_audit */
@@ -318,8 +318,8 @@ struct kiln_reach {
  * kiln_glue_peer() until `ends` is set.
  */
 struct kiln_peer {
-	unsigned int asked;	/* requests asked for so far */
-	unsigned int done;	/* requests completed so far */
+	unsigned int asked;	/* number of requests to make so far; increased to start one */
+	unsigned int done;	/* number of requests completed so far */
 	unsigned int ends;	/* set to make kiln_glue_peer() return */
 };
 

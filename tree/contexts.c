@@ -48,7 +48,7 @@ struct kiln_side {
 	u8 iv[64];
 	int answer;
 	u32 message;
-	bool busy;		/* the softirq's request is in flight */
+	bool busy;		/* whether the softirq's request is in flight */
 };
 
 static struct kiln_contexts *kiln_wanted;

@@ -12,7 +12,7 @@
  */
 #include <linux/version.h>
 
-/* 6.9 is the first version with system_bh_wq, from which the softirqs make their calls. */
+/* Softirqs make their calls from system_bh_wq, which exists since 6.9. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
 #include <linux/bottom_half.h>
 #include <linux/kconfig.h>
@@ -36,7 +36,7 @@ struct kiln_stepped {
 	void *state;
 	unsigned int calls;	/* minimum number of calls to step */
 	bool task_only;
-	bool unasked;	/* opens a section without checking irq_fpu_usable() */
+	bool unasked;	/* whether it opens a section without checking irq_fpu_usable() */
 	bool of_library;	/* call() sets the trap flag, around the library function only */
 };
 

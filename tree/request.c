@@ -379,7 +379,7 @@ u64 kiln_glue_request(struct kiln_engine_request *p)
 {
 	struct kiln_engine *e = p->engine;
 	struct scatterlist *src = e->from, *dst = e->to;
-	/* The length includes the tag. */
+	/* For decryption, the length includes the tag. */
 	const struct kiln_messages m = { .len = p->len, .prefix = p->prefix,
 					 .decrypt = p->decrypt };
 	u32 i;

@@ -1,5 +1,6 @@
-//! The socket adapter between a front end and a device that both send arbitrary bytes. It must not panic, must forward
-//! whole messages only, and must create sessions only from negotiated messages.
+//! Runs the socket adapter between a front end and a device that both send arbitrary bytes. The
+//! adapter must not panic, must forward whole messages only, and must create sessions only from
+//! negotiated messages.
 
 #![no_main]
 

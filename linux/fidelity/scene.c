@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Scenes in a real kernel: `scene TIMES TASK HARDIRQ SOFTIRQ OVER_SOFTIRQ`, where a lone dash is an
- * empty program. The scene is played TIMES times, because the tick may interrupt it. The answer has
- * one line per distinct trace, which begins with its count.
+ * Plays scenes in a real kernel: `scene TIMES TASK HARDIRQ SOFTIRQ OVER_SOFTIRQ`, where a lone dash
+ * is an empty program. The scene is played TIMES times, because the tick may interrupt it. The
+ * answer has one line per distinct trace, which begins with the number of its occurrences.
  */
 #include <linux/bottom_half.h>
 #include <linux/delay.h>

@@ -20,7 +20,7 @@ static bool plain(unsigned char c)
 void say(const char *kind, const char *text, size_t len)
 {
 	static const char hex[] = "0123456789abcdef";
-	/* The longest relayed line, with all of its bytes escaped. */
+	/* Room for the longest relayed line, even if all its bytes are escaped. */
 	static char out[64 + 4 * 4096];
 	size_t used, done;
 

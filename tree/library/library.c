@@ -18,7 +18,7 @@ WEAK(kiln_cipher_count);
 WEAK(kiln_checksums);
 WEAK(kiln_checksum_count);
 
-/* A function with its key set. */
+/* A function with a prepared key. */
 struct kiln_library {
 	const struct kiln_function *function;
 	u8 key[] __aligned(64);
@@ -67,7 +67,7 @@ static void kiln_add(struct kiln_library_list *list, const struct kiln_function 
 	}
 }
 
-/* Lists the functions this tree has. */
+/* Lists the functions that this tree has. */
 u64 kiln_glue_library_list(struct kiln_library_list *list)
 {
 	list->count = 0;

@@ -87,7 +87,7 @@ static void kiln_lay(struct kiln_list_of *l, u8 **fences, const u8 *from, unsign
 		kiln_lay_piece(l, fences, cuts[i], place);
 		left -= cuts[i];
 	}
-	/* A piece is at most as long as its fence. */
+	/* Split the remaining bytes into pieces that fit in a fence. */
 	while (left > FENCE / 2) {
 		kiln_lay_piece(l, fences, FENCE / 2, place);
 		left -= FENCE / 2;

@@ -14,7 +14,7 @@
 struct thread {
 	struct test test;
 	uint64_t ran;		/* CPU time in ns, up to when it last gave up the CPU */
-	uint64_t since;		/* when it last got the CPU */
+	uint64_t since;		/* time in ns when it last got the CPU */
 	bool fresh;		/* whether it is a kthread that has not been woken yet */
 	bool counted;		/* whether start-up waits for it */
 } __attribute__((aligned(64)));

@@ -14,7 +14,7 @@
 
 #define PAGE_SHIFT 12
 #define PAGE_SIZE (1ul << PAGE_SHIFT)
-#define SMALLEST 6	/* 64 bytes */
+#define SMALLEST 6	/* the smallest block has 2^6 = 64 bytes */
 #define LARGEST 27
 #define STRUCT_PAGE 64
 #define VMALLOCED 0x80	/* page class: the guarded block starts one page earlier */

@@ -111,7 +111,7 @@ void unlock_irq(volatile unsigned char *lock, unsigned long flags);
 struct deadline {
 	struct deadline *next, **prev;
 	const volatile void *on;
-	unsigned long at, given;	/* jiffies */
+	unsigned long at, given;	/* end and duration of the wait, in jiffies */
 	bool never;
 };
 

@@ -39,7 +39,7 @@ enum Kind {
     Cause,
     /// The line reports a failure that an earlier error caused.
     Consequence,
-    /// A warning, a note, progress, source code.
+    /// Any other line: a warning, a note, progress, or source code.
     Other,
 }
 

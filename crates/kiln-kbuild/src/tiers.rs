@@ -33,7 +33,7 @@ pub struct Feature {
     pub kernel: Option<&'static str>,
 }
 
-/// A set of features that source files are written for.
+/// A set of CPU features for which source files are written.
 #[derive(Debug)]
 pub struct Tier {
     /// Name in the table, such as `VAES_AVX512`.

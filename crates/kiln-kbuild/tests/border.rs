@@ -107,7 +107,7 @@ impl ParseCallbacks for Names {
         if !matches!(item.kind, ItemKind::Type) || !ours {
             return None;
         }
-        // The anonymous union of a structure.
+        // The item is the anonymous union of a structure.
         if let Some((structure, _)) = item.name.split_once("__bindgen_ty_") {
             return Some(rust_name(structure) + UNION);
         }

@@ -40,8 +40,8 @@ impl Order {
         }
     }
 
-    /// Load a module of the initramfs with parameters in the notation of `insmod`. The kernel decompresses it if its
-    /// name does not end in `.ko`.
+    /// Load a module of the initramfs, with parameters in the notation of `insmod`. The kernel
+    /// decompresses a module whose file name does not end in `.ko`.
     pub fn module(path: &str, parameters: &str) -> Order {
         Order::new(&["module", path, parameters])
     }
@@ -51,7 +51,7 @@ impl Order {
         Order::new(&["remove", name])
     }
 
-    /// Run a program with arguments (its own name is not one of them).
+    /// Run a program. The arguments do not include the program's name.
     pub fn run(path: &str, arguments: &[&str]) -> Order {
         Order::new(&[&["run", path], arguments].concat())
     }

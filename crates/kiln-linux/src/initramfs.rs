@@ -72,8 +72,8 @@ impl Initramfs {
         let len = u32::try_from(content.len()).expect("a file of less than 4 GiB");
         self.inode += 1;
         let links = 1;
-        // Inode, mode, owner, group, links, time, size, device of the file, device number, length of the name with its
-        // NUL, and a checksum that this format leaves at zero.
+        // The fields are inode, mode, owner, group, links, time, size, device of the file, device
+        // number, length of the name with its NUL, and a checksum, which is zero in this format.
         let fields = [
             self.inode,
             mode,

@@ -47,8 +47,8 @@ pub struct Row {
     /// ISA tier of the implementation.
     #[schemars(extend("x-role" = "key"))]
     pub tier: String,
-    /// `passed`, `failed`, `untested` (no test of Linux reached the driver), `absent` (the CPU or `KILN_TIERS`
-    /// excludes it) or `unknown`.
+    /// Verdict: `passed`, `failed`, `untested` (no test of Linux reached the driver), `absent` (the
+    /// CPU or `KILN_TIERS` excludes the driver) or `unknown`.
     #[schemars(extend("x-role" = "main", "x-heading" = "self-test"))]
     pub selftest: &'static str,
     /// Why the result is not `passed`; empty if it is.

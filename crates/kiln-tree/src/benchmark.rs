@@ -50,7 +50,7 @@ pub struct Figure {
     pub mb_per_s: u64,
 }
 
-/// A benchmark of a tree's suites.
+/// A benchmark in one of the tree's KUnit suites.
 pub struct Benchmark {
     suite: CString,
     case: CString,

@@ -28,9 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The input of a child, in addition to its arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// The image to load.
+    /// Path of the image to load.
     pub image: PathBuf,
-    /// The parent's seed.
+    /// Seed for random numbers in the child, chosen by the parent.
     pub seed: u64,
     /// Whether the tree runs its self-tests while its initcalls run.
     pub tests: bool,
@@ -114,7 +114,7 @@ pub struct OracleOrder {
     pub hidden: Vec<u16>,
 }
 
-/// How to step functions.
+/// Options for stepping functions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProveOrder {
     pub contexts: Vec<ProveContext>,

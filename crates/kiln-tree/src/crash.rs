@@ -76,7 +76,7 @@ pub(crate) fn watch(image: &Image, events: i32) -> Result<(), Error> {
     Ok(())
 }
 
-/// A line of text buffered on the handler's own stack.
+/// A line of text, in a buffer on the signal handler's stack.
 struct Line {
     bytes: [u8; 1024],
     len: usize,

@@ -11,7 +11,7 @@ use object::{
 
 use crate::Error;
 
-/// A loadable segment.
+/// A segment of the file that must be loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// Address at which to load the segment.

@@ -200,7 +200,7 @@ pub struct Request<'a> {
     pub decrypt: bool,
 }
 
-/// An opened driver with its own request.
+/// An open driver, with one request that all calls use.
 pub struct Engine {
     calls: Rc<Calls>,
     raw: *mut raw::Engine,

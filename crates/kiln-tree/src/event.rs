@@ -70,7 +70,7 @@ pub enum Event {
     /// Interrupts and FPU sections while the tree ran its self-tests.
     Interrupts {
         irqs: u64,
-        /// Interrupts that arrived during an FPU section.
+        /// Number of interrupts that arrived during an FPU section.
         in_section: u64,
         sections: u64,
     },

@@ -9,10 +9,10 @@ use iced_x86::{CpuidFeature, Decoder, DecoderOptions, Formatter, GasFormatter, I
 use crate::event::Violation;
 use crate::host::Host;
 
-/// A feature of the CPU.
+/// A CPU feature, and the instructions that need it.
 pub(crate) struct Feature {
     pub name: &'static str,
-    /// Linux's number: the capability word times 32, plus the bit.
+    /// Number of the feature in Linux: the capability word times 32, plus the bit.
     number: u16,
     of: &'static [CpuidFeature],
     /// Other features that every CPU with this feature has.
@@ -183,7 +183,8 @@ mod tests {
                 .map(|f| f.name)
                 .collect()
         };
-        // pshufb %xmm1,%xmm0; vpxor %ymm0,%ymm0,%ymm0; vaesenc %ymm1,%ymm0,%ymm0; tzcnt %eax,%eax; pxor
+        // The instructions are pshufb, vpxor with ymm registers, vaesenc with ymm registers, tzcnt,
+        // and pxor.
         assert_eq!(of(&[0x66, 0x0f, 0x38, 0x00, 0xc1]), ["SSSE3"]);
         assert_eq!(of(&[0xc5, 0xfd, 0xef, 0xc0]), ["AVX2"]);
         assert_eq!(of(&[0xc4, 0xe2, 0x7d, 0xdc, 0xc1]), ["VAES"]);

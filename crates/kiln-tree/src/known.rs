@@ -18,7 +18,7 @@ struct Entry {
     driver: Option<String>,
     /// Pattern of the case in which the finding was made.
     case: Option<String>,
-    /// First and last affected series; `None` leaves that end open.
+    /// First and last affected series; `None` means that the range has no such limit.
     versions: (Option<Series>, Option<Series>),
     reason: String,
     /// Whether the finding depends on chance. If so, a run without the finding does not mean that

@@ -102,7 +102,7 @@ pub enum Verdict {
     Skipped(String),
 }
 
-/// A case of a suite.
+/// The result of one case of a suite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub name: String,

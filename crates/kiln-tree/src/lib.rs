@@ -101,7 +101,7 @@ impl Outcome {
     }
 }
 
-/// A tree linked as an image, ready to be loaded.
+/// A tree that has been linked as an image, which can be loaded.
 pub struct Built {
     pub image: PathBuf,
     /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.

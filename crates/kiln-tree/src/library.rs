@@ -51,7 +51,7 @@ pub struct Function {
     pub least: usize,
     /// Length of the longest message that the function accepts.
     pub most: usize,
-    /// Message lengths are multiples of this.
+    /// Message lengths must be multiples of this.
     pub multiple: usize,
     /// Whether it may be called only from a task with softirqs and interrupts enabled.
     pub task_only: bool,

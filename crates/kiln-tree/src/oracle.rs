@@ -612,7 +612,7 @@ fn subjects_without(
     Ok((reach, ended.fault))
 }
 
-/// Number of crashed drivers per family and oracle.
+/// Counts crashed drivers per family and oracle.
 #[derive(Default)]
 struct Crashes(Mutex<HashMap<(&'static str, String), usize>>);
 

@@ -51,7 +51,7 @@ const OTHERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/lib"]
 /// Time and size of a file, by which changes are detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
-    /// Modification time: seconds and nanoseconds.
+    /// Modification time, as seconds and nanoseconds.
     time: (i64, i64),
     bytes: u64,
 }

@@ -139,7 +139,7 @@ fn difference<'a>(of: &'a Files, from: &'a Files) -> impl Iterator<Item = &'a Pa
 struct Slot {
     dir: PathBuf,
     used: SystemTime,
-    /// `None` if the slot is incomplete.
+    /// The slot's manifest; `None` if the slot is incomplete.
     manifest: Option<Manifest>,
 }
 
@@ -590,7 +590,7 @@ mod tests {
         let old = SystemTime::now() - Duration::from_secs(1000);
         let object = File::options().write(true).open(build.join("b.o")).unwrap();
         object.set_modified(old).unwrap();
-        // An unfinished build is not copied.
+        // This build is unfinished, so it must not be copied.
         fs::create_dir_all(first.builds().join("y")).unwrap();
         fs::write(build.join(FINISHED), "").unwrap();
 

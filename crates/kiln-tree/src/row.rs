@@ -24,7 +24,7 @@ pub(crate) const FAILED: &str = "failed";
     )
 )]
 pub struct Row {
-    /// `object` or `algorithm`.
+    /// Kind of row: `object` or `algorithm`.
     #[schemars(extend("x-role" = "key"))]
     pub kind: &'static str,
     /// The object's path, or the driver's name.
@@ -56,7 +56,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub internal: Option<bool>,
-    /// How long the driver's self-test took.
+    /// Duration of the driver's self-test.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", extend("unit" = "µs", "x-role" = "figure", "x-heading" = "self-test µs"))]
     pub test_us: Option<u64>,

@@ -310,7 +310,7 @@ mod tests {
         for revision in ["HEAD", "v1", "main", &head[..9], "HEAD@{0}", ":/first"] {
             assert_eq!(commit(&format!("{shown}@{revision}")), head, "{revision}");
         }
-        // A subdirectory of the tree works too.
+        // The directory may also be a subdirectory of the tree.
         assert_eq!(commit(&format!("{shown}/lib@HEAD")), head);
         for wrong in ["HEAD~1", "", "-x", "--all", "v1:Makefile", "main:lib"] {
             let e = find(&format!("{shown}@{wrong}")).err().unwrap().to_string();

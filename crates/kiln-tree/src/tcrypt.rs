@@ -39,7 +39,7 @@ pub struct Row {
     /// The driver that was measured, such as `xts-aes-vaes-avx2`.
     #[schemars(extend("x-role" = "key"))]
     pub driver: String,
-    /// `encryption`, `decryption` or `digest`.
+    /// Operation: `encryption`, `decryption` or `digest`.
     #[schemars(extend("x-role" = "key"))]
     pub op: String,
     /// Size of a cipher's key; for XTS, of both keys together. Null for a hash.

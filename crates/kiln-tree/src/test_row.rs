@@ -29,9 +29,9 @@ pub struct TestRow {
     #[schemars(extend("x-role" = "key"))]
     pub implementation: String,
     /// `testmgr` (the tree's own test), `contexts` (calls from several contexts), `kunit` (a case
-    /// of a KUnit suite; `impl` and `alg` contain their names), `library` (a function that the
-    /// tree's library exports), `oracle` (a rule that every driver must follow; `context` contains
-    /// its name) or `build`.
+    /// of a KUnit suite; `alg` is the suite and `impl` the case), `library` (a function that the
+    /// tree's library exports), `oracle` (a rule that every driver must follow; `context` is the
+    /// oracle's name) or `build`.
     #[schemars(extend("x-role" = "key"))]
     pub suite: &'static str,
     /// The context from which the calls were made, or the name of the oracle.

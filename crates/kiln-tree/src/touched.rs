@@ -133,7 +133,7 @@ impl Touched {
                 }
             }
         }
-        // If so, listing the affected objects would be pointless.
+        // If every object is affected, there is no point in listing them.
         let widest = || {
             let all = linked.iter().filter(|o| !o.starts_with("lib/kiln_"));
             all.into_iter().all(|o| affected.contains(*o))

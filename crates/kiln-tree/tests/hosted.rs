@@ -241,7 +241,7 @@ fn waits_end_by_time_and_by_completion() {
         let at = completion.as_mut_ptr();
         let mut left = 7;
         let start = Instant::now();
-        // SAFETY: these are the services' own types, and the completion is larger than the tree's.
+        // SAFETY: `wait` has the service's own type, and the completion is larger than the tree's.
         in_kernel(|| left = unsafe { wait(at, hz / 10) });
         let took = start.elapsed();
         assert_eq!(left, 0);

@@ -88,7 +88,7 @@ pub type Told = Result<Vec<String>, String>;
 pub struct Answers {
     /// One answer for each step that asks for one, in the order of the steps.
     pub told: Vec<Told>,
-    /// The CPU model as `/proc/cpuinfo` gives it.
+    /// CPU model that the guest's `/proc/cpuinfo` shows.
     pub cpu: String,
     /// How the guest's instructions were executed.
     pub accel: Accel,

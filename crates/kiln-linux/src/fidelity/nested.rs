@@ -51,19 +51,19 @@ pub struct Row {
     /// Name of the driver that encrypts.
     #[schemars(extend("x-role" = "key"))]
     pub driver: String,
-    /// Messages encrypted.
+    /// Number of messages encrypted.
     #[schemars(extend("x-role" = "main", "x-heading" = "messages"))]
     pub done: u64,
-    /// Messages with wrong bytes.
+    /// Number of messages with wrong bytes.
     #[schemars(extend("x-role" = "main"))]
     pub wrong: u64,
-    /// Messages that ended with an error.
+    /// Number of messages that ended with an error.
     #[schemars(extend("x-role" = "figure"))]
     pub refused: u64,
-    /// Messages that the driver did not complete before it returned (`-EINPROGRESS`).
+    /// Number of messages that the driver did not complete before it returned (`-EINPROGRESS`).
     #[schemars(extend("x-role" = "figure"))]
     pub late: u64,
-    /// Messages that began where `irq_fpu_usable()` returned false.
+    /// Number of messages that began where `irq_fpu_usable()` returned false.
     #[schemars(extend("x-role" = "figure", "x-heading" = "over a section"))]
     pub over: u64,
     /// FPU sections that began inside an open section, summed over the thread, timer and tasklet that ran together;

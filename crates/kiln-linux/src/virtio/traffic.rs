@@ -60,7 +60,7 @@ impl Kind {
         Kind::CipherData,
     ];
 
-    /// The name in rows.
+    /// Returns the name of the kind in rows.
     pub fn name(self) -> &'static str {
         match self {
             Kind::CipherSessions => "cipher-sessions",
