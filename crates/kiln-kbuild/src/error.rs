@@ -32,6 +32,7 @@ pub enum Error {
     Collision(PathBuf, PathBuf),
     /// A file or directory could not be used.
     Io {
+        /// Path of the file or directory.
         path: PathBuf,
         source: io::Error,
     },

@@ -42,8 +42,8 @@ pub struct Wanted {
     pub patterns: Vec<String>,
     /// Whether to also run the cases that are benchmarks.
     pub bench: bool,
-    /// How to step the functions of interrupt tests, in which case no other interrupts arrive;
-    /// `None`: do not step.
+    /// How to step the functions of interrupt tests; `None`: do not step. While functions are
+    /// stepped, no other interrupts arrive.
     pub prove: Option<ProveOrder>,
     /// Sets of tiers. Each suite runs once per set, and results are named after the set's last
     /// tier.

@@ -220,7 +220,7 @@ impl TestRow {
             (f.known.iter()).for_each(|reason| block += &format!("\nknown: {reason}"));
             block
         }));
-        // The reason lists findings that are not known first, because they make the row fail.
+        // Findings that are not known precede the others, because they make the row fail.
         let all = || own.iter().chain(&others);
         let known = all().filter(|f| f.known.is_some()).count() as u64;
         let first = all().min_by_key(|f| f.known.is_some());
