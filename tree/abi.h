@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Structures that crates/kiln-tree passes to tree/'s objects, and what they return in them. Plain
- * C types, so that it can be included together with the tree's own headers.
+ * Structures in which crates/kiln-tree passes arguments to tree/'s objects and gets their results.
+ * They use only plain C types, so that this header can be included with the tree's own headers.
  */
 #ifndef KILN_TREE_ABI_H
 #define KILN_TREE_ABI_H
@@ -13,7 +13,7 @@
 
 enum kiln_engine_kind { KILN_SKCIPHER, KILN_AEAD, KILN_SHASH, KILN_AHASH };
 
-/* Which of the drivers that share an algorithm name to list. */
+/* Selects which drivers of an algorithm to list. */
 enum kiln_which { KILN_PUBLIC, KILN_INTERNAL, KILN_SYNCHRONOUS };
 
 struct kiln_engine;
@@ -22,7 +22,7 @@ struct kiln_engine_open {
 	const char *driver;
 	unsigned int kind;
 	unsigned int which;
-	/* results */
+	/* results from here on */
 	struct kiln_engine *engine;
 	void *context;		/* the driver's own context, which holds its expanded key */
 	unsigned int iv;
@@ -30,7 +30,7 @@ struct kiln_engine_open {
 	unsigned int digest;
 	unsigned int tag;	/* largest tag size in bytes */
 	unsigned int is_async;
-	unsigned int keyed;	/* a cipher, or a hash that requires a key */
+	unsigned int keyed;	/* whether this is a cipher, or a hash that requires a key */
 };
 
 struct kiln_engine_key {
@@ -74,7 +74,7 @@ struct kiln_listed {
 struct kiln_list {
 	struct kiln_listed *listed;
 	unsigned long room;
-	unsigned long count;	/* on return: how many drivers there are */
+	unsigned long count;	/* on return: number of drivers */
 };
 
 /* library.c: functions exported by the tree's crypto library. */
@@ -101,7 +101,7 @@ struct kiln_function;
 struct kiln_library;
 
 struct kiln_library_listed {
-	const char *name;	/* exported name, or for a series of calls the name of its first function */
+	const char *name;	/* exported name; for a series of calls, that of the first function */
 	const char *alg;	/* algorithm name in the crypto API */
 	const char *op;
 	const char *judge;	/* another function with the same answers, or NULL */
@@ -117,7 +117,7 @@ struct kiln_library_listed {
 struct kiln_library_list {
 	struct kiln_library_listed *listed;
 	unsigned long room;
-	unsigned long count;	/* on return: how many functions there are */
+	unsigned long count;	/* on return: number of functions */
 };
 
 struct kiln_library_open {
@@ -129,11 +129,11 @@ struct kiln_library_open {
 
 struct kiln_library_run {
 	struct kiln_library *library;
-	unsigned long generic;	/* run inside an FPU section, which makes the functions use generic code */
+	unsigned long generic;	/* run in an FPU section, which forces generic code */
 	struct kiln_messages m;
 };
 
-/* One message. */
+/* A call of a library function on one message. */
 struct kiln_library_call {
 	const struct kiln_library *library;
 	unsigned char *iv;	/* the call may modify it */
@@ -158,9 +158,9 @@ struct kiln_contexts {
 	const char *driver, *generic;
 	unsigned int type;
 	unsigned int rounds;
-	unsigned long softirqs;	/* minimum to reach, if they occur within a hundred times the rounds */
+	unsigned long softirqs;	/* minimum number; gives up after a hundred times `rounds` */
 	unsigned long seed;
-	/* results */
+	/* results from here on */
 	int error;		/* from opening the driver or setting its key */
 	int generic_error;
 	unsigned long cases[KILN_WHERES], wrong[KILN_WHERES];
@@ -185,7 +185,7 @@ struct kiln_stream_open {
 struct kiln_primitive {
 	unsigned long call;	/* calling convention: enum call */
 	unsigned long fn[4];	/* the function, then its companions */
-	unsigned char *key;	/* expanded or raw */
+	unsigned char *key;	/* expanded or raw, depending on the convention */
 	unsigned char *key2;	/* XTS: the tweak key */
 	unsigned long chunk;	/* bytes processed per call */
 	unsigned long block;	/* block size, if the caller does the chaining */
@@ -197,9 +197,9 @@ struct kiln_primitive {
 	struct kiln_messages m;
 };
 
-/* services/service.h: what the loader passes to the image. */
+/* services/service.h: parameters that the loader passes to the image. */
 struct boot {
-	unsigned long size;	/* sizeof this structure: checks that both sides agree */
+	unsigned long size;	/* size of this structure, which must be the same on both sides */
 	char *arena;		/* zeroed memory, aligned to the largest block */
 	unsigned long arena_size;
 	unsigned char *page_class;	/* one byte per page of the arena, zeroed */
@@ -215,7 +215,7 @@ struct boot {
 	int events;		/* file descriptor for the event protocol */
 	unsigned int tests;	/* whether the tree runs its self-tests */
 	unsigned int tiers;	/* bit mask of the tiers visible to the tree, enum kiln_tier */
-	unsigned int lonely;	/* only the tree's own tasks can end a wait */
+	unsigned int lonely;	/* whether only the tree's own tasks can end a wait */
 };
 
 /* prove.c: interrupt functions at every instruction. */
@@ -224,9 +224,9 @@ enum kiln_prove_context { KILN_PROVE_TASK, KILN_PROVE_SOFTIRQ, KILN_PROVE_HARDIR
 
 /* The result of stepping one function in one context. */
 struct kiln_proof {
-	char name[128];		/* the case of the suite that calls it */
+	char name[128];		/* the suite's case that calls the function */
 	unsigned int context;
-	unsigned long job;	/* the audit job that its interrupts belong to */
+	unsigned long job;	/* number of the audit job to which the interrupts belong */
 	unsigned int wrong_alone;	/* wrong answers before the first interrupt */
 	unsigned long calls;	/* calls that were single-stepped */
 	unsigned long addresses, points, injected, masked;	/* see struct kiln_audit */
@@ -249,7 +249,7 @@ struct kiln_prove {
 	unsigned int count;	/* on return: functions times contexts, limited to the capacity */
 	unsigned long visits;	/* as in struct kiln_audit */
 	struct kiln_proof *proofs;
-	const unsigned long *known;	/* digests of functions that need not be interrupted again */
+	const unsigned long *known;	/* digests of functions that need no further interrupts */
 	unsigned long known_count;
 };
 
@@ -270,9 +270,9 @@ struct kiln_prove_library {
 	struct kiln_prove *prove;
 	const struct kiln_prove_message *messages;	/* shortest first */
 	unsigned long count;
-	unsigned long brief;	/* how many of them interrupting calls use */
+	unsigned long brief;	/* number of messages that interrupting calls use */
 	unsigned char *rooms;	/* space for an IV and a result at each nesting level */
-	unsigned long room;	/* size of one such space in bytes */
+	unsigned long room;	/* size in bytes of the space at one level */
 	unsigned int flags;	/* enum kiln_library_flag */
 };
 
@@ -305,8 +305,8 @@ enum kiln_atomic {
 };
 
 /*
- * reach.c: instantiates each template over each child that fits, and reports every algorithm that
- * can be reached.
+ * reach.c: instantiates each template over each child that fits, and reports all algorithms that
+ * are available then.
  */
 struct kiln_reach {
 	void *templates;	/* the tree's own list of templates */
@@ -314,20 +314,20 @@ struct kiln_reach {
 };
 
 /*
- * sharing.c: another CPU that makes one request each time it is asked to. Until told to end, it
- * stays in kiln_glue_peer().
+ * sharing.c: another CPU, which makes one request each time `asked` increases. The CPU stays in
+ * kiln_glue_peer() until `ends` is set.
  */
 struct kiln_peer {
-	unsigned int asked;	/* requests asked for so far */
-	unsigned int done;	/* requests completed so far */
+	unsigned int asked;	/* number of requests to make so far; increased to start one */
+	unsigned int done;	/* number of requests completed so far */
 	unsigned int ends;	/* set to make kiln_glue_peer() return */
 };
 
 /* examine.c: check one driver against one oracle. */
 struct kiln_examine {
-	const char *oracle;	/* its name, for reports */
+	const char *oracle;	/* the oracle's name, for reports */
 	const char *name;	/* the name to allocate */
-	const char *alg;	/* the algorithm it implements, which determines the messages */
+	const char *alg;	/* the driver's algorithm, which determines the messages */
 	unsigned int number;	/* enum kiln_oracle */
 	unsigned int type;	/* enum kiln_type */
 	unsigned int internal;
@@ -340,9 +340,9 @@ struct kiln_examine {
 	unsigned long *answers;
 	unsigned long room;
 	struct kiln_audit *audit;	/* single-step audit, or NULL if the oracle does not step */
-	unsigned long steps;	/* only step, and skip all other checks */
+	unsigned long steps;	/* whether to only step and skip all other checks */
 	struct kiln_peer *peer;		/* another CPU, or NULL */
-	/* results */
+	/* results from here on */
 	unsigned long count;	/* number of answers */
 	unsigned long cases;
 	unsigned long refused;	/* cases that the driver refuses in every form */
@@ -353,8 +353,8 @@ struct kiln_examine {
 struct kiln_kunit_order {
 	const char *suite;
 	const char *cases;	/* pattern with * and ?; NULL: all */
-	unsigned long bench;	/* run its benchmarks too */
-	struct kiln_prove *prove;	/* step the functions of its interrupt tests; NULL: only run the suite */
+	unsigned long bench;	/* whether to run the suite's benchmarks too */
+	struct kiln_prove *prove;	/* how to step functions; NULL: only run the suite */
 };
 
 #endif

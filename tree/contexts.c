@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Runs a driver in every context that is allowed to call it: a task, a task with
- * softirqs disabled, and softirqs raised by interrupts that arrive meanwhile. Each
- * answer is compared with one computed beforehand, uninterrupted, by the tree's generic
- * driver. Compiled by the tree's own build, like glue.c.
+ * Runs a driver in every context that is allowed to call it: a task, a task with softirqs
+ * disabled, and softirqs raised by interrupts that arrive meanwhile. Each answer is compared with
+ * the answer of the tree's generic driver, which was computed beforehand without interrupts.
+ * Compiled by the tree's own build, like glue.c.
  */
 #include <linux/bottom_half.h>
 #include <linux/completion.h>
@@ -37,7 +37,7 @@ static u8 kiln_key[128];
 static unsigned int kiln_key_length;
 static u8 kiln_iv[64];
 
-/* A driver as used by one context, with one request. */
+/* A driver opened for one context, with one request. */
 struct kiln_side {
 	enum kiln_type type;
 	void *tfm;
@@ -48,7 +48,7 @@ struct kiln_side {
 	u8 iv[64];
 	int answer;
 	u32 message;
-	bool busy;		/* the softirq's request is in flight */
+	bool busy;		/* whether the softirq's request is in flight */
 };
 
 static struct kiln_contexts *kiln_wanted;
@@ -143,8 +143,8 @@ static void kiln_close(struct kiln_side *s)
 }
 
 /*
- * Key sizes to try in order. The first that the driver accepts is then used for the
- * other sides too.
+ * Finds a key size that the driver accepts, trying several in order. The sides that are opened
+ * later use the same key.
  */
 static int kiln_find_key(struct kiln_side *s)
 {
@@ -249,7 +249,7 @@ static void kiln_softirq(void *cpu)
 		return;
 	s->busy = true;
 	result = kiln_put(s, (s->message + 1) % MESSAGES);
-	/* The request was refused, so there is no answer to count. */
+	/* A refused request has no answer, so undo its count. */
 	if (result == -ENOSPC) {
 		kiln_wanted->cases[KILN_IN_SOFTIRQ]--;
 		kiln_wanted->wrong[KILN_IN_SOFTIRQ]--;
@@ -305,7 +305,7 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 	struct kiln_side *generic, *task, *softirq = NULL;
 	u32 i;
 
-	/* 16 bytes suit every cipher; a hash takes any length. */
+	/* Lengths are multiples of 16 for ciphers, which all accept, and arbitrary for hashes. */
 	kiln_draw_messages(c->seed, c->type == KILN_TYPE_HASH ? 1 : 16);
 	kiln_key_length = 0;
 	task = kiln_open_side(c->driver, c->type, true);
@@ -360,7 +360,7 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 		c->wrong[KILN_IN_BH_OFF] += !kiln_is_right(task);
 	}
 	kiln_on_interrupt(NULL);
-	/* Wait for the request that is still in flight. */
+	/* Wait for the softirq's last request. */
 	while (READ_ONCE(softirq->busy))
 		wait_for_completion(&softirq->done);
 	local_bh_disable();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The tree's view of the CPU: its capability words, read from CPUID and reduced by Kiln's tier
+ * The CPU as the tree sees it: its capability words, read from CPUID and reduced by Kiln's tier
  * mask, and the alternatives that they select. Compiled by the tree's own build, like glue.c.
  */
 #include <linux/kernel.h>
@@ -63,7 +63,8 @@ static void kiln_mask_tiers(struct cpuinfo_x86 *c, u32 tiers)
 }
 
 /*
- * Some drivers check only this function. The FPU core still saves every component, masked or not.
+ * Some drivers check features with this function only, so it must hide masked features. The FPU
+ * core still saves every component, masked or not.
  */
 int __wrap_cpu_has_xfeatures(u64 needed, const char **name)
 {
@@ -74,7 +75,7 @@ int __wrap_cpu_has_xfeatures(u64 needed, const char **name)
 	return 0;
 }
 
-/* Fills in the capability words that have a CPUID register, and the features derived from them. */
+/* Sets the capability words that CPUID provides, and the features derived from them. */
 void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden)
 {
 	u32 r[4], highest, signature, family;
@@ -163,10 +164,10 @@ void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden)
 }
 
 /*
- * Alternatives are instructions that a kernel patches once it knows its CPU. Those selected by a
- * feature of boot_cpu_data are applied. Three kinds stay as compiled: those for a native kernel
- * only (the tree runs as a paravirtual guest), direct calls that replace calls through pv_ops, and
- * replacements longer than the site.
+ * Alternatives are instructions that a kernel patches at boot, depending on its CPU. Those that a
+ * feature in boot_cpu_data selects are applied. Three kinds are not: alternatives for a native
+ * kernel only (the tree runs as a paravirtual guest), direct calls that replace calls through
+ * pv_ops, and replacements that are longer than the original instructions.
  */
 static bool kiln_has(u32 feature)
 {
@@ -174,7 +175,9 @@ static bool kiln_has(u32 feature)
 	       boot_cpu_data.x86_capability[feature / 32] & 1u << feature % 32;
 }
 
-/* 1: apply; 0: this CPU lacks the feature; -1: never applied here. */
+/*
+ * Returns 1 to apply the alternative, 0 if this CPU lacks the feature, -1 if it is never applied.
+ */
 static int kiln_wanted(const struct alt_instr *a)
 {
 #ifdef ALTINSTR_FLAG_INV
@@ -193,7 +196,7 @@ static int kiln_wanted(const struct alt_instr *a)
 	return feature / 32 < NCAPINTS && kiln_has(feature) != inverted;
 }
 
-/* memcpy() itself may be among the code being patched. */
+/* Copies without memcpy(), whose own code may be what is being patched. */
 static __always_inline void kiln_copy(void *to, const void *from, size_t n)
 {
 	asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
@@ -222,7 +225,8 @@ static void kiln_nops(u8 *at, size_t n)
 }
 
 /*
- * A kernel warns when it meets a return that has not been patched yet. Kiln patches none of them.
+ * A kernel warns when an unpatched return is executed after boot. Kiln patches no returns, so the
+ * code that warns is not installed.
  */
 extern char warn_thunk_thunk[] __weak;
 
@@ -265,8 +269,8 @@ void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u
 				continue;
 			kiln_copy(site, from, i->replacementlen);
 			/*
-			 * A replacement may begin with a jump or a call, and end in a return that
-			 * is a jump.
+			 * Correct relative offsets: a replacement may begin with a jump or a call,
+			 * and may end in a return that is a jump.
 			 */
 			for (at = 0; at + 5 <= i->replacementlen; at++) {
 				if (from[at] != 0xe8 && from[at] != 0xe9)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The tree's FPU code as a policy of Kiln: its own functions begin and end sections, decide where a
- * section is allowed, and save and restore the user's state. Compiled by the tree's own build, like
- * glue.c.
+ * Makes the tree's FPU code a policy of Kiln: the tree's own functions begin and end sections,
+ * decide where a section is allowed, and save and restore the user's state. Compiled by the tree's
+ * own build, like glue.c.
  *
  * The linker redirects the tree's FPU calls to the wrappers below, which count and time each
  * section as Kiln does for its own. Sections that Kiln itself opens under this policy are counted
@@ -23,8 +23,8 @@
 #endif
 
 /*
- * Since 6.16 the FPU state follows task_struct in memory instead of being a member of it, and a
- * single function switches it.
+ * Since 6.16 the FPU state follows task_struct in memory instead of being a member of it, and is
+ * switched by a single function.
  */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
 #define KILN_SWITCH_FPU
@@ -44,8 +44,8 @@ u64 kiln_glue_fpu_policy(void *unused);
 void kiln_glue_fpu_task(struct task_struct *task);
 
 /*
- * Optional hooks around each FPU section of the tree's code: called before the section begins,
- * first thing inside it (requires the first hook), and last thing inside it.
+ * Optional hooks around each FPU section of the tree's code: called before the section begins, at
+ * its beginning, and before it ends. The second hook is called only if the first is set.
  */
 void (*kiln_before_section)(void);
 void (*kiln_in_section)(void);
@@ -75,7 +75,7 @@ void __wrap_kernel_fpu_end(void)
 	kiln_section_end(__real_kernel_fpu_end());
 }
 
-/* What the inline kernel_fpu_begin() does on 64-bit. */
+/* Does the same as the inline function kernel_fpu_begin() on 64-bit. */
 static void kiln_begin(void)
 {
 	__real_kernel_fpu_begin_mask(KFPU_MXCSR);
@@ -100,7 +100,7 @@ static bool kiln_user_restore(void)
 	return true;
 }
 
-/* What __switch_to() does. The current task is still @from. */
+/* Does the FPU part of __switch_to(). The current task is still @from. */
 static void kiln_switch_to(void *from, void *to)
 {
 	struct task_struct *prev = from, *next = to;
@@ -119,7 +119,7 @@ static void kiln_switch_to(void *from, void *to)
 	(void)next;
 }
 
-/* Returns the policy's number in Kiln's table. */
+/* Registers the policy, and returns its number in Kiln's table. */
 u64 kiln_glue_fpu_policy(void *unused)
 {
 	static const struct kiln_fpu_ops ops = {
@@ -135,12 +135,12 @@ u64 kiln_glue_fpu_policy(void *unused)
 	return kiln_fpu_policy_add(&ops);
 }
 
-/* Gives the task a user mode, with the user's state in the registers. */
+/* Makes the task one with user mode, whose user FPU state is in the registers. */
 void kiln_glue_fpu_task(struct task_struct *task)
 {
 	struct fpu *fpu;
 
-	/* Some trees refuse to return a kthread's FPU state. */
+	/* Some trees do not return the FPU state of a kthread. */
 	task->flags &= ~(PF_KTHREAD | PF_USER_WORKER);
 #ifdef KILN_SWITCH_FPU
 	fpu = x86_task_fpu(task);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Kiln's entry points into a kernel tree. The tree's own build compiles this file against
- * the tree's own headers, so structure layouts always match.
+ * Kiln's entry points into a kernel tree. The tree's own build compiles this file against the
+ * tree's own headers, so structure layouts always match.
  *
- * The functions it calls outside the tree (kiln_*) are in services/test.c, paravirt.c and
- * Kiln's kernel/cpu.
+ * Functions of Kiln that this file calls (kiln_*) are in services/test.c, paravirt.c and Kiln's
+ * kernel/cpu.
  */
 #include <linux/bug.h>
 #include <linux/completion.h>
@@ -16,7 +16,7 @@
 #include <asm/fpu/types.h>
 #include <asm/paravirt.h>
 #include <asm/processor.h>
-/* native_cpuid() moved here; in older trees <asm/processor.h> includes it. */
+/* Newer trees have native_cpuid() in this header; in older ones <asm/processor.h> includes it. */
 #if __has_include(<asm/cpuid/api.h>)
 #include <asm/cpuid/api.h>
 #endif
@@ -67,7 +67,7 @@ static void kiln_set_pv_ops(void)
 #endif
 }
 
-/* @tiers: bit mask of the tiers visible to the tree. */
+/* Initialises the CPU's features. @tiers is a bit mask of the tiers visible to the tree. */
 void kiln_glue_setup(u32 tiers, const u16 *hidden)
 {
 	kiln_glue_identify_cpu(&boot_cpu_data, tiers, hidden);
@@ -106,7 +106,7 @@ int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
 	return 0;
 }
 
-/* The linker redirects the crypto manager's calls to alg_test() here. */
+/* Replaces alg_test(): the linker redirects the crypto manager's calls here. */
 int __wrap_alg_test(const char *driver, const char *alg, u32 type, u32 mask)
 {
 	bool skipped;
@@ -123,8 +123,8 @@ int __wrap_alg_test(const char *driver, const char *alg, u32 type, u32 mask)
 }
 
 /*
- * Allocations by name are redirected too, to see whether a test reached its driver. Some
- * tests are empty, and some pass although their driver cannot be allocated.
+ * The linker also redirects allocations by name, so that Kiln can see whether a test used its
+ * driver: some tests are empty, and some pass although their driver cannot be allocated.
  */
 void *__wrap_crypto_alloc_tfm_node(const char *name, const struct crypto_type *frontend,
 				   u32 type, u32 mask, int node)
@@ -146,8 +146,8 @@ struct crypto_tfm *__wrap_crypto_alloc_base(const char *name, u32 type, u32 mask
 }
 
 /*
- * The crypto manager marks internal algorithms as tested without running a test. Run the
- * tests of the algorithm that each of them implements.
+ * The crypto manager marks internal algorithms as tested without running a test. This function
+ * tests each of them with the tests of the algorithm that it implements.
  */
 void kiln_glue_test_internal(void)
 {
@@ -249,7 +249,7 @@ void kiln_glue_algorithms(const char *driver, kiln_report_t *report)
 	up_read(&crypto_alg_sem);
 }
 
-/* Tasks. Kiln allocates the memory; the tree determines its size and initial contents. */
+/* Tasks. Kiln allocates a task's memory; the tree determines its size and initial contents. */
 extern const unsigned int kiln_glue_hz;
 size_t kiln_glue_task_size(void);
 void kiln_glue_new_task(void *memory, const char *name, bool user);
@@ -262,13 +262,13 @@ bool kiln_glue_task_held(const void *task);
 
 const unsigned int kiln_glue_hz = HZ;
 
-/* The FPU state at the end of the task is as large as CPUID reports. */
+/* Returns the size of a task. The 16 KiB hold the FPU state, whose size depends on the CPU. */
 size_t kiln_glue_task_size(void)
 {
 	return sizeof(struct task_struct) + 16384 + sizeof(struct completion);
 }
 
-/* Where to find the completion that waiters for a kernel thread's end use. */
+/* Returns the completion on which kthread_stop() waits for the thread to end. */
 static struct completion *kiln_task_end(void *memory)
 {
 	return memory + kiln_glue_task_size() - sizeof(struct completion);
@@ -294,7 +294,7 @@ void kiln_glue_task_ends(void *task)
 	complete_all(kiln_task_end(task));
 }
 
-/* Whether anybody besides the thread itself holds a reference to its structure. */
+/* Whether the task's structure is referenced from outside the thread itself. */
 bool kiln_glue_task_held(const void *task)
 {
 	return refcount_read(&((const struct task_struct *)task)->usage) > 1;
@@ -311,15 +311,15 @@ void kiln_glue_task_runs(void *task)
 }
 
 /*
- * Sets the task's state before the task checks its condition, so a wakeup in between is not
- * lost.
+ * Sets the task's state with a memory barrier. The task checks its condition afterwards, so that a
+ * wakeup in between is not lost.
  */
 void kiln_glue_task_state(void *task, int state)
 {
 	smp_store_mb(((struct task_struct *)task)->__state, state);
 }
 
-/* FPU sections around code that is not a driver (services/series.c). */
+/* Opens FPU sections for code that is not a driver (services/series.c). */
 void kiln_glue_section_begin(void)
 {
 	kernel_fpu_begin();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Runs the tree's KUnit suites with the tree's own runner, one suite at a time. The suites
- * print the tree's KTAP, which services/printk.c sends to the parent.
+ * Runs the tree's KUnit suites with the tree's own runner, one suite at a time. The suites print
+ * KTAP, which services/printk.c sends to the parent.
  *
- * Also provides hrtimers, which the suites use to call their functions in hardirq context.
- * An expired timer fires at the CPU's next interrupt.
+ * Also provides hrtimers, with which the suites call their functions in hardirq context. An expired
+ * timer fires at the CPU's next interrupt.
  */
 #include <linux/glob.h>
 #include <linux/hrtimer.h>
@@ -52,8 +52,8 @@ static void kiln_skip_benchmark(struct kunit *test)
 }
 
 /*
- * Runs the suite's cases that match the pattern, or all if it is NULL. Returns how many
- * matched, including skipped ones, or a negative errno.
+ * Runs those of the suite's cases that match the pattern, or all if it is NULL. Returns the number
+ * of matching cases, including skipped ones, or a negative errno.
  */
 u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 {
@@ -68,7 +68,7 @@ u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 	set = kunit_filter_suites(&all, pattern, NULL, NULL, &err);
 	if (err)
 		return err;
-	/* kunit_filter_suites() returns copies, so they may be modified. */
+	/* The suites may be modified, because kunit_filter_suites() returns copies. */
 	if (set.start < set.end)
 		kunit_suite_for_each_test_case((*set.start), c) {
 			if (!order->bench && strstr(c->name, "benchmark"))
@@ -83,7 +83,7 @@ u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 	return cases;
 }
 
-/* The armed timer. No suite arms more than one. Written with interrupts disabled. */
+/* The armed timer; suites never arm more than one. Modified only with interrupts disabled. */
 static struct hrtimer *kiln_armed;
 static bool kiln_in_timer;
 
@@ -130,8 +130,8 @@ void hrtimer_start_range_ns(struct hrtimer *timer, ktime_t at, u64 range,
 }
 
 /*
- * The timer function runs in an interrupt of this CPU, so it is not running now unless it
- * is the caller.
+ * Timer functions run in interrupts of this CPU. So the timer's function cannot be running now,
+ * unless it is the caller.
  */
 int hrtimer_cancel(struct hrtimer *timer)
 {

@@ -12,7 +12,7 @@
  */
 #include <linux/version.h>
 
-/* 6.9 is the first version with system_bh_wq, from which the softirqs make their calls. */
+/* Softirqs make their calls from system_bh_wq, which exists since 6.9. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
 #include <linux/bottom_half.h>
 #include <linux/kconfig.h>
@@ -24,20 +24,20 @@
 #include <kiln/step.h>
 #include <kiln/tree.h>
 
-/* The function to step. */
+/* The function to step, and the calls of it. */
 struct kiln_stepped {
 	const char *name;
 	/*
-	 * Call the function and return whether its answer was right, once as the stepped job and
-	 * once as an interrupt handler.
+	 * Call the function and return whether its answer was right. The stepped job uses the
+	 * first, interrupt handlers the second.
 	 */
 	bool (*call)(void *state);
 	bool (*call_briefly)(void *state);
 	void *state;
-	unsigned int calls;	/* minimum */
+	unsigned int calls;	/* minimum number of calls to step */
 	bool task_only;
-	bool unasked;	/* opens a section without checking irq_fpu_usable() */
-	bool of_library;	/* sets the trap flag itself, around the library function only */
+	bool unasked;	/* whether it opens a section without checking irq_fpu_usable() */
+	bool of_library;	/* call() sets the trap flag, around the library function only */
 };
 
 /*
@@ -49,24 +49,28 @@ struct kiln_stepped {
 #define MOST_CALLS 120
 #define QUIET_CALLS 4
 #define MANY_STEPS 200000
-/* See struct kiln_audit. A section that begins later resumes stepping. */
+/*
+ * Limits for struct kiln_audit, after which stepping stops. A section that begins later resumes it.
+ */
 #define IDLE 1024
 #define OUTSIDE_IDLE 512
-/* Calls after the last interrupt, to detect damage that shows only later. */
+/* Number of calls after the last interrupt, to detect damage that shows only later. */
 #define LATE_CALLS 128
 /*
  * Outside sections code must not rely on vector registers (rule "outside"), so fewer interrupts
  * suffice to show whether an instruction can be interrupted.
  */
 #define OUTSIDE_VISITS 2
-/* For this many first interrupts of sections, the handlers are single-stepped and checked too. */
+/*
+ * The handlers of this many interrupts, the first in sections, are single-stepped and checked too.
+ */
 #define STEPPED_HANDLERS 2
 
 /* In the standard format every component except AMX tile data fits in this size. */
 #define STATE_SIZE 4096
 #define STATE_SSE BIT(1)
 #define STATE_TILES (BIT(17) | BIT(18))
-/* SSE, AVX and the three parts of AVX-512. */
+/* State components of SSE, AVX and the three parts of AVX-512. */
 #define STATE_VECTORS (BIT(1) | BIT(2) | BIT(5) | BIT(6) | BIT(7))
 #define MXCSR_AT 24
 #define XMM_AT 160
@@ -81,8 +85,8 @@ static u8 kiln_painted[STATE_SIZE] __aligned(64);
 static struct kiln_prove *kiln_wanted;
 static struct kiln_proof *kiln_proof;
 static const struct kiln_stepped *kiln_stepped;
-static bool kiln_step_next;	/* the next call of a subject with of_library sets the trap flag */
-static bool kiln_in_hardirq;	/* the next interrupt makes the calls */
+static bool kiln_step_next;	/* whether the next call of a library function sets the trap flag */
+static bool kiln_in_hardirq;	/* whether the next interrupt makes the calls */
 static struct work_struct kiln_bh_work;
 static unsigned int kiln_stepped_handlers;
 
@@ -97,13 +101,13 @@ int kiln_library_call(const struct kiln_library *library, u8 *iv, const u8 *src,
 void kiln_library_call_pair(const struct kiln_library *library, const u8 *src1, const u8 *src2,
 			    u8 *dst1, u8 *dst2, size_t len);
 
-/* Resumes stepping the job if it had stopped. */
+/* Resumes stepping of the job, if it was stopped. */
 static void kiln_resume_steps(void)
 {
 	kiln_set_trap_flag(true);
 }
 
-/* Code that interrupts the job is not stepped. Returns the flags to restore. */
+/* Disables stepping for code that interrupts the job. Returns the hook to restore afterwards. */
 static void *kiln_leave_job(void)
 {
 	void *const was = kiln_before_section;
@@ -128,7 +132,7 @@ static u64 kiln_states(void)
 	return ((u64)high << 32 | low) & ~STATE_TILES;
 }
 
-/* Zero first, so bytes that XSAVE does not write compare equal. */
+/* Clears the buffer first, so that bytes which XSAVE does not write compare equal. */
 static void kiln_save_state(u8 *to)
 {
 	const u64 wanted = kiln_states();
@@ -174,7 +178,10 @@ static void kiln_check(bool right)
 	p->wrong_step = kiln_wanted->audit.steps;
 }
 
-/* Ends a section that the function left open; otherwise no code could sleep afterwards. */
+/*
+ * Calls the function, and ends any section that it left open; with an open section, no code could
+ * sleep afterwards.
+ */
 static bool kiln_call(bool (*const call)(void *state))
 {
 	const unsigned int depth = kiln_section_depth();
@@ -247,7 +254,7 @@ static void kiln_step_calls(void)
 
 		if (audit->call > audit->last_call)
 			break;
-		/* A hardirq is not interrupted, so one visit per instruction is enough. */
+		/* A hardirq is not interrupted, so each instruction is visited only once. */
 		audit->visits = in_hardirq() ? 1 : kiln_wanted->visits;
 		audit->outside_visits = min_t(u64, audit->visits, OUTSIDE_VISITS);
 		right = kiln_step_call();
@@ -269,7 +276,7 @@ static void kiln_step_in_bh(struct work_struct *work)
 	kiln_step_calls();
 }
 
-/* Single-steps the handler's work without interrupts, so it is checked too. */
+/* Single-steps the handler's call without interrupting it, so that it is checked too. */
 static bool kiln_step_handler(void)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;
@@ -361,7 +368,7 @@ static void kiln_step_from(enum kiln_prove_context context)
 	}
 }
 
-/* Returns NULL if the array is full. */
+/* Starts the result of stepping in this context. Returns NULL if the array is full. */
 static struct kiln_proof *kiln_start_proof(enum kiln_prove_context context)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;
@@ -373,7 +380,7 @@ static struct kiln_proof *kiln_start_proof(enum kiln_prove_context context)
 	memset(p, 0, sizeof(*p));
 	strscpy(p->name, kiln_stepped->name, sizeof(p->name));
 	p->context = context;
-	/* Start a new job: the audit's counts belong to the previous one. */
+	/* A new job number starts new counts: the previous counts belong to another proof. */
 	p->job = ++audit->job;
 	audit->idle = context == KILN_PROVE_HARDIRQ ? OUTSIDE_IDLE : IDLE;
 	audit->outside_idle = OUTSIDE_IDLE;
@@ -454,7 +461,9 @@ static bool kiln_answer(const struct kiln_prove_message *m, u8 *to)
 	return right;
 }
 
-/* The call number selects the message, so a replay uses the same one. */
+/*
+ * Calls the library function. The call number selects the message, so a replay uses the same one.
+ */
 static bool kiln_call_library(void *state)
 {
 	return kiln_answer(&kiln_library->messages[kiln_wanted->audit.call % kiln_library->count],
@@ -467,8 +476,8 @@ static bool kiln_call_library_briefly(void *state)
 }
 
 /*
- * Whether the function executes the same instructions as one that was interrupted before.
- * Determined by stepping without interrupts.
+ * Steps the function without interrupts, and returns whether it executes the same instructions as
+ * a function that was interrupted in an earlier run.
  */
 static bool kiln_is_known(const struct kiln_stepped *subject, unsigned long *digest)
 {
@@ -491,7 +500,7 @@ static bool kiln_is_known(const struct kiln_stepped *subject, unsigned long *dig
 	return p->same;
 }
 
-/* Steps a library function. Results before the first interrupt are taken as correct. */
+/* Steps a library function. Its results before the first interrupt are assumed to be correct. */
 u64 kiln_glue_prove_library(struct kiln_prove_library *wanted)
 {
 	const struct kiln_stepped subject = {
@@ -540,7 +549,7 @@ bool kiln_prove_timer(struct hrtimer *timer)
 	if (!kiln_wanted)
 		return false;
 	kiln_prove_all(&subject);
-	/* Make the test end after one more call, as if all contexts had made their calls. */
+	/* Make the test end after one more call, by claiming that all contexts made theirs. */
 	atomic_set(&test->task_func_calls, INT_MAX / 2);
 	atomic_set(&test->hardirq_func_calls, 1);
 	atomic_set(&test->softirq_func_calls, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Single-stepping with the trap flag. The host's trap handler interrupts the code in between
- * (struct kiln_audit).
+ * Single-steps code with the trap flag. The host's trap handler delivers interrupts between its
+ * instructions (struct kiln_audit).
  */
 #ifndef KILN_STEP_H
 #define KILN_STEP_H

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Asynchronous requests to a cipher of the tree's crypto API, called by a load's
- * operation (struct kiln_op). Several may be in flight. Compiled by the tree's own
- * build, like glue.c.
+ * Makes asynchronous requests to a cipher of the tree's crypto API, as a load operation (struct
+ * kiln_op). Several requests may be in flight. Compiled by the tree's own build, like glue.c.
  */
 #include <linux/err.h>
 #include <linux/scatterlist.h>
@@ -38,7 +37,7 @@ int kiln_glue_stream_crypt(void *stream, u32 slot, u8 *dst, const u8 *src, size_
 			   const u8 *iv, bool decrypt,
 			   void (*done)(void *data, int answer), void *data);
 
-/* The callback's parameter is the data since 6.3, and the request before. */
+/* Since 6.3 the callback's parameter is the data; before, it was the request. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
 static void kiln_stream_done(void *data, int answer)
 {
@@ -64,7 +63,7 @@ u64 kiln_glue_stream_close(struct kiln_stream *stream)
 	return 0;
 }
 
-/* Returns 0 or a negative errno. */
+/* Opens a driver with a key. Returns 0 or a negative errno. */
 u64 kiln_glue_stream_open(struct kiln_stream_open *open)
 {
 	const u32 flags = open->sleeps ? CRYPTO_TFM_REQ_MAY_SLEEP | CRYPTO_TFM_REQ_MAY_BACKLOG : 0;
@@ -123,7 +122,7 @@ int kiln_glue_stream_crypt(void *arg, u32 n, u8 *dst, const u8 *src, size_t len,
 			 crypto_skcipher_encrypt(slot->request);
 }
 
-/* Single requests for a script (struct kiln_request_ops). */
+/* The following functions make single requests for a script (struct kiln_request_ops). */
 void *kiln_glue_request_alloc(void *arg)
 {
 	struct kiln_stream *stream = arg;
@@ -163,7 +162,7 @@ int kiln_glue_request_submit(void *request, const struct kiln_submission *s)
 			    crypto_skcipher_encrypt(slot->request);
 }
 
-/* Frees the transform but not the stream, which may be embedded elsewhere. */
+/* Frees the transform but not the stream, which may be part of another structure. */
 void kiln_glue_request_tfm_free(void *arg)
 {
 	struct kiln_stream *stream = arg;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Functions that the kernel's inline functions call, with parameters that differ by version and
+ * Functions that the kernel's inline functions call, whose parameters depend on version and
  * configuration. The tree's own build compiles this file against its headers, so a mismatch is a
  * compile error instead of a wrong result.
  */
@@ -22,7 +22,8 @@ void *kiln_alloc(size_t size, gfp_t flags);
 void kiln_warn(unsigned long ip, const char *file, unsigned int line);
 
 /*
- * Since 6.10 the name has a suffix, since 6.11 the parameters include buckets, since 7.1 a token.
+ * The name has a suffix since 6.10. The parameters include buckets since 6.11, and a token since
+ * 7.1.
  */
 #ifdef DECL_BUCKET_PARAMS
 #ifndef DECL_KMALLOC_PARAMS
@@ -41,8 +42,8 @@ void *__kmalloc_node_track_caller_noprof(DECL_KMALLOC_PARAMS(size, b, token), gf
 }
 
 /*
- * Takes an alignment since kvmalloc_node_align. It can be ignored, because every block is aligned
- * to its size.
+ * In trees with kvmalloc_node_align(), this function takes an alignment. It can be ignored, because
+ * every block is aligned to its size.
  */
 #ifdef kvmalloc_node_align
 void *__kvmalloc_node_noprof(DECL_KMALLOC_PARAMS(size, b, token), unsigned long align,
@@ -69,7 +70,7 @@ static void kiln_warn_trap(struct bug_entry *bug, ...)
 DEFINE_STATIC_CALL(WARN_trap, kiln_warn_trap);
 #endif
 
-/* Since 6.15 a per-CPU flag says that the FPU may be used; each CPU's boot sets it. */
+/* Since 6.15, a per-CPU flag that each CPU sets when it boots allows FPU sections. */
 DECLARE_PER_CPU(bool, kernel_fpu_allowed) __weak;
 
 static int __init kiln_allow_fpu(void)
@@ -85,12 +86,12 @@ early_initcall(kiln_allow_fpu);
 
 /*
  * Since 7.2 the preempt count may be two words whose bits differ from those of the host's CPU. The
- * tree then keeps its own count. The services add to both counts; what inline functions add to the
- * tree's is passed on when the host asks.
+ * tree then has its own count. Kiln's services update both counts. Changes that inline functions
+ * make to the tree's count are added to the host's count when the host asks for them.
  */
 #ifdef CONFIG_HAS_SEPARATE_PREEMPT_RESCHED_BITS
 DEFINE_PER_CPU_CACHE_HOT(unsigned long, __preempt_count) = PREEMPT_ENABLED;
-/* The part of the tree's count that the host's count includes. */
+/* The part of the tree's count that is already included in the host's count. */
 static DEFINE_PER_CPU(int, counted);
 
 void kiln_glue_own_count(int n)
@@ -99,8 +100,8 @@ void kiln_glue_own_count(int n)
 }
 
 /*
- * The order matters: an interrupt between the two updates must find the host's count too high,
- * never negative.
+ * Adds to both counts. The order matters: an interrupt between the two updates may find the host's
+ * count too high, but must not find it negative.
  */
 void kiln_glue_count(int n)
 {
@@ -111,7 +112,10 @@ void kiln_glue_count(int n)
 		__preempt_count_add(n);
 }
 
-/* Preemption and softirqs. The bits above these differ from the host's. */
+/*
+ * Returns what inline functions have added since the last call. Only the bits for preemption and
+ * softirqs are the same as the host's.
+ */
 int kiln_glue_uncounted(void)
 {
 	const int n = (s16)(preempt_count() - raw_cpu_read(counted));
@@ -121,8 +125,8 @@ int kiln_glue_uncounted(void)
 }
 
 /*
- * The host's CPU enters or leaves a context: 0x10000 is a hardirq, 0x100000 an NMI, smaller values
- * are softirqs.
+ * Called when the host's CPU enters or leaves a context: 0x10000 is a hardirq, 0x100000 an NMI,
+ * smaller values are softirqs.
  */
 void kiln_glue_context(int n)
 {

@@ -1,5 +1,5 @@
-//! Generates a table of the module's sources, which are compiled into the program so that it can build the module
-//! without a checkout.
+//! Generates a table of the module's sources. The sources are compiled into the program, so that it
+//! can build the module without a checkout.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ const FILES: [&str; 3] = [
     "kernel/tiers.def",
 ];
 
-/// Files of this directory whose name begins like this are also included.
+/// A directory and a prefix: files of this directory whose names have the prefix are also included.
 const PATTERNS: (&str, &str) = ("kernel/load", "patterns");
 
 fn main() {

@@ -1,5 +1,6 @@
-//! The socket adapter between a front end and a device that both send arbitrary bytes. It must not panic, must forward
-//! whole messages only, and must create sessions only from negotiated messages.
+//! Runs the socket adapter between a front end and a device that both send arbitrary bytes. The
+//! adapter must not panic, must forward whole messages only, and must create sessions only from
+//! negotiated messages.
 
 #![no_main]
 
@@ -7,7 +8,7 @@ use kiln_device::adapter::{Conversation, Message, To, LONGEST};
 use kiln_virtio::{Guest, Limits, Services};
 use libfuzzer_sys::fuzz_target;
 
-/// Payload sizes with a meaning; others are possible too.
+/// Payload sizes that some vhost-user messages have. Inputs may use other sizes too.
 const SIZES: [usize; 8] = [0, 8, 12, 40, 72, 632, 1072, 4096];
 
 fuzz_target!(|data: &[u8]| {

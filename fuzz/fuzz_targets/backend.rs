@@ -1,5 +1,5 @@
-//! A front end with real descriptors, which modifies its memory while its rings are served. The device must survive,
-//! and serve the next driver on the same connection.
+//! A front end with real descriptors, which modifies its memory while its rings are processed. The
+//! device must not crash, and must serve the next driver on the same connection.
 
 #![no_main]
 

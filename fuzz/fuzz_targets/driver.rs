@@ -1,4 +1,4 @@
-//! The driver's ring, with a device that writes anything, anywhere, at any time.
+//! The driver's ring, shared with a device that writes arbitrary bytes anywhere at any time.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Two concurrent guests in one process: one does anything, the other must keep its session and get right answers
-//! throughout.
+//! Two concurrent guests in one process. One guest sends arbitrary requests; the other must keep
+//! its session and get correct answers throughout.
 
 #![no_main]
 

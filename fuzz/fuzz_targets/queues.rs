@@ -1,5 +1,5 @@
-//! A hostile driver's queues: descriptors, indices and buffers in guest memory, in any order and with any content,
-//! processed by the device. Whatever happened, a driver that starts over must be served.
+//! The device processes the queues of a hostile driver: descriptors, indices and buffers in guest
+//! memory, in any order and with any content. After a reset, a well-behaved driver must be served.
 
 #![no_main]
 
@@ -23,7 +23,7 @@ thread_local! {
     }));
 }
 
-/// Bytes of the input, followed by zeros.
+/// The fuzzer's input. Reading past its end returns zeros.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -39,7 +39,7 @@ impl Input<'_> {
         u16::from_le_bytes(self.take())
     }
 
-    /// An address, usually in the rings and the buffers, sometimes anywhere.
+    /// Returns an address that is usually in the rings or buffers, but can be any 64-bit value.
     fn address(&mut self) -> u64 {
         let [kind, a, b] = self.take();
         let near = u64::from(u16::from_le_bytes([a, b]));
@@ -76,7 +76,7 @@ fn create() -> Vec<u8> {
     bytes
 }
 
-/// A well-formed request for a session, which must succeed.
+/// Checks that a well-formed request creates a session.
 fn is_well(rig: &mut Rig) {
     let request = create();
     let table = rig.place(Which::Control).desc;
@@ -131,7 +131,7 @@ fuzz_target!(|data: &[u8]| {
         }
         let _ = rig.serve(Which::Control);
         let _ = rig.serve(Which::Data);
-        // Requests and answers of 4 KiB plus headers, in vectors that double their capacity.
+        // Requests and answers have up to 4 KiB plus headers, and their vectors double in capacity.
         assert!(rig.allocated() <= 64 << 10, "{} bytes", rig.allocated());
         rig.reset();
         is_well(rig);

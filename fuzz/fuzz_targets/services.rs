@@ -1,4 +1,4 @@
-//! Valid sessions of every service, and requests to them with some bytes changed.
+//! Creates a valid session of each service and sends requests to it, with some bytes changed.
 
 #![no_main]
 
@@ -111,7 +111,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Each change is a position and a value to combine with the byte there.
+/// Applies changes: each is a pair of a position and a value, which is XORed into the byte there.
 fn change(bytes: &mut [u8], changes: &[u8]) {
     for change in changes.chunks_exact(2) {
         if let Some(byte) = bytes.get_mut(usize::from(change[0])) {
@@ -139,7 +139,7 @@ fuzz_target!(|input: &[u8]| {
         create.emit(driver.features, &mut control);
         change(&mut control, of_control);
         let mut answer = [0; 16];
-        // If changed to a destroy request, it is answered with one byte, and no session is created.
+        // The changes may have produced a destroy request. Its answer has one byte.
         let used = driver.guest.control(&control, &mut answer);
         assert!(used == 16 || used == 1);
         let name = u64::from_le_bytes(answer[..8].try_into().expect("eight bytes"));
@@ -159,7 +159,8 @@ fuzz_target!(|input: &[u8]| {
             0 => whole.answer_len(),
             n => usize::from(*n),
         };
-        // It checks the answer: a status, no result without success, no old bytes.
+        // bytes() checks the answer: it has a status, has a result only on success, and contains no
+        // bytes from an earlier answer.
         let _ = driver.bytes(&mut request, room);
     });
 });

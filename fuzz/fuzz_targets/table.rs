@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
     let mut held: Vec<(u32, Arc<u32>)> = Vec::new();
     for (i, step) in steps.chunks_exact(2).enumerate() {
         let value = i as u32;
-        // An ID that was returned before, or one made up by the guest.
+        // Either an ID that the table returned earlier, or one that the guest made up.
         let name = match names.get(usize::from(step[1])) {
             Some(&name) => name,
             None => u64::from(step[1] & 3) << 20 | u64::from(step[1] >> 2),

@@ -1,5 +1,5 @@
-//! Arbitrary bytes as a request of either queue: a request that can be parsed must be the same after emitting and
-//! parsing it again.
+//! Parses arbitrary bytes as a request of either queue. A request that can be parsed must be the
+//! same after emitting it and parsing the result.
 
 #![no_main]
 

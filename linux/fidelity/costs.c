@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Measures the cost of FPU sections in TSC cycles. The answer has one line `NAME MINIMUM MEDIAN`
- * per subject, from many single runs; the time of two TSC readings is subtracted.
+ * per subject, from many single runs, without the time that two TSC reads take.
  */
 #include <linux/irqflags.h>
 #include <linux/kprobes.h>
@@ -51,8 +51,9 @@ static void end(void *data)
 static void (*return_to_user)(void);
 
 /*
- * The address of switch_fpu_return(), which kernels of 2025 and later export to KVM only. A kprobe
- * finds it, 4 bytes further on if the function begins with ENDBR64.
+ * Finds the address of switch_fpu_return() with a kprobe, because kernels since 2025 export the
+ * function only to KVM. If the function begins with ENDBR64, the probe's address is 4 bytes past
+ * the beginning.
  */
 static bool find_return_to_user(void)
 {
@@ -70,7 +71,7 @@ static bool find_return_to_user(void)
 	return true;
 }
 
-/* The part of the return to user mode that concerns the registers. */
+/* Restores the user's FPU registers, as the kernel does before it returns to user mode. */
 static void load_user_state(void *data)
 {
 	return_to_user();
@@ -100,7 +101,7 @@ static u64 time_one(const struct subject *s)
 	return to - from;
 }
 
-/* Measures the minimum and the median. */
+/* Stores the minimum and the median of RUNS runs in @result. */
 static int time_many(const struct subject *s, u64 *result)
 {
 	u64 *runs = kmalloc_array(RUNS, sizeof(*runs), GFP_KERNEL);
@@ -119,7 +120,7 @@ static int time_many(const struct subject *s, u64 *result)
 	return 0;
 }
 
-/* A request that completes synchronously. */
+/* Encrypts with a request that completes synchronously. */
 static void encrypt(void *data)
 {
 	crypto_skcipher_encrypt(data);
@@ -158,7 +159,7 @@ static int time_cipher(const char *driver, u32 type, u32 len, u64 *result)
 	return err;
 }
 
-/* Compares the best driver through the simd helper with the same driver called directly. */
+/* Measures the best driver twice: called through the simd helper, and called directly. */
 static int helper_and_direct(u64 null, struct answer *to)
 {
 	static const u32 lengths[] = { 16, 512, 4096 };
@@ -182,11 +183,11 @@ static int helper_and_direct(u64 null, struct answer *to)
 			       by_helper[0] - null, by_helper[1] - null, lengths[i],
 			       alone[0] - null, alone[1] - null);
 	}
-	/* Drivers that need no helper leave nothing to compare. */
+	/* A driver that does not use the helper has no internal driver to compare with. */
 	return err == -ENOENT ? 0 : err;
 }
 
-/* The saves that Kiln's module makes for a nested section. */
+/* Measures how long Kiln's module takes to save and restore registers for a nested section. */
 static int nested_saves(struct answer *to)
 {
 	struct kiln_live live[KILN_LIVE_WIDTHS];
@@ -198,7 +199,7 @@ static int nested_saves(struct answer *to)
 			return -EIO;
 		answer(to, "nested-%s %llu %llu\n", live[i].width, live[i].least, live[i].median);
 	}
-	/* A CPU that cannot save registers in this way has nothing to measure. */
+	/* On a CPU without XSAVE there is nothing to measure, which is not an error. */
 	return n == -EOPNOTSUPP ? 0 : min(n, 0);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Questions to the ring 0 of a real kernel, or to user mode Linux, which has no ring 0.
+ * A module that answers questions about a real kernel: one in ring 0, or user mode Linux.
  *
- * ask.c: the file /proc/kiln: a question is written to it, and its answer read from it
+ * ask.c: the file /proc/kiln, to which questions are written and from which answers are read
  * where.c APIs:
  *	where_interrupt, where_run
  * scene.c APIs:
@@ -21,8 +21,9 @@
 #include <linux/types.h>
 
 /*
- * The preempt count with hardirqs from bit 16 and NMIs from bit 20, as on the emulated CPU. Since
- * 7.2 they are at bits 24 and 28, above a count of disabled hardirqs, which is left out.
+ * Returns the preempt count in the layout of the emulated CPU: hardirqs from bit 16, NMIs from bit
+ * 20. Since Linux 7.2 they are at bits 24 and 28, above a count of disabled hardirqs, which this
+ * function omits.
  */
 static inline u32 usual_preempt_count(void)
 {
@@ -41,7 +42,7 @@ struct answer {
 
 __printf(2, 3) void answer(struct answer *to, const char *format, ...);
 
-/* As enum kiln_context of kernel/include/kiln/abi/context.h. */
+/* The values match enum kiln_context in kernel/include/kiln/abi/context.h. */
 enum where {
 	WHERE_TASK,
 	WHERE_TASK_BH_OFF,
@@ -53,12 +54,12 @@ enum where {
 };
 
 /*
- * Raises a hardirq on this CPU that calls @fn, and returns when it is over; false if it did not
- * occur. Must not be called from a hardirq.
+ * Raises a hardirq on this CPU that calls @fn, and waits until the handler has returned. Returns
+ * false if the hardirq did not occur. Must not be called from a hardirq.
  */
 bool where_interrupt(void (*fn)(void *data), void *data);
 
-/* Calls @fn in another context, as run_in_context() of the emulated CPU does. */
+/* Calls @fn in another context, like run_in_context() of the emulated CPU. */
 bool where_run(enum where where, void (*fn)(void *data), void *data);
 
 /*

@@ -2,13 +2,14 @@
 /*
  * Tests nested sections: `nested MILLISECONDS THREADS TIMER TASKLET`, where each of the last
  * three is the name of a driver. Threads encrypt with the first driver, as fast as they can.
- * A timer in softirq context and a tasklet that a hardirq raises, both at random times,
- * encrypt with the other two. Everything runs on this CPU, and every result is compared with
- * one that was computed before, undisturbed.
+ * A timer in softirq context and a tasklet that a hardirq raises encrypt with the other two
+ * drivers, both at random times. Everything runs on this CPU. Every result is compared with a
+ * result that was computed before the test, without interruptions.
  *
- * The answer has a line for each: `WHO DRIVER done N wrong N refused N late N over N`.
- * Refused: the request returned an error; late: it did not complete at once; over: it began
- * where Linux said that the FPU is not usable.
+ * The answer has a line for each thread, timer and tasklet:
+ * `WHO DRIVER done N wrong N refused N late N over N`.
+ * Refused: the request returned an error; late: the request did not complete synchronously; over:
+ * the request began where irq_fpu_usable() returned false.
  */
 #include <linux/delay.h>
 #include <linux/err.h>
@@ -28,10 +29,10 @@
 
 enum { THREADS = 2, LONGEST = 4096, KEY = 64, IV = 32, LIMIT_MS = 120000 };
 
-/* Minimum time between two interrupts; up to as much again is added at random. */
+/* Minimum time between two interrupts. A random time of up to the same length is added. */
 enum { TIMER_NS = 60000, TASKLET_NS = 80000 };
 
-/* A user of one driver, with one request at a time. */
+/* A thread, timer or tasklet that uses one driver and has at most one request in flight. */
 struct side {
 	const char *who;
 	char *driver;
@@ -58,7 +59,7 @@ static void fill(struct side *s)
 	memset(s->iv, 3, IV);
 }
 
-/* Encrypts in a task, which can wait, or in a context that cannot. */
+/* Encrypts. A task waits for a deferred request; other contexts cannot wait. */
 static int encrypt(struct side *s, bool task)
 {
 	int err;
@@ -146,7 +147,7 @@ static int set_up(struct side *s)
 		return PTR_ERR(s->tfm);
 	for (i = 0; i < KEY; i++)
 		key[i] = i + 1;
-	/* XTS takes two keys, other modes one. */
+	/* XTS needs a key of twice the length. */
 	err = crypto_skcipher_setkey(s->tfm, key, KEY);
 	if (err)
 		err = crypto_skcipher_setkey(s->tfm, key, KEY / 2);

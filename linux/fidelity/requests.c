@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Plays a script of requests to the real crypto API and records the results
- * (kernel/load/script.c plays the same on the emulated CPU): `requests TRANSFORMS STEP...`,
+ * Runs a script of requests on the real crypto API and records the results
+ * (kernel/load/script.c runs the same script on the emulated CPU): `requests TRANSFORMS STEP...`,
  * where a step is
  *	S<transform>:<context>:<flags>:<count>	submit
  *	R<count>				let other tasks run until <count> more are answered
  *	[ ] ( )					FPU section, softirqs off
- *	F<transform>				free it
+ *	F<transform>				free the transform
  * Consecutive requests with the same event are one line of the answer:
  * `first-last returned|answered error count [k] [w]`; k: in a kernel thread, w: wrong bytes.
  */
@@ -52,7 +52,7 @@ struct message {
 struct run {
 	struct crypto_skcipher *tfm[TFMS];
 	u32 tfms, submitted, answered, events;
-	u32 later;		/* of answered: completed by the callback */
+	u32 later;		/* the part of `answered` that a callback completed */
 	u32 awaited;		/* completions that the steps so far have waited for */
 	u32 sections, bh_off;
 	struct message **message;	/* all messages of the script */
@@ -103,7 +103,7 @@ static void completed(struct crypto_async_request *request, int err)
 }
 #endif
 
-/* Allocates before the script begins, because allocation can let other tasks run. */
+/* Allocates the requests before the script begins, because allocation can let other tasks run. */
 static bool allocate(struct run *run, u32 tfm, u32 flags, u32 count)
 {
 	struct message *m;
@@ -180,7 +180,7 @@ static bool take(struct run *run, const char *step)
 	case 'R':
 		if (sscanf(step, "R%u", &count) != 1)
 			return false;
-		/* A tick may have let other tasks run before. */
+		/* A tick may already have let other tasks run. */
 		run->awaited += count;
 		return let_run(&run->later, run->awaited);
 	case 'F':

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Scenes in a real kernel: `scene TIMES TASK HARDIRQ SOFTIRQ OVER_SOFTIRQ`, where a lone dash is an
- * empty program. The scene is played TIMES times, because the tick may interrupt it. The answer has
- * one line per distinct trace, which begins with its count.
+ * Plays scenes in a real kernel: `scene TIMES TASK HARDIRQ SOFTIRQ OVER_SOFTIRQ`, where a lone dash
+ * is an empty program. The scene is played TIMES times, because the tick may interrupt it. The
+ * answer has one line per distinct trace, which begins with the number of its occurrences.
  */
 #include <linux/bottom_half.h>
 #include <linux/delay.h>
@@ -128,7 +128,7 @@ int scene_ask(char *question, struct answer *to)
 		if (!strcmp(programs[i], "-"))
 			programs[i] = "";
 	}
-	/* One more, as room for the newest trace. */
+	/* The additional entry holds the newest trace. */
 	traces = kcalloc(TRACES + 1, TRACE, GFP_KERNEL);
 	if (!traces)
 		return -ENOMEM;
@@ -139,7 +139,7 @@ int scene_ask(char *question, struct answer *to)
 		for (k = 0; k < TRACES - 1; k++)
 			if (!counts[k] || !strcmp(traces + k * TRACE, new))
 				break;
-		/* The last entry counts all traces for which there is no other entry. */
+		/* Traces that find no free entry are counted in the last one. */
 		memcpy(traces + k * TRACE, new, TRACE);
 		counts[k]++;
 	}

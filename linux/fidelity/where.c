@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Enters another context: by an interrupt that this CPU sends to itself, or by a tasklet that the
- * interrupt raises.
+ * Runs a function in another context: in an interrupt that this CPU sends to itself, or in a
+ * tasklet that such an interrupt raises.
  */
 #include <linux/bottom_half.h>
 #include <linux/interrupt.h>
@@ -14,7 +14,7 @@
 
 enum { PATIENCE_MS = 1000 };
 
-/* Only one at a time: the next one may be requested from the softirq that the last one raised. */
+/* At most one interrupt is requested at a time; its softirq may request the next one. */
 static void (*handler)(void *data);
 static void *handler_data;
 static bool handled;

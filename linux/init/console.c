@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Writes lines to the console. While orders run, the console's log level is lowered, and the
- * kernel's log is read and relayed here instead: with a single writer, no line is torn.
+ * Writes lines to the console. While orders run, the console's log level is lowered, and init
+ * reads the kernel's log and writes it to the console. With a single writer, no line is split.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ static bool plain(unsigned char c)
 void say(const char *kind, const char *text, size_t len)
 {
 	static const char hex[] = "0123456789abcdef";
-	/* The longest relayed line, with all of its bytes escaped. */
+	/* Room for the longest relayed line, even if all its bytes are escaped. */
 	static char out[64 + 4 * 4096];
 	size_t used, done;
 
@@ -95,13 +95,13 @@ int log_open(void)
 {
 	const int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
-	/* The messages of the boot are on the console already. */
+	/* Skip boot messages, because they are already on the console. */
 	if (fd >= 0)
 		lseek(fd, 0, SEEK_END);
 	return fd;
 }
 
-/* A record of /dev/kmsg: `level,sequence,microseconds,flags[,…];text`, a newline, more. */
+/* Writes one record of /dev/kmsg: `level,sequence,microseconds,flags[,…];text`, newline, more. */
 static void log_line(char *record)
 {
 	char *text = strchr(record, ';'), *end, *after;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Executes the orders in its initramfs one after the other, reports each on the console, and
+ * Executes the orders in the initramfs one after the other, reports each on the console, and
  * powers off. The reports are lines that begin with PREFIX:
  *	start RELEASE MACHINE		init is running
  *	begin N ORDER			the order in line N begins

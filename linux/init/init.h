@@ -18,8 +18,8 @@
 #define PREFIX "kiln:"
 
 /*
- * One line `kiln:KIND TEXT` in a single write, so that other writers cannot split it. Bytes that
- * would end a line or drive a terminal are written as \xNN.
+ * Writes one line `kiln:KIND TEXT` in a single write, so that other writers cannot split it. Bytes
+ * that would end the line or control a terminal are written as \xNN.
  */
 void say(const char *kind, const char *text, size_t len);
 void say_string(const char *kind, const char *text);
@@ -35,12 +35,12 @@ struct relay {
 
 /* Reads what is available. Returns false at the end or on an error. */
 bool relay_read(struct relay *r);
-/* Writes the last line if it has no newline. */
+/* Writes the last line if it did not end with a newline. */
 void relay_end(struct relay *r);
 
 /*
- * Opens the kernel's log, to be relayed as lines `kiln:log LEVEL SECONDS TEXT`; returns -1 if there
- * is none.
+ * Opens the kernel's log, whose records log_relay() writes as lines `kiln:log LEVEL SECONDS TEXT`.
+ * Returns -1 if the kernel has no log.
  */
 int log_open(void);
 void log_relay(int fd);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Executes one order in a process of its own, so that the log can be relayed meanwhile:
- * a module's initialisation may take minutes.
+ * Executes each order in a child process, so that init can relay the log meanwhile: loading a
+ * module may take minutes.
  *
  * The words of an order are separated by tabs:
- *	module PATH [PARAMETERS]	load a module (the kernel unpacks .ko.xz and the like)
+ *	module PATH [PARAMETERS]	load a module (the kernel decompresses .ko.xz and similar)
  *	remove NAME			unload a module
  *	run PATH [ARGUMENT...]		run a program
  *	print PATH			print a file, line by line
@@ -33,7 +33,7 @@
 
 enum { WORDS = 64 };
 
-/* Headers older than Linux 5.17 do not have it. */
+/* Headers older than Linux 5.17 do not define this flag. */
 #ifndef MODULE_INIT_COMPRESSED_FILE
 #define MODULE_INIT_COMPRESSED_FILE 4
 #endif
@@ -127,7 +127,7 @@ static int run(char *const *word)
 	static char *const environment[] = { "PATH=/bin", "HOME=/", NULL };
 
 	execve(word[1], word + 1, environment);
-	/* As in shells: 127 means not found, 126 means found but not executable. */
+	/* Shells use the same exit statuses: 127 means not found, 126 found but not executable. */
 	dprintf(STDERR_FILENO, "%s: %s\n", word[1], strerror(errno));
 	return errno == ENOENT ? 127 : 126;
 }
@@ -186,14 +186,14 @@ static int attend(pid_t pid, struct relay *out, struct relay *err, int log)
 
 	sigemptyset(&none);
 	for (;;) {
-		/* poll() ignores a descriptor of -1. */
+		/* poll() ignores negative descriptors. */
 		struct pollfd fds[3] = {
 			{ .fd = out->fd, .events = POLLIN },
 			{ .fd = err->fd, .events = POLLIN },
 			{ .fd = log, .events = POLLIN },
 		};
 		static const struct timespec now;
-		/* A process that the child left behind may hold the pipes open for ever. */
+		/* Descendants of the child may keep the pipes open, so do not wait for EOF. */
 		const int n = ppoll(fds, 3, ended ? &now : NULL, &none);
 
 		log_relay(log);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Linux's requests to the AEADs of ciphers/. */
+/* Processes Linux's AEAD requests with the implementations in ciphers/. */
 #include <crypto/algapi.h>
 #include <crypto/gcm.h>
 #include <crypto/scatterwalk.h>
@@ -9,7 +9,7 @@
 #include "section.h"
 #include "walk.h"
 
-/* SHORT_AAD: associated data of up to this many bytes share a section with its whole text. */
+/* SHORT_AAD: up to this length, associated data do not count towards a section's limit. */
 enum { IPSEC_IV = 8, MAX_TAG = 16, SHORT_AAD = 64 };
 
 static const struct kiln_alg *alg_of(struct crypto_aead *tfm)
@@ -32,7 +32,7 @@ static bool is(const struct kiln_impl *impl, const char *prefix)
 	return strstarts(impl->alg, prefix);
 }
 
-/* Accepts the tag lengths that Linux's own drivers accept: for GCM every length from 12 on, too. */
+/* Accepts the tag lengths that Linux's own drivers accept, and for GCM every length from 12 on. */
 static int setauthsize(struct crypto_aead *tfm, unsigned int size)
 {
 	const struct kiln_impl *impl = alg_of(tfm)->impl;
@@ -47,23 +47,20 @@ static int setauthsize(struct crypto_aead *tfm, unsigned int size)
 	return 0;
 }
 
-/* Returns how much of the associated data is authenticated, or -EINVAL for an invalid request. */
+/* Returns the length of the authenticated associated data, or -EINVAL for an invalid request. */
 static int aadlen_of(const struct kiln_impl *impl, const struct aead_request *req, u32 len)
 {
 	if (is(impl, "rfc4106("))
 		return crypto_ipsec_check_assoclen(req->assoclen) ?:
 		       (int)(req->assoclen - IPSEC_IV);
-	/*
-	 * CCM: the length field has two to eight bytes, and the length of the text must fit in
-	 * it.
-	 */
+	/* CCM: the length field has two to eight bytes, in which the text's length must fit. */
 	if (is(impl, "ccm(") && (req->iv[0] < 1 || req->iv[0] > 7 ||
 				 (req->iv[0] < 3 && len >> (8 * (req->iv[0] + 1)))))
 		return -EINVAL;
 	return req->assoclen;
 }
 
-/* A request, with what of it is text and what is authenticated besides. */
+/* A request, with the lengths of its associated data, text and tag. */
 struct message {
 	struct aead_request *req;
 	const struct kiln_alg *alg;
@@ -127,7 +124,10 @@ static noinline int crypt_pieces(const struct message *m)
 	return err;
 }
 
-/* Text in one piece on either side; what is short may lie anywhere. */
+/*
+ * Processes a request in one call. Its source and destination texts are each contiguous; the tag
+ * need not be.
+ */
 static int crypt_whole(const struct message *m, u8 *dst, const u8 *src, const u8 *aad)
 {
 	struct aead_request *req = m->req;

@@ -2,8 +2,8 @@
 /*
  * An implementation of ciphers/ as an algorithm of Linux's crypto API.
  *
- * skcipher.c, aead.c, shash.c APIs: kiln_KIND_setup, which fills what is of the kind
- * poly1305.c, crc32c.c APIs: the same for hashes whose key Linux takes another way
+ * skcipher.c, aead.c, shash.c APIs: kiln_KIND_setup, which fills the fields of its kind
+ * poly1305.c, crc32c.c APIs: the same, for hashes that receive their key differently in Linux
  */
 #ifndef KILN_ALG_H
 #define KILN_ALG_H
@@ -16,25 +16,25 @@
 
 #include <kiln/abi/cipher.h>
 
-/* The alignment that ciphers/ requires of contexts and states. Linux guarantees less. */
+/* The alignment that ciphers/ requires of contexts and states. Linux guarantees a smaller one. */
 #define KILN_ALIGN 64
 
 /*
- * A section processes at most one page. The parameter max_section_us cannot make it smaller than
+ * A section processes at most one page. The parameter max_section_us cannot reduce the limit below
  * KILN_SECTION_LEAST, which leaves room for the last two blocks of a message.
  */
 #define KILN_SECTION_BYTES 4096
 #define KILN_SECTION_LEAST 256
 
-/* All pieces of a message but the last are multiples of this, the largest block size. */
+/*
+ * The largest block size. The length of every piece of a message except the last is a multiple of
+ * KILN_PIECE.
+ */
 #define KILN_PIECE 64
 
 struct kiln_alg {
 	const struct kiln_impl *impl;
-	/*
-	 * the scalar implementation of the same algorithm; NULL if @impl uses no vector
-	 * registers
-	 */
+	/* The scalar implementation of the same algorithm; NULL if @impl is scalar itself. */
 	const struct kiln_impl *scalar;
 	u32 section_bytes;	/* a multiple of KILN_PIECE, at most KILN_SECTION_BYTES */
 	bool registered;
@@ -56,7 +56,7 @@ static inline void *kiln_aligned(void *p)
 	return PTR_ALIGN(p, KILN_ALIGN);
 }
 
-/* Bytes to ask Linux for, so that kiln_aligned() of them are enough. */
+/* Returns how many bytes to request from Linux so that @size remain after kiln_aligned(). */
 static inline u32 kiln_room(u32 size)
 {
 	return size ? size + KILN_ALIGN - CRYPTO_MINALIGN : 0;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Tests an implementation on this CPU, in sections of this kernel, before it is registered. */
+/*
+ * Tests an implementation before it is registered, on this CPU and in FPU sections of this kernel.
+ */
 #include <linux/ktime.h>
 #include <linux/random.h>
 #include <linux/slab.h>
@@ -11,11 +13,11 @@
 
 enum {
 	LONGEST = KILN_SECTION_BYTES,
-	/* The longest key that is tried of algorithms without a maximum. */
+	/* The longest key to try if an algorithm has no maximum key length. */
 	ANY_KEY = 131,
 	MAX_KEY = 2048,
 	MAX_TAG = 64,
-	/* Every length up to here: beyond the largest step of any tier, twice. */
+	/* All lengths up to this are tested; it exceeds twice the largest step of any tier. */
 	EVERY = 288,
 	TIMES = 16,
 };
@@ -23,7 +25,7 @@ enum {
 static const u16 lengths[] __initconst = { 511,	 512,  513,  767,  1023, 1024, 1025,
 					   1420, 2047, 2048, 2064, 4080, 4095, 4096 };
 
-/* All buffers of a check, in one allocation. Text has room for a misalignment. */
+/* All buffers of a check, in one allocation. The text buffer has room for a misaligned start. */
 struct room {
 	u8 ctx[KILN_MAX_CTX] __aligned(KILN_ALIGN);
 	u8 state[KILN_MAX_STATE] __aligned(KILN_ALIGN);
@@ -33,13 +35,13 @@ struct room {
 	u8 tag_want[MAX_TAG], tag_found[MAX_TAG];
 };
 
-/* A message: pointers into the room or into the known answers. */
+/* A message. The pointers refer to struct room or to the known answers. */
 struct text {
 	const u8 *iv, *aad, *text;
 	u32 ivlen, aadlen, len, taglen;
 };
 
-/* How a message is processed: by one call, or by several on the pieces before and after @cut. */
+/* How to process a message: in one call, or in several calls on two pieces, split at cut_of(). */
 struct way {
 	const struct kiln_impl *impl;
 	bool decrypt, pieces;
@@ -50,7 +52,7 @@ static u32 __init cut_of(const struct kiln_impl *impl, u32 len)
 	const u32 block = impl->kind == KILN_SKCIPHER && impl->cipher.first ? impl->ivsize : KILN_PIECE;
 	const u32 half = rounddown(len / 2, block);
 
-	/* Hashes can be cut anywhere. */
+	/* Hashes can be split at any byte. */
 	return impl->kind == KILN_HASH ? len / 3 : half;
 }
 
@@ -70,7 +72,7 @@ static void __init skcipher(struct room *r, const struct way *way, const struct 
 		crypt(r->ctx, dst, m->text, cut, iv);
 	if (m->len - cut)
 		crypt(r->ctx, dst + cut, m->text + cut, m->len - cut, iv);
-	/* The tweak of pieces is not an IV. */
+	/* In modes with a tweak, report the IV as unchanged: the pieces left a tweak in @iv. */
 	if (ops->first)
 		memcpy(iv, m->iv, m->ivlen);
 }
@@ -110,7 +112,7 @@ static void __init hash(struct room *r, const struct way *way, const struct text
 	ops->final(ctx, r->state, tag);
 }
 
-/* Processes the message. Returns false if there is no section in which to do so. */
+/* Processes the message. Returns false if no FPU section can be opened. */
 static bool __init process(struct room *r, const struct way *way, const struct text *m, u8 *dst,
 			   u8 *iv, u8 *tag)
 {
@@ -152,7 +154,7 @@ static int __init open_sealed(struct room *r, const struct kiln_impl *impl, cons
 	return err;
 }
 
-/* Opens what was sealed, and a forgery. */
+/* Opens a sealed message, then the same message with a forged tag, which must be rejected. */
 static const char *__init try_open(struct room *r, const struct kiln_impl *impl,
 				   const struct text *m, const u8 *cipher, const u8 *tag)
 {
@@ -171,8 +173,8 @@ static const char *__init try_open(struct room *r, const struct kiln_impl *impl,
 }
 
 /*
- * Processes the message by @impl, by one call and in pieces, and compares with @cipher and @tag.
- * @iv is the IV to be left, or NULL.
+ * Processes the message with @impl, in one call and in pieces, and compares with @cipher and @tag.
+ * @iv is the expected IV after the call, or NULL.
  */
 static const char *__init try_all(struct room *r, const struct kiln_impl *impl,
 				  const struct text *m, const u8 *cipher, const u8 *iv,
@@ -188,7 +190,7 @@ static const char *__init try_all(struct room *r, const struct kiln_impl *impl,
 		const struct way way = { .impl = impl, .pieces = i & 1, .decrypt = i & 2 };
 		const struct text *in = way.decrypt ? &back : m;
 
-		/* Too short for two pieces. */
+		/* The message is too short for two pieces. */
 		if (way.pieces && impl->kind == KILN_SKCIPHER && m->len < 2 * KILN_PIECE)
 			continue;
 		if (!process(r, &way, in, r->found, r->iv_found, r->tag_found))
@@ -221,7 +223,7 @@ static const char *__init known_answers(struct room *r, const struct kiln_impl *
 		m.aad = m.iv + k->iv;
 		m.text = m.aad + k->aad;
 		at = m.text + k->text;
-		/* A known answer does not include the IV that is left. */
+		/* Known answers do not include the IV after the call. */
 		fault = try_all(r, impl, &m, at, NULL, impl->kind == KILN_SKCIPHER ? NULL : at + k->cipher);
 		if (fault)
 			return fault;
@@ -230,7 +232,7 @@ static const char *__init known_answers(struct room *r, const struct kiln_impl *
 	return tried ? NULL : "has no known answer";
 }
 
-/* The @n-th of the key lengths in turn; 0 for algorithms without a key. */
+/* Returns the @n-th key length, cycling through all; 0 for algorithms without a key. */
 static u32 __init key_length(const struct kiln_impl *impl, u32 n)
 {
 	const u32 max = impl->key_max == KILN_ANY_KEY ? ANY_KEY : min_t(u32, impl->key_max, MAX_KEY);
@@ -259,7 +261,7 @@ static const char *__init compare_length(struct room *r, const struct kiln_impl 
 	get_random_bytes(r->iv, sizeof(r->iv));
 	get_random_bytes(r->aad, sizeof(r->aad));
 	get_random_bytes(r->text, sizeof(r->text));
-	/* CCM: the number of bytes of the length field, less one. */
+	/* CCM: the first byte of the IV is the size of the length field minus one. */
 	if (strstarts(impl->alg, "ccm("))
 		r->iv[0] = 3;
 	if (impl->setkey && impl->setkey(r->ctx, r->key, key))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A module of its own, for benchmarks: skciphers that nobody finds as long as it is there.
- * tcrypt measures every mode of AES in turn, a second for each row, and passes over those
- * that cannot be had.
+ * A separate module, for benchmarks: while it is loaded, the named skciphers cannot be allocated.
+ * tcrypt measures every mode of AES in turn, one second per row, and skips modes that it cannot
+ * allocate.
  */
 #include <crypto/internal/skcipher.h>
 #include <linux/module.h>

@@ -64,7 +64,7 @@ static bool same(const struct width *w, const struct pattern *a, const struct pa
 	       a->fcw == b->fcw;
 }
 
-/* Returns the time of save and restore or, without them, of reading the clock. */
+/* Returns the time of save and restore; if @saved is false, only the time of reading the clock. */
 static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *reset, bool saved)
 {
 	u64 from, clobbering, clobbered, to;
@@ -72,7 +72,7 @@ static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *re
 
 	local_irq_save(flags);
 	kernel_fpu_begin();
-	/* Nothing in use but what is put there. */
+	/* Reset all registers, so that only those that fill() sets are in use. */
 	kiln_state_restore(reset);
 	w->fill(&room->want);
 	from = now();
@@ -91,7 +91,7 @@ static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *re
 	return clobbering - from + to - clobbered;
 }
 
-/* Inserts into @n values that are sorted already. */
+/* Inserts one value into @cycles, which holds @n sorted values. */
 static void insert(u64 *cycles, u32 n, u64 one)
 {
 	for (; n && cycles[n - 1] > one; n--)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Live registers saved, overwritten and restored (state.h), as by a section over a section:
- * whether all are there again, and what it costs.
+ * Saves, overwrites and restores live registers (state.h) as a nested section does. Checks that
+ * all registers are restored, and measures the cost.
  *
  * live.c APIs:
  *	kiln_live_run
@@ -15,7 +15,7 @@ enum { KILN_LIVE_WIDTHS = 3, KILN_LIVE_ROUNDS = 4096 };
 
 struct kiln_live {
 	const char *width;	/* xmm, ymm or zmm: the registers that were live */
-	u32 wrong;		/* rounds after which some register had changed */
+	u32 wrong;		/* rounds after which a register had changed */
 	u32 missed;		/* control: rounds without saving in which no change was detected */
 	u64 least, median;	/* TSC cycles of a save plus a restore */
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Implementations of ciphers/ that this CPU can run, registered with Linux's crypto API under their
- * names with "kiln-" before them, because Linux has drivers of the same names. A driver is
- * registered only after the tests of check.c, and stays registered only if it passes Linux's own.
+ * Registers the implementations of ciphers/ that this CPU can run with Linux's crypto API. Their
+ * names get the prefix "kiln-", because Linux has drivers of the same names. A driver is registered
+ * only after the tests of check.c, and stays registered only if it passes Linux's own.
  *
  * KILN_CONTROLS adds parameters for tests of the module, which an installed one must not have.
  */
@@ -51,7 +51,7 @@ static unsigned int live;
 module_param(live, uint, 0444);
 MODULE_PARM_DESC(live, "save and restore live registers so many times, and log the result");
 
-/* Above and below the priorities of Linux's own drivers: from 100 to some thousands. */
+/* Above and below the priorities of Linux's own drivers, which range from 100 to some thousands. */
 enum { PREFERRED = 1000000, LAST = 1 };
 
 static const char *const offered[] __initconst = {
@@ -122,15 +122,19 @@ static void unregister_alg(struct kiln_alg *alg)
 	}
 }
 
-/* A look-up waits for Linux's own tests of the driver, and finds it only if it has passed. */
+/*
+ * The lookup waits until Linux's own tests of the driver are over, and finds only a driver that
+ * has passed.
+ */
 static bool passes_tests_of_linux(struct kiln_alg *alg)
 {
 	return crypto_has_alg(base_of(alg)->cra_driver_name, 0, 0);
 }
 
 /*
- * The test holds a reference for a moment longer than the look-up waits. A driver whose test has not
- * even ended stays until the module is unloaded; Linux does not give it to anybody before that.
+ * The test holds a reference for a moment after the lookup has returned. A driver whose test has
+ * not ended stays registered until the module is unloaded; Linux does not give an untested driver
+ * to users.
  */
 static void withdraw(struct kiln_alg *alg)
 {
@@ -205,7 +209,7 @@ static void remove_all(void)
 	kfree(algs);
 }
 
-/* Without other wishes, drivers for what needs them, which use vector registers. */
+/* Without the parameters `only` and `all`: SIMD drivers of the algorithms in `offered`. */
 static bool __init is_wanted(const struct kiln_impl *impl)
 {
 	size_t i;
@@ -220,7 +224,7 @@ static bool __init is_wanted(const struct kiln_impl *impl)
 	return false;
 }
 
-/* Whether the first @len characters of @word are the tier's name, in which users write hyphens. */
+/* Whether the first @len characters of @word are the tier's name, with hyphens for underscores. */
 static bool __init names_tier(const char *word, size_t len, const char *name)
 {
 	size_t i;
@@ -231,7 +235,7 @@ static bool __init names_tier(const char *word, size_t len, const char *name)
 	return i == len && !name[i];
 }
 
-/* Returns the tiers that the parameter names, or 0 with a message if a name is unknown. */
+/* Returns the tiers that the parameter names. If a name is unknown, logs it and returns 0. */
 static u32 __init parse_tiers(void)
 {
 	const char *word = tiers;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Poly1305. In Linux its key is the beginning of the message. The expanded key does not fit in a
+ * Poly1305. In Linux the key is the beginning of the message. The expanded key does not fit in a
  * descriptor, so it is recomputed for every piece.
  */
 #include <linux/string.h>

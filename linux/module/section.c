@@ -5,12 +5,12 @@
  * per-CPU area and restored at the end, so drivers need no fallback (references: "x86/fpu:
  * Allow nested in-kernel use of FPU"; this works on an unmodified Linux).
  *
- * One area per CPU is enough: softirqs do not nest, and a hardirq over a nested section
- * is not given one. The outer section belongs to Linux, so the depth is two at most. A softirq is
- * not preempted, so the CPU cannot change in between. irq_fpu_usable() answers no to a
- * hardirq, because the interrupted section is still open.
+ * One area per CPU is enough. Softirqs do not nest, and a hardirq that interrupts a nested section
+ * cannot open another: irq_fpu_usable() returns false because the outer section, which belongs to
+ * Linux, is still open. So the depth is at most two. A softirq is not preempted, so it stays on
+ * its CPU.
  *
- * A softirq may also come after a task has claimed the FPU and before it has saved the user's
+ * A softirq may also interrupt a task that has claimed the FPU but has not yet saved the user's
  * registers, which are then live. They are restored unchanged, and the task saves them later.
  */
 #include <linux/module.h>
@@ -71,7 +71,7 @@ static bool is_saving(void)
 
 struct nest {
 	bool open;
-	bool saved;	/* the registers below: not with nested_unsaved */
+	bool saved;	/* whether registers were saved; false if nested_unsaved was set */
 	u64 saves;
 };
 
@@ -92,7 +92,7 @@ static const struct kernel_param_ops saves_ops = { .get = saves_get };
 module_param_cb(nested_saves, &saves_ops, NULL, 0444);
 MODULE_PARM_DESC(nested_saves, "sections that were opened over another one");
 
-/* In a softirq that has not opened a nested section yet. */
+/* Whether this is a softirq that has not opened a nested section yet. */
 static bool may_nest(void)
 {
 	return areas && READ_ONCE(nested) && in_serving_softirq() && !in_hardirq() && !in_nmi() &&
@@ -100,7 +100,7 @@ static bool may_nest(void)
 }
 
 #ifdef CONFIG_CRYPTO_MANAGER_EXTRA_TESTS
-/* Linux's full tests request code without SIMD in any context. */
+/* During its full tests, Linux may ask for code without SIMD in any context. */
 static bool disabled_for_test(void)
 {
 	return this_cpu_read(crypto_simd_disabled_for_test);
@@ -117,7 +117,7 @@ static void begin_nested(void)
 	static const u32 mxcsr = MXCSR_DEFAULT;
 	const bool save = is_saving();
 
-	/* With PREEMPT_RT a softirq can be preempted, but does not interrupt sections. */
+	/* With PREEMPT_RT a softirq can be preempted, but then it does not interrupt sections. */
 	preempt_disable();
 	this_cpu_write(nests.open, true);
 	this_cpu_write(nests.saved, save);
@@ -128,9 +128,9 @@ static void begin_nested(void)
 }
 
 /*
- * The parameters can change at any time, so they are read once per section. Asked a second
- * time, may_nest() could answer no to a caller that has been promised a section, and
- * kernel_fpu_begin() would overwrite registers of the interrupted one.
+ * Evaluates may_nest() only once, because the module's parameters can change at any time. If a
+ * second call returned false, kernel_fpu_begin() would overwrite registers of the interrupted
+ * section.
  */
 bool kiln_section_begin(void)
 {
@@ -164,7 +164,7 @@ void kiln_section_init(void)
 
 	if (!size)
 		return;
-	/* Zeroed, as kiln_state_init() requires before the first save. */
+	/* __alloc_percpu() returns zeros, which kiln_state_init() requires for the first save. */
 	areas = __alloc_percpu(size, KILN_STATE_ALIGN);
 	if (!areas)
 		pr_warn("kiln: no memory to save registers in: softirqs will do without SIMD\n");

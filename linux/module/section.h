@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * FPU sections: all of the drivers' calls of Linux's kernel_fpu_begin() are here. In user mode
- * Linux these do nothing, since the host saves the registers of a process.
+ * FPU sections: drivers call Linux's kernel_fpu_begin() only through these functions. In user mode
+ * Linux that call does nothing, since the host saves the registers of a process.
  *
  * section.c APIs:
  *	kiln_section_begin, kiln_section_end
@@ -16,21 +16,24 @@
 #include "alg.h"
 
 /*
- * Opens a section if one is possible here: where Linux allows it, and in a softirq that
- * interrupted another section, whose registers are saved until the end. Otherwise
- * returns false, and there is nothing to end.
+ * Opens a section where Linux allows one, and also in a softirq that interrupts another section;
+ * that section's registers are then saved and later restored. Returns false if no section was
+ * opened; kiln_section_end() must not be called then.
  */
 bool kiln_section_begin(void);
 void kiln_section_end(void);
 
-/* Allocates the memory for those registers. Without it only Linux's rules apply. */
+/*
+ * Allocates the memory for registers of interrupted sections. If that fails, sections open only
+ * where Linux allows them.
+ */
 void kiln_section_init(void);
 void kiln_section_exit(void);
 
 /*
- * Selects the code that may run here. If it uses vector registers a section is open until
- * kiln_simd_end() is called with it. Where no section is possible it is the algorithm's
- * scalar code, which works on the same context and state.
+ * Selects the implementation that may run here. One that uses vector registers is returned with an
+ * open section, which kiln_simd_end() closes. Where no section is possible, the result is the
+ * algorithm's scalar code, which uses the same context and state.
  */
 static __always_inline const struct kiln_impl *kiln_simd_begin(const struct kiln_alg *alg)
 {
@@ -45,7 +48,7 @@ static __always_inline void kiln_simd_end(const struct kiln_impl *impl)
 		kiln_section_end();
 }
 
-/* Work in steps: each section processes at most @section_bytes of the algorithm. */
+/* Splits work into steps: each section processes at most @section_bytes of the algorithm. */
 struct kiln_steps {
 	const struct kiln_alg *alg;
 	const struct kiln_impl *impl;
@@ -67,7 +70,7 @@ static inline void kiln_steps_end(struct kiln_steps *steps)
 	kiln_simd_end(steps->impl);
 }
 
-/* The code for the next @n bytes, at most those of a section. */
+/* Returns the implementation for the next @n bytes, which must not exceed a section's limit. */
 static inline const struct kiln_impl *kiln_step(struct kiln_steps *steps, u32 n)
 {
 	if (n > steps->left) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Hashes of ciphers/, as Linux calls them.
+ * Implements Linux's interface for hashes with the hashes of ciphers/.
  */
 #include <linux/string.h>
 
@@ -30,7 +30,7 @@ static int setkey(struct crypto_shash *tfm, const u8 *key, unsigned int len)
 static int init(struct shash_desc *desc)
 {
 	const struct kiln_alg *alg = alg_of(desc->tfm);
-	/* init() is the same for all tiers, and short. */
+	/* init() is the same for all tiers, so use scalar code, which needs no FPU section. */
 	const struct kiln_impl *impl = alg->scalar ?: alg->impl;
 
 	impl->hash.init(ctx_of(desc->tfm), state_of(desc));
@@ -79,7 +79,7 @@ static int digest(struct shash_desc *desc, const u8 *data, unsigned int len, u8 
 	return 0;
 }
 
-/* Exports the state itself, because its aligned address differs from descriptor to descriptor. */
+/* Exports only the aligned state, because its offset differs from descriptor to descriptor. */
 static int export(struct shash_desc *desc, void *out)
 {
 	memcpy(out, state_of(desc), alg_of(desc->tfm)->impl->statesize);
@@ -98,7 +98,10 @@ static int import(struct shash_desc *desc, const void *in)
 	return -EINVAL;
 }
 
-/* A context cannot be copied bytewise, for the same reason; Linux may do so without this. */
+/*
+ * Without this function Linux may clone a transform by copying its context bytewise, but the
+ * offset of the aligned context differs from transform to transform.
+ */
 static int init_tfm(struct crypto_shash *tfm)
 {
 	return 0;
@@ -110,7 +113,7 @@ void kiln_shash_setup(struct kiln_alg *alg)
 	struct shash_alg *to = &alg->shash;
 
 	to->base.cra_ctxsize = kiln_room(impl->ctxsize);
-	/* Linux's NHPoly1305 has none. */
+	/* Linux's NHPoly1305 does not set a block size. */
 	if (strcmp(impl->alg, "nhpoly1305"))
 		to->base.cra_blocksize = impl->blocksize;
 	to->digestsize = impl->digestsize;

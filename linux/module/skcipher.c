@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Linux's requests to the skciphers of ciphers/. */
+/* Processes Linux's skcipher requests with the implementations in ciphers/. */
 #include <crypto/xts.h>
 
 #include "alg.h"
@@ -21,7 +21,7 @@ static int setkey(struct crypto_skcipher *tfm, const u8 *key, unsigned int len)
 	return alg_of(tfm)->impl->setkey(ctx_of(tfm), key, len);
 }
 
-/* Applies Linux's own rules for the two halves of a key. */
+/* Applies Linux's rules for XTS keys, such as that the two halves differ. */
 static int xts_setkey(struct crypto_skcipher *tfm, const u8 *key, unsigned int len)
 {
 	const int err = xts_verify_key(tfm, key, len);
@@ -40,8 +40,8 @@ static kiln_crypt_t *piece(const struct kiln_impl *impl, bool decrypt)
 }
 
 /*
- * Processes a request in pieces. If the IV cannot describe later pieces, the first piece makes a
- * tweak from it, and each piece updates it for the next.
+ * Processes a request in pieces. If later pieces cannot start from an IV (XTS), a tweak is computed
+ * from it first, and each piece updates the tweak for the next.
  */
 static noinline int crypt_pieces(struct skcipher_request *req, bool decrypt)
 {
@@ -115,7 +115,7 @@ void kiln_skcipher_setup(struct kiln_alg *alg)
 	to->min_keysize = impl->key_min;
 	to->max_keysize = impl->key_max;
 	to->ivsize = impl->ivsize;
-	/* Counters go on from any block. */
+	/* Stream ciphers with a counter can continue at any multiple of KILN_PIECE. */
 	to->chunksize = impl->blocksize == 1 && !tweaked ? KILN_PIECE : 0;
 	to->setkey = tweaked ? xts_setkey : setkey;
 	to->encrypt = encrypt;

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Saving and restoring the registers: the only instructions that do so.
- */
+/* Saves and restores registers. No other file has the instructions for this. */
 #include "state.h"
 
 /*
- * Bits of XCR0 (Intel SDM volume 1, 13.3): protection keys and AMX. Left alone by all code
- * that there is for a section, and dear or unwise to restore.
+ * Bits of XCR0 (Intel SDM volume 1, 13.3): protection keys and AMX. Code in FPU sections does not
+ * change these registers, and restoring them would be expensive or unsafe.
  */
 #define UNTOUCHED (1ull << 9 | 3ull << 17)
 
@@ -31,13 +29,13 @@ u32 kiln_state_init(void)
 {
 	u32 low, high;
 
-	/* OSXSAVE: the system has switched it on. */
+	/* OSXSAVE: the operating system has enabled XSAVE. */
 	if (!(leaf(1, 0).c & 1u << 27))
 		return 0;
 	asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
 	features = ((u64)high << 32 | low) & ~UNTOUCHED;
 	compact = leaf(STATE_LEAF, 1).a & 2;
-	/* Of all that is enabled in the standard format, which is never the smaller one. */
+	/* The size of the standard format, which is never smaller than the compacted format. */
 	return leaf(STATE_LEAF, 0).b;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Walks through the scatterlists of a request. */
+/* Splits the scatterlists of a request into contiguous pieces. */
 #include <linux/minmax.h>
 #include <linux/string.h>
 
@@ -19,7 +19,7 @@ static u32 here(const struct kiln_place *place)
 	return place->sg->length - place->offset;
 }
 
-/* Advances to the next entry that has bytes left, if there is one. */
+/* Advances to the next entry that has bytes left. At the end of the list, does nothing. */
 static void skip_used(struct kiln_place *place)
 {
 	while (!here(place) && !sg_is_last(place->sg)) {
@@ -111,7 +111,7 @@ static void prepare(struct kiln_walk *walk)
 	n = min3(here(&walk->in), here(&walk->out), min(walk->total, walk->most));
 	if (n < walk->total) {
 		n = round_down(n, walk->block);
-		/* Leave at least one block for the last step. */
+		/* Leave at least one whole block for the last step. */
 		if (n && walk->total - n < walk->block)
 			n -= walk->block;
 	}

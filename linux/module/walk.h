@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A request's pieces of memory, which can all be addressed: there is no high memory on
- * 64-bit machines, so that nothing has to be mapped.
+ * Contiguous pieces of a request's scatterlists. 64-bit machines have no high memory, so pages need
+ * not be mapped.
  *
  * walk.c APIs:
  *	kiln_piece, kiln_piece_up_to, kiln_piece_or_copy
@@ -20,12 +20,12 @@ struct kiln_place {
 	u32 offset;
 };
 
-/* The address of the @len bytes at offset @behind if they are contiguous; otherwise NULL. */
+/* Returns the address of the @len bytes at offset @behind if they are contiguous, else NULL. */
 u8 *kiln_piece(struct scatterlist *sg, u32 behind, u32 len);
 
 /*
- * The address of the byte at offset @behind. Reduces *@len to the contiguous bytes there, at most a
- * page.
+ * Returns the address of the byte at offset @behind. Reduces *@len to the number of contiguous
+ * bytes there, at most a page.
  */
 u8 *kiln_piece_up_to(struct scatterlist *sg, u32 behind, u32 *len);
 
@@ -33,8 +33,9 @@ u8 *kiln_piece_up_to(struct scatterlist *sg, u32 behind, u32 *len);
 const u8 *kiln_piece_or_copy(struct scatterlist *sg, u32 behind, u32 len, u8 *room);
 
 /*
- * Text in steps: of whole blocks but the last, and that one of what is left once less than
- * two blocks are, which stolen ciphertext needs. What lies across a seam is copied.
+ * Processes text in steps of whole blocks. Ciphertext stealing needs the last two blocks together,
+ * so a remainder of less than two blocks is a single step. Steps that cross the border between two
+ * entries are copied.
  */
 struct kiln_walk {
 	const u8 *src;
@@ -48,7 +49,7 @@ struct kiln_walk {
 	u8 buffer[2 * KILN_PIECE] __aligned(16);
 };
 
-/* Starts at offset @behind of both lists, for @len bytes in steps of at most @most. */
+/* Starts at offset @behind of both lists, to process @len bytes in steps of at most @most bytes. */
 void kiln_walk_first(struct kiln_walk *walk, struct scatterlist *src, struct scatterlist *dst,
 		     u32 behind, u32 len, u32 block, u32 most);
 

@@ -35,7 +35,7 @@ static void close(void *of)
 	kfree(m);
 }
 
-/* Encrypts in place, from the same text every time. */
+/* Encrypts in place. Every call starts from the same text. */
 static int encrypt(struct message *m)
 {
 	unsigned int i;
@@ -57,7 +57,7 @@ static int work(void *of)
 	return memcmp(m->text, m->wanted, m->len) ? -EBADMSG : 0;
 }
 
-/* Uses this driver from now on. */
+/* Selects the driver for all further messages. */
 static int use(struct message *m, const char *driver)
 {
 	u8 key[KEY];
@@ -90,7 +90,7 @@ static void *open(const char *driver, unsigned int len)
 	if (!m)
 		return ERR_PTR(err);
 	m->len = len;
-	/* Not on the stack or in the module: the device cannot access either. */
+	/* The device cannot access the stack or the module's data. */
 	m->text = kmalloc(len, GFP_KERNEL);
 	m->wanted = kmalloc(len, GFP_KERNEL);
 	if (!m->text || !m->wanted)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sets keys over and over. virtio_crypto has a session for each direction of a cipher and
- * one for an RSA key; a new key destroys them and creates new ones.
+ * Sets keys repeatedly. virtio_crypto has one session for each direction of a cipher and one for
+ * an RSA key; a new key destroys these sessions and creates new ones.
  */
 #include <linux/err.h>
 #include <linux/slab.h>
@@ -48,7 +48,7 @@ static void *cipher_open(const char *driver, unsigned int len)
 		kfree(c);
 		return ERR_PTR(err);
 	}
-	/* The first has nothing to destroy, so it does not count. */
+	/* Do not count the first call, because it has no session to destroy. */
 	err = cipher_work(c);
 	if (err) {
 		cipher_close(c);
@@ -83,7 +83,7 @@ static void akcipher_close(void *of)
 }
 
 /*
- * No message is encrypted with this key: its modulus only has to be odd and of full length.
+ * The key is never used to encrypt a message, so its modulus only has to be odd and of full length.
  */
 static int akcipher_work(void *of)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Runs when it is loaded, and reports the results in one line of the log:
+ * Generates the traffic during module initialisation, and reports the results in one line of the
+ * log:
  *	kiln_traffic: KIND DRIVER workers N ms N operations N errors N wrong N max_ns N
  * `errors` counts refused calls, `wrong` calls with wrong results; max_ns is the longest call.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Generates traffic for one driver from several threads at once.
+ * Generates traffic for one driver from several threads concurrently.
  *
- * sessions.c APIs: set keys over and over
+ * sessions.c APIs: set keys repeatedly
  * data.c APIs: encrypt messages and compare each with the result of Linux's generic code
  */
 #ifndef KILN_LINUX_VIRTIO_TRAFFIC_H
@@ -10,10 +10,10 @@
 
 #include <linux/types.h>
 
-/* The work that each worker does with its driver. */
+/* One kind of work for the workers. */
 struct traffic {
 	const char *kind;
-	/* Session operations, or messages, per call of `work`. */
+	/* Session operations or messages per call of `work`. */
 	unsigned int operations;
 	void *(*open)(const char *driver, unsigned int len);
 	/* Returns 0, an error, or -EBADMSG if the result has wrong bytes. */

@@ -60,7 +60,7 @@ WRAPPER(crc8)
 	return 0;
 }
 
-/* Inverted before and after, as in the crypto API, which owned the function until 6.13. */
+/* Inverts before and after, as the crypto API does, which owned the function until 6.13. */
 #if SINCE(6, 14)
 WEAK(crc32c);
 WRAPPER(crc32c)
@@ -107,7 +107,7 @@ WRAPPER(raid6_gen_syndrome)
 	return 0;
 }
 
-/* The function adds to existing parities, so start from 0, the parities of empty disks. */
+/* The function updates existing parities. Start from zeros, which are the parities of no data. */
 WRAPPER(raid6_xor_syndrome)
 {
 	DISKS(dst, dst + size);
@@ -120,8 +120,8 @@ WRAPPER(raid6_xor_syndrome)
 }
 
 /*
- * The message is the third and the fourth disk and both parities. The call recovers the first two
- * disks.
+ * The message consists of the third disk, the fourth disk and both parities. The function recovers
+ * the first two disks.
  */
 WRAPPER(raid6_recov_2data)
 {
@@ -133,7 +133,7 @@ WRAPPER(raid6_recov_2data)
 	return 0;
 }
 
-/* The message is the second to the fourth disk and Q. The call recovers the first disk and P. */
+/* The message consists of disks 2 to 4 and Q. The function recovers the first disk and P. */
 WRAPPER(raid6_recov_datap)
 {
 	const size_t size = len / 4;

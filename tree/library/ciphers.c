@@ -152,8 +152,8 @@ WRAPPER(aes_xts_decrypt)
 #endif
 
 /*
- * One-shot and incremental calls. The second part of an incremental call usually starts inside a
- * block.
+ * Calls the one-shot and the incremental functions. The second part of an incremental call usually
+ * starts inside a block.
  */
 #if __has_include(<crypto/aes-gcm.h>)
 #include <crypto/aes-gcm.h>
@@ -296,7 +296,7 @@ WRAPPER(aes_ccm_decrypt_update)
 #endif
 
 
-/* Structures since 6.16. Before that, the functions were inline wrappers of arch-specific ones. */
+/* Since 6.16 the state is a structure; before, functions were inline wrappers of arch code. */
 #if SINCE(6, 16)
 #define STATE struct chacha_state
 #define CHACHA chacha_crypt
@@ -317,7 +317,7 @@ WEAK(hchacha_block_arch);
 WEAK(chacha_crypt_generic);
 #endif
 #endif
-/* An array decays to its own address. */
+/* The address of the state, which may be an array. */
 #define AT(state) ((void *)&(state))
 
 WEAK(chacha_block_generic);
@@ -408,7 +408,7 @@ WRAPPER(xchacha20poly1305_decrypt)
 					 key) ? 0 : -EBADMSG;
 }
 
-/* Computes what the two functions above compute, using other library functions. */
+/* The following compute the same as xchacha20poly1305_*(), using other library functions. */
 static void kiln_subkey(u8 *subkey, const u8 *key, const u8 *iv)
 {
 	u32 words[8];
@@ -437,8 +437,8 @@ WRAPPER(xchacha_made_of_hchacha_decrypt)
 }
 
 /*
- * These two work in place, so the wrapper first copies the message. The copy is part of the
- * measured time.
+ * The following two functions work in place, so the wrapper first copies the message. The copy is
+ * part of the measured time.
  */
 WRAPPER(chacha20poly1305_encrypt_sg_inplace)
 {
@@ -449,7 +449,7 @@ WRAPPER(chacha20poly1305_encrypt_sg_inplace)
 	return chacha20poly1305_encrypt_sg_inplace(&sg, len, src, prefix, NONCE64, key) ? 0 : -EINVAL;
 }
 
-/* The output buffer has no room for the tag, so the tag goes to the stack. */
+/* The tag is written to the stack, because the output buffer has no room for it. */
 WRAPPER(chacha20poly1305_decrypt_sg_inplace)
 {
 	struct scatterlist sg[2];
@@ -496,7 +496,7 @@ WRAPPER(arc4_crypt)
 	return 0;
 }
 
-/* Curve25519: the key is the private key, the message is the other side's public value. */
+/* Curve25519: the key is the private key; the message is the peer's public value. */
 
 WEAK(curve25519_generic);
 #if SINCE(6, 18)

@@ -18,7 +18,7 @@ u64 kiln_glue_delays_stop(void *unused);
 
 static struct kiln_library_delays *kiln_delays;
 static u64 kiln_arrived[WAITING];	/* arrival times of the interrupts */
-static u32 kiln_first, kiln_next;	/* range of those still waiting */
+static u32 kiln_first, kiln_next;	/* range of the arrivals whose softirq has not started */
 
 static u64 kiln_tsc(void)
 {
@@ -39,7 +39,7 @@ static void kiln_interrupt(void *cpu)
 	kiln_raise_softirq(KILN_SOFTIRQ);
 }
 
-/* An interrupt that arrives in here raises the softirq again. */
+/* Stores the delays. An interrupt that arrives meanwhile raises the softirq for another run. */
 static void kiln_softirq(void *cpu)
 {
 	const u64 now = kiln_tsc();
@@ -50,7 +50,7 @@ static void kiln_softirq(void *cpu)
 	for (i = kiln_first; i != next; i++) {
 		const u64 arrived = kiln_arrived[i % WAITING];
 
-		/* An interrupt that arrived after the clock was read did not wait. */
+		/* An interrupt that arrived after the clock was read had no delay. */
 		if (d && d->count < d->room)
 			d->ticks[d->count++] = arrived < now ? now - arrived : 0;
 	}

@@ -2,7 +2,7 @@
 /*
  * Describes a function exported by the tree's library, such as sha256(), with a wrapper that calls
  * it on one message. All wrappers have the same parameters. hashes.c, ciphers.c and checksums.c
- * each contain a table of functions; library.c calls them.
+ * each contain a table of such descriptions; library.c calls the wrappers.
  *
  * The functions are declared weak because a configuration may leave some out. Differences between
  * Linux versions are handled by version checks.
@@ -23,7 +23,7 @@
 
 #include "kiln/tree.h"
 
-/* A message whose first @prefix bytes are associated data, and space for its result. */
+/* Parameters: a message whose first @prefix bytes are associated data, and room for the result. */
 #define MESSAGE const void *key, u8 *iv, const u8 *src, u8 *dst, size_t len, size_t prefix
 
 /* Returns 0 or a negative error, such as -EBADMSG for a wrong tag. */
@@ -42,15 +42,15 @@ struct kiln_function {
 	enum kiln_library_kind kind;
 	kiln_wrapper *call;
 	kiln_pair_wrapper *pair;	/* set if a call takes two messages */
-	const void *symbol;	/* NULL if this tree does not have it */
+	const void *symbol;	/* NULL if this tree does not have the function */
 	kiln_prepare *prepare;	/* NULL: the raw key is used directly */
 	size_t prepared;	/* size of the converted key */
-	unsigned short keys[KILN_LIBRARY_KEYS];	/* accepted sizes, 0-terminated */
+	unsigned short keys[KILN_LIBRARY_KEYS];	/* accepted key sizes, 0-terminated */
 	unsigned short own_key;	/* key size, if the algorithm name does not imply it */
 	unsigned short iv, prefix, tag, digest;
 	unsigned int least, most, multiple;
 	unsigned int flags;
-	const char *judge;	/* another function with the same answers */
+	const char *judge;	/* another function with the same answers, or NULL */
 };
 
 extern const struct kiln_function kiln_hashes[], kiln_ciphers[], kiln_checksums[];
@@ -66,8 +66,8 @@ extern const size_t kiln_hash_count, kiln_cipher_count, kiln_checksum_count;
  */
 #define FUNCTION(called) .name = #called, .call = kiln_##called, .symbol = called
 /*
- * For a series of calls that ends with @last, or for an inline function, which has no symbol of its
- * own.
+ * Begins an entry for a series of calls that ends with @last, or for an inline function, which has
+ * no symbol itself.
  */
 #define SERIES(called, last) .name = #called, .call = kiln_##called, .symbol = last
 

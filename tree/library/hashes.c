@@ -16,7 +16,7 @@
 		return 0;			\
 	}
 
-/* Hashes the message in two parts. The second usually starts inside a block. */
+/* Hashes the message in two parts. The second part usually starts inside a block. */
 #define IN_TWO_PARTS(name, state, initialize)			\
 	WRAPPER(name##_update)					\
 	{							\
@@ -33,7 +33,7 @@
 	WEAK(name##_final);			\
 	IN_TWO_PARTS(name, state, name##_init(&ctx))
 
-/* HMAC with a prepared key, with a raw key, and in two parts. */
+/* Defines wrappers for HMAC with a prepared key, with a raw key, and in two parts. */
 #define HMAC(name, state)					\
 	WEAK(name);						\
 	WEAK(name##_usingrawkey);				\
@@ -72,7 +72,7 @@
 HASH(sha256)
 WEAK(sha256_final);
 
-/* The library has SHA-1, SHA-2 and their HMACs since 6.17, MD5 since 6.18. */
+/* The library has SHA-1, SHA-2 and their HMACs since 6.17, and MD5 since 6.18. */
 #if SINCE(6, 17)
 #include <crypto/sha1.h>
 
@@ -155,7 +155,7 @@ WRAPPER(sha3_update)
 SHAKE(shake128, 32)
 SHAKE(shake256, 64)
 
-/* Also squeezes the output in two parts. */
+/* Absorbs the message in two parts and squeezes the output in two parts. */
 WRAPPER(shake_squeeze)
 {
 	struct shake_ctx ctx;
@@ -174,7 +174,7 @@ static void kiln_pair_sha256_finup_2x(const u8 *src1, const u8 *src2, u8 *dst1, 
 	sha256_finup_2x(NULL, src1, src2, len, dst1, dst2);
 }
 
-/* Uses the message twice. */
+/* Passes the same message twice, and compares the two digests. */
 WRAPPER(sha256_finup_2x)
 {
 	u8 second[32];
@@ -217,7 +217,7 @@ WRAPPER(blake2s_keyed)
 
 IN_TWO_PARTS(blake2s, BLAKE2S_STATE, blake2s_init(&ctx, 32))
 
-/* Until 6.15 these were inline wrappers of arch-specific functions. */
+/* Until 6.15 these functions were inline wrappers of arch-specific functions. */
 #if SINCE(6, 16)
 WEAK(poly1305_init);
 WEAK(poly1305_update);
@@ -342,8 +342,8 @@ STREAM(sm3, struct sm3_ctx)
 WEAK(mldsa_verify);
 
 /*
- * Verifies the signature from the tree's own test. The message verified is the test's if this
- * message starts with an even byte, and another one otherwise. The result is the function's
+ * Verifies the signature from the tree's own test. If the given message starts with an even byte,
+ * the verified message is that of the test, otherwise a different one. The result is the function's
  * return value.
  */
 #define MLDSA(set)							\

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calls the functions exported by the tree's library. They decide by themselves whether vector
- * registers are usable, and open their own FPU sections. If a section is already open, they use
- * their generic code.
+ * Calls the functions exported by the tree's library. The functions check whether vector registers
+ * are usable, and open their own FPU sections. If a section is already open, they use their generic
+ * code.
  */
 #include <linux/minmax.h>
 #include <linux/slab.h>
@@ -10,7 +10,7 @@
 
 #include "kiln/function.h"
 
-/* Tables that do not compile against this tree are absent. */
+/* The tables are weak, because some may not compile against this tree and are then left out. */
 WEAK(kiln_hashes);
 WEAK(kiln_hash_count);
 WEAK(kiln_ciphers);
@@ -18,7 +18,7 @@ WEAK(kiln_cipher_count);
 WEAK(kiln_checksums);
 WEAK(kiln_checksum_count);
 
-/* A function with its key set. */
+/* A function with a prepared key. */
 struct kiln_library {
 	const struct kiln_function *function;
 	u8 key[] __aligned(64);
@@ -67,7 +67,7 @@ static void kiln_add(struct kiln_library_list *list, const struct kiln_function 
 	}
 }
 
-/* Lists the functions this tree has. */
+/* Lists the functions that this tree has. */
 u64 kiln_glue_library_list(struct kiln_library_list *list)
 {
 	list->count = 0;
@@ -77,7 +77,7 @@ u64 kiln_glue_library_list(struct kiln_library_list *list)
 	return 0;
 }
 
-/* Returns 0 or an errno. */
+/* Prepares the key for a function. Returns 0 or an errno. */
 u64 kiln_glue_library_open(struct kiln_library_open *open)
 {
 	const struct kiln_function *f = open->function;
@@ -116,14 +116,14 @@ int kiln_library_call(const struct kiln_library *library, u8 *iv, const u8 *src,
 	return library->function->call(library->key, iv, src, dst, len, prefix);
 }
 
-/* The same for a function that takes two messages. */
+/* Calls a function that takes two messages, under the same conditions. */
 void kiln_library_call_pair(const struct kiln_library *library, const u8 *src1, const u8 *src2,
 			    u8 *dst1, u8 *dst2, size_t len)
 {
 	library->function->pair(src1, src2, dst1, dst2, len);
 }
 
-/* Returns 0 or an errno. */
+/* Calls the function once, with the given IV. Returns 0 or an errno. */
 u64 kiln_glue_library_call(const struct kiln_library_call *c)
 {
 	return -kiln_library_call(c->library, c->iv, c->src, c->dst, c->len, c->prefix);
@@ -146,7 +146,7 @@ static int kiln_run(const struct kiln_library *library, const struct kiln_messag
 	return error;
 }
 
-/* Processes messages in pairs; with an odd count the last one is processed alone. */
+/* Processes messages in pairs. With an odd count, the last message is processed alone. */
 static int kiln_run_pairs(const struct kiln_library *library, const struct kiln_messages *m)
 {
 	kiln_pair_wrapper *const call = library->function->pair;
@@ -165,7 +165,10 @@ static int kiln_run_pairs(const struct kiln_library *library, const struct kiln_
 				 m->dst + i * m->dst_stride, m->len, m->prefix);
 }
 
-/* Returns 0 or an errno. If a section is open, the functions use their generic code. */
+/*
+ * Calls the function on each message. If a section is open, functions use their generic code.
+ * Returns 0 or an errno.
+ */
 u64 kiln_glue_library_run(struct kiln_library_run *run)
 {
 	int error;

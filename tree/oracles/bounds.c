@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Bounds: however long a message is, the FPU sections for it must be short, because nothing else
- * runs on that CPU meanwhile. The oracle counts sections, so that the verdict does not depend on
+ * Bounds: FPU sections must be short even if a message is long, because nothing else can run on
+ * the CPU during a section. The oracle counts sections, so that the verdict does not depend on
  * measured times: a message of 16 MiB must use at least one section per KILN_LIMIT bytes. The
  * duration of the longest section is part of the report.
  */
@@ -37,7 +37,7 @@ static void kiln_begun(void)
 	kiln_start = ktime_get();
 }
 
-/* Report the violation here, where the backtrace leads to the function that ends the section. */
+/* Reports the violation here, so that the backtrace leads to the function that ends the section. */
 static void kiln_ends(void)
 {
 	const u64 ns = ktime_get() - kiln_start;
@@ -55,7 +55,9 @@ static void kiln_ends(void)
 			      kiln_few, kiln_many, kiln_longest / 1000);
 }
 
-/* Watch the request only, because setting a key opens sections too. */
+/*
+ * Sets the hooks. They are set only during the request, because setting a key opens sections too.
+ */
 static void kiln_watch(bool wanted)
 {
 	kiln_before_section = wanted ? kiln_before : NULL;
@@ -63,7 +65,10 @@ static void kiln_watch(bool wanted)
 	kiln_ends_section = wanted ? kiln_ends : NULL;
 }
 
-/* Callers of shash pass memory of any length, while an ahash splits it into pages. */
+/*
+ * Hashes the message as an shash, whose callers pass memory of any length. An ahash would split the
+ * memory into pages.
+ */
 static int kiln_digest_at_once(struct kiln_subject *s, const u8 *src, unsigned long len, u8 *digest)
 {
 	struct crypto_shash *tfm = crypto_alloc_shash(s->order->name, 0, 0);
@@ -98,7 +103,7 @@ static int kiln_ask_watched(struct kiln_subject *s, const struct kiln_call *call
 }
 
 /*
- * Number of sections for a message of this length; 0 if there are none or the driver rejects it.
+ * Returns the number of sections for a message of this length; 0 also if the driver rejects it.
  */
 static unsigned long kiln_count(struct kiln_subject *s, unsigned long len)
 {
@@ -138,7 +143,7 @@ void kiln_examine_bounds(struct kiln_examine *order)
 		return;
 	kiln_case.op = s.type == KILN_TYPE_HASH ? "digest" : "encrypt";
 	kiln_case.layout = "in one piece";
-	/* Most drivers open no sections or split by pages. Skip the long message for those. */
+	/* Skip the long messages for drivers that open no sections or one section per page. */
 	order->cases++;
 	if (kiln_count(&s, 4096)) {
 		kiln_few = kiln_count(&s, SZ_1M);

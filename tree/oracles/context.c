@@ -2,11 +2,11 @@
 /*
  * Context: atomic callers must not sleep. Requests are made in a task, with softirqs disabled, with
  * preemption disabled, in a softirq, and, where the tree allows it, in a softirq that interrupted
- * an open FPU section. The callbacks of asynchronous children are one more such context.
+ * an open FPU section. The callbacks of asynchronous children are another such context.
  * Synchronous hashes are also called in hardirqs that interrupted a task, a task with softirqs
- * disabled, a softirq, or an open FPU section. In all of these, anything that may sleep is a
- * violation (services/sleep.c), as are a request passed on with the flag that allows sleeping, and
- * an FPU section begun where irq_fpu_usable() is false.
+ * disabled, a softirq, or an open FPU section. In each context, anything that may sleep is a
+ * violation (services/sleep.c). So is a request that is passed on with the flag that allows
+ * sleeping, or an FPU section that begins where irq_fpu_usable() is false.
  */
 #include <linux/bottom_half.h>
 #include <linux/gfp.h>
@@ -26,7 +26,7 @@
 #include "kiln/oracle.h"
 #include "kiln/step.h"
 
-#define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* which is unused here */
+#define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* unused by the tree's code */
 
 extern const unsigned int kiln_glue_gfp_sleeps;
 unsigned int kiln_glue_atomic(void);
@@ -40,7 +40,7 @@ unsigned int kiln_glue_atomic(void)
 {
 	unsigned int why = 0;
 
-	/* These masks exist in older trees too. */
+	/* Test the masks, which exist in older trees too. */
 	if (preempt_count() & HARDIRQ_MASK)
 		why |= KILN_ATOMIC_HARDIRQ;
 	if (preempt_count() & SOFTIRQ_OFFSET)
@@ -72,7 +72,7 @@ static void kiln_check_section(void)
 			      __builtin_frame_address(0));
 }
 
-/* services/service.h: struct request_note. */
+/* Must match struct request_note in services/service.h. */
 struct kiln_request_note {
 	const char *function;
 	char driver[CRYPTO_MAX_ALG_NAME];
@@ -123,11 +123,11 @@ static struct kiln_request_note kiln_note_ahash_request(const char *function,
 {
 	const struct scatterlist *src = r->src;
 
-	/* The pointer is left over from the previous call. */
+	/* final() has no source: the pointer is from the previous call. */
 	if (!strcmp(function, "crypto_ahash_final"))
 		src = NULL;
 #ifdef CRYPTO_AHASH_REQ_VIRT
-	/* The source is an address instead of a list. */
+	/* With this flag, the source is an address instead of a list. */
 	if (r->base.flags & CRYPTO_AHASH_REQ_VIRT)
 		src = NULL;
 #endif
@@ -136,8 +136,8 @@ static struct kiln_request_note kiln_note_ahash_request(const char *function,
 }
 
 /*
- * Calls of the crypto API go through a jump that skips the check unless a driver is being examined
- * or the tree tests itself, so that nothing else is slowed down.
+ * Calls of the crypto API go through a jump. It leads to the check only while a driver is being
+ * examined or the tree tests itself, so that calls are not slowed down otherwise.
  */
 #define KILN_CHECKED(fn, type)                                                                    \
 	int __real_##fn(struct type *request) __attribute__((weak));                              \
@@ -175,7 +175,7 @@ void kiln_turn(u8 *jump, const void *past, const void *check, bool wanted)
 {
 	const s32 offset = (wanted ? check : past) - (void *)(jump + 5);
 
-	/* This tree has the function only inline. */
+	/* If @past is NULL, this tree has the function only inline. */
 	if (past)
 		memcpy(jump + 1, &offset, sizeof(offset));
 }
@@ -212,7 +212,7 @@ struct crypto_async_request *__wrap_crypto_dequeue_request(struct crypto_queue *
 	return request;
 }
 
-/* Records requests from now on, for crash reports. */
+/* Starts recording requests, for crash reports. */
 u64 kiln_glue_note_requests(void *unused)
 {
 	(void)unused;
@@ -348,7 +348,7 @@ static const struct kiln_asker {
 	{ "in a hardirq over an FPU section", kiln_in_hardirq_over_section, 0, true },
 };
 
-/* Splits the data into pieces that do not end at block boundaries and that cross pages. */
+/* Splits the data into pieces that cross pages and do not end at block boundaries. */
 static void kiln_cut(struct scatterlist *sg, u8 *at, unsigned int len)
 {
 	const unsigned int first = min(len, 33u), second = min(len - first, 4096u);
@@ -431,8 +431,8 @@ void kiln_examine_context(struct kiln_examine *order)
 			if (order->internal && kiln_wheres[j].ask == kiln_in_softirq_over_section)
 				continue;
 			/*
-			 * Ciphers and asynchronous algorithms may be used in tasks and softirqs
-			 * only.
+			 * Ciphers and asynchronous algorithms must not be used in hardirqs, only in
+			 * tasks and softirqs.
 			 */
 			if (kiln_wheres[j].hardirq &&
 			    (!kiln_audit || order->internal || s.type != KILN_TYPE_HASH || s.is_async))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Examines one driver with one oracle: contains the table of oracles, and what they share, an open
- * driver with a key and the requests to it. Compiled by the tree's own build, like glue.c.
+ * Examines one driver with one oracle. Contains the table of oracles, and the code that they share:
+ * opening a driver, setting its key and making requests. Compiled by the tree's own build, like
+ * glue.c.
  */
 #include <linux/err.h>
 #include <linux/irqflags.h>
@@ -19,7 +20,7 @@
 
 #include "kiln/oracle.h"
 
-/* service.h */
+/* Declared in services/service.h. */
 int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args);
 
 u64 kiln_glue_examine(struct kiln_examine *order);
@@ -85,7 +86,7 @@ u64 kiln_hash(u64 hash, const void *from, unsigned long n)
 	return hash;
 }
 
-/* The same seed for all drivers of an algorithm. */
+/* Returns the seed, which is the same for all drivers of an algorithm. */
 u64 kiln_seed_of(const struct kiln_examine *order)
 {
 	const char *alg = order->alg;
@@ -154,7 +155,7 @@ unsigned int kiln_subject_key(u8 *key, unsigned int number, u64 *draw)
 	/* The last length is for NHPoly1305. */
 	static const u16 lengths[] = { 32, 64, 16, 36, 20, 24, 19, 35, 8, 4, 48, 128, 28, 40, 72,
 				       KILN_LONGEST_KEY };
-	/* Keys in authenc's format, whose parameter is the size of the second key. */
+	/* Sizes of the second key, which is a parameter of keys in authenc's format. */
 	static const u8 second[] = { 32, 16, 36, 20, 24, 64, 8, 12, 48 };
 	static const u8 first[] = { 32, 16 };
 	struct rtattr *attribute = (void *)key;
@@ -271,7 +272,7 @@ int kiln_subject_request(struct kiln_subject *s)
 	s->request = kmalloc(size, GFP_KERNEL);
 	if (!s->request)
 		return -ENOMEM;
-	/* The context after the request must not be cleared by the caller. */
+	/* Clear the request but not the driver's context after it, which no caller has to clear. */
 	if (s->type == KILN_TYPE_SKCIPHER) {
 		memset(s->request, 0, sizeof(struct skcipher_request));
 		skcipher_request_set_tfm(s->request, s->tfm);
@@ -438,8 +439,8 @@ void kiln_message_seal(struct kiln_subject *s, struct kiln_message *m, unsigned 
 }
 
 /*
- * Decrypts twice, over different contents. Bytes that then differ were not written, such as the IV
- * that an IV generator skips.
+ * Decrypts twice, with different previous contents of the buffer. Bytes that differ afterwards were
+ * not written; for example, an IV generator skips the IV.
  */
 void kiln_message_open(struct kiln_subject *s, struct kiln_message *m)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Failures: each allocation in turn fails, once, then each step of the walks through a request in pieces. The answer is
- * an error, or right: never success with a wrong answer; and nothing is leaked, neither memory nor references.
+ * Failures: in each run, one allocation fails, or one step of the walk through a request in pieces.
+ * The driver must return an error or the right answer, never success with a wrong answer. It must
+ * leak neither memory nor references.
  */
 #include <linux/kernel.h>
 #include <linux/slab.h>
@@ -14,7 +15,7 @@
 
 static const u16 kiln_lengths[] = { 48, 128, 4112 };
 
-/* Returns 0 and a hash of the answers, or an error. */
+/* Makes all requests. Returns 0 and stores a hash of the answers, or returns an error. */
 static int kiln_work(struct kiln_examine *order, struct kiln_message *m, u64 *answer)
 {
 	u64 draw = kiln_seed_of(order);
@@ -70,7 +71,10 @@ static void kiln_fail_allocations(struct kiln_examine *order, struct kiln_messag
 		kiln_fail(i);
 		error = kiln_work(order, m, &answer);
 		kiln_fail(-1);
-		/* Some drivers draw their answers at random. */
+		/*
+		 * Answers that differ from run to run are not compared: some drivers randomise
+		 * them.
+		 */
 		if (!error && !usual && right == again && answer != right)
 			kiln_violates("answer", "a failed allocation makes the answer wrong, without an error");
 		if (error > 0)
@@ -83,7 +87,7 @@ static void kiln_fail_allocations(struct kiln_examine *order, struct kiln_messag
 	kiln_case.varied = NULL;
 }
 
-/* The step of this number fails, counted from 0; -1: none. */
+/* Number of the step to fail, counted from 0; -1: none. */
 static long kiln_failing_step = -1;
 static unsigned long kiln_steps;
 static unsigned long kiln_step_trace[DEEPEST];
@@ -102,7 +106,7 @@ int __real_skcipher_walk_done(struct skcipher_walk *walk, int result);
 				     __builtin_frame_address(0));                                 \
 	}
 
-/* The walk is at a step, for which it would have no memory: it ends as if so. */
+/* Called after each step of a walk. Ends the walk as if the chosen step had no memory. */
 static int kiln_end_step(struct skcipher_walk *walk, int result, const void *frame)
 {
 	unsigned long step;
@@ -138,7 +142,7 @@ static void kiln_watch_walks(bool wanted)
 	KILN_TURN(skcipher_walk_aead_decrypt);
 }
 
-/* A request in place, in pieces, so that it has several steps. */
+/* Makes a request in place, in pieces, so that the walk has several steps. */
 static int kiln_ask_in_pieces(struct kiln_subject *s, struct kiln_message *m, bool decrypt)
 {
 	static const u8 pieces[] = { 33, 100, 64, 17 };

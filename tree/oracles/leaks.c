@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Leaks: when a transform is freed, all that was allocated for it is freed, too, and it and all other drivers have as many
- * references as before. A second key, keys that are refused and messages that were forged are among what it is asked for.
+ * Leaks: when a transform is freed, all memory allocated for it must be freed too, and the
+ * reference counts of all drivers must be the same as before. The driver is also given a second
+ * key, keys that it refuses and forged messages.
  */
 #include <linux/kernel.h>
 #include <linux/list.h>
@@ -20,7 +21,7 @@ static struct {
 	unsigned int count;
 } kiln_counts[MOST];
 
-/* Pending work may hold some. */
+/* Records the reference counts, after waiting for pending work, which may hold references. */
 void kiln_note_references(void)
 {
 	const struct crypto_alg *alg;
@@ -45,7 +46,9 @@ void kiln_check_references(void)
 	list_for_each_entry(alg, &crypto_alg_list, cra_list) {
 		const unsigned int count = refcount_read(&alg->cra_refcnt);
 
-		/* The order is the same, but for some that are new or gone. */
+		/*
+		 * The list has the same order as before, apart from added and removed algorithms.
+		 */
 		for (i = from; i < min(from + NEAR, MOST) && kiln_counts[i].alg != alg; i++)
 			;
 		if (i == min(from + NEAR, MOST))
@@ -79,7 +82,7 @@ static void kiln_use(struct kiln_examine *order, struct kiln_message *m, u64 dra
 			continue;
 		kiln_case.op = "decrypt";
 		kiln_message_open(&s, m);
-		/* Forge the message. */
+		/* Forge the message: change its last byte. */
 		m->sealed[m->aad + m->len + s.tag - 1] ^= 1;
 		kiln_message_open(&s, m);
 	}
@@ -102,7 +105,7 @@ void kiln_examine_leaks(struct kiln_examine *order)
 	order->error = kiln_message_alloc(&m);
 	if (order->error)
 		return;
-	/* What is made at the first call stays. */
+	/* The first use is not checked, because it may allocate memory permanently. */
 	kiln_use(order, &m, draw);
 	if (!order->error) {
 		kiln_note_references();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Memory: a driver must access only what a request names. Everything the tree allocates meanwhile
- * (transforms, request contexts, temporary buffers), the key, the IV, the digest and each list
- * entry end at an unmapped page, and in a second run begin right after one. An access outside then
- * crashes the process at the offending instruction, in C or in assembly. Freed memory is unmapped.
- * The rest of each page and the source are compared with their previous contents, and the answer
- * must be that of the same request in ordinary memory.
+ * Memory: a driver must access only the memory that a request names. Everything that the tree
+ * allocates during a request (transforms, request contexts, temporary buffers), the key, the IV,
+ * the digest and each list entry end at an unmapped page, and in a second run begin right after
+ * one. An access outside then crashes the process at the offending instruction, in C or in
+ * assembly. Freed memory is unmapped. The rest of each page and the source are compared with their
+ * previous contents, and the answer must be the same as for a request in ordinary memory.
  */
 #include <linux/kernel.h>
 #include <linux/slab.h>
@@ -28,9 +28,9 @@ static const char *const kiln_places[] = { "each piece ends at an unmapped page"
 struct kiln_layout {
 	const char *name[KILN_PLACES];
 	bool in_place;
-	bool two_lists;		/* of the same memory */
-	bool longer;		/* the lists go on behind the request */
-	u8 src[4], dst[4];	/* lengths of the first pieces; 0: the rest */
+	bool two_lists;		/* source and destination are two lists of the same memory */
+	bool longer;		/* the lists have more entries than the request needs */
+	u8 src[4], dst[4];	/* lengths of the first pieces; 0: the remaining bytes */
 };
 
 #define NAMES(text) \
@@ -48,7 +48,7 @@ static const struct kiln_layout kiln_layouts[] = {
 	  .src = { 29 } },
 };
 
-/* A list with a fence for each piece. */
+/* A scatterlist in which each piece has its own fence. */
 struct kiln_list_of {
 	struct scatterlist sg[FENCES];
 	struct {
@@ -87,7 +87,7 @@ static void kiln_lay(struct kiln_list_of *l, u8 **fences, const u8 *from, unsign
 		kiln_lay_piece(l, fences, cuts[i], place);
 		left -= cuts[i];
 	}
-	/* A piece is at most as long as its fence. */
+	/* Split the remaining bytes into pieces that fit in a fence. */
 	while (left > FENCE / 2) {
 		kiln_lay_piece(l, fences, FENCE / 2, place);
 		left -= FENCE / 2;
@@ -118,7 +118,7 @@ static void kiln_copy_list(struct kiln_list_of *to, const struct kiln_list_of *f
 	sg_mark_end(&to->sg[i - 1]);
 }
 
-/* The bytes of a list, those of the request only. */
+/* Copies those bytes of a list that belong to the request. */
 static void kiln_gather_bytes(const struct kiln_list_of *l, u8 *to)
 {
 	unsigned int left = l->total, i;
@@ -132,7 +132,7 @@ static void kiln_gather_bytes(const struct kiln_list_of *l, u8 *to)
 	}
 }
 
-/* Checks that the bytes around those of the request still have the canary's value. */
+/* Checks that the bytes around those of the request still have the value CANARY. */
 static void kiln_check_canaries(const struct kiln_list_of *l, u8 *const *fences, const char *list)
 {
 	unsigned int left = l->total, i;
@@ -199,7 +199,7 @@ static void kiln_one_layout(struct kiln_subject *s, struct kiln_message *m,
 	if (error)
 		goto check;
 	kiln_gather_bytes(layout->in_place ? &src : &dst, m->room);
-	/* The associated data may or may not be copied. */
+	/* Drivers may copy the associated data to the destination, but need not. */
 	if (!layout->in_place && aad) {
 		if (memchr_inv(m->room, CANARY, aad) && memcmp(m->room, from, aad))
 			kiln_violates("write-outside",
@@ -228,8 +228,8 @@ check:
 }
 
 /*
- * Whether the bytes that decryption writes differ from the text. An IV generator treats the IV,
- * with which the text begins, as associated data, so it may be copied unchanged.
+ * Whether the bytes that decryption writes differ from the text. The first bytes may be an IV that
+ * an IV generator treats as associated data, so they may also be copied unchanged.
  */
 static bool kiln_writes_wrong(const struct kiln_subject *s, const struct kiln_message *m)
 {
@@ -269,7 +269,7 @@ static void kiln_cipher_memory(struct kiln_examine *order, struct kiln_subject *
 		}
 }
 
-/* Hashes in one call, in updates, and with the state moved to other memory in between. */
+/* Hashes in one call, or in several updates, moving the state to other memory after each. */
 static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 			    const struct kiln_layout *layout, enum kiln_place place, u8 *result,
 			    bool in_updates)
@@ -286,7 +286,7 @@ static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 	state = kiln_fence(s->state, place == KILN_AT_START);
 	if (!state)
 		return -ENOMEM;
-	/* This call sets the callback. */
+	/* This complete request also sets the callback for the following steps. */
 	error = kiln_ask(s, &call);
 	for (i = 0; !error && i < src.count; i++) {
 		const unsigned int n = min(left, src.piece[i].len);
@@ -307,7 +307,7 @@ static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 					     crypto_ahash_finup(s->request));
 		if (error || !left)
 			break;
-		/* Some hashes cannot be continued elsewhere. */
+		/* The export fails for hashes that cannot be continued by another request. */
 		if (!crypto_ahash_export(s->request, state))
 			error = crypto_ahash_import(s->request, state);
 	}
@@ -356,7 +356,8 @@ static void kiln_hash_memory(struct kiln_examine *order, struct kiln_subject *s,
 }
 
 /*
- * Sets the key again between unmapped pages, and also a key that is one byte too long and rejected.
+ * Sets the key again from memory between unmapped pages. Also tries to set a key that is one byte
+ * too long.
  */
 static void kiln_key_memory(struct kiln_subject *s)
 {
@@ -385,7 +386,9 @@ void kiln_examine_memory(struct kiln_examine *order)
 				       111, 112, 127, 128, 129, 144, 160, 192, 224, 239, 240, 255, 256,
 				       257, 272, 288, 304, 320, 368, 384, 400, 496, 511, 512, 513, 528,
 				       768, 1024, 1040, 2047, 2048, 4080, 4095, 4096, 4097, 6144 };
-	/* Associated data that is in several pages, or ends where a batch of blocks does. */
+	/*
+	 * Lengths of associated data that cover several pages, or end where a batch of blocks ends.
+	 */
 	static const u16 aads[] = { 64, 100, 257, 4097, 63, 65, 127, 128, 129, 255, 256, 511, 512, 513,
 				    1023, 1024, 4080, 4095, 4096 };
 	const unsigned int many = order->thorough ? ARRAY_SIZE(aads) : 4;
@@ -395,8 +398,8 @@ void kiln_examine_memory(struct kiln_examine *order)
 	unsigned int i, j;
 
 	/*
-	 * Run once in ordinary memory first, because permanent allocations of the first call do not
-	 * belong to the driver.
+	 * Make the requests in ordinary memory first, because the first call may allocate memory
+	 * permanently that does not belong to the driver.
 	 */
 	order->error = kiln_subject_open(&s, order);
 	if (order->error)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Declarations shared by the oracles. An oracle is a rule for every driver, whatever it computes.
- * Each has a file, and a function in the table of examine.c. All are compiled by the tree's own
- * build. The services they use are services/oracle.c and services/guard.c.
+ * Declarations shared by the oracles. An oracle checks a rule that every driver must follow,
+ * regardless of its algorithm. Each oracle has a file, and a function in the table of examine.c.
+ * All are compiled by the tree's own build. They use the services in services/oracle.c and
+ * services/guard.c.
  */
 #ifndef KILN_ORACLE_H
 #define KILN_ORACLE_H
@@ -24,7 +25,7 @@ struct kiln_case {
 	unsigned long len, aad;
 	const char *layout;
 	unsigned int number;	/* value of the varied parameter */
-	const char *varied;	/* name of that parameter; NULL: none */
+	const char *varied;	/* name of the varied parameter; NULL: none */
 };
 extern struct kiln_case kiln_case;
 
@@ -32,20 +33,20 @@ void kiln_subject_is(const char *oracle, const char *driver);
 void kiln_violated(const char *rule, const char *what, const void *frame);
 void kiln_violated_at(const char *rule, const char *what, const unsigned long *at,
 		      unsigned int n);
-/* Collects return addresses, innermost first; returns how many. */
+/* Collects return addresses, innermost first. Returns their number. */
 unsigned int kiln_trace(const void *frame, unsigned long *to, unsigned int most);
-/* Reports a violation at the caller's location. The format is the tree's own vsnprintf()'s. */
+/* Reports a violation at the caller's location. The tree's vsnprintf() formats the text. */
 void kiln_violates(const char *rule, const char *format, ...) __printf(2, 3);
 
-/* services/guard.c: blocks that end at an unmapped page, or begin right after one. */
+/* services/guard.c: memory blocks that end at an unmapped page, or begin right after one. */
 void kiln_guard(bool wanted);
 void *kiln_fence(unsigned long size, bool at_start);
 void kiln_unfence(void *p);
-/* Sets the byte with which the heap is filled on allocation; -1: leave it as it is. */
+/* Sets the byte with which allocated heap memory is filled; -1: do not fill. */
 void kiln_fill(int byte);
-/* Makes the allocation with this number fail, counted from 0; -1: none. */
+/* Makes one allocation fail: the one with this number, counted from 0; -1: none. */
 void kiln_fail(long nr);
-/* Number of allocations since kiln_fail(), and of blocks still allocated since kiln_mark(). */
+/* Count the allocations since kiln_fail(), and the blocks still allocated since kiln_mark(). */
 unsigned long kiln_allocations(void);
 unsigned long kiln_mark(void);
 unsigned long kiln_leaked(unsigned long mark, bool tell);
@@ -58,17 +59,17 @@ struct kiln_subject {
 	const struct kiln_examine *order;
 	unsigned int type;	/* enum kiln_type */
 	void *tfm;
-	void *request;		/* exactly as large as the driver requires */
+	void *request;		/* allocated with exactly the size that the driver requires */
 	u8 *key;
 	unsigned int key_len;
 	unsigned int iv, block, tag, digest, state;
-	unsigned int aad;	/* length of associated data it accepts */
+	unsigned int aad;	/* accepted length of associated data */
 	bool is_async;
 	struct completion done;
 	int answer;
 	unsigned int completions;
-	u32 flags;		/* flags for its requests */
-	/* Callback of requests; NULL: the one that kiln_await() waits for. */
+	u32 flags;		/* flags of each request */
+	/* Callback of each request; NULL: the callback that kiln_await() waits for. */
 	void (*answered)(struct kiln_subject *s, int answer);
 };
 
@@ -76,23 +77,23 @@ int kiln_subject_open(struct kiln_subject *s, const struct kiln_examine *order);
 /* Opens a driver without setting a key or allocating a request. */
 int kiln_subject_alloc(struct kiln_subject *s, const struct kiln_examine *order);
 int kiln_subject_request(struct kiln_subject *s);
-/* Sets the request's flags and callback, as kiln_submit() does. */
+/* Sets the request's flags and callback. kiln_submit() does this too. */
 void kiln_subject_listen(struct kiln_subject *s);
 int kiln_subject_setkey(struct kiln_subject *s, const u8 *key, unsigned int len);
 void kiln_subject_close(struct kiln_subject *s);
 bool kiln_subject_keyed(const struct kiln_subject *s);
 /*
- * Generates the key candidates one by one, in every format and at most KILN_LONGEST_KEY bytes long.
- * Returns 0 when there are no more.
+ * Generates the key candidate with this number, at most KILN_LONGEST_KEY bytes long. The candidates
+ * cover every key format. Returns the length, or 0 after the last candidate.
  */
 unsigned int kiln_subject_key(u8 *key, unsigned int number, u64 *draw);
 /* Sets the first accepted key, and determines the accepted length of associated data. */
 int kiln_subject_find_key(struct kiln_subject *s);
 
-/* One request. */
+/* The arguments of one request. */
 struct kiln_call {
 	struct scatterlist *src, *dst;
-	unsigned int len;	/* text length; including the tag for decryption */
+	unsigned int len;	/* length of the text; for decryption, including the tag */
 	unsigned int aad;
 	u8 *iv;
 	u8 *result;		/* a hash's digest */
@@ -101,10 +102,13 @@ struct kiln_call {
 
 /* Submits a request without waiting. */
 int kiln_submit(struct kiln_subject *s, const struct kiln_call *c);
-/* Waits for completion, given what kiln_submit() returned. */
+/* Waits until the request is complete. @result is the value that kiln_submit() returned. */
 int kiln_await(struct kiln_subject *s, int result);
 int kiln_ask(struct kiln_subject *s, const struct kiln_call *c);
-/* A part of a hash, such as crypto_ahash_update(), and its answer. The callback is the one that was set last. */
+/*
+ * Executes one step of a hash, such as crypto_ahash_update(), waits for it and returns its result.
+ * The callback is the last one that was set.
+ */
 int kiln_hash_step(struct kiln_subject *s, const u8 *from, unsigned int len, u8 *result,
 		   int (*step)(struct ahash_request *request));
 
@@ -113,11 +117,11 @@ void kiln_draw_bytes(u64 *state, u8 *to, unsigned long n);
 u64 kiln_hash(u64 hash, const void *from, unsigned long n);
 u64 kiln_seed_of(const struct kiln_examine *order);
 
-/* A message, its encryption or digest, and the other buffers of a request, in ordinary memory. */
+/* A message, its ciphertext or digest, and the other buffers of a request, in ordinary memory. */
 struct kiln_message {
-	u8 *text, *sealed, *room;	/* starting with associated data; room: a spare buffer */
-	u8 *opened;		/* result of decryption, where it writes */
-	u8 *written;		/* whether it writes each byte */
+	u8 *text, *sealed, *room;	/* beginning with associated data; room: a spare buffer */
+	u8 *opened;		/* result of decryption, valid where it writes */
+	u8 *written;		/* for each byte, whether decryption writes it */
 	u8 iv[64], iv_out[64];
 	unsigned int len, aad;
 	int error;		/* from encryption */
@@ -126,22 +130,23 @@ struct kiln_message {
 
 int kiln_message_alloc(struct kiln_message *m);
 void kiln_message_free(struct kiln_message *m);
-/* Draws a message and lets the driver encrypt it, out of place, in one piece. */
+/* Generates a message and encrypts it with the driver, out of place, in one piece. */
 void kiln_message_seal(struct kiln_subject *s, struct kiln_message *m, unsigned int len,
 		       unsigned int aad, u64 *draw);
-/* Lets the driver decrypt what it encrypted, in the same way. */
+/* Decrypts the ciphertext with the driver, out of place, in one piece. */
 void kiln_message_open(struct kiln_subject *s, struct kiln_message *m);
 /* Size in bytes of the encrypted message, including associated data, or of the digest. */
 unsigned int kiln_message_sealed(const struct kiln_subject *s, const struct kiln_message *m);
 
-/* References to all drivers, which are compared with what they were. */
+/* Record the reference counts of all drivers, and later check that they have not changed. */
 void kiln_note_references(void);
 void kiln_check_references(void);
 void kiln_settle(void);		/* services/workqueue.c: waits until no work is pending */
 
 /*
- * A function of the tree that calls of other objects reach by a jump (link.rs has their names), which leads past
- * Kiln's function until kiln_turn() turns it, so that nothing takes longer.
+ * Defines a jump through which other objects call a function of the tree (link.rs lists the
+ * functions). The jump leads directly to the tree's function, so that nothing is slowed down, until
+ * kiln_turn() redirects it to Kiln's function.
  */
 #define KILN_JUMP(fn)                                                                             \
 	extern u8 __wrap_##fn[];                                                                  \
@@ -156,7 +161,7 @@ void kiln_settle(void);		/* services/workqueue.c: waits until no work is pending
 		".size __wrap_" #fn ", . - __wrap_" #fn "\n"                                      \
 		".popsection\n");
 
-/* @past: the function; @check: Kiln's, which is called instead if it is @wanted. */
+/* Directs the jump to @check, Kiln's function, if @wanted, or to @past, the tree's function. */
 void kiln_turn(u8 *jump, const void *past, const void *check, bool wanted);
 
 void kiln_examine_memory(struct kiln_examine *order);

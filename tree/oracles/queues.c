@@ -11,12 +11,11 @@
  *	anything else	nothing: this was the answer; -ENOSPC only without CRYPTO_TFM_REQ_MAY_BACKLOG
  *
  * Requests of one transform must complete in order of submission. A request that a template submits
- * in a child's callback may also find the queue full; this must not be visible to the template's
- * caller.
+ * in a child's callback may also find the queue full; the template's caller must not notice this.
  *
- * Once the callback is called with the answer, the request belongs to the caller again. The
- * callback frees it, so a later access crashes. Hashes are continued by another request, by another
- * transform, and by a clone of the transform.
+ * When the callback is called with the answer, the request belongs to the caller again. The
+ * callback frees the request, so a later access crashes. Hashes are continued by another request,
+ * by another transform, and by a clone of the transform.
  */
 #include <linux/bottom_half.h>
 #include <linux/err.h>
@@ -33,18 +32,18 @@
 #define MESSAGES 3
 #define FORGED 1		/* index of the request with a wrong tag */
 #define MOST (3 * KILN_QUEUE_LENGTH)
-/* Each step of a request waits for all other requests. */
+/* A request may have up to this many steps, each of which waits for all other requests. */
 #define ROUNDS 32
 
-/* From 6.4 on, and not in all later trees. */
+/* Exists since 6.4, but not in all later trees. */
 struct crypto_ahash *crypto_clone_ahash(struct crypto_ahash *hash) __attribute__((weak));
 
-/* One request. */
+/* One request in flight, with its buffers. */
 struct kiln_flight {
-	struct kiln_subject s;	/* the transform is shared */
+	struct kiln_subject s;	/* uses the same transform as all other requests */
 	struct kiln_wave *wave;
 	const struct kiln_message *message;
-	int right;		/* its answer in ordinary use */
+	int right;		/* expected answer, from an ordinary request */
 	bool forged;
 	struct scatterlist sg;
 	u8 *data, *iv, *digest;
@@ -52,15 +51,15 @@ struct kiln_flight {
 	unsigned int notified, answered;
 };
 
-/* Requests in flight together. */
+/* Requests that are in flight together. */
 struct kiln_wave {
 	bool decrypt;
-	bool frees;		/* free them in the callback */
-	bool compares;		/* the answer is the same each time */
-	int forged_error;	/* from decrypting a message with a wrong tag */
+	bool frees;		/* whether the callback frees the request */
+	bool compares;		/* whether the answer is the same each time, and can be compared */
+	int forged_error;	/* result of decrypting a message with a wrong tag */
 	unsigned int count;
 	unsigned int accepted, answered;
-	int last;		/* last one that succeeded */
+	int last;		/* number of the last request that succeeded */
 	struct kiln_flight flights[MOST];
 };
 
@@ -73,7 +72,7 @@ static const struct kiln_filling {
 	{ "a queue that is nearly full", KILN_QUEUE_LENGTH + 1 },
 	{ "a full queue", MOST },
 	{ "a full queue, freed in the callback", MOST, .frees = true },
-	/* Checks that the queue's places were freed. */
+	/* Checks that the places in the queue were released after it was full. */
 	{ "a queue that was full", KILN_QUEUE_LENGTH },
 };
 
@@ -154,7 +153,7 @@ static void kiln_free_flight(struct kiln_flight *f)
 	f->s.request = f->data = f->iv = f->digest = NULL;
 }
 
-/* The callback. */
+/* Callback of each request. Checks that it is called correctly, and that the answer is right. */
 static void kiln_flight_answered(struct kiln_subject *s, int answer)
 {
 	struct kiln_flight *f = container_of(s, struct kiln_flight, s);
@@ -167,7 +166,7 @@ static void kiln_flight_answered(struct kiln_subject *s, int answer)
 		return;
 	}
 	if (answer == -EINPROGRESS) {
-		/* Nothing can leave the backlog before the function has returned -EBUSY. */
+		/* A request cannot leave the backlog before its function has returned -EBUSY. */
 		if (f->notified++)
 			kiln_violates("backlog-stray", "says twice that a request leaves the backlog");
 		else if (f->returned != -EBUSY)
@@ -213,7 +212,7 @@ static int kiln_prepare(struct kiln_flight *f, const struct kiln_subject *s,
 	return 0;
 }
 
-/* Checks the return value, with @others in flight on this CPU. */
+/* Checks the value that the function returned with @others requests in flight on this CPU. */
 static void kiln_check_returned(struct kiln_flight *f, unsigned int others)
 {
 	const bool may_backlog = f->s.flags & CRYPTO_TFM_REQ_MAY_BACKLOG;
@@ -264,7 +263,7 @@ static void kiln_submit_flight(struct kiln_flight *f, enum kiln_backlog backlog)
 }
 
 /*
- * The error from decrypting a message with a wrong tag, which is not an error for every algorithm.
+ * Returns the result of decrypting a message with a wrong tag. Some algorithms return no error.
  */
 static int kiln_try_forged(struct kiln_subject *s, struct kiln_message *m)
 {
@@ -325,7 +324,7 @@ static void kiln_fly(struct kiln_subject *s, struct kiln_message *messages,
 		struct kiln_flight *f = &w->flights[i];
 
 		kiln_case.number = i;
-		/* A request that never completed may still be in use, so it is not freed. */
+		/* Do not free a request that never completed, because it may still be in use. */
 		if (!kiln_in_flight(f) || f->answered)
 			kiln_free_flight(f);
 		else
@@ -338,7 +337,7 @@ static void kiln_fly(struct kiln_subject *s, struct kiln_message *messages,
 		kfree(w);
 }
 
-/* Takes up @state with @s, whose request is new, and compares the digest. */
+/* Imports @state into the new request of @s, completes the hash, and compares the digest. */
 static void kiln_take_up(struct kiln_subject *s, const struct kiln_message *m, unsigned int from,
 			 const u8 *state, const char *who)
 {
@@ -367,14 +366,16 @@ static void kiln_take_up_clone(struct kiln_subject *s, const struct kiln_message
 	clone.tfm = tfm;
 	clone.request = clone.key = NULL;
 	init_completion(&clone.done);
-	/* A clone has no key. */
+	/* A clone does not inherit the key. */
 	if ((!s->key || !kiln_subject_setkey(&clone, s->key, s->key_len)) &&
 	    !kiln_subject_request(&clone))
 		kiln_take_up(&clone, m, from, state, "export, import by a clone");
 	kiln_subject_close(&clone);
 }
 
-/* Hashes a message in parts, while another request of the transform does something in between. */
+/*
+ * Hashes a message in parts. Between them, other requests import the state and complete the hash.
+ */
 static void kiln_hash_in_parts(struct kiln_examine *order, struct kiln_subject *s,
 			       const struct kiln_message *m)
 {
@@ -396,7 +397,7 @@ static void kiln_hash_in_parts(struct kiln_examine *order, struct kiln_subject *
 	kiln_subject_listen(s);
 	error = kiln_hash_step(s, m->text, 0, digest, crypto_ahash_init);
 	error = error ?: kiln_hash_step(s, m->text, first, digest, crypto_ahash_update);
-	/* Some hashes cannot be continued elsewhere. */
+	/* The export fails for hashes that cannot be continued by another request. */
 	if (!error && !crypto_ahash_export(s->request, state)) {
 		kiln_take_up(&other, m, first, state, "export, import by another request");
 		kiln_take_up_clone(s, m, first, state);
@@ -426,9 +427,7 @@ static void kiln_fly_all(struct kiln_examine *order, struct kiln_subject *s,
 		for (simd = 0; simd < KILN_SIMDS; simd++)
 			for (backlog = 0; backlog < KILN_BACKLOGS; backlog++)
 				for (i = 0; i < ARRAY_SIZE(kiln_fillings); i++) {
-					/*
-					 * One request suffices to see that a driver is synchronous.
-					 */
+					/* For a synchronous driver, one request suffices. */
 					if (!s->is_async && (i || backlog || simd))
 						continue;
 					order->cases++;
@@ -456,14 +455,17 @@ void kiln_examine_queues(struct kiln_examine *order)
 		kiln_case.layout = "ordinary";
 		kiln_case.len = lengths[i];
 		kiln_case.aad = s.aad;
-		/* Some drivers draw their answers at random. */
+		/* Find out whether the driver randomises its answers. */
 		for (j = 0; j < 2; j++) {
 			again = draw;
 			kiln_message_seal(&s, messages, lengths[i], s.aad, &again);
 			digest[j] = kiln_hash(1, messages->sealed, kiln_message_sealed(&s, messages));
 		}
 		order->cases++;
-		/* echainiv(ccm(aes)) makes an IV that CCM refuses from most, but not all, sequence numbers. */
+		/*
+		 * With echainiv(ccm(aes)), CCM refuses most of the generated IVs, but not all, so
+		 * every message must be encrypted successfully here.
+		 */
 		for (j = 0; j < MESSAGES; j++) {
 			kiln_message_seal(&s, &messages[j], lengths[i], s.aad, &draw);
 			if (messages[j].error)

@@ -4,10 +4,11 @@
  * oracles can examine each instance without a test that allocates it by name. Compiled by the
  * tree's own build, like glue.c.
  *
- * Children are drivers, by their own names and by their algorithms'. All are tried, because only
- * the template decides which fit. Instances become children in the next round, but only those over
- * the usual primitives, because the number of combinations is unlimited. A template that accepts no
- * single child is tried with two: once a pair fits, every other child is tried in either position.
+ * Children are drivers, which are tried by their own names and by the names of their algorithms.
+ * All are tried, because only the template decides which fit. Instances over the usual primitives
+ * become children in the next round; others do not, because the number of combinations is
+ * unlimited. A template that accepts no single child is tried with two. Once a pair fits, every
+ * other child is tried in either position.
  */
 #include <linux/err.h>
 #include <linux/kernel.h>
@@ -37,8 +38,8 @@ struct kiln_child {
 	char driver[CRYPTO_MAX_ALG_NAME];
 	int type;		/* enum kiln_type; -1: a single-block cipher */
 	bool is_async, internal;
-	bool is_child;		/* can be a child of templates */
-	bool is_seed;		/* tried first when looking for pairs */
+	bool is_child;		/* whether it can be a child of templates */
+	bool is_seed;		/* whether to try it first when looking for pairs */
 	const struct crypto_template *of;
 };
 
@@ -48,9 +49,9 @@ static unsigned int kiln_count;
 struct kiln_tried {
 	const struct crypto_template *template;
 	unsigned int made, tried;
-	unsigned int loops;	/* refused with -ELOOP */
+	unsigned int loops;	/* number of attempts refused with -ELOOP */
 	int error;		/* last error other than a missing child */
-	char pair[2][CRYPTO_MAX_ALG_NAME];	/* a pair that fits; empty: none found yet */
+	char pair[2][CRYPTO_MAX_ALG_NAME];	/* a pair that fits; empty if none was found yet */
 	int type;		/* type of the first child */
 };
 
@@ -86,7 +87,7 @@ static struct kiln_child *kiln_find_driver(const char *driver)
 	return NULL;
 }
 
-/* Adds a child. Returns NULL if it is known already, or no oracle examines its type. */
+/* Adds a driver. Returns NULL if it was added before, or if no oracle examines its type. */
 static struct kiln_child *kiln_add(const struct crypto_alg *alg, const char *name)
 {
 	const int type = kiln_child_type(alg->cra_flags);
@@ -110,16 +111,16 @@ static struct kiln_child *kiln_add(const struct crypto_alg *alg, const char *nam
 	return child;
 }
 
-/* Whether it is over a primitive for which all modes are defined. */
+/* Whether the algorithm uses a primitive for which all modes are defined: AES or SHA-256. */
 static bool kiln_is_usual(const char *alg)
 {
 	return strstr(alg, "aes") || strstr(alg, "sha256");
 }
 
 /*
- * Whether an instance can be a child. Of a template's instances, these are the ones over the usual
- * primitives, once by name, else its first one. Of pairs, only the first, because each child in it
- * has been tried.
+ * Whether an instance can be a child. Of each template's instances, those over the usual primitives
+ * can, once per algorithm name; if there are none, the first instance. Of instances over pairs,
+ * only the first can, because each child in the pair has been tried.
  */
 static bool kiln_is_representative(const struct kiln_child *child)
 {
@@ -141,8 +142,8 @@ static bool kiln_is_representative(const struct kiln_child *child)
 }
 
 /*
- * Adds the new entries at the head of the tree's list. An instance may have another name than it
- * was allocated by.
+ * Adds the new entries, which are at the head of the tree's list. An instance's name may differ
+ * from the name by which it was allocated.
  */
 static bool kiln_add_new(struct kiln_tried *tried)
 {
@@ -156,7 +157,7 @@ static bool kiln_add_new(struct kiln_tried *tried)
 			continue;
 		if (kiln_child_type(alg->cra_flags) < -1)
 			continue;
-		/* Older entries are known already. */
+		/* All older entries have been added before. */
 		if (kiln_find_driver(alg->cra_driver_name))
 			break;
 		child = kiln_add(alg, alg->cra_driver_name);
@@ -175,8 +176,7 @@ static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
 	static const u32 types[] = { CRYPTO_ALG_TYPE_SKCIPHER, CRYPTO_ALG_TYPE_AEAD,
 				     CRYPTO_ALG_TYPE_AHASH };
 	/*
-	 * The types of a skcipher and a hash differ from those of their synchronous kinds in one
-	 * bit.
+	 * Ignore the bit that distinguishes a skcipher or a hash from its synchronous variant.
 	 */
 	static const u32 masks[] = { 0xe, 0xf, 0xe };
 	char name[CRYPTO_MAX_ALG_NAME], again[CRYPTO_MAX_ALG_NAME];
@@ -198,10 +198,10 @@ static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
 	for (skipped = kiln_skipped; *skipped; skipped++)
 		if (!strcmp(*skipped, name))
 			return;
-	/* Attribute crashes from here on to this instance. */
+	/* If the process crashes from here on, the report names this instance. */
 	kiln_subject_is("reach", name);
 	alg = crypto_alg_mod_lookup(name, 0, 0);
-	/* Some templates return the type that is asked for. */
+	/* Some templates return the type that the caller requests, so request one. */
 	if (IS_ERR(alg) && type >= 0)
 		alg = crypto_alg_mod_lookup(name, types[type], masks[type]);
 	made = !IS_ERR(alg);
@@ -225,19 +225,21 @@ static bool kiln_try_pair(struct kiln_tried *tried, const char *a, const char *b
 	return tried->made > made;
 }
 
-/* Finds a pair that fits, by algorithm names: the template chooses the drivers. */
+/* Finds a pair that fits, by algorithm names. The template chooses the drivers. */
 static void kiln_find_pair(struct kiln_tried *tried)
 {
 	const unsigned int count = kiln_count;
 	unsigned int i, j;
 
-	/* Most pairs consist of these, which give the others a key of a usual size. */
+	/*
+	 * Try the most common pair first. With its members, other pairs get a key of a usual size.
+	 */
 	if (kiln_try_pair(tried, "hmac(sha256)", "cbc(aes)", -1)) {
 		strscpy(tried->pair[0], "hmac(sha256)", sizeof(tried->pair[0]));
 		strscpy(tried->pair[1], "cbc(aes)", sizeof(tried->pair[1]));
 		tried->type = KILN_TYPE_HASH;
 	}
-	/* Start from the end, with instances such as those of HMAC and CBC. */
+	/* Start from the end of the array, where instances such as HMAC and CBC are. */
 	for (i = count; i-- && !tried->pair[0][0];) {
 		const struct kiln_child *a = &kiln_children[i];
 
@@ -253,7 +255,7 @@ static void kiln_find_pair(struct kiln_tried *tried)
 	}
 }
 
-/* Tries each child from @from on in either position of the pair that fits. */
+/* Tries each child from @from on, in either position of the pair that fits. */
 static void kiln_try_pairs(struct kiln_tried *tried, unsigned int from)
 {
 	const unsigned int count = kiln_count;
@@ -294,7 +296,7 @@ static void kiln_tell_templates(void)
 		const struct kiln_tried *tried = &kiln_tried[i];
 
 		/*
-		 * The tree itself forbids this for its generic modes
+		 * The tree itself rejects chains of its generic modes with -ELOOP
 		 * (lskcipher_alloc_instance_simple()).
 		 */
 		if (tried->loops) {
@@ -312,8 +314,8 @@ static void kiln_tell_templates(void)
 }
 
 /*
- * Marks the children among which to look for pairs: the first driver of each algorithm, and for
- * ciphers and their modes, those of the usual one.
+ * Marks the children to use when looking for pairs: the first driver of each algorithm that has a
+ * usual primitive or is not made of a template. Single-block ciphers must be usual primitives.
  */
 static void kiln_mark_seeds(void)
 {

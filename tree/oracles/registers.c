@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Registers: a function must preserve what belongs to its caller, and must not rely on what it was
- * not promised. Requests are made with the stack at each multiple of eight, and with unusual
- * control bits in MXCSR and the x87 control word. When the section ends, these are compared, as are
- * the direction flag, the x87 stack and the upper halves of the vector registers. Then a request is
- * single-stepped: the host's trap handler compares callee-saved registers when a function returns,
- * checks for a frame pointer at each instruction, and fills the upper halves of 32-bit arguments
+ * Registers: a function must preserve the registers that belong to its caller, and must not rely on
+ * register contents that are not guaranteed. Requests are made with the stack at each multiple of
+ * eight, and with unusual control bits in MXCSR and the x87 control word. When a section ends,
+ * these are compared with their values at its beginning, as are the direction flag, the x87 stack
+ * and the upper halves of the vector registers. Then a request is single-stepped: the host's trap
+ * handler compares callee-saved registers when a function returns, checks for a frame pointer at
+ * each instruction, and fills the upper halves of 32-bit arguments
  * (crates/kiln-kernel/src/irq/audit.rs).
  */
 #include <linux/kernel.h>
@@ -17,7 +18,7 @@
 
 #define SHIFTS 8
 
-/* Only the control bits, because the status flags below them may change. */
+/* The control bits. The status flags below them may change. */
 #define MXCSR_CONTROL 0xffc0u
 #define MXCSR_OTHER 0xffc0u
 #define FCW_OTHER 0x0f7f
@@ -40,7 +41,7 @@ static u8 kiln_state[STATE_SIZE] __aligned(64);
 static u32 kiln_mxcsr;
 static u16 kiln_fcw;
 static bool kiln_stepped;
-static bool kiln_compares;	/* check what a section leaves behind */
+static bool kiln_compares;	/* whether to compare registers at the end of a section */
 
 static u64 kiln_wide_states(void)
 {
@@ -107,7 +108,7 @@ static void kiln_compare(void)
 		kiln_violates("x87-control", "changes the x87 control word: it was %#x and is %#x",
 			      FCW_OTHER, fcw);
 	asm volatile("fnstenv %0" : "=m"(environment));
-	/* The tag word says that all registers are empty. */
+	/* 0xffff in the tag word means that all registers are empty. */
 	if (environment.words[4] != 0xffff)
 		kiln_violates("x87-stack", "leaves x87 or MMX registers in use");
 	asm volatile("emms");
@@ -143,7 +144,7 @@ static void kiln_watch_sections(bool wanted)
 /* One message that exercises all batch sizes, and one that ends inside a block. */
 static const u16 kiln_lengths[] = { 1088, 47 };
 
-/* The request that kiln_shifted() makes. */
+/* The request that kiln_shifted() makes, called from assembly. */
 static struct kiln_subject *kiln_asking;
 static struct kiln_message *kiln_asked;
 static u64 kiln_answer;
@@ -179,8 +180,8 @@ void kiln_shifted(void)
 }
 
 /*
- * Makes a request with the stack this many bytes lower than usual. C code is unaffected, because it
- * only keeps the stack at multiples of eight.
+ * Makes a request with the stack pointer this many bytes lower than usual. C code is unaffected,
+ * because the tree's compiler flags only guarantee a stack alignment of eight bytes.
  */
 static noinline u64 kiln_ask_shifted(unsigned long shift)
 {
@@ -195,7 +196,7 @@ static noinline u64 kiln_ask_shifted(unsigned long shift)
 	return kiln_answer;
 }
 
-/* Single-steps a request's sections, and for a short message, the whole request. */
+/* Single-steps the sections of a request; for a short message, single-steps the whole request. */
 static u64 kiln_ask_stepped(struct kiln_examine *order)
 {
 	struct kiln_audit *audit = order->audit;
@@ -258,14 +259,14 @@ void kiln_examine_registers(struct kiln_examine *order)
 	order->cases += 2 * ARRAY_SIZE(kiln_lengths);
 	if (order->steps) {
 		order->answers[0] = kiln_ask_stepped(order);
-		/* Do not step other tasks, which complete asynchronous requests. */
+		/* Asynchronous requests are completed by other tasks, which must not be stepped. */
 		if (!s.is_async)
 			kiln_step_whole(order, &s, &m);
 		goto close;
 	}
 	right = kiln_ask_shifted(0);
 	again = kiln_ask_shifted(0);
-	/* Some drivers draw their answers at random. */
+	/* Answers that differ from run to run are not compared: some drivers randomise them. */
 	if (order->answers[0] != right && again == right)
 		kiln_violates("answer",
 			      "the answer is wrong if the upper halves of its arguments of 32 bits are not zero");
@@ -285,7 +286,7 @@ close:
 	kiln_message_free(&m);
 }
 
-/* The host checks which instructions were executed. */
+/* Makes requests. The host checks which instructions they execute. */
 void kiln_examine_features(struct kiln_examine *order)
 {
 	struct kiln_message m = {};

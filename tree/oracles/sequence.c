@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sequence: one call after another. A transform without a key, and one whose last key was refused, answers nothing. A
- * second key replaces the first without a trace. An IV that a request leaves behind continues the message, in the modes that
- * chain. A hash gives the same digest however its message is divided over init, update, finup and final, and
- * wherever its state moves to another request.
+ * Sequence: one call after another. A transform without a key, or whose last key was refused, must
+ * not answer. A second key must replace the first completely. In modes that chain, the IV that a
+ * request leaves must continue the message. A hash must give the same digest however the message is
+ * divided among update and finup calls, and wherever its state is moved to another request.
  *
- * What a driver takes at all, which is sizes, keys, tags and lengths, is compared between all drivers of an algorithm, by
- * the parent.
+ * The parent compares what the drivers of an algorithm accept (sizes, keys, tags and lengths).
  */
 #include <linux/kernel.h>
 #include <linux/slab.h>
@@ -17,10 +16,13 @@
 
 #include "kiln/oracle.h"
 
-#define LONGEST_KEY 144		/* of those that are tried */
+#define LONGEST_KEY 144		/* longest key to try, in bytes */
 #define MOST_UNITS 33
 
-/* What drivers of an algorithm have in common; crates/kiln-tree/src/oracle.rs names them. */
+/*
+ * Traits in which all drivers of an algorithm must agree. crates/kiln-tree/src/oracle.rs has their
+ * names.
+ */
 enum kiln_trait {
 	KILN_TRAIT_SIZES = 1,
 	KILN_TRAIT_KEYS,
@@ -31,13 +33,16 @@ enum kiln_trait {
 	KILN_TRAITS
 };
 
-/* @value is one more of what a trait is made of. */
+/* Adds @value to the hash of a trait. */
 static void kiln_add(struct kiln_examine *order, enum kiln_trait trait, u64 value)
 {
 	order->answers[trait] = kiln_hash(order->answers[trait], &value, sizeof(value));
 }
 
-/* Of the same message each time; some answers are drawn at random. */
+/*
+ * Returns a hash of the answer to a message that is the same in each call. Some drivers randomise
+ * their answers.
+ */
 static u64 kiln_answer(struct kiln_subject *s, struct kiln_message *m, int *error)
 {
 	u64 draw = kiln_seed_of(s->order) ^ 2, answer;
@@ -65,7 +70,10 @@ static int kiln_open_another(struct kiln_subject *another, const struct kiln_sub
 	return error;
 }
 
-/* What needs no key takes an empty one. */
+/*
+ * A transform without a key must refuse a message. Algorithms that accept an empty key are exempt,
+ * because they need no key.
+ */
 static void kiln_try_no_key(struct kiln_examine *order, struct kiln_subject *s, struct kiln_message *m)
 {
 	struct kiln_subject keyless;
@@ -86,8 +94,9 @@ static void kiln_try_no_key(struct kiln_examine *order, struct kiln_subject *s, 
 }
 
 /*
- * A key of a length that is refused; 0: each is taken. The API itself refuses keys of skciphers whose length is out of bounds,
- * and the key before stays; whatever the driver refuses leaves it without a key.
+ * Sets keys of increasing length until one is refused. Returns its length, or 0 if all are
+ * accepted. For skciphers, the API refuses lengths that are out of bounds, and the previous key
+ * stays valid; a key that the driver itself refuses leaves the transform without a key.
  */
 static unsigned int kiln_refused(struct kiln_subject *s, const u8 *key, bool *by_driver)
 {
@@ -119,7 +128,7 @@ static void kiln_try_refused_key(struct kiln_examine *order, struct kiln_subject
 	before = kiln_answer(s, m, &error);
 	again = kiln_answer(s, m, &error);
 	kiln_draw_bytes(&draw, key, sizeof(key));
-	/* Some are drawn at random. */
+	/* Answers that differ from run to run are not compared: some drivers randomise them. */
 	if (error || before != again)
 		return;
 	len = kiln_refused(s, key, &by_driver);
@@ -139,7 +148,7 @@ static void kiln_try_refused_key(struct kiln_examine *order, struct kiln_subject
 			      error);
 }
 
-/* The answer of a transform that has had this key only; 0: an error. */
+/* Returns the answer of a new transform that gets only this key; 0 on error. */
 static u64 kiln_fresh_answer(const struct kiln_subject *s, struct kiln_message *m, const u8 *key)
 {
 	struct kiln_subject fresh;
@@ -165,7 +174,9 @@ static void kiln_try_second_key(struct kiln_examine *order, struct kiln_subject 
 	unsigned int i;
 	int error;
 
-	/* The form of the key, which authenc has at its front, stays. */
+	/*
+	 * Change only the second half: keys for authenc begin with a description of their format.
+	 */
 	for (i = s->key_len / 2; second && i < s->key_len; i++)
 		second[i] ^= 0x5a;
 	kiln_case.layout = "with another transform";
@@ -200,7 +211,7 @@ static void kiln_compare_keys(struct kiln_examine *order, struct kiln_subject *s
 		kiln_add(order, KILN_TRAIT_KEYS, !error);
 		if (error || s->type != KILN_TYPE_SKCIPHER)
 			continue;
-		/* DES and XTS have weak keys, the latter those whose halves are equal. */
+		/* DES and XTS have weak keys; those of XTS have two equal halves. */
 		crypto_skcipher_set_flags(s->tfm, CRYPTO_TFM_REQ_FORBID_WEAK_KEYS);
 		for (i = 0; i < len / 2; i++)
 			key[i] = key[len / 2 + i];
@@ -251,7 +262,7 @@ static void kiln_compare_message(struct kiln_examine *order, struct kiln_subject
 	kiln_add(order, KILN_TRAIT_MESSAGES, !m->open_error);
 }
 
-/* Which messages it takes; what it answers is compared under the oracle "values". */
+/* Adds which messages the driver accepts. The oracle "values" compares the answers. */
 static void kiln_compare_messages(struct kiln_examine *order, struct kiln_subject *s,
 				  struct kiln_message *m)
 {
@@ -265,7 +276,10 @@ static void kiln_compare_messages(struct kiln_examine *order, struct kiln_subjec
 		kiln_compare_message(order, s, m, 32, i, &draw);
 }
 
-/* With IVs that are drawn at random, CCM takes a message by chance: that is not compared. */
+/*
+ * Excludes the trait from the comparison if the driver accepts different messages in another run:
+ * with generated IVs, which are random, CCM accepts a message only by chance.
+ */
 static void kiln_check_random(struct kiln_examine *order, struct kiln_subject *s,
 			      struct kiln_message *m)
 {
@@ -295,7 +309,7 @@ static int kiln_crypt(struct kiln_subject *s, const u8 *from, u8 *to, unsigned i
 	return kiln_ask(s, &call);
 }
 
-/* Modes whose next IV the API defines. */
+/* Whether this is a mode for which the API defines the IV after a request. */
 static bool kiln_must_chain(const char *alg)
 {
 	static const char *const modes[] = { "cbc(", "ctr(", "ofb(", "cfb(", "pcbc(" };
@@ -309,7 +323,9 @@ static bool kiln_must_chain(const char *alg)
 	return false;
 }
 
-/* Whether two requests, the second with the IV that the first left, do what one does. */
+/*
+ * Whether two requests give the same result as one, if the second uses the IV that the first left.
+ */
 static bool kiln_chains(struct kiln_subject *s, struct kiln_message *m, unsigned int first,
 			bool decrypt, bool in_place)
 {
@@ -371,7 +387,10 @@ static void kiln_compare_digest(struct kiln_subject *s, const struct kiln_messag
 		kiln_violates("incremental", "the digest is not that of the message at once");
 }
 
-/* Moves the state of @s to the request of @other, which continues; false: this driver's state cannot be moved. */
+/*
+ * Moves the state of @s to the request of @other, which completes the hash. Returns false if the
+ * driver cannot export its state.
+ */
 static bool kiln_move_state(struct kiln_subject *s, struct kiln_subject *other,
 			    const struct kiln_message *m, unsigned int first, u8 *state, bool finup)
 {
@@ -396,7 +415,7 @@ static bool kiln_move_state(struct kiln_subject *s, struct kiln_subject *other,
 	return true;
 }
 
-/* A message in two parts, of which the first has @first bytes. */
+/* Hashes a message in two parts, of which the first has @first bytes. */
 static void kiln_hash_divided(struct kiln_examine *order, struct kiln_subject *s,
 			      struct kiln_subject *other, const struct kiln_message *m,
 			      unsigned int first, u8 *state)
@@ -417,7 +436,7 @@ static void kiln_hash_divided(struct kiln_examine *order, struct kiln_subject *s
 		kiln_subject_listen(s);
 		error = kiln_hash_step(s, m->text, 0, digest, crypto_ahash_init);
 		error = error ?: kiln_hash_step(s, m->text, first, digest, crypto_ahash_update);
-		/* Some hashes cannot be taken up elsewhere. */
+		/* Some hashes cannot export their state, so do not try that again. */
 		if (!error && way < 2 && state && !kiln_move_state(s, other, m, first, state, way))
 			state = NULL;
 		kiln_case.layout = names[way];
@@ -476,7 +495,9 @@ void kiln_examine_sequence(struct kiln_examine *order)
 		kiln_message_free(&m);
 		return;
 	}
-	/* Whatever the key: what is taken does not depend on it. */
+	/*
+	 * Leave the key out of these answers, because what a driver accepts does not depend on it.
+	 */
 	for (i = 0; i < KILN_TRAITS; i++)
 		order->answers[i] = 1;
 	order->count = KILN_TRAITS;

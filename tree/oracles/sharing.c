@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sharing: two requests on one transform. One is interrupted before each instruction, and the other
- * runs there from start to end, either in a softirq on the same CPU, or on another CPU while the
- * first waits in a hardirq. Both get the right answer only if the state of a request is not kept in
- * the transform, in a global variable, or in per-CPU data that others may use meanwhile.
+ * Sharing: two requests use one transform. The first is interrupted before each instruction, and
+ * the second runs there from start to end, either in a softirq on the same CPU, or on another CPU
+ * while the first waits in a hardirq. Both get the right answer only if a request's state is not
+ * stored in the transform, in a global variable, or in per-CPU data that other requests may use
+ * meanwhile.
  *
- * If the first request's answer is wrong, it is repeated with fewer interrupts until the
- * responsible one is found.
+ * If the first request's answer is wrong, the request is repeated with fewer interrupts, until the
+ * interrupt that causes the wrong answer is found.
  */
 #include <linux/bottom_half.h>
 #include <linux/interrupt.h>
@@ -19,13 +20,17 @@
 #include "kiln/oracle.h"
 #include "kiln/step.h"
 
-#define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* which is unused here */
+#define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* unused by the tree's code */
 /*
- * After this many consecutive instructions that were all interrupted before, stop stepping a loop.
+ * Stepping through a loop stops after this many consecutive instructions that have all been
+ * interrupted before.
  */
 #define IDLE 1024
 #define VISITS_THOROUGH 3
-/* The other CPU may be waiting for a lock that the interrupted code holds. */
+/*
+ * How many times to check for the other CPU's completion. The wait must end, because that CPU may
+ * be waiting for a lock that the interrupted code holds.
+ */
 #define PATIENCE 4000
 #define SETTLES 64
 #define DEEPEST 24
@@ -37,7 +42,7 @@ u64 kiln_glue_peer(struct kiln_peer *peer);
 
 /* A request with its buffers. */
 struct kiln_sharer {
-	struct kiln_subject s;	/* the transform is shared */
+	struct kiln_subject s;	/* both requests use the same transform */
 	const struct kiln_message *message;
 	struct scatterlist sg;
 	u8 *data;
@@ -50,10 +55,10 @@ struct kiln_sharer {
 static struct kiln_sharer kiln_first, kiln_second;
 static struct kiln_audit *kiln_audit;
 static struct kiln_peer *kiln_peer;
-static bool kiln_on_peer;	/* the second request runs there */
+static bool kiln_on_peer;	/* whether the second request runs on the other CPU */
 static bool kiln_is_internal;
 
-/* The interrupt to blame: its step and backtrace. */
+/* Step and backtrace of the interrupt that causes a wrong answer. */
 static unsigned long kiln_blamed_step, kiln_blamed[DEEPEST];
 static unsigned int kiln_blamed_depth;
 
@@ -91,7 +96,7 @@ static void kiln_sharer_answered(struct kiln_subject *s, int answer)
 		kiln_ended(container_of(s, struct kiln_sharer, s), answer);
 }
 
-/* The request it makes, the same each time. */
+/* Prepares the request, which is the same each time. */
 static struct kiln_call kiln_call_of(struct kiln_sharer *r)
 {
 	const struct kiln_message *m = r->message;
@@ -125,7 +130,7 @@ static void kiln_wait_for(struct kiln_sharer *r)
 		kiln_settle();
 }
 
-/* Runs on the other CPU, in a task. */
+/* Makes the second request whenever asked to. Runs in a task on the other CPU. */
 u64 kiln_glue_peer(struct kiln_peer *peer)
 {
 	while (!READ_ONCE(peer->ends)) {
@@ -171,8 +176,8 @@ static void kiln_interrupt(void *cpu)
 		return;
 	}
 	/*
-	 * A CPU that waits for a lock is still busy with its previous request, so do not ask it
-	 * again.
+	 * If the other CPU still waits for a lock in its previous request, do not ask it for
+	 * another.
 	 */
 	if (kiln_peer_idle(1)) {
 		smp_store_release(&kiln_peer->asked, kiln_peer->asked + 1);
@@ -180,7 +185,7 @@ static void kiln_interrupt(void *cpu)
 	}
 }
 
-/* Runs the first request with interrupts up to this step. */
+/* Runs the first request, and interrupts its steps up to this one. */
 static void kiln_run(unsigned long last_step)
 {
 	const struct kiln_call call = kiln_call_of(&kiln_first);
@@ -200,7 +205,7 @@ static void kiln_run(unsigned long last_step)
 	if (result != -EINPROGRESS && result != -EBUSY)
 		kiln_ended(&kiln_first, result);
 	kiln_wait_for(&kiln_first);
-	/* The second request is not made any more; the last one completes by itself. */
+	/* No further second request is started. Wait until the last one completes. */
 	while (kiln_on_peer && !kiln_peer_idle(PATIENCE))
 		;
 	kiln_wait_for(&kiln_second);
@@ -213,7 +218,7 @@ static bool kiln_goes_wrong(struct kiln_sharer *r, unsigned long last_step)
 	return r->wrong;
 }
 
-/* Finds the interrupt without which the answer is right. */
+/* Finds, by bisection, the interrupt that causes the wrong answer. */
 static void kiln_blame(struct kiln_sharer *r, unsigned long steps, const char *what)
 {
 	unsigned long right = 0, wrong = steps;
@@ -281,7 +286,7 @@ static int kiln_prepare(struct kiln_sharer *r, const struct kiln_subject *s,
 
 static void kiln_release(struct kiln_sharer *r)
 {
-	/* A request that never completed may still be in use. */
+	/* Do not free a request that never completed, because it may still be in use. */
 	if (r->busy)
 		return;
 	kfree(r->s.request);
@@ -289,8 +294,8 @@ static void kiln_release(struct kiln_sharer *r)
 }
 
 /*
- * Whether encrypting the same message twice gives the same answer; some drivers draw theirs at
- * random.
+ * Whether encrypting the same message twice gives the same answer. Some drivers randomise their
+ * answers.
  */
 static bool kiln_repeats(struct kiln_subject *s, struct kiln_message *m, unsigned int len, u64 draw)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Values: whatever is passed, the result must be an error or the right answer, never a crash. Tests
- * keys of every length and format; tags of every size; messages that are empty, too short for the
- * mode, or forged; lists with empty entries; and counters and IVs just before every carry. For the
- * last, the parent compares the answers of all drivers of an algorithm.
+ * Values: whatever arguments a driver gets, the result must be an error or the right answer, never
+ * a crash. Tests keys of every length and format; tags of every size; messages that are empty, too
+ * short for the mode, or forged; lists with empty entries; and counters and IVs just before every
+ * carry. For these counters and IVs, the parent compares the answers of all drivers of an
+ * algorithm.
  */
 #include <linux/kernel.h>
 #include <linux/rtnetlink.h>
@@ -16,13 +17,13 @@
 #include "kiln/oracle.h"
 
 /*
- * IVs, random except for these bytes: the last ones of a big-endian counter, or the first ones of a
- * little-endian counter.
+ * Random IVs in which some bytes are set to 0xff: the last bytes of a big-endian counter, or the
+ * first bytes of a little-endian counter.
  */
 static const struct kiln_carry {
 	const char *name;
 	u8 last, first;		/* number of 0xff bytes */
-	u8 less;		/* subtracted from the counter */
+	u8 less;		/* number to subtract from the counter */
 } kiln_carries[] = {
 	{ "no carry", 0, 0, 0 },
 	{ "2^32", 4, 0, 1 },
@@ -80,7 +81,7 @@ static void kiln_try_keys(struct kiln_subject *s, struct kiln_examine *order)
 	kiln_subject_setkey(s, s->key, s->key_len);
 }
 
-/* Flips bits of an encrypted message. */
+/* Flips bits of an encrypted message, which must then be rejected. */
 static void kiln_forge(struct kiln_subject *s, struct kiln_examine *order, struct kiln_message *m)
 {
 	const unsigned int all = m->len + s->tag;
@@ -123,7 +124,7 @@ static void kiln_try_tags(struct kiln_subject *s, struct kiln_examine *order,
 		if (m->error)
 			continue;
 		kiln_message_open(s, m);
-		/* Short tags are too easily guessed. */
+		/* A forgery with a shorter tag may be accepted by chance. */
 		if (!m->open_error && tag >= 4)
 			kiln_forge(s, order, m);
 	}
@@ -150,7 +151,7 @@ static void kiln_try_lengths(struct kiln_subject *s, struct kiln_examine *order,
 			kiln_message_seal(s, m, len, aad, draw);
 			if (s->type == KILN_TYPE_HASH)
 				continue;
-			/* A message of this length including its tag. */
+			/* Decrypt a message that has this length including its tag. */
 			kiln_case.op = "decrypt";
 			kiln_draw_bytes(draw, m->sealed, aad + len);
 			memcpy(m->iv_out, m->iv, sizeof(m->iv));
@@ -165,8 +166,8 @@ static void kiln_try_lengths(struct kiln_subject *s, struct kiln_examine *order,
 }
 
 /*
- * Empty list entries at the start, in the middle and at the end. Hashes of 6.12 stop at such an
- * entry and no other behaviour is promised, so only crashes are violations.
+ * Passes lists with empty entries at the start, in the middle and at the end. Only crashes are
+ * violations: hashes of 6.12 stop at such an entry, and the API does not define what to do.
  */
 static void kiln_try_lists(struct kiln_subject *s, struct kiln_examine *order,
 			   struct kiln_message *m, u64 *draw)
@@ -201,7 +202,7 @@ static void kiln_try_lists(struct kiln_subject *s, struct kiln_examine *order,
 	}
 }
 
-/* Nothing to process, and no list. */
+/* Makes requests of length zero without a list. */
 static void kiln_try_no_list(struct kiln_subject *s, struct kiln_examine *order,
 			     struct kiln_message *m, u64 *draw)
 {
@@ -219,7 +220,7 @@ static void kiln_try_no_list(struct kiln_subject *s, struct kiln_examine *order,
 		kiln_violates("answer", "the digest of nothing, without a list, is wrong");
 }
 
-/* Counters before a carry. */
+/* Encrypts with counters just before a carry. */
 static void kiln_try_carries(struct kiln_subject *s, struct kiln_examine *order,
 			     struct kiln_message *m)
 {
@@ -227,7 +228,7 @@ static void kiln_try_carries(struct kiln_subject *s, struct kiln_examine *order,
 	u64 draw = kiln_seed_of(order);
 	unsigned int i, j, k;
 
-	/* Drivers that accept different keys are not compared. */
+	/* Include the key, because drivers that accept different keys cannot be compared. */
 	order->answers[0] = kiln_hash(1, s->key, s->key_len);
 	for (i = 0; i < ARRAY_SIZE(kiln_carries) && i + 1 < order->room; i++) {
 		const struct kiln_carry *c = &kiln_carries[i];
@@ -295,8 +296,8 @@ void kiln_examine_values(struct kiln_examine *order)
 	kiln_try_keys(&s, order);
 	kiln_subject_close(&s);
 	/*
-	 * Repeat with another transform: drivers that draw their answers at random are not
-	 * compared.
+	 * Repeat with another transform, to exclude drivers that randomise their answers from the
+	 * comparison.
 	 */
 	order->error = kiln_subject_open(&s, order);
 	if (!order->error) {

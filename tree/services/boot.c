@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Entry points that the loader calls in the image. It calls kiln_image_setup() before
- * any CPU exists and kiln_image_jiffies() (time.c) from any thread. Call the others
- * in kernel mode.
+ * Entry points of the image that the loader calls. kiln_image_setup() is called before any CPU
+ * exists, and kiln_image_jiffies() (time.c) from any thread. All others must be called in kernel
+ * mode.
  */
 #include "service.h"
 
@@ -31,7 +31,7 @@ int kiln_image_setup(const struct boot *given)
 	return 0;
 }
 
-/* Attaches the tree to the CPU that was just booted. Returns 0 on success. */
+/* Attaches the tree to the CPU that has just booted. Returns 0 on success. */
 uint64_t kiln_image_cpu(void *unused)
 {
 	static const struct kiln_hooks hooks = {
@@ -49,7 +49,7 @@ uint64_t kiln_image_cpu(void *unused)
 	return kiln_attach(&hooks) ? 0 : 1;
 }
 
-/* Runs each initcall and waits for everything it started. Returns how many ran. */
+/* Runs each initcall and waits for everything it started. Returns the number of initcalls. */
 uint64_t kiln_image_start(void *unused)
 {
 	unsigned long count = 0;
@@ -73,7 +73,7 @@ uint64_t kiln_image_start(void *unused)
 	return count;
 }
 
-/* Sets whether algorithms registered from now on are tested. */
+/* Sets whether algorithms that are registered later are tested. */
 uint64_t kiln_image_tests(void *wanted)
 {
 	boot.tests = !!wanted;

@@ -60,7 +60,7 @@ void SERVICE(wait_for_completion)(struct completion *c)
 	kiln_wait_finish();
 }
 
-/* There are no signals to interrupt the wait. */
+/* The wait is never interrupted, because there are no signals. */
 int SERVICE(wait_for_completion_interruptible)(struct completion *c)
 {
 	SERVICE(wait_for_completion)(c);
@@ -73,7 +73,7 @@ int SERVICE(wait_for_completion_killable)(struct completion *c)
 	return 0;
 }
 
-/* Returns the jiffies left, at least 1, or 0 on timeout. */
+/* Returns the remaining jiffies, at least 1, or 0 on timeout. */
 unsigned long SERVICE(wait_for_completion_timeout)(struct completion *c,
 						   unsigned long jiffies)
 {

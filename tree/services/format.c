@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A small printf: %d %i %u %x %lu %lx %lld %s %.Ns %.*s %c %p %%, with a width and
- * leading zeros. It also replaces the vsnprintf() of a tree whose lib/vsprintf.o cannot
- * be linked, without the kernel's %p extensions.
+ * A small printf: %d %i %u %x %lu %lx %lld %s %.Ns %.*s %c %p %%, with a width and leading zeros.
+ * Also replaces vsnprintf() in trees whose lib/vsprintf.o cannot be linked; the kernel's %p
+ * extensions are then missing.
  */
 #include "service.h"
 
 struct output {
-	char *p, *end;	/* end: last position for the closing NUL */
+	char *p, *end;	/* end: where the closing NUL must be at the latest */
 	size_t n;	/* length of the untruncated text */
 };
 
@@ -178,7 +178,7 @@ int SERVICE(sprintf)(char *text, const char *s, ...)
 	return n;
 }
 
-/* Prints addresses only; Kiln resolves symbols afterwards from the linked image. */
+/* Prints only the address, because Kiln later resolves symbols with the linked image. */
 #define SYMBOL(name)                                            \
 	int SERVICE(name)(char *text, unsigned long address)    \
 	{                                                       \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * A heap whose blocks end at an unmapped page, or begin right after one. While kiln_guard() is on,
- * all allocations of the tree come from it. Each block has exactly the size asked for. It ends at
+ * the tree's allocations all use this heap. Each block has exactly the requested size. It ends at
  * the end of a page except for the padding to kmalloc's 8-byte alignment, which is checked when the
  * block is freed.
  *
@@ -21,9 +21,9 @@
 #define ALIGNMENT 8
 #define DEEPEST 12
 
-/* Recorded for a block's first page. */
+/* Data about a block, stored for the block's first page. */
 struct slot {
-	size_t size;		/* rounded up; 0: no block begins here */
+	size_t size;		/* rounded up to the alignment; 0: no block begins here */
 	size_t asked;
 	uint32_t pages;
 	bool at_start;
@@ -34,13 +34,13 @@ struct slot {
 
 static char *heap;
 static struct slot *slots;
-static unsigned char *taken;	/* one byte per page */
+static unsigned char *taken;	/* one byte per page: whether it is in use */
 static unsigned long cursor;
 static unsigned long numbers;	/* last sequence number; the first is 1 */
 static bool wanted;
 static int fill = -1;
 static long failing = -1;
-static unsigned long since;	/* allocations since failures were armed */
+static unsigned long since;	/* allocations since kiln_fail() was called */
 static volatile unsigned char lock;
 
 /* Reserves the end of the arena. Called once, before any allocation. */
@@ -69,7 +69,7 @@ int guard_fill(void)
 	return fill;
 }
 
-/* Whether to make this allocation fail. */
+/* Counts an allocation. Returns whether to make it fail. */
 bool guard_fails(void)
 {
 	const unsigned long nr = __atomic_fetch_add(&since, 1, __ATOMIC_RELAXED);
@@ -78,7 +78,8 @@ bool guard_fails(void)
 }
 
 /*
- * Finds @n free pages with a free page on either side; returns the first. Call with the lock held.
+ * Finds @n free pages with a free page on either side, and returns the first. The lock must be
+ * held.
  */
 static unsigned long find(unsigned long n)
 {
@@ -151,7 +152,7 @@ static struct slot *slot_of(const void *p)
 	unsigned long page = ((unsigned long)p - (unsigned long)heap) / PAGE_SIZE;
 	struct slot *slot = &slots[page];
 
-	/* A block of size 0 is at the start of its guard page. */
+	/* A block of size 0 has no page, so its address is the start of its guard page. */
 	if (!slot->size && page)
 		slot--;
 	if (!slot->size || !taken[slot - slots])
@@ -223,7 +224,7 @@ unsigned long SERVICE(kiln_mark)(void)
 	return numbers;
 }
 
-/* Counts the blocks allocated since @mark that have not been freed. */
+/* Returns the number of blocks allocated since @mark that have not been freed. */
 unsigned long SERVICE(kiln_leaked)(unsigned long mark, bool tell_them)
 {
 	unsigned long i, n = 0;

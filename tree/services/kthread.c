@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The tree's tasks. Each is a task of kernel/cpu with a struct task_struct of the tree,
- * which GS:0 points to while the task runs. The services keep their own data right
- * before that structure.
+ * The tree's tasks. Each is a task of kernel/cpu with a struct task_struct of the tree, to which
+ * GS:0 points while the task runs. The services keep their own data directly before that structure.
  */
 #include "service.h"
 
 /*
- * A thread that sleeps this long while no other task runs is idle: it waits for work.
+ * If no task runs for this long while a thread sleeps, the thread counts as idle: it waits for
+ * work.
  */
 #define DAEMONS_NS 20000000ul
 
 struct thread {
 	struct test test;
-	uint64_t ran;		/* ns of CPU time until it last gave up the CPU */
-	uint64_t since;		/* when it last got the CPU */
-	bool fresh;		/* a kthread that has not been woken yet */
-	bool counted;		/* start-up waits for it */
+	uint64_t ran;		/* CPU time in ns, up to when it last gave up the CPU */
+	uint64_t since;		/* time in ns when it last got the CPU */
+	bool fresh;		/* whether it is a kthread that has not been woken yet */
+	bool counted;		/* whether start-up waits for it */
 } __attribute__((aligned(64)));
 
 struct start {
@@ -24,8 +24,8 @@ struct start {
 	void *data;
 };
 
-static volatile int running;	/* threads that start-up waits for */
-static volatile bool daemons;	/* the remaining ones are idle, so start-up no longer waits for them */
+static volatile int running;	/* number of threads that start-up waits for */
+static volatile bool daemons;	/* whether the remaining threads are idle, which ends start-up */
 
 static struct thread *thread_of(void *task)
 {
@@ -65,7 +65,7 @@ void *new_task(void *old, const char *name, _Bool user)
 {
 	struct thread *thread = old ? thread_of(old) : NULL;
 
-	/* kthread_stop() or a waiter still holds a reference to it. */
+	/* Do not reuse it if kthread_stop() or a waiter still holds a reference. */
 	if (thread && kiln_glue_task_held(thread + 1))
 		thread = NULL;
 	if (!thread)
@@ -150,7 +150,7 @@ void wait_for_threads(void)
 	kiln_wait_finish();
 }
 
-/* Hook: no task has been able to run for @ns. */
+/* Hook of kernel/cpu: called when no task has been able to run for @ns. */
 void threads_idle(uint64_t ns)
 {
 	if (ns < DAEMONS_NS || tests_run())
@@ -159,7 +159,7 @@ void threads_idle(uint64_t ns)
 	kiln_wake(&running);
 }
 
-/* KUnit calls this for a case that takes too long. */
+/* Ends the process, because only KUnit calls this function, when a case takes too long. */
 int SERVICE(kthread_stop)(void *task)
 {
 	(void)task;
@@ -171,7 +171,7 @@ bool SERVICE(kthread_should_stop)(void)
 	return false;
 }
 
-/* Sleep only if the tree's task_struct says so. */
+/* Sleeps, unless a wakeup has set the state in the tree's task_struct to running. */
 void SERVICE(schedule)(void)
 {
 	void *task = kiln_task_word(NULL);

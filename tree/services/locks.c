@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Locks. Spin locks exclude other CPUs, and disable preemption, softirqs and interrupts
- * as the kernel's do. Taking one that this CPU already holds is reported as a deadlock.
+ * Locks. Spin locks exclude other CPUs, and disable preemption, softirqs and interrupts as the
+ * kernel's spin locks do. Taking a lock that this CPU already holds is reported as a deadlock.
  */
 #include "service.h"
 
@@ -128,7 +128,7 @@ void SERVICE(_raw_spin_unlock_irqrestore)(struct spinlock *lock, unsigned long f
 	preempt_enable();
 }
 
-/* For the services' own use, in any context. */
+/* Locks for the services themselves, usable in any context. */
 unsigned long lock_irq(volatile unsigned char *lock)
 {
 	const unsigned long flags = kiln_local_irq_save();
@@ -145,11 +145,11 @@ void unlock_irq(volatile unsigned char *lock, unsigned long flags)
 }
 
 /*
- * Sleeping locks. The lock word comes first in the tree's structure and is zero when
- * the lock is free, so the tree's inline checks see the right state.
+ * Sleeping locks. The lock word is the first field of the tree's structure and is zero when the
+ * lock is free, so the tree's inline checks see the right state.
  */
 struct sleeping_lock {
-	volatile long word;	/* mutex: taken; rwsem: readers, or -1 for a writer */
+	volatile long word;	/* mutex: 1 if taken; rwsem: readers, or -1 for a writer */
 };
 
 static bool change(struct sleeping_lock *lock, long from, long to)
@@ -260,10 +260,10 @@ void SERVICE(__init_rwsem)(struct sleeping_lock *lock)
 		(void)p;                    \
 	}
 
-/* kernel/cpu's wait table holds the waiters, keyed by the completion's address. */
+/* Does nothing: waiters are stored in kernel/cpu's wait table, by the completion's address. */
 NOTHING(__init_swait_queue_head)
 
-/* Tasks never migrate to another CPU. */
+/* Does nothing, because tasks never migrate to another CPU. */
 void SERVICE(migrate_disable)(void)
 {
 }
@@ -274,7 +274,7 @@ void SERVICE(migrate_enable)(void)
 
 NOTHING(__might_fault)
 
-/* There are no RCU callbacks or updaters that need a grace period. */
+/* Does nothing: there are no RCU callbacks or updaters that need a grace period. */
 void SERVICE(synchronize_rcu)(void)
 {
 	may_sleep("calls synchronize_rcu()");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Services under the names used by versions other than 6.12. Functions that differ in more than
- * the name are in versions.c.
+ * Services under the names that versions other than 6.12 use. Functions whose parameters also
+ * differ are in versions.c.
  */
 #include "service.h"
 
@@ -17,7 +17,7 @@ void *SERVICE(kiln_alloc)(size_t size, unsigned int gfp)
 	return memory_alloc(size, gfp);
 }
 
-/* Before 6.10 the name has no suffix. */
+/* Names without a suffix, used before 6.10. */
 void *SERVICE(__kmalloc)(size_t size, unsigned int gfp)
 {
 	return memory_alloc(size, gfp);
@@ -43,7 +43,7 @@ void *SERVICE(kmalloc_trace)(void *cache, unsigned int gfp, size_t size)
 	return memory_alloc(size, gfp);
 }
 
-/* Used for constant sizes too large for any cache. */
+/* Called for constant sizes that are too large for any cache. */
 void *SERVICE(kmalloc_large)(size_t size, unsigned int gfp)
 {
 	return memory_alloc(size, gfp);
@@ -86,7 +86,7 @@ void *SERVICE(alloc_pages)(unsigned int gfp, unsigned int order)
 	return SERVICE(alloc_pages_noprof)(gfp, order);
 }
 
-/* Without NUMA the inline functions call this. */
+/* Called by inline functions in trees without NUMA. */
 void *SERVICE(__alloc_pages_noprof)(unsigned int gfp, unsigned int order, int node, void *mask)
 {
 	(void)node;
@@ -104,7 +104,7 @@ unsigned long SERVICE(__alloc_percpu)(size_t size, size_t align)
 	return SERVICE(pcpu_alloc_noprof)(size, align, false, 0);
 }
 
-/* Since 6.17. */
+/* Exists since 6.17. */
 void *SERVICE(alloc_pages_node_noprof)(int node, unsigned int gfp, unsigned int order)
 {
 	(void)node;
@@ -126,7 +126,7 @@ void SERVICE(mutex_init_generic)(struct sleeping_lock *lock)
 	SERVICE(__mutex_init)(lock);
 }
 
-/* A kthread ends as every task does. */
+/* A kthread that calls do_exit() ends like any other task. */
 _Noreturn void SERVICE(do_exit)(long code)
 {
 	SERVICE(kthread_exit)(code);
@@ -137,10 +137,10 @@ void SERVICE(___migrate_enable)(void)
 {
 }
 
-/* struct rq: inline code counts tasks with migration disabled in it. */
+/* Space for struct rq, in which inline code counts the tasks with migration disabled. */
 __attribute__((section(".data..percpu"), aligned(64))) char SERVICE(runqueues)[1 << 14];
 
-/* Preemptible RCU calls these functions. Nothing here waits for readers. */
+/* Called by trees with preemptible RCU. They do nothing, because no code here waits for readers. */
 void SERVICE(__rcu_read_lock)(void)
 {
 }
@@ -151,8 +151,8 @@ void SERVICE(__rcu_read_unlock)(void)
 
 
 /*
- * Hardened usercopy checks whether the whole kernel object may be copied. Here all memory is one
- * heap.
+ * Called for hardened usercopy, to check that the whole range is in one kernel object. Does
+ * nothing, because all memory is one heap here.
  */
 void SERVICE(__check_object_size)(const void *p, unsigned long n, bool to_user)
 {

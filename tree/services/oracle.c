@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Reports from the oracles (tree/oracles/): which drivers exist, and which rule was broken, where
- * and by which driver.
+ * Sends the reports of the oracles (tree/oracles/): which drivers exist, and which driver violated
+ * which rule where.
  */
 #include "service.h"
 
@@ -24,20 +24,20 @@ struct iovec {
 };
 
 /*
- * Reads memory that may be unmapped. The system call returns an error where a load would crash the
- * process.
+ * Reads memory that may be unmapped, by a system call. It returns an error in cases in which a load
+ * would crash the process.
  */
 static bool peek(const void *from, void *to, size_t n)
 {
 	const struct iovec local = { to, n }, remote = { from, n };
 	const long pid = syscall3(SYS_GETPID, 0, 0, 0);
-	/* Declared after the call, which may clobber these registers. */
+	/* Declare these variables after the call, which may clobber their registers. */
 	register long flags __asm__("r9") = 0;
 	register long count __asm__("r8") = 1;
 	register const void *far __asm__("r10") = &remote;
 	long result;
 
-	/* (pid, local, 1, remote, 1, 0). The fourth argument points to the remote iovec. */
+	/* The arguments are pid, local, 1, remote, 1, 0; remote is the list with @from. */
 	__asm__ volatile("syscall"
 			 : "=a"(result)
 			 : "a"(SYS_PROCESS_VM_READV), "D"(pid), "S"(&local), "d"(1l), "r"(far),
@@ -57,7 +57,7 @@ unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int
 			to[n++] = pair[1];
 		else if (n)
 			break;
-		/* Callers' frames are at higher addresses, within 64 KiB. */
+		/* A caller's frame must be at a higher address, at most 64 KiB away. */
 		if (pair[0] <= (unsigned long)frame || pair[0] - (unsigned long)frame > 1 << 16)
 			break;
 		frame = (const void *)pair[0];
@@ -66,8 +66,8 @@ unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int
 }
 
 /*
- * The same for interrupted code: a function without a frame of its own has its return address on
- * top of the stack.
+ * Collects return addresses for interrupted code. If the interrupted function has no frame, its
+ * return address is on top of the stack.
  */
 unsigned int kiln_image_fault_trace(const void *stack, const void *frame, unsigned long *to,
 				    unsigned int most)
@@ -80,7 +80,7 @@ unsigned int kiln_image_fault_trace(const void *stack, const void *frame, unsign
 	return n + kiln_image_trace(frame, to + n, most - n);
 }
 
-/* Describes the current call for reports: the oracle's case, else the request, else "". */
+/* Describes the current call for reports: the oracle's case, or else the request, or else "". */
 const char *kiln_image_case(void)
 {
 	static char text[320];

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Privileged instructions. A tree built for Xen's paravirtual guests calls through
- * pv_ops instead of executing them, and glue.c points pv_ops to kernel/cpu's
- * functions.
+ * Privileged instructions. A tree built for Xen's paravirtual guests calls functions in pv_ops
+ * instead of executing such instructions. glue.c points pv_ops to functions of kernel/cpu.
  */
 #include "service.h"
 

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Code patching: alternatives once, static keys (jump labels) and static calls at any
- * time. The tree's text is mapped writable, and the bytes written are those a kernel
- * would write.
+ * Code patching: alternatives once, static keys (jump labels) and static calls at any time. The
+ * tree's text is mapped writable, and the patched bytes are the same as in a kernel.
  */
 #include "service.h"
 
 #define NOP2 "\x66\x90"
 #define NOP5 "\x0f\x1f\x44\x00\x00"
 
-/* Matches the tree's struct jump_entry with relative addresses. */
+/* Matches the tree's struct jump_entry, in the variant with relative addresses. */
 struct jump_entry {
 	int32_t code;
 	int32_t target;
-	int64_t key;	/* bit 0: jump when the key is off; bit 1: compiled as a jump that must become a no-op */
+	int64_t key;	/* bit 0: jump when the key is off; bit 1: replace the jump by a no-op */
 };
 
 struct static_key {
@@ -31,10 +30,10 @@ bool SERVICE(static_key_initialized) = true;
 
 extern char __kiln_alternatives[], __kiln_alternatives_end[];
 
-/* Checked by code that must not run before patching. */
+/* Some tree code checks this variable, because it must not run before alternatives are patched. */
 int SERVICE(alternatives_patched);
 
-/* Call after the CPU's features are known. */
+/* Patches alternatives. Must be called when the CPU's features are known. */
 void alternatives_init(void)
 {
 	uint32_t applied = 0, left = 0;
@@ -69,8 +68,9 @@ static void set_branch(const struct jump_entry *e, bool jump)
 }
 
 /*
- * Compilers cannot emit a no-op as long as a jump. objtool writes it afterwards, in some
- * configurations only when it processes the linked kernel, which never exists here.
+ * Replaces jumps by no-ops where objtool has not done so. Compilers cannot emit a no-op with the
+ * length of a jump; in some configurations, objtool writes it only into the linked kernel, which
+ * does not exist here.
  */
 void patch_init(void)
 {
@@ -121,8 +121,8 @@ int SERVICE(static_key_count)(struct static_key *key)
 }
 
 /*
- * Callers go through the trampoline, which costs one jump more than in a kernel that
- * patches the call sites.
+ * Changes the trampoline only. Callers jump through it, which costs one jump more than in a kernel,
+ * where the calls themselves are patched.
  */
 void SERVICE(__static_call_update)(struct static_call_key *key, unsigned char *trampoline,
 				   void *func)

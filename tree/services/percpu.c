@@ -6,13 +6,13 @@
  *	0xf0000		single words that a tree addresses by symbol
  *	0x100000	the tree's .data..percpu, at its link address (host.ld),
  *			initialised by the loader
- *	after that	what the tree allocates
+ *	after that	memory that the tree allocates
  *
  * As in a kernel, a per-CPU address is an offset into the area.
  */
 #include "service.h"
 
-/* Absolute symbols defined at link time. */
+/* Absolute symbols, defined by the linker script. */
 extern char this_cpu_off[];
 
 #define MASK_WORDS 128
@@ -65,7 +65,7 @@ unsigned long SERVICE(pcpu_alloc_noprof)(size_t size, size_t align, bool reserve
 	return at;
 }
 
-/* Freed memory is not reused: the areas are large enough. */
+/* Does nothing: the areas are large enough without reusing freed memory. */
 void SERVICE(free_percpu)(unsigned long at)
 {
 	(void)at;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sends what the tree prints to the parent as an event. The tree's own
- * vsnprintf(), which knows the kernel's formats, formats it.
+ * Sends the tree's messages to the parent as events. The tree's own vsnprintf() formats them,
+ * because it implements the kernel's format extensions.
  */
 #include "service.h"
 

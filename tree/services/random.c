@@ -42,14 +42,14 @@ bool SERVICE(rng_is_initialized)(void)
 	return true;
 }
 
-/* The generator is always ready, so the notifier is never needed. */
+/* Does nothing: the generator is always initialised, so the notifier never has to be called. */
 int SERVICE(execute_with_initialized_rng)(void *notifier)
 {
 	(void)notifier;
 	return 0;
 }
 
-/* By multiplication. The bias is at most 2^-32, too small to affect a self-test. */
+/* Scales by multiplication. The bias is at most 2^-32, too small to affect a self-test. */
 uint32_t SERVICE(__get_random_u32_below)(uint32_t ceil)
 {
 	return (uint32_t)((uint64_t)SERVICE(get_random_u32)() * ceil >> 32);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Symbols that linked objects refer to but that never run here: user memory, the page
- * cache, signals, devices. Calling one ends the host process with the symbol's name.
+ * Symbols of functions that linked objects refer to but never call here: user memory, the page
+ * cache, signals, devices. A call ends the host process and reports the symbol's name.
  */
 #include "service.h"
 
@@ -36,7 +36,7 @@ REFUSE(unpin_user_page)
 REFUSE(rep_movs_alternative)
 REFUSE(rep_stos_alternative)
 
-/* The page cache and vmalloc's map. */
+/* Functions of the page cache and of vmalloc's map. */
 REFUSE(__xas_next)
 REFUSE(xas_load)
 REFUSE(xas_find)
@@ -58,7 +58,7 @@ REFUSE(synchronize_srcu)
 REFUSE(call_rcu)
 int SERVICE(system_state) = 2;	/* SYSTEM_SCHEDULING: initcalls may sleep */
 
-/* vsnprintf's formats for devices and flags. */
+/* Functions for vsnprintf's formats that print devices and flags. */
 REFUSE(fwnode_count_parents)
 REFUSE(fwnode_get_name)
 REFUSE(fwnode_get_name_prefix)
@@ -67,7 +67,7 @@ REFUSE(has_capability_noaudit)
 REFUSE(time64_to_tm)
 void *SERVICE(gfpflag_names)[2], *SERVICE(pageflag_names)[2], *SERVICE(vmaflag_names)[2];
 
-/* Devices, files and user memory, which the string helpers refer to. */
+/* Functions for devices, files and user memory, to which the string helpers refer. */
 REFUSE(__devm_add_action)
 REFUSE(__devres_alloc_node)
 REFUSE(devres_add)
@@ -78,7 +78,8 @@ REFUSE(memdup_user_nul)
 REFUSE(sysfs_emit)
 
 /*
- * The same under the names of 6.1, and what its iov_iter, vsprintf and bitmaps refer to.
+ * The same functions under the names of 6.1, and functions to which iov_iter, vsprintf and bitmaps
+ * of 6.1 refer.
  */
 REFUSE(PageHeadHuge)
 REFUSE(PageHuge)
@@ -97,22 +98,20 @@ REFUSE(nla_put)
 REFUSE(queue_delayed_work_on)
 void *SERVICE(default_pipe_buf_ops)[8], *SERVICE(page_cache_pipe_buf_ops)[8];
 
-/*
- * The function that a boot replaces return thunks with, and the warning if it did not.
- */
+/* The function that unpatched return thunks call, to warn that boot did not replace them. */
 REFUSE(warn_thunk_thunk)
 
 /* Names introduced in 7.x. */
 REFUSE(init_srcu_struct_generic)
 
-/* Text buffers that are written to a file. */
+/* Functions for text buffers that are read through a file. */
 REFUSE(d_path)
 REFUSE(seq_mangle_path)
 REFUSE(seq_write)
 
-/* KUnit can power off a virtual machine. */
+/* KUnit calls these functions to power off a virtual machine. */
 REFUSE(kernel_halt)
 REFUSE(kernel_power_off)
 REFUSE(kernel_restart)
-/* A task itself drops the last reference to it, so this is not reached. */
+/* Never called, because the last reference to a task is dropped by the task itself. */
 REFUSE(__put_task_struct_rcu_cb)

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calls a tree's assembly functions as the tree's own C code does: one loop, compiled once
- * per calling convention, with all calls in one FPU section. tree/primitives lists each
- * function's convention; crates/kiln-tree/src/primitive.rs also has the conventions'
- * numbers.
+ * Calls a tree's assembly functions as the tree's own C code does: one loop, compiled once per
+ * calling convention, with all calls in one FPU section. tree/primitives lists each function's
+ * convention. The numbers of the conventions are also in crates/kiln-tree/src/primitive.rs.
  *
- * IVs and initial states are copied for all messages at once, long before they are read.
- * Otherwise a load that stalls on two narrower stores would be part of every measurement.
+ * IVs and initial states are copied for all messages at once, long before they are read. If each
+ * were copied directly before its call, every measurement would include a store-forwarding stall.
  */
 #include "service.h"
 
@@ -59,7 +58,7 @@ static inline void store128(u8 *to, const u8 *from)
 }
 
 /*
- * Each function processes message @src of p->m.len bytes to @dst, with an IV that may be
+ * Defines a function that processes the message @src, with p->m.len bytes, to @dst. The IV may be
  * modified.
  */
 #define ONE(name) \
@@ -67,8 +66,9 @@ static inline void store128(u8 *to, const u8 *from)
 	one_##name(const struct kiln_primitive *p, const u8 *src, u8 *dst, u8 *iv, u8 *state)
 
 /*
- * Arguments: ctx, dst, src, and a number for some functions, either a flag or the block
- * count. A companion function for single blocks handles what multi-block chunks leave over.
+ * Arguments: ctx, dst, src, and for some functions a number, which is a flag or the block count. If
+ * a function processes several blocks per call, a companion function processes the remaining single
+ * blocks.
  */
 ONE(blocks)
 {
@@ -171,7 +171,8 @@ ONE(xctr_by8)
 }
 
 /*
- * The low half of the counter does not overflow, because IVs are random and messages short.
+ * The low half of the counter is assumed not to overflow, because IVs are random and messages
+ * short.
  */
 ONE(ctr64)
 {
@@ -190,7 +191,7 @@ ONE(xctr)
 	fn(p->key, src, dst, (int)p->m.len, iv, 1);
 }
 
-/* One block. extra: number of rounds. */
+/* Processes one block. extra: number of rounds. */
 ONE(aes_block)
 {
 	void (*const fn)(void *round_keys, int rounds, u8 *dst, const u8 *src) =
@@ -201,7 +202,7 @@ ONE(aes_block)
 		fn(p->key, (int)p->extra, dst + at, src + at);
 }
 
-/* The message is the key; the result is the structure it is expanded into. */
+/* The message is the key; the result is the structure that holds the expanded key. */
 ONE(aes_set_key)
 {
 	void (*const fn)(u8 *ctx, const u8 *key, u32 len) = (void *)p->fn[0];
@@ -209,7 +210,7 @@ ONE(aes_set_key)
 	fn(dst, src, (u32)p->m.len);
 }
 
-/* The same, with encryption keys followed by decryption keys. */
+/* The message is the key; the result is the encryption keys followed by the decryption keys. */
 ONE(aes_expandkey)
 {
 	void (*const fn)(u8 *keys, u8 *inverse, const u8 *key) = (void *)p->fn[0];
@@ -217,7 +218,7 @@ ONE(aes_expandkey)
 	fn(dst, dst + p->digest / 2, src);
 }
 
-/* fn: update, aad, final. */
+/* The functions in fn: update, aad, final. */
 ONE(gcm)
 {
 	void (*const update)(void *key, const u32 *ctr, u8 *acc, const u8 *src, u8 *dst,
@@ -246,7 +247,7 @@ ONE(gcm)
 	}
 }
 
-/* fn: enc or dec, init, ad, final. */
+/* The functions in fn: enc or dec, init, ad, final. */
 ONE(aegis)
 {
 	void (*const crypt)(u8 *state, const u8 *src, u8 *dst, u32 len) = (void *)p->fn[0];
@@ -269,7 +270,7 @@ ONE(aegis)
 		dst[0] ^= 0xff;
 }
 
-/* The state of RFC 8439: constants, key, counter and nonce. extra: number of rounds. */
+/* Builds the state of RFC 8439: constants, key, counter and nonce. extra: number of rounds. */
 ONE(chacha)
 {
 	void (*const fn)(u32 *state, u8 *dst, const u8 *src, u32 len, int rounds) =
@@ -323,7 +324,7 @@ ONE(compress)
 		dst[i] = state[i];
 }
 
-/* extra: the initial checksum, which the result is also inverted with. */
+/* Stores a checksum. extra: the initial checksum, which is also XORed into the result. */
 static inline void put_crc(const struct kiln_primitive *p, u8 *dst, u64 crc)
 {
 	crc ^= p->extra;
@@ -350,7 +351,8 @@ ONE(crc_first)
 }
 
 /*
- * For any width: a narrower CRC is in the low bits of the first argument and of the result.
+ * CRCs of any width. One of less than 64 bits is in the low bits of the first argument and of the
+ * result.
  */
 ONE(crc_table)
 {
@@ -378,7 +380,7 @@ ONE(polyval)
 	store128(dst, acc);
 }
 
-/* The caller adds the blocks; the function only multiplies. */
+/* The function only multiplies; the loop here adds the blocks. */
 ONE(gf128_mul)
 {
 	void (*const fn)(u8 *acc, void *key) = (void *)p->fn[0];
@@ -413,7 +415,7 @@ ONE(polyval_blocks)
 	store128(dst, acc);
 }
 
-/* XOR of the chunks' hashes, so that each chunk affects the result. */
+/* XORs the hashes of all chunks, so that each chunk affects the result. */
 ONE(nh)
 {
 	void (*const fn)(void *key, const u8 *src, u64 len, u8 *hash) = (void *)p->fn[0];
@@ -432,7 +434,7 @@ ONE(nh)
 		store64(dst + 8 * i, sum[i]);
 }
 
-/* The one-time key precedes the message. fn: blocks, init, emit. */
+/* The one-time key precedes the message. The functions in fn: blocks, init, emit. */
 ONE(poly1305)
 {
 	void (*const blocks)(u8 *state, const u8 *src, u64 len, u32 padbit) = (void *)p->fn[0];
@@ -452,7 +454,7 @@ ONE(x25519)
 	fn(dst, p->key, src);
 }
 
-/* Copies fresh IVs and states for all messages. */
+/* Copies unmodified IVs and initial states for all messages. */
 static void refresh(const struct kiln_primitive *p)
 {
 	u64 i;
@@ -463,8 +465,8 @@ static void refresh(const struct kiln_primitive *p)
 }
 
 /*
- * Advance the pointers by addition: four multiplications per call would cost a short message
- * two cycles.
+ * Advances the pointers by addition. Four multiplications per call would cost two cycles for a
+ * short message.
  */
 #define LOOP(name)                                              \
 	for (n = 0; n < p->m.calls; n++) {                        \

@@ -2,7 +2,7 @@
 /*
  * Declarations shared by the services. A service is a function or variable that a kernel
  * tree's objects reference but do not define. It is called SERVICE(name) here, and Kiln
- * renames the tree's reference to match, so that a missing service shows up by name.
+ * renames the tree's reference to match, so that the linker reports a missing service by name.
  *
  * Services are freestanding and use general-purpose registers only, because the tree's
  * vector registers may be live. From kernel/ they use its border functions.
@@ -25,24 +25,24 @@
  *	percpu_init; patch_init, alternatives_init
  * kthread.c APIs:
  *	new_task		a hook of kernel/cpu
- *	give_cpu		kiln_schedule(), accounting the thread's CPU time
- *	wait_for_threads	until every kthread has ended or is idle
+ *	give_cpu		call kiln_schedule() and account the thread's CPU time
+ *	wait_for_threads	wait until every kthread has ended or is idle
  *	current_test		the test that this thread runs
  *	thread_us		CPU time of this thread
  * workqueue.c APIs:
- *	wait_for_work		until all queued work is done, except on system_bh_wq
+ *	wait_for_work		wait until all queued work is done, except on system_bh_wq
  * softirq.c, workqueue.c APIs:
  *	*_cpu_starts		called when a CPU boots
  * locks.c APIs:
  *	lock_irq, unlock_irq
  * memory.c APIs:
  *	memory_init, memory_alloc, memory_free
- *	vmalloc_alloc		followed by an unmapped page
+ *	vmalloc_alloc		allocate a block that is followed by an unmapped page
  * oracle.c APIs:
  *	oracle_subject		the driver being examined
- *	violated_at		report that it broke a rule, with a backtrace
+ *	violated_at		report that this driver broke a rule, with a backtrace
  * guard.c APIs:
- *	guard_*			the heap the tree allocates from under an oracle
+ *	guard_*			the heap from which the tree allocates under an oracle
  * sleep.c APIs:
  *	may_sleep		report a violation in atomic context
  * time.c APIs:
@@ -63,17 +63,17 @@
 
 #define SERVICE(name) svc_##name
 
-/* The kernel constants that the services need, from 6.12. They rarely change. */
+/* Constants of the kernel that the services need, with the values of 6.12. They rarely change. */
 #define GFP_ZERO 0x100u
 #define ENOMEM 12
 #define EIO 5
 #define E2BIG 7
 
-/* Maximum number of CPUs. */
+/* Maximum number of emulated CPUs. */
 #define CPUS_MOST 64
 
 extern struct boot boot;
-extern bool on_cpu;	/* this thread runs on an emulated CPU */
+extern bool on_cpu;	/* whether this thread runs on an emulated CPU */
 
 void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void tell_text(const char *event, const char *text);
@@ -107,11 +107,11 @@ void softirq_cpu_starts(void);
 unsigned long lock_irq(volatile unsigned char *lock);
 void unlock_irq(volatile unsigned char *lock, unsigned long flags);
 
-/* A wait with a timeout, sleeping on @on. MAX_TIMEOUT means no timeout. */
+/* A wait with a timeout. The task sleeps on the address @on. MAX_TIMEOUT means no timeout. */
 struct deadline {
 	struct deadline *next, **prev;
 	const volatile void *on;
-	unsigned long at, given;	/* jiffies */
+	unsigned long at, given;	/* end and duration of the wait, in jiffies */
 	bool never;
 };
 
@@ -126,7 +126,7 @@ void time_tick(void);
 void time_idle(unsigned long since);
 uint64_t now_ns(void);
 
-/* oracle.c: called by the oracles; matches tree/oracles/oracle.h. */
+/* oracle.c: the oracles set this structure. It must match the one in tree/oracles/oracle.h. */
 struct oracle_case {
 	const char *op;
 	unsigned long len, aad;
@@ -151,11 +151,11 @@ void guard_free(const void *p);
 
 void SERVICE(kiln_violated)(const char *rule, const char *what, const void *frame);
 
-/* sleep.c: the caller may sleep; @what describes the call. */
+/* sleep.c: called where the caller may sleep; @what describes the call. */
 void may_sleep(const char *what);
 
 /*
- * The request being made through the tree's crypto API. context.c has the same
+ * The request that is being made through the tree's crypto API. oracles/context.c defines the same
  * structure.
  */
 struct request_note {
@@ -166,9 +166,9 @@ struct request_note {
 };
 
 struct test {
-	char driver[128];	/* "": none */
+	char driver[128];	/* the driver under test; "": none */
 	struct request_note note;
-	bool reached;		/* the test allocated its driver */
+	bool reached;		/* whether the test has allocated its driver */
 	struct test *next, **prev;	/* list of running tests */
 };
 
@@ -189,7 +189,7 @@ int SERVICE(wake_up_process)(void *task);
 void SERVICE(open_softirq)(int nr, void (*handler)(void *action));
 void SERVICE(kthread_exit)(long result) __attribute__((noreturn));
 
-/* Fields of this CPU. struct cpu begins like 6.12's struct pcpu_hot. */
+/* Access to the fields of this CPU. struct cpu begins like struct pcpu_hot of 6.12. */
 #define CPU_PREEMPT_COUNT KILN_CPU_PREEMPT_COUNT
 #define CPU_NUMBER KILN_CPU_NUMBER
 #define cpu_add(word, n) \
@@ -203,7 +203,7 @@ void SERVICE(kthread_exit)(long result) __attribute__((noreturn));
 		v_;                                                             \
 	})
 
-/* For trees that keep the preempt count in a word of their own; see versions.c. */
+/* Defined only in trees that keep the preempt count in a word of their own (versions.c). */
 void kiln_glue_count(int n) __attribute__((weak));
 void kiln_glue_own_count(int n) __attribute__((weak));
 int kiln_glue_uncounted(void) __attribute__((weak));
@@ -215,11 +215,11 @@ static inline void also_count(int n)
 		kiln_glue_count(n);
 }
 
-/* glue.c, compiled by the tree's own build against its own headers. */
+/* glue.c and oracles/context.c, which the tree's own build compiles against its own headers. */
 extern const unsigned int kiln_glue_hz;
 extern const unsigned int kiln_glue_gfp_sleeps;	/* flag of allocations that may sleep */
 /*
- * Why the current context may not sleep (enum kiln_atomic of <kiln/tree.h>), or 0 if it
+ * Returns why the current context may not sleep (enum kiln_atomic of <kiln/tree.h>), or 0 if it
  * may.
  */
 unsigned int kiln_glue_atomic(void);

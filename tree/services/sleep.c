@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Detects sleeping in atomic context. Each service that may sleep calls may_sleep() whether or not
- * it then sleeps, and so do the tree's own might_sleep() and cond_resched().
+ * Detects sleeping in atomic context. Each service that may sleep calls may_sleep(), even if it
+ * then does not sleep. So do the tree's own might_sleep() and cond_resched().
  */
 #include "service.h"
 
@@ -41,7 +41,7 @@ static void check(const char *what, const void *frame)
 	if (!why)
 		return;
 	format(text, sizeof(text), "%s %s", what, context(why));
-	/* Reporting neither allocates memory nor sleeps. */
+	/* kiln_violated() is safe here: it neither allocates memory nor sleeps. */
 	SERVICE(kiln_violated)("sleep", text, frame);
 }
 
@@ -58,7 +58,8 @@ void SERVICE(__might_sleep)(const char *file, int line)
 }
 
 /*
- * @offsets: the preemption and RCU nesting that the caller itself holds and drops while sleeping.
+ * @offsets is the preemption and RCU nesting that the caller holds itself and will release before
+ * it sleeps. Such calls are not checked.
  */
 void SERVICE(__might_resched)(const char *file, int line, unsigned int offsets)
 {

@@ -5,7 +5,7 @@
 #include "service.h"
 
 #define SOFTIRQS 10
-/* The preempt count of a preemptible task that holds nothing. */
+/* The preempt count of a task that can be preempted. */
 #define NOTHING_COUNTED ((int)0x80000000)
 
 static void (*handlers[SOFTIRQS])(void *action);
@@ -25,8 +25,8 @@ void SERVICE(__local_bh_enable_ip)(unsigned long ip, unsigned int count)
 		return;
 	}
 	/*
-	 * Only the tree's own count includes it, unless an interrupt has arrived
-	 * since.
+	 * Usually only the tree's own count includes this disable. The host's count includes it
+	 * too if an interrupt has arrived since.
 	 */
 	kiln_glue_own_count(-(int)count);
 	if (cpu_read(CPU_PREEMPT_COUNT) != NOTHING_COUNTED ||
@@ -69,7 +69,7 @@ void SERVICE(do_softirq)(void)
 	kiln_do_softirq();
 }
 
-/* Registers for all CPUs. CPUs that boot later get the handlers then. */
+/* Registers the handler for all CPUs, including those that boot later. */
 void SERVICE(open_softirq)(int nr, void (*handler)(void *action))
 {
 	if ((unsigned int)nr >= SOFTIRQS)
@@ -88,8 +88,8 @@ void softirq_cpu_starts(void)
 }
 
 /*
- * Where a preemptible tree gives up the CPU. Called from inline assembly that
- * preserves no registers, in some cases through a static call.
+ * Functions through which a preemptible tree gives up the CPU. Inline assembly calls them, in some
+ * cases through a static call. They must preserve all registers.
  */
 #define THUNK(name)                                             \
 	__asm__(".pushsection .text\n"                          \
@@ -124,7 +124,7 @@ __asm__(".pushsection .text\n"
 	".popsection\n");
 
 /*
- * The static-call keys. Inline code refers to them so that modules can be patched.
+ * Keys of the static calls. Inline code refers to them so that calls in modules can be patched.
  */
 void *SERVICE(__SCK__preempt_schedule)[2], *SERVICE(__SCK__preempt_schedule_notrace)[2];
 void *SERVICE(__SCK__cond_resched)[2], *SERVICE(__SCK__might_resched)[2];

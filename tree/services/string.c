@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Byte functions that use general-purpose registers only. The compiler itself
- * generates calls to the memcpy() family.
+ * Functions on bytes that use general-purpose registers only. The memcpy() family is here because
+ * the compiler generates calls to it.
  */
 #include "service.h"
 

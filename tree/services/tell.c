@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The event protocol with the parent process: one JSON object per line, on a file
- * descriptor of its own.
+ * The event protocol with the parent process: one JSON object per line, on a separate file
+ * descriptor.
  *
  *	{"event":"alternatives","applied":N,"left":N}	first event
  *	{"event":"initcall","address":A,"result":R}	a failed initcall
  *	{"event":"test","driver":D,"alg":N,"result":R,"us":T,"reached":B}
  *	{"event":"suite","name":N,"cases":C}	a KUnit suite of the tree
- *	{"event":"log","text":T}		what the tree printed
+ *	{"event":"log","text":T}		a message that the tree printed
  *	{"event":"warn","address":A,"file":F,"line":N}
  *	{"event":"alg",...}			a registered algorithm
  *	{"event":"violation","oracle":O,"driver":D,"rule":R,"what":W,"case":C,"trace":[A,...]}
  *	{"event":"subject",...}			a driver that the oracles can examine
- *	{"event":"unreached","name":N,"why":W}	an algorithm they cannot examine
+ *	{"event":"unreached","name":N,"why":W}	an algorithm that the oracles cannot examine
  *	{"event":"fault","what":W,"address":A,"driver":D,"case":C,"trace":[A,...]}	crash; the last event
  *	{"event":"done","initcalls":N}		success; the last event
  *
- * Each line is written by one system call, which preserves the vector registers, so that events
- * can be sent from any context, such as an FPU section or a softirq.
+ * Each line is written by one system call, which preserves the vector registers, so that events can
+ * be sent from any context, such as an FPU section or a softirq.
  */
 #include "service.h"
 
@@ -72,7 +72,7 @@ void tell(const char *text, ...)
 	send_line(line, (size_t)n);
 }
 
-/* Text as the inside of a JSON string; ASCII. */
+/* Converts text to the inside of a JSON string, in ASCII. */
 const char *quoted(const char *text, char *to, size_t size)
 {
 	char *p = to;

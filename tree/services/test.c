@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* The tree's self-tests, recorded one at a time as glue.c begins and ends them. */
+/* Records each of the tree's self-tests, which glue.c begins and ends. */
 #include "service.h"
 
 void kiln_image_testing(const char *name);
 
-/* Tests still running, most recently started first. */
+/* List of the running tests, most recently started first. */
 static struct test *tests;
 static volatile unsigned char lock;
 
 /*
- * For crash reports: the driver that an oracle examines, else the one this thread tests, or for
- * whose test it answers a request. If this thread works for others in another way, return the most
- * recently started test, which is the one they wait for. Otherwise "".
+ * Returns a driver for crash reports: the driver that an oracle examines; else the driver whose
+ * test this thread runs, or for whose test it answers a request; else the driver of the most
+ * recently started test, which waits for the work of this thread; else "".
  */
 const char *kiln_image_test(void)
 {
@@ -24,7 +24,10 @@ const char *kiln_image_test(void)
 	return tests->driver;
 }
 
-/* Called around each request. Saves the previous note in @note for the caller to restore. */
+/*
+ * Called before and after each request. Exchanges @note with the current note, so that the caller
+ * can restore the previous one.
+ */
 void SERVICE(kiln_note_request)(struct request_note *note)
 {
 	struct request_note *own = &current_test()->note;
@@ -35,8 +38,8 @@ void SERVICE(kiln_note_request)(struct request_note *note)
 }
 
 /*
- * Queued requests, with the test that made each. A thread that answers others' requests, such as
- * cryptd's, crashes on their behalf. New entries overwrite the oldest.
+ * Queued requests, with the test that made each. If a thread such as cryptd's crashes while it
+ * answers a request, the crash is attributed to that test. New entries overwrite the oldest.
  */
 #define QUEUED 64
 
@@ -60,7 +63,7 @@ void SERVICE(kiln_note_queued)(const void *request)
 	unlock_irq(&lock, flags);
 }
 
-/* From now on this thread answers @request, or nothing if it is NULL. */
+/* Records that this thread now answers @request, or no request if it is NULL. */
 void SERVICE(kiln_note_dequeued)(const void *request)
 {
 	struct test *test = current_test();
@@ -81,7 +84,7 @@ void SERVICE(kiln_note_dequeued)(const void *request)
 	unlock_irq(&lock, flags);
 }
 
-/* Formats the request this thread is making; returns 0 if there is none. */
+/* Formats the request that this thread is making. Returns the length, or 0 without a request. */
 int test_request(char *to, size_t size)
 {
 	const struct request_note *note = &current_test()->note;
@@ -99,7 +102,7 @@ int test_request(char *to, size_t size)
 	return n;
 }
 
-/* Records what this thread is about to call. */
+/* Records the name of the driver or function that this thread is about to call. */
 void kiln_image_testing(const char *name)
 {
 	struct test *test = current_test();
@@ -167,7 +170,7 @@ void SERVICE(kiln_test_end)(const char *name, const char *alg, int result, uint6
 	if (test->next)
 		test->next->prev = test->prev;
 	unlock_irq(&lock, flags);
-	/* Report it now: a better driver may replace and remove it. */
+	/* Report the algorithm now, because a better driver may replace and remove it. */
 	kiln_glue_algorithms(name, tell_algorithm);
 }
 
@@ -186,7 +189,7 @@ void SERVICE(kiln_tell_suite)(const char *name, unsigned int cases)
 	tell("{\"event\":\"suite\",\"name\":\"%s\",\"cases\":%u}", quoted(name, a, sizeof(a)), cases);
 }
 
-/* Returns 0 to run the test, otherwise the result to return instead. */
+/* Returns 0 to run the test; otherwise sets @skipped and returns the result to use instead. */
 int SERVICE(kiln_test_skipped)(const char *name, bool *skipped)
 {
 	const char *const *s;

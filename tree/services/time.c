@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Time, derived from the TSC, whose frequency the loader has measured. Jiffies are
- * updated at each tick, whenever no task can run, and when a task starts to wait. A loop
- * that only reads jiffies needs the loader's clock thread, which calls
- * kiln_image_jiffies().
+ * Time, derived from the TSC, whose frequency the loader has measured. Jiffies are updated at each
+ * tick, whenever no task can run, and when a task starts to wait. For loops that only read jiffies,
+ * the loader has a clock thread that calls kiln_image_jiffies().
  *
  * Waits with a timeout are on a list that is checked at the same points.
  */
 #include "service.h"
 
-/* Every task has slept this long, and no event is due that would wake one. */
+/*
+ * If every task has slept for this long, and no pending event would wake one, the test is reported
+ * as hanging.
+ */
 #define HANGS_NS 20000000000ul
 
 void kiln_image_jiffies(void);
@@ -41,7 +43,10 @@ void time_init(void)
 	kiln_image_jiffies();
 }
 
-/* jiffies wraps soon after start-up, as in the kernel, to expose wrong comparisons. */
+/*
+ * Updates jiffies, which wraps five minutes after start-up, as in the kernel, to expose wrong
+ * comparisons.
+ */
 void kiln_image_jiffies(void)
 {
 	const uint64_t passed = (now_ns() - start_ns) / (1000000000ul / kiln_glue_hz);
@@ -116,8 +121,8 @@ static void wake_late(void)
 }
 
 /*
- * Hooks of kernel/cpu: called at each tick in hardirq context, and when no task can run,
- * with the TSC ticks since then.
+ * Hooks of kernel/cpu. time_tick() is called at each tick in hardirq context. time_idle() is called
+ * when no task can run, with the TSC ticks since then.
  */
 void time_tick(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Wait queues. A waiter is on the queue's list, which the tree's inline functions read,
- * and sleeps in schedule() (kthread.c) if its task state still says so.
+ * Wait queues. A waiter is on the queue's list, which the tree's inline functions read. It sleeps
+ * in schedule() (kthread.c), unless its task state has been set to running before.
  */
 #include "service.h"
 
@@ -17,7 +17,7 @@ struct queue {
 	struct list waiters;
 };
 
-/* Matches struct wait_queue_entry. */
+/* Matches the tree's struct wait_queue_entry. */
 struct waiter {
 	unsigned int flags;
 	void *task;
@@ -99,7 +99,7 @@ static void prepare(struct queue *q, struct waiter *w, int state, bool exclusive
 	const unsigned long flags = lock(q);
 
 	w->flags = exclusive ? w->flags | WAKES_ONE : w->flags & ~WAKES_ONE;
-	/* Exclusive waiters, which are woken one at a time, go to the end. */
+	/* Add exclusive waiters at the end, because they are woken one at a time. */
 	if (!waits(w))
 		put_before(w, exclusive ? &q->waiters : q->waiters.next);
 	kiln_glue_task_state(kiln_task_word(NULL), state);
@@ -117,7 +117,7 @@ bool SERVICE(prepare_to_wait_exclusive)(struct queue *q, struct waiter *w, int s
 	return false;
 }
 
-/* There are no signals to interrupt the wait. */
+/* Returns 0, because there are no signals to interrupt the wait. */
 long SERVICE(prepare_to_wait_event)(struct queue *q, struct waiter *w, int state)
 {
 	prepare(q, w, state, w->flags & WAKES_ONE);

@@ -1,19 +1,21 @@
-//! The ciphers of `kernel/ciphers`, found by their folders.
+//! Finds the ciphers of `kernel/ciphers` by their folders, and lists them in a header.
 
 use std::fs;
 use std::path::Path;
 
 use crate::Error;
 
-/// The header that lists the ciphers, relative to the include path: one line `CIPHER(FOLDER)` per
-/// cipher.
+/// The path of the header that lists the ciphers, relative to the include path. It has one line
+/// `CIPHER(FOLDER)` per cipher.
 pub const CIPHER_LIST: &str = "kiln/generated/ciphers.h";
 
-/// The folders of `kernel/ciphers` that are ciphers, sorted: `NAME` is one if it has a file `NAME.c`, which defines the
-/// table `NAME_impls`. Other folders hold code that ciphers share.
+/// Returns the folders of `kernel/ciphers` that define a cipher, sorted. A folder `NAME` defines
+/// one if it has a file `NAME.c`, with the table `NAME_impls`. Other folders hold code that ciphers
+/// share.
 ///
 /// # Errors
-/// A directory cannot be read. It is not an error if `kernel_dir` has no `ciphers`; the result is then empty.
+/// A directory cannot be read. It is not an error if `kernel_dir` has no `ciphers`; the result is
+/// then empty.
 pub fn cipher_folders(kernel_dir: &Path) -> Result<Vec<String>, Error> {
     let dir = kernel_dir.join("ciphers");
     let mut found = Vec::new();
@@ -31,10 +33,10 @@ pub fn cipher_folders(kernel_dir: &Path) -> Result<Vec<String>, Error> {
     Ok(found)
 }
 
-/// The text of [`CIPHER_LIST`].
+/// Generates the text of [`CIPHER_LIST`].
 ///
 /// # Errors
-/// As [`cipher_folders`].
+/// The same as for [`cipher_folders`].
 pub fn cipher_list(kernel_dir: &Path) -> Result<String, Error> {
     let folders = cipher_folders(kernel_dir)?;
     Ok(folders.iter().map(|f| format!("CIPHER({f})\n")).collect())

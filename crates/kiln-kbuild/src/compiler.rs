@@ -1,4 +1,4 @@
-//! Finding a C compiler.
+//! Finds a C compiler on this machine.
 
 use std::env;
 use std::fmt;
@@ -7,25 +7,25 @@ use std::process::Command;
 
 use crate::Error;
 
-/// The names to try, in this order, if no compiler is named.
+/// Names to try in this order, if the caller and `KILN_CC` name no compiler.
 const DEFAULT: [&str; 3] = ["cc", "gcc", "clang"];
 
 /// A C compiler on this machine.
 #[derive(Debug, Clone)]
 pub struct Compiler {
-    /// The path under which it was found.
+    /// Path of the executable.
     pub path: PathBuf,
-    /// The first line of `--version`.
+    /// The first line that the compiler prints with `--version`.
     pub version: String,
-    /// The directory of its own headers (`stdint.h`, `immintrin.h`).
+    /// The directory of the headers that belong to the compiler (`stdint.h`, `immintrin.h`).
     pub headers: PathBuf,
 }
 
 impl Compiler {
-    /// The compiler that `KILN_CC` names, or else the first of `cc`, `gcc`, `clang`.
+    /// Finds the compiler that `KILN_CC` names, or otherwise the first of `cc`, `gcc`, `clang`.
     ///
     /// # Errors
-    /// It does not exist, or does not behave like gcc or clang.
+    /// The compiler does not exist, or does not behave like gcc or clang.
     pub fn from_env() -> Result<Self, Error> {
         match env::var("KILN_CC") {
             Ok(name) if !name.is_empty() => Self::find(&name),
@@ -39,10 +39,10 @@ impl Compiler {
         }
     }
 
-    /// The compiler of this name or path.
+    /// Finds the compiler with this name or path.
     ///
     /// # Errors
-    /// It does not exist, or does not behave like gcc or clang.
+    /// The compiler does not exist, or does not behave like gcc or clang.
     pub fn find(name: &str) -> Result<Self, Error> {
         let path = which(name).ok_or_else(|| Error::NoCompiler(name.to_owned()))?;
         let version = first_line(&path, "--version")?;
@@ -77,11 +77,11 @@ fn first_line(compiler: &Path, argument: &str) -> Result<String, Error> {
     }
 }
 
-/// The file that a shell would run for `name`.
+/// Returns the path of the program that a shell would run for `name`.
 pub fn which(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
-        // Do not resolve symbolic links: the python of a venv is one, and finds its packages
-        // through it.
+        // Do not resolve symbolic links: a venv's python is a link, and finds its packages by the
+        // link's path.
         return std::path::absolute(name).ok().filter(|p| p.is_file());
     }
     let path = env::var_os("PATH")?;

@@ -5,7 +5,8 @@ const BINUTILS: [&str; 10] = [
     "ar", "as", "ld", "ld.bfd", "ld.gold", "ld.lld", "nm", "objcopy", "ranlib", "strip",
 ];
 
-/// Phrases that linkers use for errors, in lines that begin with a file and a position.
+/// Phrases by which errors of linkers are recognised, in lines that begin with a file and a
+/// position.
 const OF_LINKERS: [&str; 4] = [
     "undefined reference to ",
     "undefined symbol: ",
@@ -21,41 +22,46 @@ const CONSEQUENCES: [&str; 4] = [
     "aborting due to ",
 ];
 
-/// Lines of the form `*** WORDS` that Kconfig prints on success.
+/// Messages that Kconfig prints after three asterisks on success.
 const GOOD_NEWS: [&str; 3] = ["Default configuration", "End of ", "Execute "];
 
-/// Programs that a kernel's build may need and that were not checked before, with their Debian packages.
+/// Programs that a kernel's build may need and that Kiln does not check for beforehand, with their
+/// Debian packages.
 const PACKAGES: [(&str, &str); 3] = [("cpio", "cpio"), ("pahole", "pahole"), ("xz", "xz-utils")];
 
-/// Longer lines are truncated, because they become part of a one-line message.
+/// Maximum length of a line. Longer lines are truncated, because they become part of a one-line
+/// message.
 const LONGEST: usize = 300;
 
 #[derive(PartialEq, Eq)]
 enum Kind {
-    /// States an error.
+    /// The line states an error.
     Cause,
-    /// Reports a failure that an earlier error caused.
+    /// The line reports a failure that an earlier error caused.
     Consequence,
-    /// A warning, a note, progress, source code.
+    /// Any other line: a warning, a note, progress, or source code.
     Other,
 }
 
-/// The first line of a build's output that states an error; if no line does, the first one that reports a failed step.
+/// Returns the first line of a build's output that states an error. If no line does, returns the
+/// first one that reports a failed step.
 ///
-/// The output may come from gcc, clang, zig, binutils, make, a shell, Kconfig or modpost, in English (`LC_ALL=C`). Where
-/// a known package provides what is missing, the line ends with the command that installs it.
+/// The output may come from gcc, clang, zig, binutils, make, a shell, Kconfig or modpost, in
+/// English (`LC_ALL=C`). Where a known package provides what is missing, the line ends with the
+/// command that installs the package.
 pub fn first_error(output: &str) -> Option<String> {
     let find = |kind: Kind| output.lines().find(|line| classify(line) == kind);
     let line = find(Kind::Cause).or_else(|| find(Kind::Consequence))?;
     Some(shorten(line))
 }
 
-/// Whether the line states an error, rather than a warning or the failure of another program.
+/// Whether the line states an error. Warnings and reports that another program failed do not count.
 pub fn states_error(line: &str) -> bool {
     classify(line) == Kind::Cause
 }
 
-/// Why a single program failed: [`first_error`], or else the first line that is not a warning.
+/// Returns the reason why a single program failed: [`first_error`], or else the first line that is
+/// not a warning.
 pub fn reason(output: &str) -> String {
     let other = || {
         output
@@ -112,8 +118,8 @@ fn is_remark(text: &str) -> bool {
     remark.is_some_and(|remark| at("error:").is_none_or(|error| remark < error))
 }
 
-/// What follows `error:` in a line `PLACE: error: WORDS`. Quoted source code may contain the word as well: there it does
-/// not follow a place or a program's name.
+/// Returns the text after `error:` in a line `PLACE: error: WORDS`. In quoted source code, `error:`
+/// is ignored, because it does not follow a place or a program's name.
 fn after_error(text: &str) -> Option<&str> {
     let at = text.to_ascii_lowercase().find("error: ")?;
     let mut before = text[..at].trim_end();
@@ -121,12 +127,14 @@ fn after_error(text: &str) -> Option<&str> {
         before = before.strip_suffix(word).unwrap_or(before).trim_end();
     }
     let place = !before.contains(['"', '(', ';', '|']);
-    // Without a colon: `ERROR: modpost`, or an exception such as `ImportError`.
+    // Some lines have a name without a colon: `ERROR: modpost`, or an exception such as
+    // `ImportError`.
     let named = before.ends_with(':') || before.chars().all(|c| c.is_ascii_alphanumeric());
     (place && named).then(|| text[at + "error: ".len()..].trim_start())
 }
 
-/// Classifies a line with three asterisks: make gives up, or a script of the kernel's build reports an error.
+/// Classifies a line with three asterisks. Such lines come from make when it stops, or from scripts
+/// of the kernel's build that report an error.
 fn classify_stars(before: &str, words: &str) -> Kind {
     match before.is_empty() {
         true if GOOD_NEWS.iter().any(|good| words.starts_with(good)) => Kind::Other,
@@ -142,11 +150,11 @@ fn is_from_binutils(text: &str) -> bool {
         return false;
     };
     let name = program.rsplit(['/', '-']).next().unwrap_or(program);
-    // A linker's line that names only a position is followed by the line with the error.
+    // If a linker's line names only a position, the error is in the next line.
     BINUTILS.contains(&name) && !(words.contains("in function ") && words.ends_with(':'))
 }
 
-/// Matches `lib/Kconfig:3: syntax error` and the like, also from scripts/Kconfig.include.
+/// Matches lines such as `lib/Kconfig:3: syntax error`, also from scripts/Kconfig.include.
 fn is_from_kconfig(text: &str) -> bool {
     let mut parts = text.splitn(3, ':');
     let (file, line) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
@@ -157,7 +165,7 @@ fn is_from_kconfig(text: &str) -> bool {
         && parts.next().is_some_and(|words| !words.trim().is_empty())
 }
 
-/// The program that a shell or make could not find.
+/// Returns the name of the program that a shell or make could not find.
 fn missing_program(text: &str) -> Option<&str> {
     let ends = [": not found", ": command not found", ": Command not found"];
     let of_shell = ends.iter().find_map(|end| text.strip_suffix(end));
@@ -169,12 +177,12 @@ fn missing_program(text: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
 }
 
-/// The Debian package that provides what the line reports as missing.
+/// Returns the Debian package that provides the missing program or library that the line reports.
 fn package(line: &str) -> Option<String> {
     if let Some(version) = clang_of_runtime(line) {
         return Some(match version {
-            // Debian 12 moved the run time to another package after version 13, except for version
-            // 15.
+            // In Debian 12, clang's run time is in another package for version 14 and for versions
+            // from 16 on.
             ..=13 | 15 => format!("libclang-common-{version}-dev"),
             _ => format!("libclang-rt-{version}-dev"),
         });
@@ -184,7 +192,7 @@ fn package(line: &str) -> Option<String> {
     known.map(|(_, package)| (*package).to_owned())
 }
 
-/// The version of the clang whose run time is missing; 14 for
+/// Returns the version of the clang whose run time is missing: 14 for
 /// `/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux/libclang_rt.asan-x86_64.a`.
 fn clang_of_runtime(line: &str) -> Option<u32> {
     let (directory, _) = line.split_once("libclang_rt.")?;

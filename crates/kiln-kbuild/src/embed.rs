@@ -1,4 +1,4 @@
-//! Text files embedded in a program: a table of `include_str!` that a build script writes.
+//! Embeds text files in a program, with a table of `include_str!` that a build script writes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,18 +7,19 @@ use std::path::{Path, PathBuf};
 
 use crate::{walk, Error};
 
-/// The files to embed, by their names in the program.
+/// Files to embed. Each key is the name by which the program finds the file.
 #[derive(Debug, Default)]
 pub struct Embedded(BTreeMap<String, PathBuf>);
 
 impl Embedded {
-    /// Adds one file. Its path must be absolute, since the table is included from another
+    /// Adds one file. The path must be absolute, because the table is included from another
     /// directory.
     pub fn add_file(&mut self, name: &str, path: &Path) {
         self.0.insert(name.to_owned(), path.to_owned());
     }
 
-    /// Add the files under `dir` that `wanted` accepts, with their paths below `dir` appended to `name`.
+    /// Adds the files under `dir` that `wanted` accepts. Their names are `name` followed by their
+    /// paths below `dir`.
     ///
     /// # Errors
     /// A directory cannot be read.
@@ -38,7 +39,7 @@ impl Embedded {
         })
     }
 
-    /// Write the table, sorted by name: an expression of type `&[(&str, &str)]`.
+    /// Writes the table, sorted by name, as an expression of type `&[(&str, &str)]`.
     ///
     /// # Errors
     /// `file` cannot be written.
@@ -52,7 +53,7 @@ impl Embedded {
     }
 }
 
-/// Whether a file is C or assembly.
+/// Whether the path's extension is that of a C or assembly source.
 pub fn is_source(path: &Path) -> bool {
     matches!(
         path.extension().and_then(|e| e.to_str()),

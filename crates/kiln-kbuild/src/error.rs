@@ -11,31 +11,28 @@ pub enum Error {
     NoCompiler(String),
     /// The program does not behave like gcc or clang.
     NotACompiler(PathBuf),
-    /// A source does not compile, or has a warning in a build that treats warnings as errors.
+    /// A source does not compile, or causes a warning in a build that treats warnings as errors.
     Compile {
-        /// The source file.
         source: PathBuf,
         /// The compiler and its version.
         compiler: String,
-        /// The compiler's message.
         message: String,
     },
     /// A tool of binutils was not found.
     NoTool(String),
     /// A tool of binutils failed.
     ToolFailed {
-        /// The tool.
         name: String,
-        /// The first error it printed.
+        /// The first error that the tool printed.
         message: String,
     },
-    /// No `.c` or `.S` file in this directory.
+    /// This directory contains no `.c` or `.S` file.
     NoSources(PathBuf),
     /// Two sources would have the same object file.
     Collision(PathBuf, PathBuf),
     /// A file or directory could not be used.
     Io {
-        /// The file or directory.
+        /// Path of the file or directory.
         path: PathBuf,
         source: io::Error,
     },

@@ -1,7 +1,8 @@
-//! The format of the text files in a cipher's folder, and the C table of its known answers.
+//! Parses the text files in a cipher's folder, and generates the C table of known answers from
+//! them.
 //!
-//! A file has blocks, separated by empty lines; a block has lines `name = value`. A line `# ...` says where the values
-//! come from, up to the next such line.
+//! A file has blocks, separated by empty lines; a block has lines `name = value`. A line `# ...`
+//! gives the source of all values up to the next such line.
 
 use std::fmt::Write;
 use std::fs;
@@ -9,22 +10,22 @@ use std::path::Path;
 
 use crate::{cipher_folders, Error};
 
-/// Answers with a longer key, text or digest are not in the table, because it would grow to 2 MB of source. The module
-/// compares longer texts with scalar code.
+/// Maximum length in bytes of a key, text or digest in the table: longer answers would make the
+/// table 2 MB of source. The module tests longer texts by comparison with scalar code.
 const LONGEST: usize = 2048;
 
-/// Lines that belong together.
+/// Consecutive lines of a file, up to an empty line.
 pub struct Block<'a> {
-    /// The last comment in or before it.
+    /// The last comment in the block or before it, which gives the source of the values.
     pub source: &'a str,
     /// Names and values, in order.
     pub fields: Vec<(&'a str, &'a str)>,
 }
 
-/// The blocks of a file that have fields.
+/// Returns the blocks of a file that have fields.
 ///
 /// # Panics
-/// If a line is not `name = value`. The files are part of the program.
+/// A line is not `name = value`. Files are part of the program, so this is a bug.
 pub fn blocks<'a>(file: &str, text: &'a str) -> Vec<Block<'a>> {
     let mut source = "";
     let mut blocks = Vec::new();
@@ -46,10 +47,11 @@ pub fn blocks<'a>(file: &str, text: &'a str) -> Vec<Block<'a>> {
     blocks
 }
 
-/// The bytes that a value stands for: hex digits; `N * hex`, which repeats them N times; or `"text"`.
+/// Converts a value to bytes. It is written as hex digits; as `N * hex`, which repeats the bytes N
+/// times; or as `"text"`.
 ///
 /// # Panics
-/// If it is malformed. The files are part of the program.
+/// The value is malformed. Files are part of the program, so this is a bug.
 pub fn bytes(text: &str) -> Vec<u8> {
     if let Some((n, of)) = text.split_once('*') {
         return bytes(of.trim()).repeat(n.trim().parse().expect(text));
@@ -69,15 +71,16 @@ fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// A C header with the known answers of all ciphers: `kiln_known_bytes`, and in `kiln_known` for each answer the
-/// algorithm, the offset of its bytes there, and the lengths of what follows one another: key, IV, associated data,
-/// text, ciphertext, tag or digest.
+/// Generates a C header with the known answers of all ciphers. The array `kiln_known_bytes` holds
+/// the bytes of all answers. Each entry of `kiln_known` has the algorithm, an offset into that
+/// array, and the lengths of the parts that are stored there consecutively: key, IV, associated
+/// data, text, ciphertext, tag or digest.
 ///
 /// # Errors
-/// As [`cipher_folders`], or a file cannot be read.
+/// The same as for [`cipher_folders`], or a file cannot be read.
 ///
 /// # Panics
-/// If a file is malformed.
+/// A file is malformed.
 pub fn known_answers(kernel_dir: &Path) -> Result<String, Error> {
     let (mut all, mut rows) = (Vec::new(), String::new());
     for folder in cipher_folders(kernel_dir)? {

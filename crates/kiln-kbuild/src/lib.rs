@@ -1,9 +1,9 @@
-//! The one recipe for building `kernel/`.
+//! Builds `kernel/`. This is the only build of it.
 //!
-//! The build script, the law tests and the compiler comparison all build through
-//! [`Kbuild`], so what is tested is what is linked. Flags come from [`recipe`] and
-//! from the caller, never from the environment: a distribution's `CFLAGS` would
-//! bring back the stack protector or the GOT.
+//! The build script, the law tests and the compiler comparison all use [`Kbuild`], so the tests
+//! examine the same code that is linked. Compiler flags come from [`recipe`] and from the caller,
+//! never from the environment, because a distribution's `CFLAGS` would re-enable the stack
+//! protector or the GOT.
 #![forbid(unsafe_code)]
 
 mod ciphers;
@@ -31,7 +31,7 @@ pub use error::Error;
 pub use expectation::{blocks, bytes, known_answers, Block};
 pub use tiers::TIERS;
 
-/// Base name of the archive: link it as `static=kiln_kernel`.
+/// Base name of the archive. Link with `static=kiln_kernel`.
 pub const LIBRARY: &str = "kiln_kernel";
 
 /// A build of `kernel/` that is being configured.
@@ -45,32 +45,33 @@ pub struct Kbuild {
     werror: bool,
 }
 
-/// One compiled source file.
+/// A compiled source file.
 #[derive(Debug, Clone)]
 pub struct Object {
-    /// The source, relative to the kernel directory (`ciphers/xts/aesni.c`).
+    /// Path of the source, relative to the kernel directory (`ciphers/xts/aesni.c`).
     pub source: PathBuf,
-    /// The object file.
+    /// Path of the object file.
     pub path: PathBuf,
-    /// Suffix of the SIMD tier it was compiled for; `None` means general registers only.
+    /// Suffix of the SIMD tier that the source was compiled for; `None` if it uses only
+    /// general-purpose registers.
     pub simd: Option<&'static str>,
 }
 
 /// A finished build.
 #[derive(Debug, Clone)]
 pub struct Built {
-    /// The static library.
+    /// Path of the static library.
     pub archive: PathBuf,
-    /// Its objects, in the order of their sources.
+    /// The objects in the archive, in the order of their sources.
     pub objects: Vec<Object>,
     pub compiler: Compiler,
-    /// The compiler's warnings, source by source.
+    /// The compiler's warnings, in the order of the sources.
     pub messages: Vec<String>,
 }
 
 impl Kbuild {
-    /// Prepare to build the sources under `kernel_dir` (its `include/` is the include
-    /// path) into `out_dir`, which is created when missing.
+    /// Prepare to build the sources under `kernel_dir`, with its `include/` as the include path,
+    /// into `out_dir`. If `out_dir` does not exist, the build creates it.
     pub fn new(kernel_dir: impl Into<PathBuf>, out_dir: impl Into<PathBuf>) -> Self {
         Kbuild {
             kernel_dir: kernel_dir.into(),
@@ -82,33 +83,34 @@ impl Kbuild {
         }
     }
 
-    /// Use this compiler, a name or a path. Without this, `KILN_CC` decides, and otherwise the
-    /// first of `cc`, `gcc` and `clang` that exists.
+    /// Use the compiler with this name or path. By default, `KILN_CC` names the compiler, or else
+    /// it is the first of `cc`, `gcc` and `clang` that exists.
     pub fn cc(mut self, name: impl Into<String>) -> Self {
         self.cc = Some(name.into());
         self
     }
 
-    /// Define a macro in every object.
+    /// Define a macro for every object.
     pub fn define(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.defines.push((name.into(), value.into()));
         self
     }
 
-    /// Add a compiler flag to every object, after the recipe's own, so that it wins.
+    /// Add a compiler flag for every object. The flag follows those of the recipe and overrides
+    /// them.
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.flags.push(flag.into());
         self
     }
 
-    /// Whether a warning fails the build. Off by default: a new warning of a newer compiler should
-    /// not stop a user's build.
+    /// Set whether a warning fails the build. Off by default, because a user's newer compiler may
+    /// have new warnings.
     pub fn werror(mut self, on: bool) -> Self {
         self.werror = on;
         self
     }
 
-    /// Compile everything, rename the implicit `memcpy` family and archive the objects.
+    /// Compile all sources, rename the implicit `memcpy` family and archive the objects.
     ///
     /// # Errors
     /// A tool is missing, a source does not compile, or a file cannot be read or written.
@@ -154,10 +156,10 @@ impl Kbuild {
         })
     }
 
-    /// Every `.c` and `.S` file under the kernel directory, relative to it, sorted.
+    /// List every `.c` and `.S` file under the kernel directory, sorted, with relative paths.
     ///
     /// # Errors
-    /// A directory cannot be read, or there is no source in it.
+    /// A directory cannot be read, or the kernel directory contains no source.
     pub fn sources(&self) -> Result<Vec<PathBuf>, Error> {
         let mut found = Vec::new();
         walk(&self.kernel_dir, &mut |path| {
@@ -173,14 +175,14 @@ impl Kbuild {
         Ok(found)
     }
 
-    /// The command that compiles `source` (relative to the kernel directory) to `object`, by
-    /// the recipe. Renaming is a step of its own that follows it, see [`rename_implicit_calls`].
+    /// Return the recipe's command that compiles `source` (relative to the kernel directory) to
+    /// `object`. Afterwards, [`rename_implicit_calls`] must be called on the object.
     pub fn compile_command(&self, compiler: &Compiler, source: &Path, object: &Path) -> Command {
         let mut cc = Command::new(&compiler.path);
         for variable in recipe::IGNORED_ENV {
             cc.env_remove(variable);
         }
-        // Messages are matched and recorded, so keep them in one language.
+        // Use English messages, because they are matched and recorded.
         cc.env("LC_ALL", "C");
         cc.args(recipe::COMMON).args(recipe::WARNINGS);
         cc.arg("-isystem").arg(&compiler.headers);
@@ -218,7 +220,7 @@ impl Kbuild {
         self.out_dir.join("hidden.h")
     }
 
-    /// Compile `objects` on every core; the messages, or the first error in source order.
+    /// Compile `objects` on all CPUs. Return the messages, or the first error in source order.
     fn compile_all(&self, compiler: &Compiler, objects: &[Object]) -> Result<Vec<String>, Error> {
         let threads = thread::available_parallelism().map_or(2, |n| n.get().max(2));
         let next = AtomicUsize::new(0);
@@ -273,11 +275,11 @@ impl Kbuild {
 }
 
 impl Built {
-    /// Link every object into one relocatable object `out`: what the laws about symbols are
-    /// checked on.
+    /// Link all objects into one relocatable object `out`. The laws about symbols are checked on
+    /// that object.
     ///
     /// # Errors
-    /// `ld` is missing or refuses.
+    /// `ld` is missing or fails.
     pub fn relocatable(&self, out: &Path) -> Result<(), Error> {
         let mut ld = tool("ld");
         ld.arg("-r").arg("-o").arg(out);
@@ -286,15 +288,15 @@ impl Built {
     }
 }
 
-/// Direct the `memcpy` family that a compiler calls unasked to the functions of
-/// `kernel/lib/string.c`, in place.
+/// Redirect the compiler's implicit calls of the `memcpy` family to the functions of
+/// `kernel/lib/string.c`. Modifies the object file in place.
 ///
-/// Compilers ignore asm labels for these calls, so it can only be done afterwards. The same
-/// pass drops `_GLOBAL_OFFSET_TABLE_` where no relocation uses it: gas leaves it undefined in
-/// every object that has a thread-local variable.
+/// Compilers ignore asm labels for these calls, so they can only be renamed after compilation. The
+/// same pass removes the symbol `_GLOBAL_OFFSET_TABLE_` if no relocation uses it, because gas
+/// leaves it undefined in every object that has a thread-local variable.
 ///
 /// # Errors
-/// `objcopy` is missing or refuses.
+/// `objcopy` is missing or fails.
 pub fn rename_implicit_calls(object: &Path) -> Result<(), Error> {
     for pass in recipe::IMPLICIT_CALLS {
         let mut objcopy = tool("objcopy");
@@ -307,14 +309,14 @@ pub fn rename_implicit_calls(object: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Call `visit` on every file under `dir`, hidden ones left out, directories followed.
+/// Call `visit` on every file under `dir` and its subdirectories, except hidden files.
 ///
 /// # Errors
 /// A directory cannot be read.
 pub fn walk(dir: &Path, visit: &mut dyn FnMut(&Path)) -> Result<(), Error> {
     for entry in fs::read_dir(dir).map_err(|e| Error::io(dir, e))? {
         let path = entry.map_err(|e| Error::io(dir, e))?.path();
-        // Ignore the lock and backup files that editors make of a source.
+        // Editors create hidden lock and backup files next to a source.
         let hidden = path
             .file_name()
             .is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
@@ -330,15 +332,15 @@ pub fn walk(dir: &Path, visit: &mut dyn FnMut(&Path)) -> Result<(), Error> {
     Ok(())
 }
 
-/// `ciphers/xts/aesni.c` becomes `ciphers.xts.aesni.c.o`: archives hold no directories, and
-/// every algorithm has a `generic.c`.
+/// Converts `ciphers/xts/aesni.c` to `ciphers.xts.aesni.c.o`. Archives have no directories, so the
+/// name includes the whole path: every algorithm has a `generic.c`.
 fn object_name(source: &Path) -> String {
     let mut name: Vec<_> = source.iter().map(OsStr::to_string_lossy).collect();
     name.push("o".into());
     name.join(".")
 }
 
-/// A command of binutils, run in the C locale.
+/// Creates a command for a tool of binutils, run in the C locale.
 fn tool(name: &str) -> Command {
     let mut command = Command::new(name);
     command.env("LC_ALL", "C");

@@ -1,18 +1,18 @@
-//! Compiler flags of all objects, as tables.
+//! Tables of the compiler flags for all objects.
 
 use std::path::Path;
 
 use crate::tiers::{Tier, TIERS};
 
-/// Every object, C and assembly.
+/// Flags for every object, C and assembly.
 ///
 /// Features that distributions enable by default (stack protector, CET, stack clash protection) are
-/// disabled explicitly, so that all compilers are asked for the same code. `-nostdinc` leaves the
-/// compiler's own headers only: no libc header can slip in. `char` is unsigned, as in kernels since
-/// 6.2, because it can change how intrinsics are compiled. Debugging information covers lines only:
-/// with types, writing it would take longer than compiling the SIMD files. Functions start at a cache
-/// line, so that a change of one file does not move the loops of another: that alone made short calls
-/// up to 30 % slower or faster.
+/// disabled explicitly, so that all compilers generate comparable code. `-nostdinc` leaves only the
+/// compiler's own headers, so libc headers cannot be included by accident. `char` is unsigned, as
+/// in kernels since 6.2, because its sign can change how intrinsics are compiled. Debugging
+/// information covers only lines: with types, writing it would take longer than compiling the SIMD
+/// files. Functions start at a cache line, so that a change in one file does not move the loops of
+/// another: such moves made short calls up to 30 % slower or faster.
 pub const COMMON: &[&str] = &[
     "-O2",
     "-ffreestanding",
@@ -31,7 +31,7 @@ pub const COMMON: &[&str] = &[
     "-falign-functions=64",
 ];
 
-/// Warnings, for every object.
+/// Warning flags for every object.
 pub(crate) const WARNINGS: &[&str] = &[
     "-Wall",
     "-Wextra",
@@ -41,25 +41,25 @@ pub(crate) const WARNINGS: &[&str] = &[
     "-Wundef",
 ];
 
-/// For C objects.
+/// Flags for C objects.
 pub const C: &[&str] = &["-std=gnu11"];
 
-/// For assembly objects. Without this note, the linker would make the stack of the whole program
-/// executable.
+/// Flags for assembly objects. Without the note that the flag adds, the linker would make the stack
+/// of the whole program executable.
 pub const ASSEMBLY: &[&str] = &["-Wa,--noexecstack"];
 
-/// For objects without a SIMD tier.
+/// Flags for objects without a SIMD tier.
 pub const GENERAL: &[&str] = &["-mgeneral-regs-only"];
 
-/// For SIMD objects. `<immintrin.h>` includes `mm_malloc.h`, which needs a libc. Defining gcc's and
-/// clang's include guards makes that header empty.
+/// Flags for SIMD objects. `<immintrin.h>` includes `mm_malloc.h`, which needs a libc. Defining the
+/// include guards of gcc and clang makes that header empty.
 pub const SIMD: &[&str] = &["-D_MM_MALLOC_H_INCLUDED", "-D__MM_MALLOC_H"];
 
-/// For SIMD objects that intentionally leave data in vector registers: otherwise gcc would clear the upper halves at
-/// the end of a function.
+/// Flags for SIMD objects that intentionally leave data in vector registers. By default, gcc clears
+/// the upper halves at the end of a function.
 const PATTERNS: &[&str] = &["-mno-vzeroupper"];
 
-/// Flags for single sources, in addition to those of their tiers.
+/// Returns the flags for a single source, in addition to those of its tier.
 pub fn extra_flags(source: &Path) -> &'static [&'static str] {
     let name = source.file_name().and_then(|n| n.to_str()).unwrap_or("");
     match tier_of(source) {
@@ -68,12 +68,12 @@ pub fn extra_flags(source: &Path) -> &'static [&'static str] {
     }
 }
 
-/// Included before each C file. `-fvisibility=hidden` covers definitions only: taking the
-/// address of a function that another file defines would still go through the GOT.
+/// A header that is included before each C file. `-fvisibility=hidden` affects only definitions:
+/// without this pragma, the address of a function in another file would be read from the GOT.
 pub const HIDDEN_H: &str = "#pragma GCC visibility push(hidden)\n";
 
-/// Functions that compilers call implicitly, and their replacements. There are two passes, because
-/// objcopy does not give two symbols the same name in one pass.
+/// Functions that compilers call implicitly, and their replacements. Objects are renamed in two
+/// passes, because objcopy cannot give two symbols the same name in one pass.
 pub const IMPLICIT_CALLS: &[&[(&str, &str)]] = &[
     &[
         ("memcpy", "kiln_memcpy"),
@@ -96,8 +96,8 @@ pub const IGNORED_ENV: &[&str] = &[
     "SUNPRO_DEPENDENCIES",
 ];
 
-/// The SIMD tier of a source file: the one whose name is the suffix of the file's name, the longest if several match. A
-/// file without such a suffix uses general-purpose registers only.
+/// Returns the SIMD tier of a source file: the tier that the file's name ends with, the longest if
+/// several match. Returns `None` for other files, which use only general-purpose registers.
 pub fn tier_of(source: &Path) -> Option<&'static Tier> {
     let stem = source.file_stem()?.to_str()?;
     TIERS

@@ -1,54 +1,55 @@
-//! Reads `kernel/tiers.def`, the table of tiers, for everything that is not C.
+//! Parses `kernel/tiers.def`, the table of tiers, for build scripts and Rust code.
 
 use std::sync::LazyLock;
 
-/// The table that this program was built with.
+/// The version of the table that this program was built with.
 pub static TIERS: LazyLock<Table> = LazyLock::new(|| {
     let text = include_str!("../../../kernel/tiers.def");
     parse(text).unwrap_or_else(|e| panic!("kernel/tiers.def: {e}"))
 });
 
-/// All rows, in file order.
+/// All rows of `tiers.def`, in file order.
 #[derive(Debug, Default)]
 pub struct Table {
-    /// `FEATURE`
+    /// Rows `FEATURE`.
     pub features: Vec<Feature>,
-    /// `KERNEL_FEATURE`: a feature's name in Linux, and the CPU feature with which a hosted tree sees it.
+    /// Rows `KERNEL_FEATURE`: a feature's name in Linux, and the CPU feature that makes a hosted
+    /// tree see it.
     pub kernel_features: Vec<(&'static str, &'static str)>,
-    /// `TIER`
+    /// Rows `TIER`.
     pub tiers: Vec<Tier>,
 }
 
 /// A feature of a CPU or of its operating system.
 #[derive(Debug)]
 pub struct Feature {
-    /// `AVX512_VBMI2`
+    /// Name in the table, such as `AVX512_VBMI2`.
     pub id: &'static str,
-    /// Bits of XCR0, as a C expression, for register state; `None` for instructions.
+    /// For register state, its bits in XCR0, as a C expression; `None` for instructions.
     pub state: Option<&'static str>,
-    /// The compiler's flag.
+    /// Compiler flag that enables the feature.
     pub flag: Option<&'static str>,
-    /// Linux's name, without `X86_FEATURE_`.
+    /// Name in Linux, without `X86_FEATURE_`.
     pub kernel: Option<&'static str>,
 }
 
-/// A set of features that source files are written for.
+/// A set of CPU features for which source files are written.
 #[derive(Debug)]
 pub struct Tier {
-    /// `VAES_AVX512`
+    /// Name in the table, such as `VAES_AVX512`.
     pub id: &'static str,
-    /// Suffix of its source files' names: `vaes_avx512`.
+    /// Suffix in the names of the tier's source files, such as `vaes_avx512`.
     pub suffix: String,
-    /// Width of its widest register in bits.
+    /// Width in bits of the widest register that the tier uses.
     pub bits: u32,
-    /// Features, in table order.
+    /// Required features, in table order.
     pub features: Vec<&'static str>,
-    /// Target flags of its source files.
+    /// Target flags for compiling the tier's source files.
     pub flags: Vec<&'static str>,
 }
 
 impl Tier {
-    /// The name in drivers and for users: `vaes-avx512`.
+    /// Returns the name that drivers and users see: `vaes-avx512`.
     pub fn name(&self) -> String {
         self.suffix.replace('_', "-")
     }
@@ -84,7 +85,7 @@ fn parse(text: &'static str) -> Result<Table, String> {
     Ok(table)
 }
 
-/// The index of the parenthesis that closes the first one opened.
+/// Returns the index of the parenthesis that closes the first one opened.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     text.find(|c| {
@@ -94,7 +95,7 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 impl Table {
-    /// Adds `row`, without its closing parenthesis.
+    /// Parses `row`, which must not include its closing parenthesis, and adds it.
     fn add(&mut self, row: &'static str) -> Result<(), String> {
         let (kind, row) = row.split_once('(').ok_or("not a row")?;
         let fields: Vec<&str> = row.split(',').map(str::trim).collect();
@@ -133,7 +134,7 @@ impl Table {
         found.ok_or_else(|| format!("there is no feature {id} above"))
     }
 
-    /// The features in an expression such as `ALL_OF(AVX2) | HAS(VAES)`.
+    /// Returns the features in an expression such as `ALL_OF(AVX2) | HAS(VAES)`.
     fn union(&self, expression: &'static str) -> Result<Vec<&'static str>, String> {
         let mut all = Vec::new();
         for term in expression.split('|').map(str::trim) {

@@ -1,8 +1,8 @@
-//! The interface between C and Rust: checks that the bindings and assertions are those that bindgen generates from the
-//! headers.
+//! Tests the interface between C and Rust: the bindings and assertions must be exactly what bindgen
+//! generates from the headers.
 //!
-//! The test is in this crate because kiln-kernel does not compile while they differ. `KILN_BLESS=1 cargo test --release
-//! -p kiln-kbuild --test border` regenerates them.
+//! The test is in this crate because kiln-kernel does not compile while they differ. `KILN_BLESS=1
+//! cargo test --release -p kiln-kbuild --test border` regenerates them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ struct Border {
     assertions: &'static str,
     /// Headers that the C file includes.
     includes: &'static [&'static str],
-    /// Structures defined in other bindings, by their Rust names, and the imports needed for them.
+    /// Structures defined in other bindings: their Rust names, and the imports that provide them.
     elsewhere: &'static [(&'static str, &'static str)],
 }
 
@@ -77,7 +77,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// `kiln_load_side` becomes `LoadSide`, `kiln_seal_t` becomes `Seal`.
+/// Converts `kiln_load_side` to `LoadSide`, and `kiln_seal_t` to `Seal`.
 fn rust_name(c_name: &str) -> String {
     let name = c_name.strip_prefix("kiln_").unwrap_or(c_name);
     let words = name.strip_suffix("_t").unwrap_or(name).split('_');
@@ -107,7 +107,7 @@ impl ParseCallbacks for Names {
         if !matches!(item.kind, ItemKind::Type) || !ours {
             return None;
         }
-        // The anonymous union of a structure.
+        // The item is the anonymous union of a structure.
         if let Some((structure, _)) = item.name.split_once("__bindgen_ty_") {
             return Some(rust_name(structure) + UNION);
         }
@@ -117,7 +117,8 @@ impl ParseCallbacks for Names {
     }
 }
 
-/// Runs bindgen on headers below `root`. Returns the Rust code, and the C names of structures by Rust name.
+/// Runs bindgen on headers below `root`. Returns the Rust code, and a map from the Rust names of
+/// structures to their C names.
 fn bindings(border: &Border, root: &Path) -> (String, BTreeMap<String, String>) {
     let path = |path: &str| root.join(path).display().to_string();
     let include = |header: &&str| {
@@ -156,7 +157,7 @@ fn bindings(border: &Border, root: &Path) -> (String, BTreeMap<String, String>) 
     (made.to_string(), map)
 }
 
-/// A size or offset that bindgen asserts: structure, member, bytes.
+/// A size or offset that bindgen asserts. The fields are structure, member and bytes.
 struct Fact {
     structure: String,
     member: Option<String>,
@@ -195,7 +196,8 @@ fn facts(bindings: &str) -> Vec<Fact> {
     all
 }
 
-/// Generates the same assertions in C. Members of an anonymous union are asserted by their own names.
+/// Generates the assertions in C that bindgen generates in Rust. Members of an anonymous union are
+/// asserted by their own names.
 fn assertions(border: &Border, bindings: &str, names: &BTreeMap<String, String>) -> String {
     let facts = facts(bindings);
     let mut text = format!(
@@ -237,7 +239,7 @@ fn assertions(border: &Border, bindings: &str, names: &BTreeMap<String, String>)
     text
 }
 
-/// Whether bindgen works here. If clang is installed, its library must be too.
+/// Whether bindgen works here. If clang is installed, libclang must be installed too.
 fn has_libclang() -> bool {
     let there = catch_unwind(bindgen::clang_version).is_ok();
     if !there {
@@ -276,14 +278,14 @@ fn bindings_and_assertions_are_those_of_the_headers() {
     }
 }
 
-/// Structures defined in a header, by their C names.
+/// Returns the C names of the structures defined in a header.
 fn structures(header: &str) -> BTreeSet<String> {
     let lines = header.lines().filter(|line| line.ends_with('{'));
     let names = lines.filter_map(|line| line.strip_prefix("struct ")?.strip_suffix(" {"));
     names.map(String::from).collect()
 }
 
-/// Structures whose size is not asserted on both sides.
+/// Returns the structures that have no size assertion in Rust or none in C.
 fn without_assertion(headers: &[String], rust: &str, c: &str) -> Vec<String> {
     let all = headers.iter().flat_map(|text| structures(text));
     all.filter(|name| {
@@ -318,12 +320,12 @@ fn every_structure_at_the_border_is_asserted() {
         assert_eq!(without_assertion(&headers, &rust, &c), [""; 0]);
     }
     assert!(all >= 50, "{all} structures");
-    // The control: a structure without assertions is found.
+    // Control: a structure without assertions is found.
     let header = "struct kiln_new {\n\tint a;\n};\n".to_string();
     assert_eq!(without_assertion(&[header], "", ""), ["kiln_new"]);
 }
 
-/// Lines that refer to other parts of the crate.
+/// Returns the lines that refer to other parts of the crate.
 fn uses_of_the_crate(text: &str) -> Vec<&str> {
     let lines = text
         .lines()
@@ -336,12 +338,12 @@ fn the_raw_layer_uses_nothing_of_the_safe_one() {
     for path in ["crates/kiln-kernel/src/sys/mod.rs", KERNEL.bindings] {
         assert_eq!(uses_of_the_crate(&read(path)), [""; 0], "{path}");
     }
-    // The control: such a line is found.
+    // Control: such a line is found.
     let offender = "use crate::cpu::Histogram;";
     assert_eq!(uses_of_the_crate(offender), [offender]);
 }
 
-/// Whether the assertions compile with the headers in a directory.
+/// Whether the C assertions compile with the headers in a directory.
 fn compiles(kernel: &Path) -> bool {
     let compiler = kiln_kbuild::Compiler::from_env().unwrap_or_else(|e| panic!("{e}"));
     let output = Command::new(&compiler.path)
@@ -353,8 +355,8 @@ fn compiles(kernel: &Path) -> bool {
     output.status.success()
 }
 
-/// The control: swapped members must be detected. Without the assertions a build would accept them, because they have
-/// the same type.
+/// Control: swapped members must be detected. A build without the assertions would accept them,
+/// because they have the same type.
 #[test]
 fn swapped_members_do_not_compile() {
     let dir = tempfile();

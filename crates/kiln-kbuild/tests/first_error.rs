@@ -1,4 +1,5 @@
-//! The first error of a build, found in recorded outputs of compilers, linkers, make and Kconfig.
+//! Tests that the first error of a build is found in recorded output of compilers, linkers, make
+//! and Kconfig.
 
 use kiln_kbuild::{first_error, reason, states_error};
 
@@ -19,7 +20,7 @@ fn a_compilers_first_error_and_no_warning_before_it() {
         recorded!("gcc"),
         "warn.c:3:22: error: 'missing' undeclared (first use in this function)",
     );
-    // The source code that clang quotes first contains the word error in a string.
+    // The source code that clang quotes before the error has the word error in a string.
     assert_first(
         recorded!("clang"),
         "warn.c:3:22: error: use of undeclared identifier 'missing'",
@@ -62,7 +63,7 @@ fn a_linkers_reason_and_not_what_its_driver_says_of_it() {
     );
     let twice = first_error(recorded!("ld-twice")).unwrap();
     assert!(twice.contains("multiple definition of `x'"), "{twice}");
-    // The driver's line is better than nothing.
+    // Without another error, the line of the compiler driver is reported.
     assert_first(
         "collect2: error: ld returned 1 exit status\n",
         "collect2: error: ld returned 1 exit status",
@@ -109,7 +110,7 @@ fn the_cause_behind_makes_own_lines() {
         recorded!("make-syntax"),
         "p.mk:2: *** missing separator.  Stop.",
     );
-    // A step that fails without output: only make's line reports it.
+    // If a step fails without output, only make's line reports the failure.
     assert_first(recorded!("make-silent"), "make: *** [p.mk:2: all] Error 3");
     assert_first(
         "  CC [M]  a.o\nWARNING: modpost: missing MODULE_DESCRIPTION() in a.o\nERROR: modpost: \"f\" [a.ko] undefined!\n\
@@ -139,7 +140,6 @@ fn the_cause_of_a_configuration_that_fails() {
     );
 }
 
-/// Controls: output without an error yields nothing.
 #[test]
 fn output_without_an_error_has_none() {
     for output in [

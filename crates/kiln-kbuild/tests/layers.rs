@@ -1,6 +1,7 @@
-//! Two rules for the files of a crate, checked on their tokens: no cycle of files, and no public item that is unused
-//! outside the crate. rustc checks the rest: `unreachable_pub` for items that cannot be named from outside, `dead_code`
-//! for items without any user.
+//! Checks two rules on the tokens of each crate's files: files must not depend on each other in a
+//! cycle, and every public item must be used outside the crate. rustc checks the rest:
+//! `unreachable_pub` finds items that cannot be named from outside, and `dead_code` finds items
+//! without any user.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +17,8 @@ const ITEMS: [&str; 8] = [
     "const", "enum", "fn", "static", "struct", "trait", "type", "union",
 ];
 
-/// The tokens of a source file. Groups are flattened and literals omitted; `::` and lifetimes are one token each.
+/// Splits a source file into tokens. Groups are flattened and literals omitted; `::` and lifetimes
+/// are one token each.
 fn tokens(text: &str) -> Vec<String> {
     fn flatten(stream: TokenStream, out: &mut Vec<String>) {
         for tree in stream {
@@ -65,7 +67,8 @@ fn without_tests(all: &[String]) -> Vec<String> {
     out
 }
 
-/// Number of tokens of an item, including attributes: up to its semicolon or the end of its braces.
+/// Returns the number of tokens of an item, including attributes: up to its semicolon or the end of
+/// its braces.
 fn item_len(tokens: &[String]) -> usize {
     let mut depth = 0_i32;
     for (i, token) in tokens.iter().enumerate() {
@@ -81,13 +84,14 @@ fn item_len(tokens: &[String]) -> usize {
     tokens.len()
 }
 
-/// Names in the parenthesised arguments of macro calls between a file's items.
+/// Collects the names in the parenthesised arguments of macro calls that occur between a file's
+/// items.
 fn macro_arguments(tokens: &[String]) -> BTreeSet<String> {
     let (mut names, mut rest) = (BTreeSet::new(), tokens);
     while !rest.is_empty() {
         let (item, others) = rest.split_at(item_len(rest));
         rest = others;
-        // In a macro's definition, its name follows the `!`.
+        // In a macro's definition, a name follows the `!`; in a call, it does not.
         let is_call = item.len() > 2 && is_name(&item[0]) && item[1] == "!" && !is_name(&item[2]);
         if is_call {
             let inside = item.split(|t| t == ")").filter_map(|part| {
@@ -106,7 +110,7 @@ fn is_name(token: &str) -> bool {
 
 type Module = Vec<String>;
 
-/// An imported name: its path and its local name, `*` for all names.
+/// An imported name: its path and its local name, which is `*` for a glob import.
 struct Use {
     path: Module,
     name: String,
@@ -116,12 +120,12 @@ struct Use {
 #[derive(Clone, Copy, PartialEq)]
 enum Reexport {
     No,
-    /// `pub(crate) use` and similar.
+    /// A re-export within the crate: `pub(crate) use` and similar.
     Inside,
     Public,
 }
 
-/// The paths of the `use` tree that starts at `i`; advances `i` past it.
+/// Returns the paths in the `use` tree that starts at `i`, and advances `i` past the tree.
 fn parse_use(
     tokens: &[String],
     i: &mut usize,
@@ -168,13 +172,13 @@ fn parse_use(
     }
 }
 
-/// A file of a crate, without its tests.
+/// A source file of a crate, without the tests that it contains.
 #[derive(Default)]
 struct Source {
     generated: bool,
     tokens: Vec<String>,
     uses: Vec<Use>,
-    /// Paths such as `a::b`, except those in `use` declarations.
+    /// Paths such as `a::b` in the code, except those in `use` declarations.
     paths: Vec<Module>,
 }
 
@@ -249,7 +253,8 @@ impl Crate {
         Crate(files)
     }
 
-    /// The path from the crate's root; `None` if it leads to another crate.
+    /// Resolves a path relative to the crate's root. Returns `None` if the path leads to another
+    /// crate.
     fn absolute(&self, module: &Module, path: &[String], file: Option<&Source>) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         let mut start = module.clone();
@@ -277,7 +282,7 @@ impl Crate {
         Some(start)
     }
 
-    /// The file that defines the last name of a path; `None` if that name is a module.
+    /// Returns the file that defines the last name of a path; `None` if that name is a module.
     fn definition(&self, path: &[String], depth: usize) -> Option<Module> {
         let mut module = Module::new();
         for (i, name) in path.iter().enumerate() {
@@ -311,7 +316,7 @@ impl Crate {
         None
     }
 
-    /// For each file, the files that define the names it uses.
+    /// Maps each file to the files that define the names it uses.
     fn graph(&self) -> BTreeMap<&Module, BTreeSet<Module>> {
         let needs = |(module, file): &(&Module, &Source)| {
             let used = file.uses.iter().filter(|u| u.reexport == Reexport::No);
@@ -329,7 +334,7 @@ impl Crate {
         files.map(|file| (file.0, needs(&file))).collect()
     }
 
-    /// Sets of files that all depend on each other.
+    /// Returns the sets of files that all depend on each other.
     fn circles(&self) -> Vec<String> {
         let graph = self.graph();
         let reach = |from: &Module| {
@@ -362,8 +367,9 @@ impl Crate {
         circles.into_iter().map(line).collect()
     }
 
-    /// Public items that neither `outside` names nor, for types, a public item of the crate or a macro that generates
-    /// some.
+    /// Returns the public items that are not used. An item is used if `outside` contains its name.
+    /// A type is also used if its name occurs in the signature of a public item, or in a macro call
+    /// that generates public items.
     fn unused_items(&self, outside: &BTreeSet<String>) -> Vec<String> {
         let mut items = Vec::new();
         // A macro may generate public items from its arguments.
@@ -387,7 +393,7 @@ impl Crate {
                 if !rest[..at].iter().all(|t| modifiers.contains(&t.as_str())) {
                     continue;
                 }
-                // `const fn` and similar.
+                // Skips the first keyword of `const fn` and similar.
                 let at = at + usize::from(ITEMS.contains(&rest[at + 1].as_str()));
                 let item = &rest[at..at + item_len(&rest[at..])];
                 let is_fn = item[0] == "fn";
@@ -428,7 +434,7 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Directories of the workspace's crates, including those in `crates/questions`.
+/// Returns the directories of the workspace's crates, including those in `crates/questions`.
 fn crates() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for dir in ["crates", "crates/questions"] {
@@ -482,7 +488,7 @@ fn every_public_item_has_a_user_outside_its_crate() {
     assert_eq!(wrong, [""; 0]);
 }
 
-/// A crate consisting of these files.
+/// Builds a crate from these files.
 fn planted(files: &[(&str, &str)]) -> Crate {
     let module = |path: &str| path.split_terminator("::").map(str::to_owned).collect();
     let file = |(path, text): &(&str, &str)| (module(path), Source::new(text));
@@ -503,7 +509,8 @@ fn planted_circles_are_found() {
     ]);
     assert_eq!(straight.circles(), [""; 0]);
     for (file, text, circle) in [
-        // A cycle directly, through a re-export, through a module's name, from a submodule, and through a third file.
+        // The cycles are: direct, through a re-export, through a module's name, from a submodule,
+        // through a third file.
         ("b", "use crate::a::A; pub struct B;", "a, b"),
         ("b", "use crate::A; pub struct B;", "a, b"),
         ("b", "use crate::a; pub struct B(a::A);", "a, b"),

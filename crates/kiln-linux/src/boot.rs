@@ -1,4 +1,5 @@
-//! A bounded boot of user mode Linux: passes on the console line by line, and always ends the kernel.
+//! Boots user mode Linux with a time limit, passes the console on line by line, and always ends the
+//! kernel.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -28,9 +29,9 @@ const LONGEST: u64 = 1 << 16;
 pub struct Boot<'a> {
     /// The executable of user mode Linux.
     pub linux: &'a Path,
-    /// Archive with Kiln's init and its orders.
+    /// An archive with Kiln's init and its orders.
     pub initramfs: Vec<u8>,
-    /// Such as `256M`.
+    /// Memory size, such as `256M`.
     pub memory: &'a str,
     /// Additional words of the kernel's command line.
     pub arguments: &'a [&'a str],
@@ -41,7 +42,8 @@ pub struct Boot<'a> {
 
 #[derive(Debug)]
 pub struct Outcome {
-    /// Exit code from init's last line, if it got that far; 0 if all orders succeeded.
+    /// Exit code from init's last line: 0 if all orders succeeded; `None` if init did not print
+    /// that line.
     pub exit: Option<i32>,
     /// Time from the start of the process to init's first line.
     pub to_init: Option<Duration>,
@@ -78,16 +80,16 @@ impl Boot<'_> {
         command
             .arg(format!("mem={}", self.memory))
             .arg(format!("initrd={}", initramfs.display()))
-            // The first console is this process's standard output; it has no input.
+            // The first console writes to this process's standard output and has no input.
             .args(["con=null", "con0=null,fd:1", "console=tty0"])
             .args(self.arguments)
-            // Messages from before the console works go to stderr.
+            // Discard the messages that are printed before the console works.
             .stderr(Stdio::null());
         command
     }
 }
 
-/// Supervises a machine and always ends it.
+/// Supervises a machine, and ends it in every case.
 pub(crate) struct Watch<'a> {
     /// The machine's name in messages.
     pub name: &'static str,
@@ -106,7 +108,8 @@ pub(crate) fn watch(
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // Its own processes end with it, and the terminal's signals do not reach them individually.
+        // A process group of its own can be killed as a whole, and does not receive the terminal's
+        // signals.
         .process_group(0);
     let child = command.spawn().map_err(|source| Error::NoStart {
         what: how.name,
@@ -171,14 +174,14 @@ fn failed(how: &Watch, end: BootEnd, outcome: Outcome) -> Error {
     }
 }
 
-/// The process and everything that it has started.
+/// The machine's process and all processes that it has started.
 struct Machine(Child);
 
 impl Machine {
     fn kill(&mut self) {
         let group = libc::pid_t::try_from(self.0.id()).expect("a process id");
-        // SAFETY: a system call that touches no memory of this process. The group is that of the child, which was not
-        // waited for yet.
+        // SAFETY: the system call touches no memory of this process. The group ID is the PID of the
+        // child, which cannot have been reused, because the child has not been waited for.
         unsafe { libc::kill(-group, libc::SIGKILL) };
     }
 }
@@ -190,7 +193,7 @@ impl Drop for Machine {
     }
 }
 
-/// Receives the lines of the child's output as they arrive.
+/// Starts a thread that reads the child's output, and returns the channel that receives its lines.
 fn reader(child: &mut Child) -> mpsc::Receiver<Vec<u8>> {
     let output = child.stdout.take().expect("it is piped");
     let (send, lines) = mpsc::channel();
@@ -208,7 +211,7 @@ fn reader(child: &mut Child) -> mpsc::Receiver<Vec<u8>> {
     lines
 }
 
-/// The line without control sequences, safe to print on a terminal.
+/// Removes control sequences from a line, so that it is safe to print on a terminal.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim_end()
@@ -242,7 +245,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A shell script that takes the kernel's place.
+    /// Creates a shell script that replaces the kernel.
     fn machine(script: &str) -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("linux");

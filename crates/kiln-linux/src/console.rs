@@ -1,6 +1,7 @@
-//! Parses the console of a booted kernel: lines of Kiln's init (`linux/init/init.c`) and everything else.
+//! Parses the console of a booted kernel. Distinguishes the lines of Kiln's init
+//! (`linux/init/init.c`) from all others.
 
-/// Prefix of every line of the init.
+/// Prefix of every line that init prints.
 const PREFIX: &str = "kiln:";
 
 /// How an order ended.
@@ -12,7 +13,7 @@ pub enum End {
     Errno(i32),
     /// A program was killed by this signal.
     Signal(i32),
-    /// The init does not know the order.
+    /// Init does not have this kind of order.
     Unknown,
 }
 
@@ -26,23 +27,23 @@ impl End {
 /// A line of the console.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
-    /// The init runs on a kernel of this release for this machine.
+    /// Init has started.
     Start {
-        /// As `uname -r`.
+        /// Kernel release that `uname -r` prints.
         release: String,
-        /// As `uname -m`.
+        /// Machine type that `uname -m` prints.
         machine: String,
     },
     /// An order begins.
     Begin {
-        /// The number of its line in the file of orders, from 1.
+        /// Line number of the order in the file of orders, from 1.
         order: u32,
-        /// Text of that line.
+        /// The line's text.
         text: String,
     },
     /// A line of output from the current order's program, or of the file that the order prints.
     Out(String),
-    /// A line of the program's standard error.
+    /// A line that the current order's program wrote to standard error.
     Err(String),
     /// A message of the kernel.
     Log {
@@ -52,21 +53,21 @@ pub enum Line {
         seconds: f64,
         text: String,
     },
-    /// Messages of the kernel were lost.
+    /// Init could not read some messages of the kernel, because newer ones had overwritten them.
     Lost,
     /// An order ended.
     End { order: u32, how: End },
-    /// All orders succeeded, or one failed; the machine powers off.
+    /// Init is done, and the machine powers off: 0 if all orders succeeded, 1 if one failed.
     Exit(i32),
-    /// A line that is not from the init: boot messages, firmware, a panic.
+    /// A line that init did not print: a boot message, firmware output, a panic.
     Noise(String),
 }
 
-/// Parses a line without its newline. Lines that do not parse are noise: nothing on a console can be trusted.
+/// Parses a line without its newline. Any line that cannot be parsed is returned as noise.
 pub fn line(bytes: &[u8]) -> Line {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches(['\r', '\n']);
-    // A boot message without a newline may precede the first line.
+    // A boot message that lacks a newline may precede init's text on the same line.
     let own = text
         .find(PREFIX)
         .and_then(|at| parse(&text[at + PREFIX.len()..]));

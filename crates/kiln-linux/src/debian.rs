@@ -1,5 +1,5 @@
-//! A stock Debian kernel for x86-64: either installed, or downloaded by apt and unpacked into the cache without
-//! installing it.
+//! Finds a stock Debian kernel for x86-64. If it is not installed, apt downloads it, and it is
+//! unpacked into the cache.
 
 use std::cmp::Ordering;
 use std::fs;
@@ -8,26 +8,27 @@ use std::process::Command;
 
 use crate::Error;
 
-/// A kernel, and the headers to build a module against.
+/// A kernel, and the headers against which modules for it are built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// As `uname -r`.
+    /// Kernel release that `uname -r` prints.
     pub release: String,
     pub image: PathBuf,
-    /// A directory for `make -C`.
+    /// Directory with the headers, for `make -C`.
     pub headers: PathBuf,
     /// Directory of the kernel's own modules.
     pub modules: PathBuf,
 }
 
 impl Kernel {
-    /// A kernel of the user's: a bzImage, and the headers or the built tree that it came from.
+    /// Uses a kernel that the user named: a bzImage, and its headers or the tree in which it was
+    /// built.
     ///
     /// # Errors
     /// The image is not a bzImage, or the directory does not contain headers.
     pub fn from_user(image: &Path, headers: &Path) -> Result<Kernel, Error> {
         let head = fs::read(image).map_err(|e| Error::read(image, e))?;
-        // Documentation/arch/x86/boot.rst: "HdrS" at 0x202.
+        // A bzImage has "HdrS" at 0x202 (Documentation/arch/x86/boot.rst).
         if head.get(0x202..0x206) != Some(b"HdrS") {
             return Err(Error::NotBzImage(image.to_owned()));
         }
@@ -55,25 +56,25 @@ impl Kernel {
         })
     }
 
-    /// The version, such as 6.12, as far as the release can be parsed.
+    /// The first two numbers of the release, such as 6.12.
     pub fn version(&self) -> String {
         version(&self.release)
     }
 
-    /// The FPU policy of this kernel; since 6.15, softirqs are kept out of its sections.
+    /// The FPU policy of this kernel. Since 6.15, softirqs cannot interrupt FPU sections.
     pub fn policy(&self) -> &'static str {
         policy(&self.release)
     }
 }
 
-/// The first two numbers of a release.
+/// The first two numbers of a release, such as 6.12.
 pub fn version(release: &str) -> String {
     let numbers = numbers(release);
     let of = |i: usize| numbers.get(i).copied().unwrap_or(0);
     format!("{}.{}", of(0), of(1))
 }
 
-/// The FPU policy of Kiln that corresponds to a kernel of this release.
+/// Kiln's FPU policy that corresponds to a kernel of this release.
 pub fn policy(release: &str) -> &'static str {
     match numbers(release)[..] {
         [major, minor, ..] if (major, minor) < (6, 15) => "legacy",
@@ -86,7 +87,7 @@ fn numbers(release: &str) -> Vec<u32> {
     words.map_while(|w| w.parse().ok()).collect()
 }
 
-/// The newest kernel of this version, such as 6.12.
+/// Finds the newest kernel of this version, such as 6.12.
 ///
 /// # Errors
 /// No such kernel is installed or known to apt, or the cache cannot be used.
@@ -141,7 +142,8 @@ fn kernel_in(root: &Path, release: &str) -> Kernel {
     }
 }
 
-/// Excludes kernels for clouds and for real time.
+/// Whether the release is Debian's standard kernel of this version, as opposed to those for clouds
+/// and real time.
 fn is_stock(release: &str, version: &str) -> bool {
     let rest = release
         .strip_prefix(version)
@@ -151,7 +153,7 @@ fn is_stock(release: &str, version: &str) -> bool {
     })
 }
 
-/// Orders 6.1.0-9 before 6.1.0-10.
+/// Compares numbers by value, so that 6.1.0-9 precedes 6.1.0-10.
 fn by_number(a: &str, b: &str) -> Ordering {
     let numbers = |s: &str| -> Vec<u64> {
         s.split(|c: char| !c.is_ascii_digit())
@@ -192,7 +194,7 @@ fn known_to_apt(version: &str) -> Result<Vec<String>, Error> {
     Ok(releases(&said, version))
 }
 
-/// Parses lines `linux-image-RELEASE - WORDS`.
+/// Parses the output of apt-cache, whose lines are `linux-image-RELEASE - WORDS`.
 fn releases(said: &str, version: &str) -> Vec<String> {
     let names = said.lines().filter_map(|line| line.split(' ').next());
     names
@@ -209,7 +211,8 @@ fn download(cache: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<Kern
         .map_err(|e| Error::cache(cache, e))?;
     fill(dir.path(), release, progress)?;
     let place = cache.join(release);
-    // Remove the remains of an interrupted download, or what another kiln has finished meanwhile.
+    // Removes the remains of an interrupted download, or a directory that another kiln has just
+    // completed.
     let _ = fs::remove_dir_all(&place);
     fs::rename(dir.path(), &place).map_err(|e| Error::cache(&place, e))?;
     place_headers(&place, release)?;
@@ -240,7 +243,8 @@ fn fill(dir: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<(), Error>
     Ok(())
 }
 
-/// Packages with further headers and with the build programs. The compiler is the user's.
+/// Returns the packages with further headers and with programs of the kernel's build. The compiler
+/// is not downloaded.
 fn needed(depends: &str) -> Vec<String> {
     let names = depends
         .lines()
@@ -251,7 +255,8 @@ fn needed(depends: &str) -> Vec<String> {
         .collect()
 }
 
-/// The headers' Makefile includes another one by its path on an installed system.
+/// Adjusts the headers' Makefile, which includes a second Makefile under `/usr/src`, to the
+/// directory `root`.
 fn place_headers(root: &Path, release: &str) -> Result<(), Error> {
     let path = root.join(format!("usr/src/linux-headers-{release}/Makefile"));
     let text = fs::read_to_string(&path).map_err(|e| Error::cache(&path, e))?;

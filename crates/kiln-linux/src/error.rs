@@ -1,11 +1,13 @@
-//! Errors of building and booting Linux. The first line of a message says what to do; the end of a log may follow.
+//! Errors of building and booting Linux. The first line of a message tells the user what to do; the
+//! end of a log may follow.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The messages explain most variants.
+/// An error of building or booting Linux. Variants without a comment are explained by their
+/// messages.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A source tree, the cache or a tool cannot be used.
@@ -143,7 +145,7 @@ pub enum Error {
         "{kvm} cannot run this kernel ({said}): use --accel tcg, which gives answers but no costs"
     )]
     Kvm { kvm: String, said: String },
-    /// A boot that did not end as it should.
+    /// A boot ended before init printed its last line.
     #[error(
         "{name} {end} ({} s, see --limit); the end of its console is above\n  {}",
         limit.as_secs_f64(),
@@ -191,7 +193,7 @@ pub enum Error {
     #[error("kiln serve {how}; the end of its log is above\n  {tail}")]
     Serve { how: String, tail: String },
 
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     #[error("interrupted")]
     Interrupted,
 }
@@ -199,11 +201,11 @@ pub enum Error {
 /// How a boot ended without init's last line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootEnd {
-    /// It exceeded its time limit.
+    /// The boot exceeded its time limit.
     TimeLimit,
     /// The process ended by itself.
     Early,
-    /// It printed something that makes the remaining output worthless.
+    /// The kernel printed something that makes the remaining output worthless.
     Useless,
 }
 
@@ -234,7 +236,8 @@ impl From<kiln_tree::Error> for Error {
     fn from(e: kiln_tree::Error) -> Error {
         match e {
             kiln_tree::Error::Interrupted => Error::Interrupted,
-            // The code that compiles Kiln's module for a hosted tree is in this crate.
+            // This crate compiles Kiln's module for a hosted tree, so the error inside may be its
+            // own.
             kiln_tree::Error::Guest(e) => match e.downcast() {
                 Ok(e) => *e,
                 Err(e) => Error::Tree(kiln_tree::Error::Guest(e)),

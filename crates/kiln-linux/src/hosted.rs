@@ -1,6 +1,6 @@
-//! The module's tests without a boot. Kiln's module is linked into a hosted tree, registers with the tree's own crypto
-//! API, and is tested by the tree's own testmgr on the emulated CPU while interrupts occur. Drivers that pass are also
-//! tried in softirqs.
+//! Tests the module without a boot. Kiln's module is linked into a hosted tree and registers with
+//! the tree's crypto API. The tree's own testmgr tests it on the emulated CPU while interrupts
+//! occur. Drivers that pass are also tried in softirqs.
 
 use std::ffi::{c_char, CString, OsString};
 use std::fs;
@@ -27,7 +27,8 @@ use crate::Error;
 /// Name of the module's object, and of its directory in the tree's cache.
 const NAME: &str = "ciphers";
 
-/// Names in the module, and their names in an image, which keeps symbols that begin with `kiln_glue_`.
+/// Names in the module, and the names to which they are changed. An image keeps symbols that begin
+/// with `kiln_glue_`.
 const NAMES: [(&str, &str); 5] = [
     ("kiln_init", INIT),
     ("only", ONLY),
@@ -41,11 +42,11 @@ const TIERS: &str = "kiln_glue_module_tiers";
 const ALL: &str = "kiln_glue_module_all";
 const CHECK: &str = "kiln_glue_module_check";
 
-/// Fractions of the time for building and for testmgr; used for the progress bar only.
+/// Fractions of the total time that building and testmgr take. Used for the progress bar only.
 const BUILDING: f64 = 0.9;
 const TESTING: f64 = 0.05;
 
-/// What to test, and how.
+/// Options of a test in a hosted tree.
 pub struct Plan<'a> {
     pub source: Source,
     /// The compiler of the tree and the module.
@@ -54,7 +55,7 @@ pub struct Plan<'a> {
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
     /// Tests only this algorithm or driver.
     pub only: Option<&'a str>,
-    /// Rounds of each random test; by default Linux's hundred.
+    /// Number of rounds of each random test; `None` for Linux's default of 100.
     pub fuzz: Option<u32>,
     pub seed: u64,
     /// Arguments with which this program, started again as a child, calls [`judge`].
@@ -88,7 +89,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     let seen = Trial {
         image: &built.image,
         seed: plan.seed,
-        // Another command tests the tree's own drivers.
+        // The tree's own drivers are tested by another command.
         tests: false,
         fuzz: plan.fuzz,
         usual: select_impls(plan.only).len() as f64,
@@ -154,7 +155,7 @@ fn outcome(plan: &Plan, seen: &Seen, symbols: &Symbols) -> Result<Outcome, Error
     Ok(outcome)
 }
 
-/// The driver, if testmgr passed it, for the tests in other contexts.
+/// Returns the row's driver for the tests in other contexts, if testmgr passed it.
 fn driver(row: &Row) -> Option<Driver> {
     let name = row.driver.strip_prefix(module::PREFIX)?;
     let imp = Impl::all().into_iter().find(|i| i.driver() == name)?;
@@ -169,7 +170,7 @@ fn driver(row: &Row) -> Option<Driver> {
     })
 }
 
-/// Marks drivers that are wrong in some context as failed.
+/// Marks a driver as failed if its results in some context were wrong.
 fn in_contexts(outcome: &mut Outcome, tried: &[Tried]) {
     let (mut answers, mut of_softirqs) = (0, 0);
     let mut untried: Vec<&str> = Vec::new();
@@ -210,10 +211,11 @@ fn in_contexts(outcome: &mut Outcome, tried: &[Tried]) {
     }
 }
 
-/// Runs in the child: registers the drivers, each of which the tree then tests, and lists the registered drivers.
+/// Runs in the child: registers the drivers, which the tree then tests, and lists the registered
+/// drivers.
 ///
 /// # Errors
-/// The image cannot be loaded, or is of another version.
+/// The image cannot be loaded, or belongs to another version.
 pub fn judge(order: &Order, only: Option<&str>, fuzz: Option<u32>) -> Result<(), Error> {
     if !order.drivers.is_empty() {
         contexts::measure_with(order, |host| register(host, only))?;
@@ -228,16 +230,16 @@ pub fn judge(order: &Order, only: Option<&str>, fuzz: Option<u32>) -> Result<(),
 }
 
 fn register(host: &mut Host, only: Option<&str>) -> Result<(), kiln_tree::Error> {
-    // Leaked, because the module keeps the pointers forever.
+    // The strings are leaked, because the module keeps the pointers.
     let leak = |text: &str| -> *const c_char {
         CString::new(text).map_or(ptr::null(), |text| text.into_raw())
     };
-    // SAFETY: these variables have these types in `module.c`, and none of its code runs yet.
+    // SAFETY: `module.c` declares these variables with these types, and none of its code runs yet.
     unsafe {
         set(&host.image, ONLY, only.map_or(ptr::null(), leak))?;
         set(&host.image, TIERS, leak(&module::tiers()))?;
         set(&host.image, ALL, true)?;
-        // The tree's own tests are to judge.
+        // Disable the module's own tests: the verdict must come from the tree's.
         set(&host.image, CHECK, false)?;
     }
     // SAFETY: the function takes no argument and returns an int; the upper half of its return register is undefined.
@@ -250,23 +252,25 @@ fn register(host: &mut Host, only: Option<&str>) -> Result<(), kiln_tree::Error>
     }
 }
 
-/// Sets a variable of an image.
+/// Sets a variable in an image.
 ///
 /// # Safety
-/// The variable has type `T`, and nothing reads it during the call.
+/// The variable must have type `T`, and nothing may read it during the call.
 unsafe fn set<T>(image: &Image, name: &str, value: T) -> Result<(), kiln_tree::Error> {
     let no_symbol = || kiln_tree::Error::NoSymbol {
         image: image.path.clone(),
         name: name.to_owned(),
     };
     let at = image.symbol(name).ok_or_else(no_symbol)?;
-    // SAFETY: guaranteed by the caller; the image is mapped at its addresses.
+    // SAFETY: the caller guarantees the type and that nothing reads the variable; the image is
+    // mapped at its addresses.
     unsafe { ptr::write_volatile(at as *mut T, value) };
     Ok(())
 }
 
-/// Compiles the module as objects of the tree, because a hosted tree has no module loader. They are linked into one
-/// object with local names, since the tree may define the same ones, such as `gcm_encrypt_aesni`.
+/// Compiles the module as objects of the tree, because a hosted tree has no module loader. The
+/// objects are linked into one object, and their symbols made local, because the tree may define
+/// the same names, such as `gcm_encrypt_aesni`.
 fn compile(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     let dir = cache.dir.join(NAME);
     module::copy(&dir, plan.edit)?;
@@ -319,11 +323,12 @@ fn read_mtime(path: &Path) -> Option<SystemTime> {
 
 fn join(dir: &Path, objects: &[String], whole: &Path) -> Result<(), Error> {
     let (module, named, all) = ("module.o", "named.o", "all.o");
-    // Its init is called once the tree is up, not by the tree's initcalls.
+    // The module's init must not be one of the tree's initcalls: it is called when the tree has
+    // booted.
     let mut rename = Command::new("objcopy");
     rename.args(["--wildcard", "--remove-section=.initcall*"]);
     for (name, called) in NAMES {
-        // `--globalize-symbol` uses the name from before the renaming.
+        // objcopy applies `--globalize-symbol` before it renames, so it expects the old name.
         rename.arg(format!("--globalize-symbol={name}"));
         rename.arg(format!("--redefine-sym={name}={called}"));
     }

@@ -1,4 +1,5 @@
-//! The first program of a kernel that Kiln boots (`linux/init/`), and the orders that it carries out.
+//! The first program of a kernel that Kiln boots (`linux/init/`), and the orders that the program
+//! executes.
 
 use std::fmt;
 use std::fs;
@@ -16,7 +17,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("order.c", include_str!("../../../linux/init/order.c")),
 ];
 
-/// Static, because an initramfs contains no other file that it could need.
+/// Compiler flags. The program is static, because the initramfs contains no libraries for it.
 const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-static", "-s", "-w"];
 
 /// Maximum length of a line in the file of orders, including its newline.
@@ -39,8 +40,8 @@ impl Order {
         }
     }
 
-    /// Load a module of the initramfs with parameters in the notation of `insmod`. The kernel decompresses it if its
-    /// name does not end in `.ko`.
+    /// Load a module of the initramfs, with parameters in the notation of `insmod`. The kernel
+    /// decompresses a module whose file name does not end in `.ko`.
     pub fn module(path: &str, parameters: &str) -> Order {
         Order::new(&["module", path, parameters])
     }
@@ -50,7 +51,7 @@ impl Order {
         Order::new(&["remove", name])
     }
 
-    /// Run a program with arguments (its own name is not one of them).
+    /// Run a program. The arguments do not include the program's name.
     pub fn run(path: &str, arguments: &[&str]) -> Order {
         Order::new(&[&["run", path], arguments].concat())
     }
@@ -60,18 +61,18 @@ impl Order {
         Order::new(&["print", path])
     }
 
-    /// Print the files that match a pattern of glob(7): each line with its file's path and a tab before it. With words,
-    /// only the lines that have one of them.
+    /// Print the files that match a glob(7) pattern. Each line is preceded by its file's path and a
+    /// tab. If `words` are given, only lines that contain one of them are printed.
     pub fn lines(pattern: &str, words: &[&str]) -> Order {
         Order::new(&[&["lines", pattern], words].concat())
     }
 
-    /// Write into a file, such as one of `/sys`.
+    /// Write to an existing file, such as one in `/sys`.
     pub fn write(path: &str, text: &str) -> Order {
         Order::new(&["write", path, text])
     }
 
-    /// The order may fail: later orders are carried out all the same, and init still succeeds.
+    /// Allow the order to fail: later orders are still executed, and init still succeeds.
     pub(crate) fn may_fail(mut self) -> Order {
         self.may_fail = true;
         self
@@ -85,7 +86,7 @@ impl fmt::Display for Order {
     }
 }
 
-/// The content of the file of orders.
+/// Generates the content of the file of orders.
 ///
 /// # Errors
 /// A word contains a byte that separates words or orders, or an order exceeds the program's limits.
@@ -110,7 +111,7 @@ pub fn orders(orders: &[Order]) -> Result<String, Error> {
     Ok(file)
 }
 
-/// The executable, from the cache or newly compiled.
+/// Returns the executable, from the cache or newly compiled.
 ///
 /// # Errors
 /// The compiler cannot make a static program, or the cache cannot be used.
@@ -127,7 +128,8 @@ pub fn program(compiler: &Compiler) -> Result<Vec<u8>, Error> {
     for (name, text) in SOURCES {
         kiln_tree::update(&dir.join(name), text)?;
     }
-    // Compiled in a scratch directory and then moved, because another kiln may compile it at the same time.
+    // Compile in a scratch directory and rename the result, because another kiln may compile it
+    // concurrently.
     let scratch = kiln_tree::make_scratch(&dir, "").map_err(|e| Error::cache(&dir, e))?;
     let unfinished = scratch.path().join("init");
     let mut command = Command::new(&compiler.path);
@@ -150,7 +152,8 @@ pub fn program(compiler: &Compiler) -> Result<Vec<u8>, Error> {
     fs::read(&path).map_err(|e| Error::cache(&path, e))
 }
 
-/// An initramfs with the program and its orders. The caller adds the files to which they refer.
+/// Creates an initramfs with the program and its orders. The caller adds the files that the orders
+/// refer to.
 ///
 /// # Errors
 /// See [`program`] and [`orders`].

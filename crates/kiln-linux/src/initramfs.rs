@@ -1,5 +1,5 @@
-//! An initramfs: a cpio archive in the format `newc` (`Documentation/driver-api/early-userspace/buffer-format.rst` of a
-//! kernel tree), which every kernel unpacks into its first root, uncompressed.
+//! Writes an initramfs: an uncompressed cpio archive in the format `newc`, which every kernel can
+//! unpack (`Documentation/driver-api/early-userspace/buffer-format.rst` in a kernel tree).
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ const MAGIC: &str = "070701";
 const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const CHARACTER_DEVICE: u32 = 0o020_600;
-/// The name of the entry that ends an archive.
+/// Name of the last entry of an archive.
 const TRAILER: &str = "TRAILER!!!";
-/// Alignment of names and contents.
+/// Alignment in bytes of names and contents.
 const ALIGN: usize = 4;
 
-/// An archive under construction. Directories are added as files need them.
+/// An archive under construction. Adding a file also adds the directories in its path.
 pub struct Initramfs {
     bytes: Vec<u8>,
     directories: BTreeSet<String>,
@@ -26,7 +26,7 @@ impl Default for Initramfs {
 }
 
 impl Initramfs {
-    /// An archive with only the console, without which the first program has no output.
+    /// Creates an archive with only `/dev/console`, without which the first program has no output.
     pub fn new() -> Initramfs {
         let mut archive = Initramfs {
             bytes: Vec::new(),
@@ -38,11 +38,12 @@ impl Initramfs {
         archive
     }
 
-    /// Adds an executable file at `path` (without the first slash). If a path is added twice, the second file replaces
-    /// the first when the archive is unpacked.
+    /// Adds an executable file at `path` (without the leading slash). If a path is added twice, the
+    /// second file replaces the first when the archive is unpacked.
     ///
     /// # Panics
-    /// The path is not relative and plain, or contains a NUL, or the file has 4 GiB or more.
+    /// The path is absolute, has components such as `..`, or contains a NUL; or the file has 4 GiB
+    /// or more.
     pub fn file(&mut self, path: &str, content: &[u8]) -> &mut Self {
         let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
         assert!(path.split('/').all(plain) && !path.contains('\0'), "{path}");
@@ -51,7 +52,7 @@ impl Initramfs {
         self
     }
 
-    /// The finished archive.
+    /// Ends the archive and returns its bytes.
     pub fn finish(mut self) -> Vec<u8> {
         self.inode = 0;
         self.entry(TRAILER, 0, (0, 0), &[]);
@@ -71,8 +72,8 @@ impl Initramfs {
         let len = u32::try_from(content.len()).expect("a file of less than 4 GiB");
         self.inode += 1;
         let links = 1;
-        // Inode, mode, owner, group, links, time, size, device of the file, device number, length of the name with its
-        // NUL, and a checksum that this format leaves at zero.
+        // The fields are inode, mode, owner, group, links, time, size, device of the file, device
+        // number, length of the name with its NUL, and a checksum, which is zero in this format.
         let fields = [
             self.inode,
             mode,
@@ -109,7 +110,8 @@ impl Initramfs {
 mod tests {
     use super::*;
 
-    /// Name, mode and content of each entry, parsed as the format's description specifies.
+    /// Returns the name, mode and content of each entry. Parses the archive as the format's
+    /// description specifies.
     fn read(archive: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut at = 0;
         let mut entries = Vec::new();

@@ -1,5 +1,6 @@
-//! Real Linux as the reference for what Kiln emulates: built and booted in user land (ARCH=um), with Kiln's ciphers in
-//! a module (`linux/module/`) that Linux's own testmgr tests and its own tcrypt measures.
+//! Uses real Linux as the reference for what Kiln emulates: builds it and boots it in user land
+//! (ARCH=um), with Kiln's ciphers in a module (`linux/module/`). Linux's own testmgr tests the
+//! ciphers, and its own tcrypt measures them.
 
 pub mod boot;
 pub mod build;

@@ -1,4 +1,5 @@
-//! The module's report on live registers that it saved, overwrote and restored (`linux/module/live.c`).
+//! Parses the module's report on live registers that it saved, overwrote and restored
+//! (`linux/module/live.c`).
 
 use crate::Error;
 
@@ -8,15 +9,15 @@ const SAID: &str = "kiln: live ";
 /// Results for one register width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Width {
-    /// `xmm`, `ymm` or `zmm`.
+    /// Register width: `xmm`, `ymm` or `zmm`.
     pub name: String,
     /// Number of rounds tried.
     pub rounds: u32,
     /// Rounds after which a register had changed.
     pub wrong: u32,
-    /// Rounds of the control, which does not save, in which the registers looked right.
+    /// Rounds of the control, which saves nothing, that did not detect a changed register.
     pub missed: u32,
-    /// Cost of a save and a restore, in TSC cycles: the minimum.
+    /// Minimum cost of a save and a restore, in TSC cycles.
     pub least: u64,
     pub median: u64,
 }
@@ -43,7 +44,7 @@ impl Width {
         })
     }
 
-    /// A note for readers of the rows.
+    /// Describes the result, for readers of the rows.
     pub fn note(&self) -> String {
         format!(
             "the module saved and restored {} registers {} times, as for a section over a section, and lost none; \

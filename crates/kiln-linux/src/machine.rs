@@ -1,5 +1,5 @@
-//! Records what a stock kernel reports in `/proc` and `/sys`, in a boot under QEMU. The recordings are test data for
-//! `kiln here`.
+//! Boots a stock kernel under QEMU and records the contents of files in `/proc` and `/sys`. The
+//! recordings are test data for `kiln here`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,17 +26,17 @@ const DEVICES: [&str; 6] = [
     "virtio-rng-pci",
 ];
 
-/// Files to record: a glob(7) pattern without the leading slash, and words, one of which a line must contain.
+/// Files to record, as a glob(7) pattern without the leading slash.
 pub struct Files<'a> {
     pub pattern: &'a str,
-    /// Empty: every line.
+    /// Record only lines that contain one of these words; if empty, all lines.
     pub words: &'a [&'a str],
 }
 
-/// A boot for recording.
+/// A boot that records files.
 pub struct Plan<'a> {
     pub kernel: &'a Kernel,
-    /// Compiles init.
+    /// Compiler for init.
     pub compiler: &'a Compiler,
     /// Modules to load first, together with their dependencies. Modules that the kernel does not have are skipped.
     pub load: &'a [&'a str],
@@ -48,8 +48,8 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Boots, and returns the lines of each file by its path without the leading slash. Files that do not exist, cannot
-    /// be read or are empty are left out.
+    /// Boots, and returns the lines of each file, with the file's path without the leading slash as
+    /// the key. Files that do not exist, cannot be read or are empty are omitted.
     ///
     /// # Errors
     /// QEMU is missing, a module cannot be read, or the boot fails.
@@ -91,7 +91,7 @@ impl Plan<'_> {
     }
 }
 
-/// Adds a line printed by the order `lines`: a path, a tab, the line.
+/// Adds a line that the order `lines` printed: a path, a tab, and the file's line.
 fn keep(text: &str, recorded: &mut BTreeMap<String, Vec<String>>) {
     let Some((path, line)) = text.split_once('\t') else {
         return;
@@ -103,10 +103,10 @@ fn keep(text: &str, recorded: &mut BTreeMap<String, Vec<String>>) {
     lines.push(line.to_owned());
 }
 
-/// The configuration a kernel was built with, stored next to its image or its modules.
+/// Finds the configuration that a kernel was built with, next to its image or its modules.
 ///
 /// # Errors
-/// It is in neither place, or cannot be read.
+/// The configuration is in neither place, or cannot be read.
 pub fn configuration(kernel: &Kernel) -> Result<(PathBuf, String), Error> {
     let boot = kernel.image.parent().unwrap_or(Path::new("."));
     let modules = kernel.modules.parent().unwrap_or(Path::new("."));

@@ -1,4 +1,4 @@
-//! A kernel's own modules with their dependencies, in load order.
+//! Finds a kernel's own modules and their dependencies, in load order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,14 +7,16 @@ use std::process::{Command, Stdio};
 
 use crate::Error;
 
-/// File name extensions, the program that decompresses each, and the Debian package that contains it.
+/// File name extensions of compressed modules, the programs that decompress them, and the Debian
+/// packages with these programs.
 const PACKED: [(&str, &str, &str); 3] = [
     ("ko.xz", "xz", "xz-utils"),
     ("ko.zst", "zstd", "zstd"),
     ("ko.gz", "gzip", "gzip"),
 ];
 
-/// The modules under a directory, by name with underscores.
+/// Paths of the modules under a directory, by module name. Names have underscores instead of
+/// hyphens.
 pub struct Modules(BTreeMap<String, PathBuf>);
 
 impl Modules {
@@ -36,8 +38,9 @@ impl Modules {
         Ok(Modules(found))
     }
 
-    /// Names and contents of the modules that the module `content` needs, dependencies first. A module that is not
-    /// found is built in; otherwise the kernel will report it.
+    /// Returns the names and contents of the modules that the module `content` needs, dependencies
+    /// first. Modules that are not found are skipped, because they may be built in; if not, the
+    /// kernel reports the error.
     ///
     /// # Errors
     /// A module cannot be read.
@@ -49,7 +52,8 @@ impl Modules {
         Ok(done.1)
     }
 
-    /// The same for modules given by name, including these modules.
+    /// Returns the names and contents of the named modules and of the modules that they need,
+    /// dependencies first.
     ///
     /// # Errors
     /// A module cannot be read.
@@ -70,7 +74,7 @@ impl Modules {
         let Some(path) = self.0.get(&name) else {
             return Ok(());
         };
-        // Recorded before its dependencies, so that a cycle ends.
+        // Record the module before its dependencies, so that a dependency cycle ends.
         if !done.0.insert(name.clone()) {
             return Ok(());
         }
@@ -103,10 +107,12 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(output.stdout)
 }
 
-/// The dependencies from the section `.modinfo`, which consists of strings `name=value`, each followed by a NUL.
+/// Returns the dependencies listed in the section `.modinfo`, which consists of strings
+/// `name=value`, each followed by a NUL.
 fn depends(module: &[u8]) -> Vec<String> {
     const FIELD: &[u8] = b"\0depends=";
-    // The first field is not preceded by a NUL of the section, but by the byte before the section.
+    // The search does not require a NUL before the name: the section's first string has another
+    // byte there.
     let field = module
         .windows(FIELD.len())
         .position(|w| w[1..] == FIELD[1..]);

@@ -1,4 +1,5 @@
-//! Kiln's module for Linux (`linux/module/`): the sources of `kernel/ciphers`, built by a kernel's own Kbuild.
+//! Builds Kiln's module for Linux (`linux/module/`): the sources of `kernel/ciphers`, compiled by a
+//! kernel's own Kbuild.
 
 use std::fmt::Write;
 use std::fs;
@@ -12,30 +13,32 @@ use kiln_tree::{key, root, seen_tiers, update, Make, WITHOUT_BTF};
 use crate::uml::Built;
 use crate::Error;
 
-/// File names in the module's directory, and contents.
+/// Names and contents of the files in the module's directory.
 pub(crate) const SOURCES: &[(&str, &str)] =
     include!(concat!(env!("OUT_DIR"), "/module_sources.rs"));
 
 pub const NAME: &str = "kiln";
 
-/// The module that hides algorithms from a benchmark.
+/// Name of the module that hides algorithms from a benchmark.
 const HIDE: &str = "hide";
 
-/// Prefix of each implementation's name, since Linux has drivers with the same names.
+/// Prefix of the name of each implementation in Linux, which has drivers with the unprefixed names.
 pub const PREFIX: &str = "kiln-";
 
-/// Adds parameters that only tests of the module need; an installed module does not have them.
+/// Compiler flag that adds parameters for tests of the module. An installed module must not have
+/// them.
 pub(crate) const CONTROLS: &str = "-DKILN_CONTROLS";
 
-/// The configuration of the package for DKMS.
+/// The configuration file for DKMS.
 const DKMS: &str = include_str!("../../../packaging/dkms/dkms.conf");
 
-/// The largest stack frames of the ciphers have 3 KiB, and stacks have 16 KiB. Linux warns from 2048 bytes on.
+/// Raises Linux's warning limit of 2048 bytes: the largest stack frame of a cipher has 3 KiB, and
+/// stacks have 16 KiB.
 const FRAME: &str = "-Wframe-larger-than=4096";
 
 /// The kernel that a module is built for.
 pub enum Kernel<'a> {
-    /// User mode Linux that was built here.
+    /// User mode Linux that Kiln has built.
     User(&'a Built),
     /// The directory of a distribution's headers, such as `/usr/src/linux-headers-6.1.0-32-amd64`.
     Headers(&'a Path),
@@ -50,14 +53,14 @@ pub struct Plan<'a> {
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with what is being compiled.
+    /// Called with the name of the file that is being compiled.
     pub progress: &'a dyn Fn(&str),
 }
 
 #[derive(Debug)]
 pub struct Module {
     pub path: PathBuf,
-    /// The module that hides algorithms from a benchmark.
+    /// Path of the module that hides algorithms from a benchmark.
     pub hide: PathBuf,
     /// Warnings of the compiler, modpost and objtool, line by line.
     pub warnings: Vec<String>,
@@ -67,10 +70,10 @@ pub fn unchanged(_name: &str, text: &'static str) -> String {
     text.to_owned()
 }
 
-/// Builds the module for a kernel of the distribution, in the cache.
+/// Builds the module in the cache, for a kernel of the distribution.
 ///
 /// # Errors
-/// The headers are missing; or those of [`build`].
+/// The headers are missing, or [`build`] fails.
 pub fn for_headers(
     dir: &Path,
     compiler: &Compiler,
@@ -155,7 +158,8 @@ pub(crate) fn copy(dir: &Path, edit: &dyn Fn(&str, &'static str) -> String) -> R
     Ok(())
 }
 
-/// Writes the module's sources as DKMS expects them in `/usr/src`, and as `make` in a kernel's headers builds them.
+/// Writes the module's sources in the layout that DKMS expects in `/usr/src` and that `make -C
+/// HEADERS` can build.
 ///
 /// # Errors
 /// The directory exists and is not empty, or cannot be written.
@@ -175,7 +179,7 @@ pub fn write_sources(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The value of the module's parameter `tiers` that allows what `KILN_TIERS` allows.
+/// Converts `KILN_TIERS` to the value of the module's parameter `tiers`.
 pub(crate) fn tiers() -> String {
     let mask = seen_tiers();
     if mask == u32::MAX {
@@ -194,7 +198,8 @@ fn object(source: &str) -> Option<String> {
     source.strip_suffix(".c").map(|stem| format!("{stem}.o"))
 }
 
-/// The Kbuild file: every source, and its flags. `others` are modules of one source each.
+/// Generates the Kbuild file, with every source and its flags. Each of `others` is a module with a
+/// single source.
 fn kbuild(others: &[&str], defines: &str) -> String {
     let mut text = format!("obj-m := {NAME}.o");
     for other in others {
@@ -208,7 +213,7 @@ fn kbuild(others: &[&str], defines: &str) -> String {
     text + &all_flags(defines)
 }
 
-/// Compiler flags for all objects, in the Kbuild file.
+/// Generates the lines of the Kbuild file with the compiler flags for all objects.
 pub(crate) fn all_flags(defines: &str) -> String {
     let mut text =
         format!("ccflags-y := -I$(src) -I$(src)/include -I$(src)/kernel/include {defines}\n\n");
@@ -216,7 +221,8 @@ pub(crate) fn all_flags(defines: &str) -> String {
     text
 }
 
-/// A line of Kbuild with an object's own flags, if the source is one of `kernel/`.
+/// Generates the line of the Kbuild file with an object's own flags. Sources outside `kernel/` have
+/// none.
 pub(crate) fn flags(name: &str) -> String {
     let Some(stem) = name
         .strip_suffix(".c")
@@ -229,7 +235,7 @@ pub(crate) fn flags(name: &str) -> String {
         flags.extend(&tier.flags);
         flags.extend(recipe::SIMD);
         flags.extend(recipe::extra_flags(Path::new(name)));
-        // Linux allows only its own headers, but the intrinsics come with the compiler.
+        // Linux disables the compiler's headers, which declare the intrinsics.
         flags.push("-isystem $(shell $(CC) -print-file-name=include)");
     }
     format!("CFLAGS_{stem}.o := {}\n", flags.join(" "))
@@ -270,8 +276,8 @@ mod tests {
         assert_eq!(found.len(), 3, "{found:?}");
     }
 
-    /// Kernel headers whose Makefile ends like a distribution's: it generates BTF for the module with a program that
-    /// is missing here.
+    /// Creates kernel headers that generate BTF for the module at the end of their Makefile, as a
+    /// distribution's do. The program that generates it is missing here.
     fn headers_with(rule: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let makefile = format!(

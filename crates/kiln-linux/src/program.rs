@@ -1,4 +1,4 @@
-//! A program of the host in an initramfs: its file, and the libraries that it is linked to.
+//! Adds a program of the host to an initramfs, with the libraries that the program is linked to.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::initramfs::Initramfs;
 use crate::Error;
 
-/// The program's path, which is the same in the initramfs as on this machine.
+/// Returns the program's path, which is the same in the initramfs as on this machine.
 ///
 /// # Errors
 /// The program does not exist.
@@ -15,10 +15,10 @@ pub fn path(name: &str) -> Result<String, Error> {
     find(name).and_then(|path| Ok(format!("/{}", inside(&path)?)))
 }
 
-/// Puts a program and its libraries into the archive.
+/// Adds a program and its libraries to the archive.
 ///
 /// # Errors
-/// The program does not exist, or Linux cannot execute it without an interpreter.
+/// The program does not exist, or is a script, which Linux cannot execute without an interpreter.
 pub fn add(archive: &mut Initramfs, name: &str) -> Result<(), Error> {
     let path = find(name)?;
     let bytes = read(&path)?;
@@ -49,7 +49,7 @@ fn inside(path: &Path) -> Result<&str, Error> {
         .ok_or_else(|| Error::NotText(path.to_owned()))
 }
 
-/// The libraries that ldd(1) lists with their paths; none for a static program.
+/// Returns the paths of the libraries that ldd(1) lists; empty for a static program.
 fn libraries(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let output = Command::new("ldd")
         .arg(path)

@@ -1,4 +1,4 @@
-//! A bounded boot of an x86-64 kernel under QEMU.
+//! Boots an x86-64 kernel under QEMU, with a time limit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,20 @@ use crate::Error;
 
 const PROGRAM: &str = "qemu-system-x86_64";
 
-/// If a kernel has not reached its init by then, this machine's hardware virtualisation cannot run it.
+/// Time limit for a boot that only tests hardware virtualisation. If init has not started by then,
+/// it does not work here.
 const PROBE: Duration = Duration::from_secs(20);
 
-/// What runs the guest's instructions.
+/// How QEMU executes the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accel {
     Kvm,
-    /// QEMU's translator: gives the same answers, but costs cannot be measured.
+    /// QEMU's translator. It gives the same answers, but costs cannot be measured with it.
     Tcg,
 }
 
 impl Accel {
-    /// QEMU's name for it.
+    /// The accelerator's name on QEMU's command line.
     pub fn name(self) -> &'static str {
         match self {
             Accel::Kvm => "kvm",
@@ -56,8 +57,8 @@ impl Qemu<'_> {
         let program = program()?;
         let initramfs = Scratch::new("initramfs")?;
         fs::write(&initramfs.path, self.initramfs).map_err(|e| Error::cache(&initramfs.path, e))?;
-        // Merges both streams: QEMU prints the console on stdout, but its complaints about a guest that it cannot run
-        // on stderr.
+        // The shell merges both streams: QEMU prints the console on stdout, but reports on stderr
+        // that it cannot run the guest.
         let mut command = Command::new("sh");
         command
             .args(["-c", "exec \"$@\" 2>&1", "qemu"])
@@ -70,8 +71,8 @@ impl Qemu<'_> {
             .arg(self.image)
             .arg("-initrd")
             .arg(&initramfs.path)
-            // Full preemption would disturb the scripts of requests. On a busy host the emulated timer may be too late
-            // for the kernel's check of it, which would end in a panic.
+            // Full preemption would disturb the scripts of requests. On a busy host, the emulated
+            // timer may fail the kernel's timer check, which would cause a panic.
             .args([
                 "-append",
                 "console=ttyS0 quiet panic=-1 preempt=voluntary no_timer_check",
@@ -102,12 +103,12 @@ impl Qemu<'_> {
     }
 }
 
-/// Whether QEMU printed this because the guest is stuck.
+/// Whether the line is QEMU's report that KVM cannot continue the guest.
 fn is_fault(line: &str) -> bool {
     line.contains("KVM internal error") || line.contains("KVM: entry failed")
 }
 
-/// The name of this machine's KVM module.
+/// Names this machine's KVM module, for messages.
 fn kvm(modules: &Path) -> String {
     let there = |name: &&&str| modules.join(name).is_dir();
     match ["kvm_intel", "kvm_amd", "kvm_pvm"].iter().find(there) {
@@ -119,8 +120,8 @@ fn kvm(modules: &Path) -> String {
     }
 }
 
-/// All features that the accelerator has, except arch-capabilities: if a hypervisor hides this register, KVM refuses
-/// it to a guest.
+/// The CPU model for QEMU: all features that the accelerator has, except arch-capabilities. If a
+/// hypervisor hides that register, KVM cannot give it to a guest.
 fn cpu(accel: Accel) -> &'static str {
     match accel {
         Accel::Kvm => "host,-arch-capabilities",
@@ -128,7 +129,7 @@ fn cpu(accel: Accel) -> &'static str {
     }
 }
 
-/// Checks for QEMU before anything is downloaded or built for it.
+/// Checks that QEMU is installed. Called before anything is downloaded or built for it.
 ///
 /// # Errors
 /// QEMU is missing.
@@ -140,7 +141,8 @@ fn program() -> Result<PathBuf, Error> {
     kiln_kbuild::which(PROGRAM).ok_or(Error::NoQemu(PROGRAM))
 }
 
-/// Chooses hardware virtualisation if this kernel boots with it, otherwise translation, with the reason.
+/// Chooses hardware virtualisation if this kernel boots with it, otherwise translation. The string
+/// gives the reason.
 ///
 /// # Errors
 /// QEMU is missing, or Ctrl-C was pressed.

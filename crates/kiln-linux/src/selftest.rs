@@ -1,4 +1,5 @@
-//! Tests Kiln's ciphers with Linux's own testmgr: which drivers passed, and which were not tested.
+//! Tests Kiln's ciphers with Linux's own testmgr, and reports which drivers passed and which were
+//! not tested.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -19,10 +20,10 @@ use crate::tcrypt::{insert, loaded, TEMPLATES};
 use crate::uml::Built;
 use crate::Error;
 
-/// Message that testmgr prints once, when its full tests are enabled and the first test begins.
+/// Message that testmgr prints once, when the first test begins, if its full tests are enabled.
 const FULL: &str = "crypto tests enabled";
 
-/// Rounds in which the module's saving of live registers is tested.
+/// Number of rounds that test the module's saving of live registers.
 const LIVE_ROUNDS: u32 = 1000;
 
 /// The verdict of Linux's testmgr on one of Kiln's implementations.
@@ -46,8 +47,8 @@ pub struct Row {
     /// ISA tier of the implementation.
     #[schemars(extend("x-role" = "key"))]
     pub tier: String,
-    /// `passed`, `failed`, `untested` (no test of Linux reached the driver), `absent` (the CPU or `KILN_TIERS`
-    /// excludes it) or `unknown`.
+    /// Verdict: `passed`, `failed`, `untested` (no test of Linux reached the driver), `absent` (the
+    /// CPU or `KILN_TIERS` excludes the driver) or `unknown`.
     #[schemars(extend("x-role" = "main", "x-heading" = "self-test"))]
     pub selftest: &'static str,
     /// Why the result is not `passed`; empty if it is.
@@ -55,14 +56,14 @@ pub struct Row {
     pub reason: String,
 }
 
-/// What to test, and how.
+/// Options of a test by testmgr.
 pub struct Plan<'a> {
     pub built: &'a Built,
     /// Kiln's module, built for this kernel.
     pub module: &'a Module,
     /// Tests only this algorithm or driver.
     pub only: Option<&'a str>,
-    /// Rounds of each random test; by default Linux's hundred.
+    /// Number of rounds of each random test; `None` for Linux's default of 100.
     pub fuzz: Option<u32>,
     /// The boot is killed after this time.
     pub limit: Duration,
@@ -132,7 +133,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     heard.outcome(&plan.built.version, plan.only)
 }
 
-/// The requested implementations.
+/// Returns the requested implementations: those of an algorithm, the one of a driver, or all.
 pub(crate) fn select_impls(only: Option<&str>) -> Vec<Impl> {
     let mut all = Impl::all();
     all.retain(|i| only.is_none_or(|name| name == i.alg() || name == i.driver()));
@@ -148,7 +149,7 @@ pub(crate) struct Heard {
     driver: Option<String>,
     /// For drivers that failed, the first line that names them.
     failed: HashMap<String, String>,
-    /// Drivers that no test has exercised, and why.
+    /// Drivers that no test has exercised, with the reasons.
     untested: HashMap<String, &'static str>,
     /// Drivers that could not be compared with the generic ones.
     skipped: Vec<String>,
@@ -159,7 +160,7 @@ pub(crate) struct Heard {
 const NO_TEST: &str = "Linux has no test for the algorithm";
 
 impl Heard {
-    /// Rows of the requested implementations.
+    /// Returns the rows of the requested implementations.
     ///
     /// # Errors
     /// This kernel did not run its full tests.
@@ -177,7 +178,7 @@ impl Heard {
         Ok(Outcome { rows, notes })
     }
 
-    /// A driver is listed after its test, and again at the end.
+    /// Processes an event. A driver is listed after its test, and a second time at the end.
     pub(crate) fn event(&mut self, event: &Event) {
         match event {
             Event::Log { text } => self.log(text.trim_end()),
@@ -201,7 +202,8 @@ impl Heard {
         }
     }
 
-    /// Keeps only the first reason for a failure, which is the most informative one.
+    /// Records a failure. If a driver fails repeatedly, only the first reason is kept, which is the
+    /// most informative.
     pub(crate) fn fails(&mut self, driver: &str, why: &str) {
         let first = self.failed.entry(driver.to_owned());
         first.or_insert_with(|| why.to_owned());
@@ -215,7 +217,8 @@ impl Heard {
         }
     }
 
-    /// Parses blocks of `key : value`, one per driver. A driver under test is listed a second time, as a larval.
+    /// Parses blocks of `key : value`, one per driver. A driver under test has a second block, as a
+    /// larval.
     fn listing(&mut self, text: &str) {
         let Some((key, value)) = text.split_once(':') else {
             self.driver = None;
@@ -366,11 +369,11 @@ mod tests {
         assert_eq!(verdict(listed("passed"), &[]), "passed");
         assert_eq!(verdict(listed("unknown"), &[]), "unknown");
         assert_eq!(verdict(listed("passed"), &[&untested]), "untested");
-        // Linux lists a driver that failed as unknown.
+        // Linux lists the self-test of a failed driver as unknown.
         assert_eq!(verdict(listed("unknown"), &[&failed]), "failed");
         assert_eq!(verdict(listed("passed"), &[&failed]), "failed");
         assert_eq!(verdict(Vec::new(), &[]), "unknown");
-        // Listed twice, once as a larval.
+        // The driver has two blocks, one of them as a larval.
         let mut twice = listed("passed");
         twice.extend(listed("unknown"));
         assert_eq!(verdict(twice, &[]), "unknown");
@@ -397,7 +400,7 @@ mod tests {
             }
             heard.row(imp).selftest
         };
-        // The driver is listed as soon as its test is over, before the mark.
+        // The driver is first listed when its test is over, which is before the mark.
         let (soon, marked) = (listed(false), listed(true));
         let passed = [test(0, true), soon.clone(), marked.clone()];
         assert_eq!(verdict(&passed), "passed");

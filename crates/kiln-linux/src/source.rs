@@ -1,4 +1,4 @@
-//! The kernel's sources: a tree of the user's, or Debian's source package.
+//! Finds the kernel's sources: a tree that the user names, or Debian's source package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use crate::Error;
 /// Directory in which the package installs its archives.
 const PACKAGES: &str = "/usr/src";
 
-/// The tree of this name, or without a name the newest installed `linux-source-*` package of Debian, unpacked into the cache.
+/// Returns the tree with this name. Without a name, returns the newest installed `linux-source-*`
+/// package of Debian, unpacked into the cache.
 ///
 /// # Errors
 /// The name is neither a kernel tree nor a git revision of one.
@@ -46,8 +47,8 @@ fn version(name: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The directory of an unpacked archive. Each version of the package has its own directory, distinguished by the
-/// archive's size and time.
+/// Returns the directory for an unpacked archive. Each version of the package gets its own
+/// directory, identified by the archive's size and time.
 fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
     let io = |e| Error::cache(archive, e);
     let meta = fs::metadata(archive).map_err(io)?;
@@ -85,7 +86,7 @@ fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
             })
         }
     };
-    // Another kiln may have finished first.
+    // The rename fails if another kiln has finished first, in which case its tree is used.
     match tree.join("Kbuild").is_file() {
         true => Ok(tree),
         false => done.map(|()| tree),

@@ -1,4 +1,5 @@
-//! Runs Linux's own benchmark, tcrypt, in user mode Linux, on Linux's own code and on Kiln's drivers.
+//! Runs Linux's own benchmark, tcrypt, in user mode Linux. Measures Linux's own code and Kiln's
+//! drivers.
 
 use std::fs;
 use std::path::Path;
@@ -15,18 +16,19 @@ use crate::module::{Module, PREFIX};
 use crate::uml::Built;
 use crate::Error;
 
-/// The benchmark module. It measures while it is being loaded, and then makes loading fail.
+/// The benchmark module. It measures during its initialisation, and then makes its loading fail.
 const BENCHMARK: &str = "crypto/tcrypt.ko";
 
-/// Templates that are modules in this configuration (`linux/um.config`), each after those that it needs.
+/// Templates that are modules in this configuration (`linux/um.config`). Each follows the templates
+/// that it needs.
 pub const TEMPLATES: [&str; 7] = ["cbc", "ctr", "cts", "ecb", "xts", "ccm", "gcm"];
 
-/// A measurement of an algorithm, and the templates that make up Linux's own implementation.
+/// An algorithm's mode number in tcrypt, and the templates that make up Linux's own implementation.
 struct Mode {
     alg: &'static str,
     mode: u32,
     templates: &'static [&'static str],
-    /// Which of these templates Kiln's driver needs as well.
+    /// The templates among these that Kiln's driver needs as well.
     around: &'static [&'static str],
 }
 
@@ -39,7 +41,8 @@ const fn mode(alg: &'static str, mode: u32, templates: &'static [&'static str]) 
     }
 }
 
-/// Algorithms for which tcrypt has mode numbers. It takes any hash by its name.
+/// Algorithms for which tcrypt has mode numbers. Hashes are not listed, because one mode measures
+/// any hash by its name.
 const MODES: [Mode; 10] = [
     mode("ecb(aes)", 200, &["ecb"]),
     mode("cbc(aes)", 200, &["cbc"]),
@@ -58,7 +61,8 @@ const MODES: [Mode; 10] = [
     mode("chacha20", 214, &[]),
 ];
 
-/// Algorithms that mode 200 measures. Those on which the requested ones do not depend are hidden from it.
+/// Algorithms that mode 200 measures. To skip those that were not requested, they are hidden from
+/// tcrypt.
 const AES: [&str; 7] = [
     "ecb(aes)",
     "cbc(aes)",
@@ -69,7 +73,7 @@ const AES: [&str; 7] = [
     "cfb(aes)",
 ];
 
-/// Mode number for any hash by its name.
+/// The mode number that measures any hash by its name.
 const HASHES: u32 = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +82,7 @@ pub struct Request {
     pub mode: u32,
     /// Seconds per row.
     pub seconds: u32,
-    /// The requested algorithm, if any; rows of others are left out.
+    /// The requested algorithm; rows of other algorithms are left out. `None` keeps all rows.
     pub alg: Option<String>,
     /// Length of a hash's key in bytes.
     key: u32,
@@ -86,7 +90,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request by an algorithm's name; `own` selects Linux's own code instead of Kiln's driver.
+    /// Creates a request from an algorithm's name. `own` selects Linux's own code instead of Kiln's
+    /// driver.
     ///
     /// # Errors
     /// tcrypt cannot measure this algorithm.
@@ -120,7 +125,7 @@ impl Request {
         }
     }
 
-    /// A request by tcrypt's mode number, with all of Linux's algorithms.
+    /// Creates a request from tcrypt's mode number, for all algorithms that the mode measures.
     pub fn mode(mode: u32, seconds: u32) -> Request {
         Request {
             mode,
@@ -131,7 +136,8 @@ impl Request {
         }
     }
 
-    /// Algorithms that this mode also measures and on which the requested one does not depend.
+    /// Returns the algorithms to hide: those that this mode also measures and that the requested
+    /// algorithm does not need.
     fn hidden(&self) -> Vec<&'static str> {
         let Some(alg) = self.alg.as_deref().filter(|_| self.mode == 200) else {
             return Vec::new();
@@ -142,7 +148,8 @@ impl Request {
             .collect()
     }
 
-    /// The order that loads the benchmark; it follows those for the templates.
+    /// Returns the order that loads the benchmark. It must follow the orders that load the
+    /// templates.
     fn benchmark(&self) -> Order {
         let mut parameters = format!("mode={} sec={}", self.mode, self.seconds);
         if let (HASHES, Some(alg)) = (self.mode, &self.alg) {
@@ -152,7 +159,7 @@ impl Request {
     }
 }
 
-/// Those of the templates that are modules, each with its file in the initramfs.
+/// Returns the file names in the initramfs and the contents of those templates that are modules.
 pub fn loaded(built: &Built, names: &[&str]) -> Vec<(String, Vec<u8>)> {
     let module = |name: &&str| {
         let file = format!("{name}.ko");
@@ -164,7 +171,7 @@ pub fn loaded(built: &Built, names: &[&str]) -> Vec<(String, Vec<u8>)> {
     names.iter().filter_map(module).collect()
 }
 
-/// The order that loads such a file.
+/// Returns the order that loads a module by its file name.
 pub fn insert(file: &str) -> Order {
     Order::module(&format!("/{file}"), "")
 }
@@ -179,13 +186,13 @@ fn hashes() -> Vec<&'static str> {
     names
 }
 
-/// How to measure.
+/// Options of a measurement.
 pub struct Plan<'a> {
     pub built: &'a Built,
     pub request: &'a Request,
-    /// Kiln's module, and the module that hides algorithms.
+    /// The build of Kiln's module, which includes the module that hides algorithms.
     pub module: &'a Module,
-    /// The driver of Kiln's to measure (its name in Linux); `None` for Linux's own code.
+    /// Name in Linux of the driver of Kiln to measure; `None` for Linux's own code.
     pub driver: Option<&'a str>,
     /// The run ends after this time, with the rows measured so far.
     pub enough: Option<Duration>,
@@ -195,7 +202,7 @@ pub struct Plan<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Measures, and passes each line of tcrypt to `line` as `dmesg` shows it.
+/// Runs tcrypt and returns its rows. Passes each of its lines to `line` as `dmesg` shows it.
 ///
 /// # Errors
 /// The boot fails, or a module cannot be loaded.
@@ -230,7 +237,7 @@ pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
         linux: &plan.built.linux,
         initramfs: archive.finish(),
         memory: "256M",
-        // Selftest has already tested these drivers.
+        // Linux need not test the drivers: Kiln's selftest has already done so.
         arguments: &["cryptomgr.notests=1"],
         limit: plan.enough.unwrap_or(plan.limit),
         stop: plan.stop,
@@ -267,7 +274,7 @@ impl Plan<'_> {
     }
 }
 
-/// Splits a record of the kernel's log into lines; the log escapes newlines.
+/// Splits a record of the kernel's log into lines. In the log, newlines are escaped.
 fn lines(record: &str) -> impl Iterator<Item = &str> {
     record
         .split("\\x0a")

@@ -1,4 +1,5 @@
-//! Builds user mode Linux out of tree in the cache, with one directory per tree and compiler.
+//! Builds user mode Linux in the cache, outside its source tree. There is one directory per tree
+//! and compiler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ const USUAL_STEPS: f64 = 1130.0;
 const TAIL: usize = 12;
 
 pub struct Plan<'a> {
-    /// The tree, to which nothing is written.
+    /// The source tree. The build does not write to it.
     pub source: Source,
     pub compiler: Compiler,
     /// Set by Ctrl-C.
@@ -30,20 +31,21 @@ pub struct Plan<'a> {
 
 pub struct Built {
     pub linux: PathBuf,
-    /// Version from its Makefile, such as 6.12.57.
+    /// Version from the tree's Makefile, such as 6.12.57.
     pub version: String,
     pub compiler: Compiler,
-    /// The cache directory, which stays locked until this is dropped.
+    /// The cache directory, which stays locked until this value is dropped.
     pub cache: Cache,
 }
 
 impl Built {
-    /// A module that may be built in instead.
+    /// Returns a module's file content, or `None` if there is no such file, for example because it
+    /// is built in.
     pub(crate) fn module_if_any(&self, path: &str) -> Option<Vec<u8>> {
         fs::read(self.cache.objects.join(path)).ok()
     }
 
-    /// A module of the tree, such as `crypto/tcrypt.ko`.
+    /// Returns the file content of a module of the tree, such as `crypto/tcrypt.ko`.
     ///
     /// # Errors
     /// The tree has no such module.
@@ -91,8 +93,9 @@ pub fn build(plan: &Plan) -> Result<Built, Error> {
     })
 }
 
-/// Checks that user mode Linux of this tree can hold the CPU's extended registers. Before 6.13 its buffer for them has a
-/// fixed size, too small for AMX, and its first process dies ("ptrace set fp regs failed, errno = 14").
+/// Checks that user mode Linux of this tree can store the CPU's extended registers. Before 6.13 its
+/// buffer has a fixed size that is too small for AMX. The first process would die ("ptrace set fp
+/// regs failed, errno = 14").
 pub fn check_register_room(tree: &Path) -> Result<(), Error> {
     match register_room(tree) {
         Some(room) if room < xsave_bytes() => Err(Error::RegisterRoom {
@@ -104,7 +107,8 @@ pub fn check_register_room(tree: &Path) -> Result<(), Error> {
     }
 }
 
-/// Size in bytes of the buffer for extended registers in this tree's user mode Linux; `None` if it asks the host.
+/// Size in bytes of the buffer for extended registers in this tree's user mode Linux; `None` if
+/// Linux asks the host for the size.
 fn register_room(tree: &Path) -> Option<u32> {
     let text = fs::read_to_string(tree.join("arch/x86/um/user-offsets.c")).ok()?;
     let mut sizes = text.lines().filter_map(|line| {
@@ -118,7 +122,8 @@ fn register_room(tree: &Path) -> Option<u32> {
 // Newer toolchains declare `__cpuid_count` safe.
 #[allow(unused_unsafe)]
 fn xsave_bytes() -> u32 {
-    // SAFETY: any CPU that runs Kiln has CPUID. Without leaf 13 the answer is that of the highest leaf, or 0.
+    // SAFETY: all CPUs that run Kiln have CPUID. Without leaf 13 the instruction returns the
+    // highest leaf, or 0.
     unsafe { std::arch::x86_64::__cpuid_count(13, 0) }.ebx
 }
 
@@ -134,7 +139,8 @@ fn failed(plan: &Plan, how: &'static str, said: &Said, log: &Path) -> Error {
     }
 }
 
-/// Configures the tree only if its inputs have changed, since every object depends on the configuration's timestamp.
+/// Configures the tree if its inputs have changed. Otherwise the configuration is left untouched,
+/// because every object depends on its timestamp.
 fn configure(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     let fragment = cache.dir.join("um.config");
     let stamp = cache.dir.join("configured");
@@ -191,10 +197,10 @@ mod tests {
             fs::write(&file, text).unwrap();
             check_register_room(tree.path())
         };
-        // As in 6.13 and later.
+        // Linux 6.13 and later have no such line.
         assert!(with("").is_ok());
         assert!(with("\tDEFINE_LONGS(HOST_FP_SIZE, 1000000);\n").is_ok());
-        // FXSAVE alone takes 512 bytes.
+        // 511 bytes are too few for any CPU: FXSAVE alone stores 512.
         let message = with("\tDEFINE_LONGS(HOST_FP_SIZE, 511);\n")
             .unwrap_err()
             .to_string();

@@ -1,5 +1,5 @@
-//! Compares the emulated CPU with recorded answers of real kernels in `linux/records/`, which `kiln linux fidelity
-//! --record` renews. Needs neither QEMU nor a kernel.
+//! Compares the emulated CPU with answers of real kernels that were recorded in `linux/records/` by
+//! `kiln linux fidelity --record`. Needs neither QEMU nor a kernel.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,8 @@ fn records() -> Vec<(String, Record)> {
         .collect()
 }
 
-/// Questions on which the record and this emulated CPU differ, and questions that could not be asked.
+/// Returns the questions that this emulated CPU answers differently from the record, and those that
+/// it cannot be asked.
 fn differences(
     record: &Record,
     policy: &str,
@@ -63,7 +64,7 @@ fn on_a_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {
     thread::scope(|s| s.spawn(body).join().unwrap())
 }
 
-// A single test, since policy and rules apply to the whole process.
+// There is only one test, because policy and rules apply to the whole process.
 #[test]
 fn the_emulated_cpu_answers_as_real_kernels_did() {
     let records = records();
@@ -108,7 +109,8 @@ fn the_emulated_cpu_answers_as_real_kernels_did() {
         broken::LATE_FIRST,
     ] {
         broken::set(rules);
-        // Excludes 54, because freeing a transform while requests wait would lead to a use after free.
+        // Question 54 is excluded, because it frees a transform while requests wait, which would be
+        // a use after free.
         let (differ, unasked) =
             on_a_thread(|| differences(record, "legacy", |q| !scenes(q) && q.number != 54));
         broken::set(0);

@@ -1,4 +1,5 @@
-//! Tests the module in a hosted tree. Prints that it is skipped unless KILN_TEST_TREE names a kernel tree.
+//! Tests the module in a hosted tree. Skipped, with a message, unless KILN_TEST_TREE names a kernel
+//! tree.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,7 +16,8 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 
 const TEST: &str = "a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong";
 
-/// The tree named by KILN_TEST_TREE. Also sets the cache directory, which other tests share.
+/// Returns the tree named by KILN_TEST_TREE. Also sets the cache directory, which is shared with
+/// other tests.
 fn given_tree() -> Option<PathBuf> {
     let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
     if tree.is_none() {
@@ -32,7 +34,7 @@ fn judged(
     only: Option<&str>,
     edit: &dyn Fn(&str, &'static str) -> String,
 ) -> Result<Outcome, Error> {
-    // Tells the child which driver to test.
+    // The child reads from this variable which driver to test.
     env::set_var("KILN_TEST_ONLY", only.unwrap_or(""));
     hosted::run(&hosted::Plan {
         source: source::find(Some(tree), &|_, _| ()).unwrap(),
@@ -52,9 +54,9 @@ fn replaced(text: &str, from: &str, to: &str) -> String {
     text.replace(from, to)
 }
 
-/// Plants three faults: one tier shifts XTS tweaks by the wrong number of bytes, setting a key of another driver
-/// stores to an invalid address, and nested sections save nothing, so that the rest is wrong where it uses vector
-/// registers in softirqs.
+/// Plants three faults: one tier shifts XTS tweaks by the wrong number of bytes; setting a key of
+/// another driver stores to an invalid address; and nested sections save nothing, so that the other
+/// drivers are wrong if they use vector registers in softirqs.
 fn wrong(name: &str, text: &'static str) -> String {
     match name {
         "kernel/ciphers/xts/aesni.c" => {
@@ -77,7 +79,7 @@ fn wrong(name: &str, text: &'static str) -> String {
     }
 }
 
-/// Plants a call of a function that neither the tree nor a service has.
+/// Plants a call of a function that neither the tree nor the services define.
 fn wanting(name: &str, text: &'static str) -> String {
     match name {
         "crc32c.c" => replaced(
@@ -92,7 +94,8 @@ fn wanting(name: &str, text: &'static str) -> String {
     }
 }
 
-/// One test, for one build of the tree. The controls recompile the files that they change.
+/// A single test, so that the tree is built once. Its controls recompile only the files that they
+/// change.
 #[test]
 fn a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong() {
     if let Some(order) = Order::from_env().unwrap() {
@@ -128,13 +131,14 @@ fn a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong() {
 
     let outcome = judged(&tree, None, &module::unchanged).unwrap();
     assert!(outcome.rows.len() > 90, "{}", outcome.rows.len());
-    // Drivers without a test of Linux are limited to the known ones.
+    // Only the known drivers may lack a test in Linux.
     for row in &outcome.rows {
         let untested = row.alg.starts_with("blake2s");
         let wanted = if untested { "untested" } else { "passed" };
         assert!([wanted, "absent"].contains(&row.selftest), "{row:?}");
     }
-    // NHPoly1305's keys are longer than the keys that are tried.
+    // NHPoly1305 is not tried in softirqs, because its keys are longer than those that are tried
+    // there.
     let untried = outcome
         .notes
         .iter()

@@ -1,4 +1,4 @@
-//! Tests `linux/module/section.c` without Linux; `tests/section/kernel.h` replaces what it needs from there.
+//! Tests `linux/module/section.c` without Linux. `tests/section/kernel.h` replaces Linux's headers.
 
 use std::ffi::OsStr;
 use std::fs;

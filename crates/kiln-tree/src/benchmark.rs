@@ -1,4 +1,5 @@
-//! Runs the benchmarks of the tree's KUnit suites, in the same process that measures the functions of its library.
+//! Runs the benchmarks of the tree's KUnit suites, in the process that also measures the functions
+//! of the tree's library.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -9,7 +10,8 @@ use crate::event::Event;
 use crate::host::Host;
 use crate::{raw, Error};
 
-/// Functions with a benchmark: suite, case, the function that the case calls, and the text that precedes its number.
+/// Functions that a benchmark measures: suite, case, function, and the text that precedes the
+/// function's number in the output.
 const BENCHMARKS: [(&str, &str, &str, &str); 26] = [
     ("aes_cbc_macs", "benchmark_hash", "aes_cmac", ""),
     ("aes_ccm", "benchmark_aead", "aes_ccm_decrypt", "dec "),
@@ -39,7 +41,7 @@ const BENCHMARKS: [(&str, &str, &str, &str); 26] = [
     ("sm3", "benchmark_hash", "sm3", ""),
 ];
 
-/// What a benchmark printed for a function at one length.
+/// The speed that a benchmark printed for a function at one length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figure {
     /// Message length in bytes.
@@ -48,16 +50,16 @@ pub struct Figure {
     pub mb_per_s: u64,
 }
 
-/// A benchmark of a tree's suites.
+/// A benchmark in one of the tree's KUnit suites.
 pub struct Benchmark {
     suite: CString,
     case: CString,
-    /// The text that precedes the function's number.
+    /// The text that precedes the function's number in the output.
     mark: &'static str,
 }
 
 impl Benchmark {
-    /// The benchmark of a function, if the tree has one.
+    /// Finds the benchmark for a function, if the tree has one.
     pub fn find(host: &Host, function: &str) -> Option<Benchmark> {
         host.image.symbol("kiln_glue_kunit_run")?;
         let (suite, case, _, mark) = BENCHMARKS.into_iter().find(|b| b.2 == function)?;
@@ -68,7 +70,7 @@ impl Benchmark {
         })
     }
 
-    /// Runs the benchmark once, and returns what it printed for the function.
+    /// Runs the benchmark once, and returns the speeds that it printed for the function.
     ///
     /// # Errors
     /// The tree's output could not be read.
@@ -88,7 +90,8 @@ impl Benchmark {
     }
 }
 
-/// Reads `len=4096: 2024 MB/s` or `data_len=4096: enc 2024 MB/s, dec 2030 MB/s`, with `mark` before the number.
+/// Parses `len=4096: 2024 MB/s` or `data_len=4096: enc 2024 MB/s, dec 2030 MB/s`. `mark` precedes
+/// the wanted number.
 fn read(line: &str, mark: &str) -> Option<Figure> {
     let (_, rest) = line.split_once("len=")?;
     let (len, rest) = rest.split_once(": ")?;
@@ -100,7 +103,8 @@ fn read(line: &str, mark: &str) -> Option<Figure> {
     })
 }
 
-/// Returns what the tree prints during `what`, and keeps it from the parent.
+/// Runs `what` and returns the text that the tree prints meanwhile. The parent does not receive
+/// this text.
 fn overhear(
     host: &mut Host,
     what: impl FnOnce(&mut Host) -> Result<(), Error>,
@@ -111,20 +115,20 @@ fn overhear(
             std::io::Error::last_os_error(),
         )
     };
-    // SAFETY: creates a new descriptor, which the file then owns.
+    // SAFETY: the call creates a new descriptor, and the file becomes its only owner.
     let mut file = unsafe {
         let memory = libc::memfd_create(c"kiln-events".as_ptr(), libc::MFD_CLOEXEC);
         let memory = u32::try_from(memory).map_err(failed)?;
         File::from_raw_fd(memory as i32)
     };
     let events = host.events();
-    // SAFETY: both descriptors are open; the parent's is restored below.
+    // SAFETY: the descriptor is open, and the call only duplicates it.
     let saved = unsafe { libc::fcntl(events, libc::F_DUPFD_CLOEXEC, 0) };
     u32::try_from(saved).map_err(failed)?;
-    // SAFETY: as above.
+    // SAFETY: both descriptors are open. The parent's is restored below.
     unsafe { libc::dup2(file.as_raw_fd(), events) };
     let done = what(host);
-    // SAFETY: as above; the copy is closed exactly once.
+    // SAFETY: both descriptors are open, and the copy is closed exactly once.
     unsafe {
         libc::dup2(saved, events);
         libc::close(saved);

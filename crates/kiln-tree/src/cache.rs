@@ -1,4 +1,5 @@
-//! Where a tree is built: the user's cache has one directory per tree, compiler and configuration.
+//! Manages the directories in which trees are built: the user's cache has one per tree, compiler
+//! and configuration.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -12,23 +13,23 @@ use crate::place::{hash, safe_name, try_lock, Locking, FINISHED};
 use crate::revision::Checkout;
 use crate::{farm, Error, Source};
 
-/// A cache directory, locked while in use.
+/// A cache directory, which is locked while this value exists.
 pub struct Cache {
     pub dir: PathBuf,
-    /// The source to build: the tree, or links to its files.
+    /// Directory of the sources to build: the tree itself, or links to its files.
     pub source: PathBuf,
-    /// The kernel build's output directory.
+    /// Output directory of the kernel's build.
     pub objects: PathBuf,
-    /// The services and the linked image.
+    /// Directory of the services and the linked image.
     pub host: PathBuf,
     /// Log file of the builds.
     pub log: PathBuf,
     _lock: File,
-    /// Keeps a revision's checkout from changing.
+    /// If the tree is a revision, keeps its checkout from changing.
     _checkout: Option<Arc<Checkout>>,
 }
 
-/// Directory name for a tree: a function of path, compiler and configuration.
+/// Returns the directory name for a tree, which depends on path, compiler and configuration.
 pub fn key(dir: &Path, compiler: &str, config: u64) -> String {
     let safe = safe_name(&dir.file_name().unwrap_or_default().to_string_lossy());
     let parts: [&[u8]; 3] = [
@@ -78,13 +79,15 @@ impl Cache {
         })
     }
 
-    /// A file whose time is when the last build ended; it does not exist during a build.
+    /// Path of a file whose time is the end of the last build. The file does not exist during a
+    /// build.
     pub(crate) fn finished(&self) -> PathBuf {
         self.dir.join(FINISHED)
     }
 }
 
-/// Writes the file unless it already has this content, so that make sees no change. Returns whether it wrote.
+/// Writes the file unless it already has this content; make then sees no change. Returns whether
+/// the file was written.
 pub fn update(path: &Path, content: &str) -> Result<bool, Error> {
     if fs::read(path).is_ok_and(|old| old == content.as_bytes()) {
         return Ok(false);
@@ -131,7 +134,7 @@ mod tests {
             Cache::open(dir, source, &never, &|_, _| ()).unwrap()
         };
         let (old, new) = (tree("6.12"), tree("7.3"));
-        // Hold both locks at once: they are independent.
+        // Hold both locks at the same time, because they must be independent.
         let both = [open(&old), open(&new)];
         for cache in &both {
             fs::write(cache.host.join("image"), cache.dir.to_str().unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! Runs this program again as a child that holds a tree, so that Kiln survives whatever the tree's code does to its
-//! process.
+//! Starts this program as a child that loads a tree, so that Kiln survives if the tree's code
+//! crashes its process.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -19,55 +19,60 @@ use crate::event::{Event, ProveContext, Subject};
 use crate::fault::Symbols;
 use crate::Error;
 
-/// The environment variable that marks a process as a child.
+/// Environment variable with the order for a child. It is set only in child processes.
 const VARIABLE: &str = "KILN_TREE_CHILD";
 
 /// How long a child may take after Ctrl-C to print its results.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a child needs in addition to its arguments.
+/// The input of a child, in addition to its arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// The image to load.
+    /// Path of the image to load.
     pub image: PathBuf,
-    /// The parent's seed.
+    /// Seed for random numbers in the child, chosen by the parent.
     pub seed: u64,
     /// Whether the tree runs its self-tests while its initcalls run.
     pub tests: bool,
-    /// Whether only the tree's own tasks can end a wait. If so, a long wait is reported as a deadlock.
+    /// Whether only the tree's own tasks can end a wait. If so, a wait that takes too long is
+    /// reported as a deadlock.
     pub lonely: bool,
-    /// How many times slower than the host's clock the tree's clock runs, so that its timeouts suit slower execution.
+    /// Factor by which the tree's clock runs slower than the host's, so that the tree's timeouts
+    /// suit slower execution.
     #[serde(default)]
     pub slow: u32,
     /// Drivers whose tests are skipped.
     pub skipped: Vec<String>,
-    /// How result rows name the image's tree.
+    /// How the child's result rows name the image's tree.
     #[serde(default)]
     pub label: Label,
-    /// The drivers to run in every context, for a child of [`crate::contexts::run`]; empty for other children.
+    /// Drivers to run in every context, for a child of [`crate::contexts::run`]; empty for other
+    /// children.
     #[serde(default)]
     pub drivers: Vec<Driver>,
-    /// The KUnit suite to run, for a child of [`crate::kunit::run`]; `None` for other children.
+    /// KUnit suite to run, for a child of [`crate::kunit::run`]; `None` for other children.
     #[serde(default)]
     pub kunit: Option<KunitOrder>,
-    /// What to examine, for a child of [`crate::oracle::run`]; `None` for other children.
+    /// Oracle and drivers to examine, for a child of [`crate::oracle::run`]; `None` for other
+    /// children.
     #[serde(default)]
     pub oracle: Option<OracleOrder>,
-    /// Whether a child of [`crate::library::run`] checks the functions of the library.
+    /// Whether to check the functions of the library, for a child of [`crate::library::run`].
     #[serde(default)]
     pub library: bool,
     /// File descriptor for events.
     events: RawFd,
 }
 
-/// How result rows name the tree, which the child cannot read from the image.
+/// The tree's description in result rows. The child needs it because the image does not contain it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Label {
-    /// As the user named it, such as `tree:DIR`; empty if rows have no such name.
+    /// The name that the user gave, such as `tree:DIR`; empty if the rows do not contain a tree's
+    /// name.
     pub name: String,
-    /// Such as `6.12.117`.
+    /// Version of Linux, such as `6.12.117`.
     pub version: String,
-    /// Such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
+    /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
 }
 
@@ -75,31 +80,32 @@ pub struct Label {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Driver {
     pub name: String,
-    /// The algorithm it implements.
+    /// Name of the driver's algorithm.
     pub alg: String,
-    /// The number of its type in `tree/contexts.c`.
+    /// Number of the driver's type in `tree/contexts.c`.
     pub kind: u32,
 }
 
-/// What a child is to run. Without a suite, it lists the available ones.
+/// The KUnit cases that a child runs. Without a suite, it lists the available suites.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KunitOrder {
     pub suite: Option<String>,
     /// Pattern of case names; `None`: all cases.
     pub cases: Option<String>,
     pub bench: bool,
-    /// The tiers visible to the tree; `None`: everything the CPU has.
+    /// Tiers visible to the tree; `None`: all features of the CPU.
     pub tiers: Option<Vec<String>>,
-    /// Step the functions of interrupt tests.
+    /// How to step the functions of interrupt tests; `None`: do not step.
     #[serde(default)]
     pub prove: Option<ProveOrder>,
 }
 
-/// Drivers to examine with one oracle; without a number, list the drivers instead.
+/// The drivers that a child examines with one oracle. Without a number, it lists the drivers
+/// instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OracleOrder {
     pub oracle: String,
-    /// Its number in `enum kiln_oracle`.
+    /// Number of the oracle in `enum kiln_oracle`.
     pub number: Option<u32>,
     pub thorough: bool,
     pub subjects: Vec<Subject>,
@@ -108,18 +114,18 @@ pub struct OracleOrder {
     pub hidden: Vec<u16>,
 }
 
-/// How to step functions.
+/// Options for stepping functions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProveOrder {
     pub contexts: Vec<ProveContext>,
-    /// How many visits to each instruction are interrupted.
+    /// Number of visits to each instruction that are interrupted.
     pub visits: u64,
-    /// The last interrupt, as call and instruction within it; `None`: no limit.
+    /// Position of the last interrupt, as call and instruction within it; `None`: no limit.
     pub at: Option<(u64, u64)>,
-    /// The part of the library's functions to step, as index and number of parts.
+    /// Which part of the library's functions to step: its index and the number of parts.
     #[serde(default)]
     pub part: (usize, usize),
-    /// Digests of library functions that need not be interrupted again.
+    /// Digests of library functions that need no further interrupts.
     #[serde(default)]
     pub known: Vec<u64>,
 }
@@ -143,8 +149,8 @@ impl Order {
         }
     }
 
-    /// The order this process was given, if it is a child. Call once and early: it removes the variable so that
-    /// grandchildren do not see it.
+    /// Returns this process's order if it is a child. Must be called once and early: it removes the
+    /// environment variable, so that grandchildren do not see it.
     ///
     /// # Errors
     /// The variable is set, but not by a parent of this version.
@@ -154,7 +160,7 @@ impl Order {
         };
         env::remove_var(VARIABLE);
         let order: Option<Order> = serde_json::from_str(&text.to_string_lossy()).ok();
-        // SAFETY: only queries a descriptor number; touches no memory.
+        // SAFETY: the call only changes a flag of the descriptor and touches no memory.
         let open = |fd: RawFd| unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
         match order {
             Some(order) if order.events > 2 && open(order.events) => Ok(Some(order)),
@@ -167,14 +173,14 @@ impl Order {
     }
 }
 
-/// What a child left behind.
+/// The result of a child.
 #[derive(Debug)]
 pub struct Ended {
-    /// The events it sent, in order.
+    /// The events that the child sent, in order.
     pub events: Vec<Event>,
     pub output: Vec<u8>,
     pub status: ExitStatus,
-    /// If it ended early: what happened, where, and in which driver's test.
+    /// If the child ended early: what happened, where, and in which driver's test.
     pub fault: Option<Fault>,
 }
 
@@ -184,9 +190,9 @@ pub struct Fault {
     pub what: String,
     /// Instruction address; 0 if unknown.
     pub address: u64,
-    /// The driver under test, or empty.
+    /// Driver under test; empty if no test was running.
     pub driver: String,
-    /// The oracle's case, or empty if no oracle was running.
+    /// The oracle's case; empty if no oracle was running.
     pub case: String,
     /// Return addresses, innermost first.
     pub trace: Vec<u64>,
@@ -204,15 +210,15 @@ impl Fault {
 
 /// How to supervise a child.
 pub struct Watch<'a> {
-    /// Set by Ctrl-C. The child is then interrupted too, and has a few seconds to end.
+    /// Set by Ctrl-C. The parent then interrupts the child, which has a few seconds to end.
     pub stop: &'a AtomicBool,
-    /// End the child after this long without an event; `None`: no limit.
+    /// Maximum time without an event, after which the child is killed; `None`: no limit.
     pub silence: Option<Duration>,
     /// Called with each event.
     pub event: &'a mut dyn FnMut(&Event),
 }
 
-/// Runs this program again with these arguments, as a child that loads an image.
+/// Starts this program with these arguments, as a child that loads an image.
 ///
 /// # Errors
 /// The child cannot be started.
@@ -233,10 +239,11 @@ pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended,
         )
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // The terminal sends Ctrl-C to the parent only, which forwards it.
+        // In a process group of its own, the child does not get the terminal's Ctrl-C. The parent
+        // forwards it.
         .process_group(0);
-    // SAFETY: makes async-signal-safe calls only. The descriptor survives exec, and the child is killed when its parent
-    // ends.
+    // SAFETY: the closure makes only async-signal-safe calls. They keep the descriptor open across
+    // exec, and have the child killed when its parent ends.
     unsafe {
         command.pre_exec(move || {
             if libc::fcntl(told_fd, libc::F_SETFD, 0) != 0
@@ -287,7 +294,8 @@ pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended,
         }
         if watch.stop.load(Ordering::Relaxed) && stopped.is_none() {
             stopped = Some(Instant::now());
-            // SAFETY: signals a child that has not been waited for, so the PID is still its own.
+            // SAFETY: the call takes no pointers. The child has not been waited for, so its PID
+            // cannot have been reused.
             unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
         }
         if hangs || stopped.is_some_and(|since| since.elapsed() > PATIENCE) {
@@ -309,7 +317,7 @@ pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended,
     })
 }
 
-/// Why the child ended early, if it did.
+/// Returns the reason if the child ended early.
 fn fault(events: &[Event], status: ExitStatus, silent: Option<Duration>) -> Option<Fault> {
     let told = events.iter().find_map(|event| match event {
         Event::Fault {
@@ -345,7 +353,7 @@ fn fault(events: &[Event], status: ExitStatus, silent: Option<Duration>) -> Opti
 /// Creates a pipe that other children do not inherit. Returns the read end and the write end.
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
-    // SAFETY: there is space for two descriptors, and on success nothing else owns them.
+    // SAFETY: the array has space for two descriptors, and after success nothing else owns them.
     unsafe {
         if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
             return Err(io::Error::last_os_error());

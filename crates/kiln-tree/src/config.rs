@@ -1,4 +1,5 @@
-//! The tree's configuration: Kiln's own, or the user's file with the options that hosting needs added.
+//! Determines the tree's configuration: Kiln's own, or the user's file with the options that
+//! hosting needs added.
 
 use std::fs;
 use std::path::Path;
@@ -10,13 +11,13 @@ use crate::{Error, Source};
 /// Options that hosting needs in every configuration.
 const HOSTING: &str = include_str!("../../../tree/config.hosting");
 
-/// Options that Kiln also adds to `x86_64_defconfig`.
+/// Further options, which Kiln adds if the base is `x86_64_defconfig`.
 const KILN: &str = include_str!("../../../tree/config");
 
-/// Added only if the user's preemption model does not maintain the preempt count.
+/// Options that are added only if the user's preemption model does not maintain the preempt count.
 const COUNTING: &str = "CONFIG_DEBUG_KERNEL=y\nCONFIG_DEBUG_ATOMIC_SLEEP=y\n";
 
-/// A configuration to build a tree with.
+/// A configuration with which a tree is built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// `kiln`, or the name of the user's file.
@@ -38,7 +39,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Finds a configuration. `tree` is the tree's own; anything else names a file. `.gz` and `.xz` files are unpacked.
+    /// Finds a configuration. `tree` selects the tree's own; anything else is a file name. `.gz`
+    /// and `.xz` files are decompressed.
     ///
     /// # Errors
     /// The file does not exist, or is not the configuration of an x86-64 kernel.
@@ -65,7 +67,7 @@ impl Config {
         })
     }
 
-    /// A hash of the content.
+    /// Returns a hash of the content, for the name of the cache directory.
     pub fn key(&self) -> u64 {
         let base = self.base.as_deref().unwrap_or("");
         hash(&[base.as_bytes(), self.fragment.as_bytes()])
@@ -104,8 +106,8 @@ fn checked(path: &Path, text: String) -> Result<String, Error> {
         let why = "no line of it sets an option".to_owned();
         return Err(Error::Config { path, why });
     }
-    // Kconfig's headline names the architecture. A savedefconfig has no headline, and takes the architecture that is
-    // asked for.
+    // Kconfig's headline names the architecture. A savedefconfig has no headline and fits any
+    // architecture.
     let other = text
         .lines()
         .take(5)
@@ -127,13 +129,14 @@ fn checked(path: &Path, text: String) -> Result<String, Error> {
 pub(crate) struct Taken {
     /// Mitigations and hardening that are compiled in.
     pub mitigations: Vec<&'static str>,
-    /// Notes for whoever reads the results.
+    /// Notes for the reader of the results.
     pub notes: Vec<String>,
-    /// Options to add so that the preempt count is maintained; `None` if it already is.
+    /// Options to add in a second run, so that the preempt count is maintained; `None` if no second
+    /// run is needed.
     pub again: Option<&'static str>,
 }
 
-/// Option name, followed by its older names, and the name used in rows.
+/// Mitigations: the option's current and older names, and the name used in rows.
 const MITIGATIONS: [(&[&str], &str); 9] = [
     (&["MITIGATION_RETPOLINE", "RETPOLINE"], "retpoline"),
     (&["MITIGATION_RETHUNK", "RETHUNK"], "rethunk"),
@@ -149,7 +152,7 @@ const MITIGATIONS: [(&[&str], &str); 9] = [
     (&["ZERO_CALL_USED_REGS"], "zero-regs"),
 ];
 
-/// The name used in rows: the configuration's name and the mitigations it compiles in.
+/// Formats a configuration for rows: its name, and the mitigations that are compiled in.
 pub(crate) fn label(name: &str, mitigations: &[&str]) -> String {
     match mitigations {
         [] => name.to_string(),
@@ -168,7 +171,7 @@ pub(crate) fn compare(config: &Config, last: &str) -> Taken {
         .collect();
     match &config.base {
         None => {
-            // Options that this tree's Kconfig does not know need no note.
+            // Options that this tree's Kconfig does not have are not reported.
             let refused: Vec<&str> = parse_options(&config.fragment)
                 .filter(|(name, v)| *v == "y" && value(last, name) == Some("n"))
                 .map(|(name, _)| name)
@@ -216,7 +219,7 @@ pub(crate) fn compare(config: &Config, last: &str) -> Taken {
     }
 }
 
-/// Options that a fragment sets, with `y` or `n`.
+/// Parses the options that a fragment sets to `y` or `n`.
 fn parse_options(fragment: &str) -> impl Iterator<Item = (&str, &str)> {
     fragment.lines().filter_map(|line| {
         if let Some(rest) = line.strip_prefix("# CONFIG_") {
@@ -226,7 +229,8 @@ fn parse_options(fragment: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Value of an option in a configuration. The last line that sets it counts.
+/// Returns the value of an option in a configuration. If several lines set the option, the last one
+/// counts.
 fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().rev().find_map(|line| {
         let (off, rest) = match line.strip_prefix("# CONFIG_") {

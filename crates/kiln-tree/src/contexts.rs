@@ -1,5 +1,5 @@
-//! Runs drivers in every context that may call them, and compares each answer with the generic driver's
-//! (`tree/contexts.c`).
+//! Runs drivers in every context that may call them, and compares each answer with the answer of
+//! the generic driver (`tree/contexts.c`).
 
 use std::ffi::{CString, OsString};
 use std::path::Path;
@@ -19,14 +19,16 @@ use crate::{raw, Error, Row};
 /// Names of the contexts, in the order of the results.
 pub const NAMES: [&str; 3] = ["task", "task, BH off", "softirq"];
 
-/// Messages in each of the first two contexts, and the minimum number of softirqs.
+/// Number of messages in each of the first two contexts, and the minimum number of messages in
+/// softirqs.
 const ROUNDS: u32 = 300;
 const SOFTIRQS: u64 = 30;
 
 /// Interrupts per second, at random times. Each raises a softirq that calls the driver.
 const RATE: f64 = 10_000.0;
 
-/// The drivers that can be tried: those that are public, are of one of the three kinds, and passed their own test.
+/// Selects the drivers that can be tried: public ciphers, AEADs and hashes that passed their own
+/// test.
 pub fn drivers(rows: &[Row]) -> Vec<Driver> {
     rows.iter()
         .filter(|r| r.status == "tested" && r.internal == Some(false))
@@ -46,7 +48,7 @@ pub fn drivers(rows: &[Row]) -> Vec<Driver> {
         .collect()
 }
 
-/// Name of an algorithm's generic driver, as testmgr knows it.
+/// Returns the name that testmgr uses for an algorithm's generic driver.
 fn generic(alg: &str) -> String {
     let inner = |template: &str| {
         let rest = alg.strip_prefix(template)?.strip_prefix('(')?;
@@ -79,7 +81,7 @@ fn generic(alg: &str) -> String {
     suffixed(alg)
 }
 
-/// Algorithm names get the suffix, template names do not.
+/// Appends `-generic` to the names of algorithms, but not to the names of templates.
 fn suffixed(alg: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
@@ -100,7 +102,7 @@ fn suffixed(alg: &str) -> String {
     out
 }
 
-/// Runs in the child.
+/// The child's part of [`run`]: runs the drivers and sends the results to the parent.
 ///
 /// # Errors
 /// The image cannot be loaded, or the host provides no timer.
@@ -108,7 +110,8 @@ pub fn measure(order: &Order) -> Result<(), Error> {
     measure_with(order, |_| Ok(()))
 }
 
-/// The same for drivers that the tree does not register itself.
+/// Like [`measure`], for drivers that the tree does not register itself. `register` is called
+/// first.
 ///
 /// # Errors
 /// Those of [`measure`] and of `register`.
@@ -120,7 +123,7 @@ pub fn measure_with(
     let cpu = Cpu::boot(&Config::default()).map_err(Error::Cpu)?;
     let mut host = loaded.start(cpu);
     register(&mut host)?;
-    // SAFETY: a function of `oracles/context.c`, which ignores its argument.
+    // SAFETY: the function is in `oracles/context.c` and ignores its argument.
     unsafe { host.call("kiln_glue_note_requests", ptr::null_mut())? };
     let interrupts = Timer::start(&mut host.cpu, Arrivals::Poisson(RATE, order.seed))
         .map_err(|e| Error::host("a timer for interrupts", e))?;
@@ -128,7 +131,7 @@ pub fn measure_with(
         let reference = generic(&driver.alg);
         let mut seen = compare(&mut host, driver, &reference, order.seed)?;
         if seen.generic_error != 0 {
-            // Since 7.0 the generic code is in the library, and its driver names end in `-lib`.
+            // Since 7.0 the generic code is in the library, and driver names end in `-lib`.
             let library = reference.replace("-generic", "-lib");
             let again = compare(&mut host, driver, &library, order.seed)?;
             if again.generic_error == 0 {
@@ -144,7 +147,7 @@ pub fn measure_with(
     host.tell(&done)
 }
 
-/// Compares one driver's answers with another's.
+/// Compares the answers of two drivers.
 fn compare(host: &mut Host, driver: &Driver, generic: &str, seed: u64) -> Result<Contexts, Error> {
     let (name, reference) = (CString::new(driver.name.as_str())?, CString::new(generic)?);
     let mut raw = raw::Contexts {
@@ -160,7 +163,7 @@ fn compare(host: &mut Host, driver: &Driver, generic: &str, seed: u64) -> Result
         wrong: [0; 3],
         refused: 0,
     };
-    // SAFETY: the function takes this structure.
+    // SAFETY: `kiln_glue_contexts` takes this structure, and its strings outlive the call.
     unsafe { host.call("kiln_glue_contexts", (&raw mut raw).cast())? };
     Ok(Contexts {
         driver: driver.name.clone(),
@@ -176,8 +179,8 @@ fn compare(host: &mut Host, driver: &Driver, generic: &str, seed: u64) -> Result
 /// A driver, with its results per context or a description of its crash.
 pub type Tried = (Driver, Result<Contexts, String>);
 
-/// Runs in the parent; `args` make this program call [`measure`]. A driver that crashes is reported, and the others
-/// still run.
+/// Starts children that call [`measure`]; `args` are their arguments. If a driver crashes, the
+/// crash is reported, and the other drivers still run.
 ///
 /// # Errors
 /// The child cannot be started or reports an error, or Ctrl-C was pressed.

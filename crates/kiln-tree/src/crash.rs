@@ -1,5 +1,6 @@
-//! Signals raised by the hosted tree's code. A warning is reported and stepped over. Any other signal is reported with
-//! its address and the driver under test, and ends the child.
+//! Handles signals that the hosted tree's code raises. A warning is reported, and execution
+//! continues behind it. Any other signal is reported with its address and the driver under test,
+//! and ends the child.
 
 use std::ffi::{c_char, c_void, CStr};
 use std::fmt::Write;
@@ -18,7 +19,7 @@ type Trace = unsafe extern "C" fn(stack: u64, frame: u64, to: *mut u64, most: u3
 /// Maximum number of return addresses in a crash report.
 const DEEPEST: usize = 20;
 
-/// Data for the signal handler, written before it is installed.
+/// Data that the signal handler reads. Set before the handler is installed.
 struct Watched {
     events: i32,
     bug: Bug,
@@ -67,7 +68,7 @@ pub(crate) fn watch(image: &Image, events: i32) -> Result<(), Error> {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            // Block all signals, so no interrupt is delivered during the handler.
+            // Block all signals, so that no interrupt is delivered while the handler runs.
             libc::sigfillset(&mut action.sa_mask);
             libc::sigaction(signal, &action, ptr::null_mut());
         }
@@ -75,7 +76,7 @@ pub(crate) fn watch(image: &Image, events: i32) -> Result<(), Error> {
     Ok(())
 }
 
-/// A line of text buffered on the handler's own stack.
+/// A line of text, in a buffer on the signal handler's stack.
 struct Line {
     bytes: [u8; 1024],
     len: usize,
@@ -89,7 +90,8 @@ impl Line {
         }
     }
 
-    /// Appends the inside of a JSON string, replacing everything but plain ASCII with question marks.
+    /// Appends text as the inside of a JSON string. Replaces everything except plain ASCII by
+    /// question marks.
     fn quoted(&mut self, text: &[u8]) {
         for &b in text.iter().take(256) {
             let plain = (b' '..=b'~').contains(&b) && b != b'"' && b != b'\\';
@@ -101,7 +103,7 @@ impl Line {
         let _ = self.write_char('\n');
         let mut rest = &self.bytes[..self.len];
         while !rest.is_empty() {
-            // SAFETY: writes from our own buffer.
+            // SAFETY: `rest` is a valid slice, and the call only reads it.
             let n = unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) };
             match usize::try_from(n) {
                 Ok(n) => rest = &rest[n..],
@@ -141,12 +143,13 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
     let mut number_of_line = 0;
     let mut kind = 0;
     if number == libc::SIGILL && watched.text.contains(&ip) {
-        // SAFETY: reads the tree's table and writes the two words given.
+        // SAFETY: the function reads the tree's table, and writes only the two variables passed
+        // here.
         kind = unsafe { (watched.bug)(ip, &mut file, &mut number_of_line) };
     }
     let file = match file.is_null() {
         true => c"?",
-        // SAFETY: a NUL-terminated string of the tree.
+        // SAFETY: the tree's table contains NUL-terminated strings, which are never freed.
         false => unsafe { CStr::from_ptr(file) },
     };
     if kind == 1 {
@@ -163,15 +166,17 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
         line.quoted(file.to_bytes());
         let _ = write!(line, ":{number_of_line}");
     } else {
-        // SAFETY: for a fault, the kernel fills in the address.
+        // SAFETY: the kernel passes a valid structure, and fills in the address for a fault.
         let at = unsafe { (*info).si_addr() } as u64;
         let _ = write!(line, "{} at {at:#x}", signal_name(number));
     }
     let _ = write!(line, r#"","address":{ip},"driver":""#);
-    // SAFETY: returns a string of the services, and reads only their memory.
+    // SAFETY: the function reads only memory of the services, and returns a NUL-terminated string
+    // there.
     line.quoted(unsafe { CStr::from_ptr((watched.test)()) }.to_bytes());
     let _ = line.write_str(r#"","case":""#);
-    // SAFETY: as for the test.
+    // SAFETY: the function reads only memory of the services, and returns a NUL-terminated string
+    // there.
     line.quoted(unsafe { CStr::from_ptr((watched.case)()) }.to_bytes());
     let _ = line.write_str(r#"","trace":["#);
     let mut trace = [0; DEEPEST];
@@ -179,7 +184,8 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
         registers[libc::REG_RSP as usize],
         registers[libc::REG_RBP as usize],
     );
-    // SAFETY: the buffer has this many entries. Unmapped memory is read by a system call, which returns an error.
+    // SAFETY: the buffer has this many entries. The function reads the stack by a system call,
+    // which returns an error for unmapped memory.
     let n = unsafe {
         (watched.trace)(
             stack as u64,
@@ -193,7 +199,7 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
     }
     let _ = line.write_str("]}");
     line.send(watched.events);
-    // SAFETY: ends the process immediately, in whatever state it is.
+    // SAFETY: the call ends the process immediately, without running any of its code.
     unsafe { libc::_exit(EXIT_FAULT) }
 }
 

@@ -6,11 +6,11 @@ use kiln_kernel::irq::{Arrivals, Timer};
 
 use crate::{raw, Error, Host};
 
-/// Capacity for delays: a few seconds' worth at the rates used.
+/// Maximum number of delays, which is enough for a few seconds at the rates used.
 const ROOM: usize = 1 << 16;
 
-/// Runs `work` while interrupts arrive at random times, `rate` per second. Returns the time from each interrupt to the
-/// start of the softirq it raised, in TSC ticks.
+/// Runs `work` while interrupts arrive at random times, `rate` per second. Returns, in TSC ticks,
+/// the time from each interrupt to the start of the softirq that it raised.
 ///
 /// # Errors
 /// The tree could not compile `delays.c`, or the host provides no timer.

@@ -1,4 +1,4 @@
-//! Reads the image file: a static ELF executable, linked by `link.rs`.
+//! Parses the image file: a static ELF executable, linked by `link.rs`.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +11,14 @@ use object::{
 
 use crate::Error;
 
-/// A loadable segment.
+/// A segment of the file that must be loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// Address to load it at.
+    /// Address at which to load the segment.
     pub address: u64,
     /// Size in memory, in bytes.
     pub size: u64,
-    /// Offset and size of its contents in the file.
+    /// Offset and size of the segment's contents in the file.
     range: (u64, u64),
     pub executable: bool,
 }
@@ -31,17 +31,17 @@ pub(crate) struct Symbol {
     pub absolute: bool,
 }
 
-/// A section, reduced to the fields used here.
+/// A section, with only the fields that Kiln uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Section {
     pub name: String,
     pub address: u64,
     pub size: u64,
-    /// Offset and size of its contents in the file, if it has any.
+    /// Offset and size of the section's contents in the file; `None` if it occupies no space there.
     range: Option<(u64, u64)>,
 }
 
-/// A file whose used parts have been validated.
+/// An ELF file whose used parts have been validated.
 #[derive(Debug)]
 pub(crate) struct Elf {
     bytes: Vec<u8>,
@@ -93,7 +93,7 @@ impl Elf {
         }
         let mut symbols = Vec::new();
         for symbol in file.symbols().filter(|s| !s.is_undefined()) {
-            // Data, functions, and symbols whose type the assembly source does not declare.
+            // Symbols defined in assembly may have no type.
             let kinds = [SymbolKind::Unknown, SymbolKind::Data, SymbolKind::Text];
             if kinds.contains(&symbol.kind()) {
                 symbols.push(Symbol {
@@ -115,12 +115,12 @@ impl Elf {
         })
     }
 
-    /// A segment's contents in the file.
+    /// Returns a segment's contents in the file.
     pub(crate) fn contents(&self, segment: &Segment) -> &[u8] {
         self.range(segment.range)
     }
 
-    /// A section's contents in the file; `None` if it occupies no space there.
+    /// Returns a section's contents in the file; `None` if it occupies no space there.
     pub(crate) fn section(&self, section: &Section) -> Option<&[u8]> {
         section.range.map(|range| self.range(range))
     }
@@ -135,7 +135,8 @@ impl Elf {
 mod tests {
     use super::*;
 
-    /// This test's own program. It is not ET_EXEC, but an ELF file for the right machine.
+    /// Reads this test's own executable: an ELF file for the right machine, but not of type
+    /// ET_EXEC.
     fn own() -> Vec<u8> {
         let mut bytes = fs::read("/proc/self/exe").unwrap();
         bytes[16] = 2;

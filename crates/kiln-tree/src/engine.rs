@@ -1,4 +1,5 @@
-//! Drivers of a hosted tree, opened by name: requests through the tree's own crypto API (`tree/request.c`).
+//! Opens drivers of a hosted tree by name, and makes requests through the tree's own crypto API
+//! (`tree/request.c`).
 
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::fmt;
@@ -24,19 +25,19 @@ pub enum Kind {
     Ahash,
 }
 
-/// A driver as registered.
+/// A driver that the crypto API lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Such as `xts(aes)`; internal names begin with `__`.
+    /// Algorithm, such as `xts(aes)`; names of internal algorithms begin with `__`.
     pub name: String,
-    /// Such as `xts-aes-aesni`.
+    /// Driver name, such as `xts-aes-aesni`.
     pub driver: String,
     pub kind: Kind,
-    /// Only other drivers of the crypto API may use it.
+    /// Whether only other drivers of the crypto API may use it.
     pub internal: bool,
-    /// The driver with the highest priority is chosen.
+    /// Of all drivers of an algorithm, the crypto API chooses the one with the highest priority.
     pub priority: i32,
-    /// May complete requests after the call returned.
+    /// Whether a request may complete after the call has returned.
     pub is_async: bool,
 }
 
@@ -67,7 +68,7 @@ pub(crate) fn check(result: u64) -> Result<(), Refused> {
     }
 }
 
-/// The tree's glue functions that make calls, looked up once.
+/// Addresses of the glue functions that make calls, looked up once.
 #[derive(Clone, Copy)]
 pub struct Calls {
     list: GateFn,
@@ -81,7 +82,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Looks the functions up in a booted tree.
+    /// Looks up the functions in a booted tree.
     ///
     /// # Errors
     /// The tree could not compile `tree/request.c`.
@@ -109,27 +110,33 @@ impl Calls {
         }))
     }
 
+    /// Calls a glue function in kernel mode.
+    ///
     /// # Safety
     /// `argument` must be what `function` takes.
     unsafe fn call(&self, function: GateFn, argument: *mut c_void) -> u64 {
-        // SAFETY: `function` is meant to be called through the gate, and the caller promises the rest.
+        // SAFETY: `function` is meant to be called through the gate, and the caller guarantees that
+        // the argument fits.
         unsafe { cpu::gate(function, argument) }
     }
 
-    /// Names the next call, for crash reports.
+    /// Sets the name of the next call, for crash reports.
     pub(crate) fn name(&self, name: &CStr) {
-        // SAFETY: copies a string, which does not need a CPU.
+        // SAFETY: the function only copies the string, which it can do without a CPU.
         unsafe { (self.testing)(name.as_ptr()) }
     }
 
+    /// Makes a series of calls of an assembly function.
+    ///
     /// # Safety
     /// `primitive` must point to a [`raw::Primitive`] whose pointers are all valid.
     pub(crate) unsafe fn series(&self, primitive: *mut c_void) -> u64 {
-        // SAFETY: promised by the caller.
+        // SAFETY: the function takes a `raw::Primitive`, whose pointers are valid, as the caller
+        // guarantees.
         unsafe { self.call(self.series, primitive) }
     }
 
-    /// The drivers that can be opened, in order of registration.
+    /// Returns the drivers that can be opened, in order of registration.
     pub fn list(&self) -> Vec<Listed> {
         let mut raw: Vec<raw::Listed> = Vec::new();
         let mut list = raw::List::default();
@@ -165,35 +172,35 @@ impl Listed {
     }
 }
 
-/// Properties a driver reports.
+/// Properties that a driver reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// IV size in bytes.
     pub iv: usize,
-    /// Block size in bytes; if 1, a cipher takes messages of any length.
+    /// Block size in bytes. A cipher whose block size is 1 accepts messages of any length.
     pub block: usize,
     /// Digest size in bytes.
     pub digest: usize,
     /// Largest tag size in bytes.
     pub tag: usize,
-    /// May complete requests after the call returned.
+    /// Whether a request may complete after the call has returned.
     pub is_async: bool,
-    /// Requires a key.
+    /// Whether the driver requires a key.
     pub keyed: bool,
 }
 
-/// The parts of a request other than its pieces of memory.
+/// The fields of a request, except its source and destination.
 pub struct Request<'a> {
-    /// The IV, which the driver may modify.
+    /// IV. The driver may modify it.
     pub iv: &'a mut [u8],
-    /// Receives a hash's digest.
+    /// Buffer for the digest, if the driver is a hash.
     pub result: &'a mut [u8],
-    /// Number of leading source bytes that are a prefix (associated data).
+    /// Number of bytes at the beginning of the source that are associated data.
     pub prefix: usize,
     pub decrypt: bool,
 }
 
-/// An opened driver with its own request.
+/// An open driver, with one request that all calls use.
 pub struct Engine {
     calls: Rc<Calls>,
     raw: *mut raw::Engine,
@@ -204,7 +211,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Opens a driver by name. Internal drivers must be requested as such.
+    /// Opens a driver by name. Internal drivers are opened only if the caller asks for an internal
+    /// one.
     ///
     /// # Errors
     /// The crypto API has no such driver, or cannot instantiate it.
@@ -259,7 +267,7 @@ impl Engine {
         })
     }
 
-    /// Sets the key, and for an AEAD the tag size unless it is 0.
+    /// Sets the key. For an AEAD, also sets the tag size, unless it is 0.
     ///
     /// # Errors
     /// The driver rejects the key or the tag size.
@@ -275,7 +283,8 @@ impl Engine {
         check(unsafe { self.calls.call(self.calls.setkey, (&raw mut raw).cast()) })
     }
 
-    /// The driver's context, which holds its expanded key; null if it has none of its own.
+    /// Returns the driver's context, which holds its expanded key; null if the driver has no
+    /// context.
     pub(crate) fn context(&self) -> *mut u8 {
         self.context
     }
@@ -283,7 +292,8 @@ impl Engine {
     /// Makes `calls` calls, cycling through the messages.
     ///
     /// # Errors
-    /// The first call that fails; `EINVAL` if the messages exceed their buffers.
+    /// Returns the error of the first call that fails, or `EINVAL` if the messages exceed their
+    /// buffers.
     pub fn run(&self, messages: &mut Messages<'_>, calls: u64) -> Result<(), Refused> {
         let cipher = matches!(self.kind, Kind::Skcipher | Kind::Aead);
         let needs = Needs {
@@ -308,10 +318,10 @@ impl Engine {
         check(unsafe { self.calls.call(self.calls.requests, (&raw mut raw).cast()) })
     }
 
-    /// One request over pieces of memory, in place if there are no destinations.
+    /// Makes one request on pieces of memory, in place if there are no destinations.
     ///
     /// # Errors
-    /// The driver's error, such as `EBADMSG`.
+    /// Returns the driver's error, such as `EBADMSG`.
     pub fn request(
         &self,
         src: &mut [&mut [u8]],
@@ -353,7 +363,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // SAFETY: the engine is open, and is closed only here.
+        // SAFETY: the engine was opened by the tree, and is closed only here.
         unsafe { self.calls.call(self.calls.close, self.raw.cast()) };
     }
 }

@@ -1,10 +1,11 @@
-//! Errors, each as one line for the user.
+//! Errors, each with a message of one line for the user.
 
 use std::ffi::NulError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Most variants are explained by their messages.
+/// An error of building or running a tree. Variants without a comment are explained by their
+/// messages.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The user has no cache directory.
@@ -26,13 +27,13 @@ pub enum Error {
     /// Missing programs and headers, each with the Debian package that contains it.
     #[error("building a kernel tree needs {}: apt-get install {}", list_tools(.0), list_packages(.0))]
     MissingTools(Vec<(&'static str, &'static str)>),
-    /// The host refuses to provide a process, pipe, timer or similar.
+    /// The host does not provide a process, pipe, timer or similar resource.
     #[error("{what}: {source}")]
     Host {
         what: &'static str,
         source: io::Error,
     },
-    /// No memory for an emulated CPU, or no GS base.
+    /// An emulated CPU cannot be booted: memory is insufficient, or the GS base cannot be set.
     #[error("{0}")]
     Cpu(#[source] io::Error),
     /// The host cannot reserve this much address space.
@@ -41,7 +42,6 @@ pub enum Error {
          ulimit -v"
     )]
     AddressSpace { gib: usize },
-    /// All FPU policy numbers are in use.
     #[error("all FPU policy numbers are in use")]
     NoPolicy,
     /// An environment variable that kiln reserves for passing orders to its children is set.
@@ -55,7 +55,7 @@ pub enum Error {
     Git { what: String, why: String },
     #[error("'{}' has no arch/x86/crypto: Kiln hosts x86-64 trees only", .0.display())]
     NotX86(PathBuf),
-    /// Build products are mixed with the sources; `trace` is one of them.
+    /// The tree contains build products among its sources; `trace` is one of them.
     #[error(
         "'{}' was built in place ({trace}) and git does not tell its sources from the rest: run 'make mrproper' there, \
          or name a clean copy",
@@ -124,12 +124,12 @@ pub enum Error {
     /// The image lacks one of the glue's symbols.
     #[error("{} has no {name}: remove it, and kiln builds it again", image.display())]
     NoSymbol { image: PathBuf, name: String },
-    /// The image calls a function that this program's `kernel/` does not export.
+    /// The image calls a function of `kernel/` that this program does not export.
     #[error("{} needs {name}, which this kiln does not have: remove it", image.display())]
     NoFunction { image: PathBuf, name: String },
     #[error("the tree's code cannot be loaded at {start:#x}, where it was linked for: {why}")]
     Load { start: u64, why: String },
-    /// The glue that makes requests was left out of the image.
+    /// The image was linked without the glue that makes requests.
     #[error(
         "this tree cannot be called by kiln ({name} is not in {}): 'kiln tree' says what does not build",
         image.display()
@@ -150,7 +150,7 @@ pub enum Error {
     #[error(transparent)]
     Nul(#[from] NulError),
 
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     #[error("interrupted")]
     Interrupted,
 }

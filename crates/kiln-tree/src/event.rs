@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Event {
-    /// The tree's alternatives were applied.
+    /// The tree has applied its alternatives.
     Alternatives {
         applied: u32,
-        /// Alternatives that a user process cannot apply.
+        /// Number of alternatives that were not applied, because a user process cannot use them.
         left: u32,
     },
     /// An initcall failed.
     Initcall {
         address: u64,
-        /// Its return value.
+        /// Return value of the initcall.
         result: i32,
     },
     /// A self-test ended.
     Test {
         driver: String,
-        /// The algorithm it implements.
+        /// Name of the driver's algorithm.
         alg: String,
-        /// 0, or the test's error.
+        /// 0 on success, else the test's errno.
         result: i32,
         /// Duration in microseconds.
         us: u64,
@@ -32,13 +32,13 @@ pub enum Event {
     },
     /// The tree has this KUnit suite.
     Suite { name: String, cases: u32 },
-    /// The tree printed something.
+    /// The tree printed a message.
     Log { text: String },
-    /// The tree warned.
+    /// The tree raised a warning.
     Warn {
         /// Address of the instruction that warned.
         address: u64,
-        /// Source file.
+        /// Source file of that instruction.
         file: String,
         line: u32,
     },
@@ -48,9 +48,9 @@ pub enum Event {
     Fault {
         what: String,
         address: u64,
-        /// The driver under test, or empty.
+        /// Driver under test; empty if no test was running.
         driver: String,
-        /// The oracle's case, or empty if no oracle was running.
+        /// The oracle's case; empty if no oracle was running.
         #[serde(default)]
         case: String,
         /// Return addresses, innermost first.
@@ -70,7 +70,7 @@ pub enum Event {
     /// Interrupts and FPU sections while the tree ran its self-tests.
     Interrupts {
         irqs: u64,
-        /// Interrupts that arrived during an FPU section.
+        /// Number of interrupts that arrived during an FPU section.
         in_section: u64,
         sections: u64,
     },
@@ -89,19 +89,19 @@ pub enum Event {
 pub struct Subject {
     /// The name to allocate.
     pub name: String,
-    /// The algorithm it implements.
+    /// Name of the driver's algorithm.
     pub alg: String,
     pub driver: String,
-    /// The number of its type in `enum kiln_type`.
+    /// Number of the driver's type in `enum kiln_type`.
     pub kind: u32,
-    /// May complete requests after the call returned.
+    /// Whether a request may complete after the call has returned.
     #[serde(rename = "async")]
     pub is_async: bool,
-    /// Only other drivers of the crypto API may use it.
+    /// Whether only other drivers of the crypto API may use it.
     pub internal: bool,
 }
 
-/// A rule of an oracle that a driver violated.
+/// A violation of an oracle's rule by a driver.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     pub oracle: String,
@@ -109,7 +109,7 @@ pub struct Violation {
     pub driver: String,
     pub rule: String,
     pub what: String,
-    /// The request being made.
+    /// Description of the request during which the rule was violated.
     pub case: String,
     /// Return addresses, innermost first.
     pub trace: Vec<u64>,
@@ -121,9 +121,9 @@ pub struct Examined {
     /// The name under which the transform was allocated.
     pub name: String,
     pub cases: u64,
-    /// Cases that the driver refuses in every form.
+    /// Number of cases that the driver refuses in every form.
     pub refused: u64,
-    /// Errno if it could not be examined, else 0.
+    /// 0, or an errno if the driver could not be examined.
     pub error: i32,
     /// The key, then one word per group of cases. Drivers with equal answers have equal words; 0 means that the group
     /// is not compared.
@@ -139,14 +139,14 @@ pub struct Contexts {
     pub driver: String,
     /// The driver that computed the expected answers.
     pub generic: String,
-    /// Errno if it could not be run, else 0.
+    /// 0, or an errno if the driver could not be run.
     pub error: i32,
-    /// Errno if there are no expected answers, else 0.
+    /// 0, or an errno if the expected answers could not be computed.
     pub generic_error: i32,
     pub cases: [u64; 3],
-    /// Wrong answers per context.
+    /// Number of wrong answers in each context.
     pub wrong: [u64; 3],
-    /// Softirq requests that failed with -ENOSPC.
+    /// Number of softirq requests that failed with -ENOSPC.
     pub refused: u64,
 }
 
@@ -177,13 +177,13 @@ impl ProveContext {
     }
 }
 
-/// A rule for every function that opens FPU sections.
+/// A rule that every function with FPU sections must follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// Answers must be right.
     Wrong,
-    /// Interrupts must preserve an open section's vector registers.
+    /// An interrupt must preserve the vector registers of an open section.
     Registers,
     /// Sections must not be nested.
     Nested,
@@ -208,47 +208,49 @@ impl Rule {
     }
 }
 
-/// A violated rule.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub rule: Rule,
-    /// The function, with the instruction if known.
+    /// The function, and the instruction in it if known.
     pub place: String,
     pub what: String,
-    /// The call, and the instruction within it, at which a replay reproduces it; `None` if every run does.
+    /// Call, and instruction within it, that a replay needs to reproduce the violation; `None` if
+    /// it occurs in every run.
     pub at: Option<(u64, u64)>,
 }
 
 /// The result of stepping a function in one context.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
-    /// The case of the suite that calls the function.
+    /// The suite's case that calls the function.
     pub case: String,
     pub context: ProveContext,
-    /// Calls that were single-stepped.
+    /// Number of calls that were single-stepped.
     pub calls: u64,
-    /// Distinct instruction addresses in those calls.
+    /// Number of distinct instruction addresses in those calls.
     pub addresses: u64,
-    /// How many of those addresses were interrupted.
+    /// Number of those addresses that were interrupted.
     pub points: u64,
     pub injected: u64,
-    /// Interrupts that were delayed because interrupts were disabled.
+    /// Number of interrupts that were delayed because interrupts were disabled.
     pub masked: u64,
-    /// Answers checked, including those of interrupting calls.
+    /// Number of answers checked, including those of interrupting calls.
     pub answers: u64,
-    /// Answers of calls made in softirqs that the interrupts raised.
+    /// Number of answers checked in softirqs that the interrupts raised.
     pub in_softirqs: u64,
     pub wrong: u64,
-    /// Digest of the instructions of the uninterrupted calls; 0 if these were not stepped.
+    /// Digest of the instructions in the uninterrupted calls; 0 if these calls were not stepped.
     #[serde(default)]
     pub digest: u64,
-    /// The digest was known, so the function was not interrupted.
+    /// Whether the digest was already known, so that the function was not interrupted.
     #[serde(default)]
     pub same: bool,
-    /// How often an instruction was not interrupted because the limit on interrupted addresses was reached.
+    /// Number of instructions that were not interrupted because the limit on interrupted addresses
+    /// was reached.
     #[serde(default)]
     pub dropped: u64,
-    /// Functions executed in FPU sections.
+    /// Names of the functions that were executed in FPU sections.
     pub functions: Vec<String>,
     pub findings: Vec<Finding>,
 }
@@ -261,39 +263,39 @@ impl Proof {
     }
 }
 
-/// Result of calling an exported library function on messages of many lengths.
+/// Result of checking an exported library function with messages of many lengths.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checked {
     pub function: String,
-    /// Name in the crypto API.
+    /// Name of the algorithm in the crypto API.
     pub alg: String,
-    /// Such as `encrypt`.
+    /// Operation, such as `encrypt`.
     pub op: String,
     pub cases: u64,
-    /// Cases with a wrong answer.
+    /// Number of cases with a wrong answer.
     pub failed: u64,
-    /// Describes the first wrong answer.
+    /// Description of the first wrong answer.
     pub reason: Option<String>,
 }
 
 /// A registered algorithm.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Alg {
-    /// Such as `xts(aes)`.
+    /// Algorithm, such as `xts(aes)`.
     pub name: String,
-    /// Such as `xts-aes-vaes-avx2`.
+    /// Driver name, such as `xts-aes-vaes-avx2`.
     pub driver: String,
-    /// Such as `skcipher`.
+    /// Type in the crypto API, such as `skcipher`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The driver with the highest priority is chosen.
+    /// Of all drivers of an algorithm, the crypto API chooses the one with the highest priority.
     pub priority: i32,
-    /// May complete requests after the call returned.
+    /// Whether a request may complete after the call has returned.
     #[serde(rename = "async")]
     pub is_async: bool,
-    /// Only other drivers of the crypto API may use it.
+    /// Whether only other drivers of the crypto API may use it.
     pub internal: bool,
-    /// Whether the tree marks it as tested.
+    /// Whether the tree has marked it as tested.
     pub tested: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Trees that were configured or built in place. The kernel's build refuses to build such a tree out of tree, so Kiln
-//! gives it a directory with links to the source files only.
+//! Handles trees that were configured or built in place. The kernel's build system refuses to build
+//! such a tree out of tree, so Kiln creates a directory with links to the source files only.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{git, Error};
 
-/// Files that make the kernel's build refuse to build out of tree.
+/// Files whose presence makes the kernel's build system refuse to build out of tree.
 const TRACES: [&str; 4] = [
     ".config",
     "include/config",
@@ -20,15 +20,16 @@ const TRACES: [&str; 4] = [
 /// How to separate a tree's sources from build products among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Nothing was built there.
+    /// The tree contains no build products.
     Clean,
-    /// Only a `.config` is in the way.
+    /// The tree's only build product is a `.config`.
     Configured,
-    /// Git's index lists the sources.
+    /// The tree is a git checkout, whose index lists the sources.
     Git,
 }
 
-/// Determines the kind. The error is a build product that git cannot separate from the sources.
+/// Determines the kind of the tree. The error names a build product, if there is no git index to
+/// list the sources.
 pub(crate) fn kind(tree: &Path) -> Result<Kind, &'static str> {
     let mut traces = TRACES.into_iter().filter(|t| tree.join(t).exists());
     match (traces.next(), traces.next()) {
@@ -39,7 +40,7 @@ pub(crate) fn kind(tree: &Path) -> Result<Kind, &'static str> {
     }
 }
 
-/// The directory to build from.
+/// Returns the directory to build from: the tree, or a directory with links to its sources.
 pub(crate) fn source(tree: &Path, kind: Kind, cache: &Path) -> Result<PathBuf, Error> {
     let names = match kind {
         Kind::Clean => return Ok(tree.to_owned()),
@@ -59,7 +60,7 @@ pub(crate) fn source(tree: &Path, kind: Kind, cache: &Path) -> Result<PathBuf, E
     for name in names.split(|b| *b == 0).filter(|n| !n.is_empty()) {
         let name = Path::new(OsStr::from_bytes(name));
         let (from, to) = (tree.join(name), farm.join(name));
-        // The file is deleted but still in the index.
+        // Skip deleted files that are still in the index.
         if from.symlink_metadata().is_err() {
             continue;
         }
@@ -73,7 +74,7 @@ pub(crate) fn source(tree: &Path, kind: Kind, cache: &Path) -> Result<PathBuf, E
     Ok(farm)
 }
 
-/// The names in the top directory, except the configuration.
+/// Lists the names in the top directory, except configuration files.
 fn top(tree: &Path) -> Result<Vec<u8>, Error> {
     let entries = fs::read_dir(tree).map_err(|e| Error::read(tree, e))?;
     let mut names: Vec<_> = entries
@@ -90,7 +91,7 @@ fn top(tree: &Path) -> Result<Vec<u8>, Error> {
     Ok(out)
 }
 
-/// Files that git tracks or would track; `None` if the directory is not a checkout.
+/// Lists the files that git tracks or would track; `None` if the directory is not a checkout.
 fn listed(tree: &Path) -> Option<Vec<u8>> {
     if !tree.join(".git").exists() {
         return None;
@@ -135,7 +136,7 @@ mod tests {
         let farm = built_from(dir.path(), cache.path());
         assert!(!farm.join(".config").exists());
         assert_eq!(fs::read_to_string(farm.join("lib/a.c")).unwrap(), "lib/a.c");
-        // A file added later appears too.
+        // A file that is added later is linked too.
         fs::write(dir.path().join("Kbuild"), "").unwrap();
         assert!(built_from(dir.path(), cache.path()).join("Kbuild").exists());
     }

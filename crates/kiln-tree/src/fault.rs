@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::elf::{Elf, Symbol};
 
-/// The image's symbols sorted by address, read on first use.
+/// The image's symbols, sorted by address. They are read on first use.
 #[derive(Debug)]
 pub struct Symbols {
     image: PathBuf,
@@ -20,21 +20,21 @@ impl Symbols {
         }
     }
 
-    /// Uses the symbols of an image that was already read.
+    /// Uses the symbols of an image that has been read already.
     pub(crate) fn from_symbols(symbols: &[Symbol]) -> Symbols {
         let known = Symbols::lazily(Path::new(""));
         let _ = known.sorted.set(sort(symbols));
         known
     }
 
-    /// Returns `function+0x12`, or the bare address outside the image.
+    /// Formats an address as `function+0x12`, or as a bare number if it is outside the image.
     pub fn name(&self, address: u64) -> String {
         let sorted = self.sorted.get_or_init(|| {
             Elf::open(&self.image).map_or_else(|_| Vec::new(), |e| sort(&e.symbols))
         });
         let after = sorted.partition_point(|(start, _)| *start <= address);
         match after.checked_sub(1).map(|i| &sorted[i]) {
-            // The last symbol has no end: an address far behind it belongs to something else.
+            // The size of the last symbol is unknown, so addresses behind it get no name.
             Some((start, name)) if after < sorted.len() => format!("{name}+{:#x}", address - start),
             _ => format!("{address:#x}"),
         }
@@ -46,7 +46,8 @@ impl Symbols {
     }
 }
 
-/// Skips absolute symbols, which are per-CPU offsets. If several names share an address, the global one is kept.
+/// Sorts the symbols by address. Skips absolute symbols, which are per-CPU offsets. If several
+/// symbols share an address, a global one is kept.
 fn sort(symbols: &[Symbol]) -> Vec<(u64, String)> {
     let mut sorted: Vec<&Symbol> = symbols.iter().filter(|s| !s.absolute).collect();
     sorted.sort_by_key(|s| (s.value, !s.global));

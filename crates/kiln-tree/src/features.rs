@@ -9,13 +9,13 @@ use iced_x86::{CpuidFeature, Decoder, DecoderOptions, Formatter, GasFormatter, I
 use crate::event::Violation;
 use crate::host::Host;
 
-/// A feature of the CPU.
+/// A CPU feature, and the instructions that need it.
 pub(crate) struct Feature {
     pub name: &'static str,
-    /// Linux's number: the capability word times 32, plus the bit.
+    /// Number of the feature in Linux: the capability word times 32, plus the bit.
     number: u16,
     of: &'static [CpuidFeature],
-    /// Features that every CPU with this one also has.
+    /// Other features that every CPU with this feature has.
     needs: &'static [&'static str],
 }
 
@@ -30,8 +30,9 @@ macro_rules! features {
     };
 }
 
-/// The features that select code for FPU sections. Every CPU with AES, PCLMULQDQ, AVX, SHA or GFNI has SSE4.2, and
-/// kernels do not check for it.
+/// The features by which drivers select code for FPU sections. AES, PCLMULQDQ, AVX, SHA and GFNI
+/// need SSE4.2: every CPU that has one of them has SSE4.2, and kernels do not check for it
+/// separately.
 pub(crate) const ALL: &[Feature] = features! {
     "SSSE3" = 4 * 32 + 9, [SSSE3];
     "SSE4.1" = 4 * 32 + 19, [SSE4_1] needs "SSSE3";
@@ -59,13 +60,13 @@ pub(crate) const ALL: &[Feature] = features! {
 /// Maximum length of an x86 instruction in bytes.
 const LONGEST: usize = 15;
 
-/// Decode at most this many bytes of a function.
+/// Maximum number of bytes of a function to decode.
 const FUNCTION: u64 = 1 << 16;
 
-/// The numbers of a feature and of every feature that depends on it.
+/// Returns the numbers of a feature and of every feature that depends on it.
 pub(crate) fn with_dependents(name: &str) -> Vec<u16> {
     let mut names = vec![name];
-    // The table lists each feature after those it needs, so one pass suffices.
+    // One pass suffices, because each feature in the table follows the features that it needs.
     for f in ALL {
         if f.needs.iter().any(|n| names.contains(n)) {
             names.push(f.name);
@@ -76,12 +77,14 @@ pub(crate) fn with_dependents(name: &str) -> Vec<u16> {
 }
 
 fn decode(address: u64) -> Instruction {
-    // SAFETY: this is text of the image, which does not end within 15 bytes after a function.
+    // SAFETY: the address is in the image's text, which continues for at least 15 bytes after every
+    // function.
     let bytes = unsafe { slice::from_raw_parts(address as *const u8, LONGEST) };
     Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode()
 }
 
-/// The features that an instruction needs. A CPU that does not know TZCNT executes it as BSF, which kernels rely on.
+/// Returns the features that an instruction needs. TZCNT needs none: CPUs without it execute it as
+/// BSF, and kernels rely on that.
 fn needed(instruction: &Instruction) -> impl Iterator<Item = &'static Feature> {
     let of = match instruction.mnemonic() {
         iced_x86::Mnemonic::Tzcnt => &[][..],
@@ -91,20 +94,21 @@ fn needed(instruction: &Instruction) -> impl Iterator<Item = &'static Feature> {
         .filter(move |f| of.iter().any(|n| f.of.contains(n)))
 }
 
-/// Given the addresses executed in FPU sections, returns the instructions of hidden features, whether executed or
-/// elsewhere in the same functions, and the names of all features used.
+/// Examines the functions at the addresses that were executed in FPU sections. Returns instructions
+/// of hidden features, whether or not they were executed, and the names of all features that the
+/// functions use.
 pub(crate) fn judge(
     host: &Host,
     addresses: &BTreeSet<u64>,
     hidden: &[u16],
 ) -> (Vec<Violation>, Vec<String>) {
     let mut used = BTreeSet::new();
-    // By function and feature. Executed instructions come first.
+    // The key is function and feature. Executed instructions are entered first.
     let mut wrong: BTreeMap<(String, &str), (u64, bool)> = BTreeMap::new();
     let mut functions = BTreeSet::new();
     for &address in addresses {
         let name = host.image.name(address);
-        // Kiln's own code is exempt.
+        // Skip addresses without a function, and Kiln's own code.
         if name.starts_with("0x") || name.starts_with("kiln_") || name.starts_with("svc_") {
             continue;
         }
@@ -179,7 +183,8 @@ mod tests {
                 .map(|f| f.name)
                 .collect()
         };
-        // pshufb %xmm1,%xmm0; vpxor %ymm0,%ymm0,%ymm0; vaesenc %ymm1,%ymm0,%ymm0; tzcnt %eax,%eax; pxor
+        // The instructions are pshufb, vpxor with ymm registers, vaesenc with ymm registers, tzcnt,
+        // and pxor.
         assert_eq!(of(&[0x66, 0x0f, 0x38, 0x00, 0xc1]), ["SSSE3"]);
         assert_eq!(of(&[0xc5, 0xfd, 0xef, 0xc0]), ["AVX2"]);
         assert_eq!(of(&[0xc4, 0xe2, 0x7d, 0xdc, 0xc1]), ["VAES"]);

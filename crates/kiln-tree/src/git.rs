@@ -1,4 +1,5 @@
-//! Runs git without writing to the repository or starting programs that its configuration names.
+//! Runs git without writing to the repository, and without starting programs that the repository's
+//! configuration names.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -21,33 +22,33 @@ const SETTINGS: [&str; 5] = [
     "submodule.recurse=false",
 ];
 
-/// A repository as seen from one directory.
+/// The repository that contains a directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Repository {
     dir: PathBuf,
-    /// The git directory shared by all work trees.
+    /// The git directory that all work trees share.
     pub common: PathBuf,
 }
 
-/// A commit.
+/// A commit of the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     /// Full commit hash.
     pub id: String,
-    /// Hash of its tree object.
+    /// Hash of the commit's tree object.
     pub(crate) tree: String,
     /// First line of the commit message.
     pub subject: String,
 }
 
 impl Commit {
-    /// The 12-digit abbreviation that kernel developers use.
+    /// Returns the 12-digit abbreviation of the hash, which kernel developers use.
     pub fn short(&self) -> &str {
         self.id.get(..12).unwrap_or(&self.id)
     }
 }
 
-/// A file of a commit: mode and blob hash.
+/// A file in a commit: its mode and blob hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
     pub mode: Mode,
@@ -66,13 +67,14 @@ pub(crate) type Each<'a> = dyn FnMut(usize, &[u8]) -> Result<(), Error> + 'a;
 
 pub(crate) type Files = BTreeMap<PathBuf, File>;
 
-/// Creates a git command for this directory. It removes variables that would select another repository, index or
-/// program.
+/// Creates a git command for this directory. Removes environment variables that would select
+/// another repository, index or program.
 pub(crate) fn command(dir: &Path) -> Command {
     let mut git = Command::new("git");
     for (name, _) in env::vars_os() {
         let bytes = name.as_bytes();
-        // Keep the user's settings for trusted directories (safe.directory) and for where the repository search stops.
+        // Keep the variables with the user's settings for trusted directories (safe.directory) and
+        // for the directories at which the search for a repository stops.
         let kept = bytes.starts_with(b"GIT_CONFIG")
             || bytes.starts_with(b"GIT_CEILING")
             || bytes.starts_with(b"GIT_DISCOVERY");
@@ -111,7 +113,8 @@ fn checked(git: &mut Command, what: &str) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// The line of git's error output that gives the reason, plus the command that it recommends, if any.
+/// Returns the line of git's error output that states the reason, followed by the command that git
+/// recommends, if any.
 fn reason(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
@@ -127,7 +130,7 @@ fn reason(stderr: &[u8]) -> String {
 }
 
 impl Repository {
-    /// The repository that contains this directory, if any.
+    /// Finds the repository that contains this directory, if any.
     ///
     /// # Errors
     /// Git is not installed, or refuses the repository because it belongs to another user.
@@ -152,7 +155,7 @@ impl Repository {
         }))
     }
 
-    /// The directory name by which users know the repository.
+    /// Returns the name of the repository's directory, by which users identify it.
     pub(crate) fn name(&self) -> String {
         let last = |path: &Path| path.file_name().map(OsStr::to_owned);
         let named = match last(&self.common) {
@@ -164,11 +167,12 @@ impl Repository {
 
     /// Looks up a revision; `None` if there is no such commit.
     pub(crate) fn commit(&self, revision: &OsStr) -> Result<Option<Commit>, Error> {
-        // Git would parse it as an option.
+        // Git would parse such a revision as an option.
         if revision.is_empty() || revision.as_bytes().starts_with(b"-") {
             return Ok(None);
         }
-        // In two steps, because a ^{commit} appended to :/TEXT would become part of the text.
+        // Look up the object first and its commit later, because in :/TEXT, an appended ^{commit}
+        // would become part of the text.
         let Some(object) = self.parse(revision)? else {
             return Ok(None);
         };
@@ -192,7 +196,7 @@ impl Repository {
         }))
     }
 
-    /// The object hash that a name refers to.
+    /// Returns the hash of the object that a name refers to.
     fn parse(&self, name: &OsStr) -> Result<Option<String>, Error> {
         let mut git = command(&self.dir);
         let output = output(git.args(["rev-parse", "--verify", "--quiet"]).arg(name))?;
@@ -224,7 +228,7 @@ impl Repository {
             BufReader::with_capacity(1 << 16, child.stdout.take().expect("stdout is piped"));
         let names: String = blobs.iter().map(|b| format!("{b}\n")).collect();
         thread::scope(|scope| {
-            // Write from a separate thread, because git answers before all names are written.
+            // Write in a separate thread, because git sends answers before it has read all names.
             scope.spawn(move || {
                 let _ = input.write_all(names.as_bytes());
             });
@@ -236,7 +240,7 @@ impl Repository {
                 }
                 Ok(())
             })();
-            // Closing the pipe ends the writer thread.
+            // Close the pipe, which makes the writer thread end.
             drop(out);
             let _ = child.kill();
             let _ = child.wait();
@@ -244,7 +248,8 @@ impl Repository {
         })
     }
 
-    /// Paths that differ between a commit and either another commit or the work tree, including untracked files.
+    /// Lists the paths that differ between a commit and another commit, or between a commit and the
+    /// work tree, including untracked files.
     pub(crate) fn changed(
         &self,
         from: &Commit,
@@ -252,7 +257,8 @@ impl Repository {
     ) -> Result<Vec<PathBuf>, Error> {
         let what = format!("the changes since {}", from.short());
         let mut git = command(&self.dir);
-        // A filter is a program named by the repository's configuration. An empty name disables it.
+        // A filter is a program that the repository's configuration names. An empty name disables
+        // the filter.
         git.env("KILN_EMPTY", "").env("KILN_FALSE", "false");
         for name in self.filters()? {
             for (key, value) in [
@@ -285,11 +291,11 @@ impl Repository {
         Ok(paths)
     }
 
-    /// Names of the filters in the repository's configuration.
+    /// Returns the names of the filters in the repository's configuration.
     fn filters(&self) -> Result<Vec<String>, Error> {
         let mut git = command(&self.dir);
         git.args(["config", "-z", "--name-only", "--get-regexp", "^filter[.]"]);
-        // The exit status is 1 if there are none.
+        // Ignore the exit status, which is 1 if there are no filters.
         let found = output(&mut git)?.stdout;
         let name = |key: &[u8]| {
             let key = String::from_utf8_lossy(key);

@@ -1,4 +1,4 @@
-//! A tree in this process: loads its image on emulated CPUs and runs its initcalls.
+//! Loads a tree's image into this process, on emulated CPUs, and runs its initcalls.
 
 use std::ffi::{c_char, c_void, CString};
 use std::io::Write;
@@ -18,17 +18,19 @@ use crate::crash;
 use crate::image::Image;
 use crate::{raw, Error};
 
-/// Size of the tree's memory in bytes. Pages are allocated on first touch.
+/// Size of the tree's memory in bytes. The host allocates pages when they are first accessed.
 const ARENA: usize = 8 << 30;
-/// Size of the largest block; the arena is aligned to it.
+/// Size in bytes of the largest block, to which the arena is aligned.
 const LARGEST: usize = 1 << 27;
 /// Size of a per-CPU area in bytes.
 const AREA: usize = 64 << 20;
-/// Size of the tree's `struct page`, and number of address bits it must cover (`memory.c`).
+/// Size of the tree's `struct page`, and the number of address bits that the array of them must
+/// cover (`memory.c`).
 const STRUCT_PAGE: usize = 64;
 const ADDRESS_BITS: u32 = 47;
 
-/// Maximum tasks per CPU. While algorithms are registered, each is tested by a kthread of its own.
+/// Maximum number of tasks per CPU. Algorithms that are registered together are tested
+/// concurrently, one kthread each.
 const TASKS: usize = 512;
 
 /// Number of emulated CPUs visible to the tree.
@@ -37,16 +39,17 @@ pub(crate) const CPUS: u32 = 4;
 /// A tree that has run its initcalls on this thread's CPU.
 pub struct Host {
     pub image: Image,
-    /// The CPU it was booted on, number 0. Other threads may boot further CPUs, and so may this one after dropping
-    /// this. Every CPU of the process belongs to the tree.
+    /// CPU 0, on which the tree was booted. Other threads may boot further CPUs; this thread may do
+    /// so after dropping `cpu`. Every CPU of the process belongs to the tree.
     pub cpu: Cpu,
     pub initcalls: u64,
-    /// The tree's FPU code as a policy. It is active, and must be whenever the tree's code runs.
+    /// The policy that consists of the tree's FPU code. It must be active whenever the tree's code
+    /// runs.
     pub policy: Policy,
     events: i32,
 }
 
-/// A loaded tree: CPUs may be booted, but no initcall has run.
+/// A loaded tree. CPUs may be booted, but no initcall has run yet.
 pub struct Loaded {
     pub image: Image,
     policy: Policy,
@@ -57,7 +60,8 @@ pub struct Loaded {
 impl Loaded {
     /// Runs the initcalls on this thread's CPU.
     pub fn start(self, cpu: Cpu) -> Host {
-        // SAFETY: the function is meant to be called through the gate, and the CPU's area is known to the image.
+        // SAFETY: the function is meant to be called through the gate, and the image has the
+        // address of the CPU's area.
         let initcalls = unsafe { cpu::gate(self.start, ptr::null_mut()) };
         Host {
             image: self.image,
@@ -70,8 +74,8 @@ impl Loaded {
 }
 
 impl Host {
-    /// Loads the image and boots it on the calling thread, which must not be a CPU yet. Sends the tree's output to the
-    /// parent meanwhile.
+    /// Loads the image and boots it on the calling thread, which must not be a CPU yet. Meanwhile,
+    /// the tree's output is sent to the parent.
     ///
     /// # Errors
     /// The image cannot be loaded, or memory is insufficient.
@@ -103,7 +107,7 @@ impl Host {
                 }
             }
         }
-        // The tree keeps these pointers forever.
+        // Leak the names, because the tree keeps the pointers.
         let names: Vec<CString> = (order.skipped.iter())
             .filter_map(|name| CString::new(name.as_str()).ok())
             .collect();
@@ -136,7 +140,7 @@ impl Host {
             lonely: u32::from(order.lonely),
         };
         type Setup = unsafe extern "C" fn(*const raw::Boot) -> i32;
-        // SAFETY: the functions have these types in `boot.c`.
+        // SAFETY: `boot.c` defines these functions with these types.
         let (setup, attach, start): (Setup, GateFn, GateFn) = unsafe {
             (
                 image.function("kiln_image_setup")?,
@@ -145,11 +149,12 @@ impl Host {
             )
         };
         crash::watch(&image, order.events())?;
-        // SAFETY: everything the structure points to lives as long as the process.
+        // SAFETY: all memory to which the structure points is never freed.
         if unsafe { setup(&boot) } != 0 {
             return Err(Error::OtherVersion(image.path.clone()));
         }
-        // SAFETY: the function has this type in `fpu.c`, and there is no CPU yet.
+        // SAFETY: `fpu.c` defines the function with this type, and no CPU exists yet that it could
+        // disturb.
         let policy = unsafe {
             let add: GateFn = image.function("kiln_glue_fpu_policy")?;
             let policy = Policy::from_number(add(ptr::null_mut()));
@@ -157,7 +162,8 @@ impl Host {
             policy.enforce();
             policy
         };
-        // SAFETY: the areas are never unmapped, and the tree's data come after `struct cpu`.
+        // SAFETY: the areas are never unmapped, and in each area the tree's data follow `struct
+        // cpu`.
         unsafe {
             cpu::set_areas(Areas {
                 base: areas,
@@ -183,20 +189,21 @@ impl Host {
     /// # Safety
     /// The function must take a pointer for which `arg` is valid, and return a 64-bit number.
     pub unsafe fn call(&mut self, name: &str, arg: *mut c_void) -> Result<u64, Error> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller guarantees that the function has this type and that the argument is
+        // valid.
         unsafe {
             let function: GateFn = self.image.function(name)?;
             Ok(cpu::gate(function, arg))
         }
     }
 
-    /// Sets whether the tree tests algorithms that are registered from now on.
+    /// Sets whether the tree tests algorithms that are registered later.
     ///
     /// # Errors
     /// The image is from another version of Kiln.
     pub fn tests(&mut self, wanted: bool) -> Result<(), Error> {
         let wanted = ptr::without_provenance_mut(usize::from(wanted));
-        // SAFETY: a function of `boot.c`, whose argument is not a pointer.
+        // SAFETY: `boot.c` defines the function, whose argument is a number in place of a pointer.
         unsafe { self.call("kiln_image_tests", wanted)? };
         Ok(())
     }
@@ -209,12 +216,12 @@ impl Host {
         self.list_with(|_| String::new())
     }
 
-    /// The same, plus an event line that `line` produces once the tests are over.
+    /// Like [`Host::list`], but also sends an event line, which `line` produces after the tests.
     pub(crate) fn list_with(
         &mut self,
         line: impl FnOnce(&mut Host) -> String,
     ) -> Result<(), Error> {
-        // SAFETY: a function of `boot.c`, which ignores its argument.
+        // SAFETY: `boot.c` defines the function, which ignores its argument.
         unsafe { self.call("kiln_image_list", ptr::null_mut())? };
         let line = line(self);
         self.tell(&line)?;
@@ -232,8 +239,8 @@ impl Host {
     /// # Errors
     /// The parent has closed its end of the pipe.
     pub fn tell(&mut self, line: &str) -> Result<(), Error> {
-        // SAFETY: the descriptor stays open as long as the process lives, and `ManuallyDrop` keeps it from being closed
-        // here.
+        // SAFETY: the descriptor stays open for as long as the process lives, and `ManuallyDrop`
+        // prevents it from being closed here.
         let events = unsafe { std::fs::File::from_raw_fd(self.events) };
         let mut events = std::mem::ManuallyDrop::new(events);
         events
@@ -242,8 +249,8 @@ impl Host {
     }
 }
 
-/// Bit mask of the tiers visible to the tree. Without a mask the tree sees everything the CPU has, whether or not a
-/// tier includes it.
+/// Returns the bit mask of the tiers visible to the tree. Without a mask, the tree also sees
+/// features of the CPU that belong to no tier.
 pub fn seen_tiers() -> u32 {
     match Tier::masked() {
         true => Tier::ALL
@@ -254,8 +261,8 @@ pub fn seen_tiers() -> u32 {
     }
 }
 
-/// Keeps jiffies advancing while it lives, for code that only reads them in a loop. Its thread wakes once per jiffy,
-/// which would disturb measurements, so use it only where needed.
+/// Advances jiffies while this value exists, for code that only reads them in a loop. The thread
+/// wakes once per jiffy, which would disturb measurements, so it should be used only where needed.
 pub struct Clock {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -268,16 +275,16 @@ impl Clock {
     /// The image is from another version of Kiln.
     pub fn start(image: &Image) -> Result<Clock, Error> {
         type Update = unsafe extern "C" fn();
-        // SAFETY: the function has this type in `time.c`.
+        // SAFETY: `time.c` defines the function with this type.
         let update: Update = unsafe { image.function("kiln_image_jiffies")? };
         let hz = image.symbol("kiln_glue_hz").unwrap_or(0) as *const u32;
-        // SAFETY: a constant of the glue, if the glue has it.
+        // SAFETY: the address is 0, or that of a constant in the glue.
         let hz = unsafe { hz.as_ref() }.copied().unwrap_or(100).max(1);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
-                // SAFETY: writes one word, which any thread may do.
+                // SAFETY: the function only writes one word, and any thread may call it.
                 unsafe { update() };
                 std::thread::sleep(Duration::from_secs(1) / hz);
             }
@@ -298,9 +305,10 @@ impl Drop for Clock {
     }
 }
 
-/// Reserves address space that uses memory only where touched. It is never released.
+/// Reserves address space, which uses memory only where it is accessed. The space is never
+/// released.
 fn reserve(size: usize, align: usize) -> Result<NonNull<u8>, Error> {
-    // SAFETY: a new anonymous mapping.
+    // SAFETY: the call creates a new anonymous mapping at an address that the host chooses.
     let at = unsafe {
         libc::mmap(
             ptr::null_mut(),

@@ -1,5 +1,5 @@
-//! The image in this process: a tree's objects, the glue and the services, mapped at the addresses they were linked
-//! for.
+//! Maps the image into this process: a tree's objects, the glue and the services, at the addresses
+//! for which they were linked.
 
 use std::collections::HashMap;
 use std::mem;
@@ -15,24 +15,25 @@ pub(crate) const SLOT: &str = "__kiln_slot_";
 
 const PAGE: u64 = 4096;
 
-/// The section with the per-CPU data, and its offset in a CPU's area (`tree/host.ld`).
+/// Name of the section with the per-CPU data. Its address is an offset into a CPU's area
+/// (`tree/host.ld`).
 const PERCPU: &str = ".data..percpu";
 
 /// A loaded image. It stays loaded for as long as the process lives.
 #[derive(Debug)]
 pub struct Image {
     pub path: PathBuf,
-    /// Address range of its code.
+    /// Address range of the image's code.
     pub text: Range<u64>,
-    /// Initial contents of the tree's per-CPU data: offset in a CPU's area, bytes.
+    /// Initial contents of the tree's per-CPU data: offsets in a CPU's area, and bytes.
     pub(crate) percpu: Vec<(u64, Vec<u8>)>,
-    /// End of these data within an area.
+    /// Offset in an area where the tree's per-CPU data end.
     pub(crate) percpu_end: u64,
     symbols: HashMap<String, Found>,
     names: Symbols,
 }
 
-/// Addresses of the symbols with one name.
+/// Addresses of all symbols that have the same name.
 #[derive(Debug, Default)]
 struct Found {
     global: Option<u64>,
@@ -83,7 +84,8 @@ impl Image {
         })
     }
 
-    /// Address of a symbol: the global one, or a local one if its name is unique. The tree's own symbols are local.
+    /// Returns the address of a symbol: the global one, or a local one if its name is unique. The
+    /// tree's own symbols are local.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         let found = self.symbols.get(name)?;
         found.global.or(match found.local[..] {
@@ -92,7 +94,8 @@ impl Image {
         })
     }
 
-    /// All addresses of a name, since several files may have a static function with that name.
+    /// Returns all addresses of a name, since several files may have a static function with that
+    /// name.
     pub fn symbols(&self, name: &str) -> Vec<u64> {
         let found = self.symbols.get(name);
         found.map_or(Vec::new(), |f| {
@@ -122,7 +125,8 @@ impl Image {
             image: self.path.clone(),
             name: name.to_owned(),
         })?;
-        // SAFETY: the size is that of a pointer, and the caller promises the type.
+        // SAFETY: `F` has the size of a pointer, and the caller guarantees that it is the
+        // function's type.
         Ok(unsafe { mem::transmute_copy(&address) })
     }
 }
@@ -139,7 +143,7 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
         start,
         why: why.to_owned(),
     };
-    // SAFETY: creates an anonymous mapping only if the range is free.
+    // SAFETY: the call creates an anonymous mapping, and fails if the range is in use.
     let got = unsafe {
         libc::mmap(
             start as *mut libc::c_void,
@@ -162,7 +166,7 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
         return Err(fail("the addresses are in use"));
     }
     let contents = elf.contents(segment);
-    // SAFETY: inside the mapping made above, which nothing else uses yet.
+    // SAFETY: the target is inside the mapping made above, which nothing else uses yet.
     unsafe {
         std::ptr::copy_nonoverlapping(
             contents.as_ptr(),
@@ -170,10 +174,11 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
             contents.len(),
         );
     }
-    // Read-only data stay writable, because the tree modifies what a kernel marks read-only after its initcalls.
+    // Read-only data stay writable: the tree's initcalls modify them, since a kernel makes them
+    // read-only only later.
     if segment.executable {
         let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-        // SAFETY: changes only the mapping made above.
+        // SAFETY: the call affects only the mapping made above.
         if unsafe { libc::mprotect(start as *mut libc::c_void, len, all) } != 0 {
             return Err(fail(
                 "this system refuses memory that is both writable and executable",

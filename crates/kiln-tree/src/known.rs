@@ -1,13 +1,14 @@
-//! Known findings, with a reason for each: `tree/oracles/known`, and files by the user in the same format.
+//! Reads lists of known findings, with a reason for each: `tree/oracles/known`, and the user's
+//! files in the same format.
 
 use crate::pattern::matches;
 use crate::Version;
 
-/// The built-in list.
+/// Text of the built-in list.
 const BUILT_IN: &str = include_str!("../../../tree/oracles/known");
 const BUILT_IN_NAME: &str = "tree/oracles/known";
 
-/// One entry of the list. Fields that are not set match everything.
+/// An entry of a list. Fields that are not set match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Entry {
     oracle: String,
@@ -17,16 +18,17 @@ struct Entry {
     driver: Option<String>,
     /// Pattern of the case in which the finding was made.
     case: Option<String>,
-    /// First and last affected series; `None` leaves that end open.
+    /// First and last affected series; `None` means that the range has no such limit.
     versions: (Option<Series>, Option<Series>),
     reason: String,
-    /// The finding depends on chance, so that a run without it is no sign that the entry is out of date.
+    /// Whether the finding depends on chance. If so, a run without the finding does not mean that
+    /// the entry is obsolete.
     by_chance: bool,
     /// File and line of the entry.
     from: String,
 }
 
-/// `VERSION` and `PATCHLEVEL`.
+/// A series of Linux versions: `VERSION` and `PATCHLEVEL`.
 type Series = (u32, u32);
 
 /// The entries that apply to one version of Linux.
@@ -34,7 +36,7 @@ type Series = (u32, u32);
 pub struct Known(Vec<Entry>);
 
 impl Known {
-    /// The built-in list.
+    /// Returns the entries of the built-in list that apply to this version.
     pub fn built_in(version: &Version) -> Known {
         let mut known = Known::default();
         known
@@ -43,7 +45,7 @@ impl Known {
         known
     }
 
-    /// Adds the entries of a file.
+    /// Adds the entries of a file that apply to this version.
     ///
     /// # Errors
     /// A line is malformed; the message contains its number.
@@ -58,7 +60,7 @@ impl Known {
         Ok(())
     }
 
-    /// Index of the first entry that matches a finding.
+    /// Returns the index of the first entry that matches a finding.
     pub(crate) fn find(
         &self,
         oracle: &str,
@@ -79,7 +81,8 @@ impl Known {
         })
     }
 
-    /// The first entry whose oracle is not in the list, as its location and the oracle's name.
+    /// Returns the location and the oracle's name of the first entry whose oracle is not in
+    /// `oracles`.
     pub fn of_no_oracle(&self, oracles: &[&str]) -> Option<(&str, &str)> {
         let entry = (self.0.iter()).find(|e| !oracles.contains(&e.oracle.as_str()))?;
         Some((&entry.from, &entry.oracle))
@@ -89,7 +92,8 @@ impl Known {
         &self.0[number].reason
     }
 
-    /// Locations and descriptions of the entries for these oracles whose index is not in `seen`.
+    /// Returns the entries for these oracles whose index is not in `seen`, as locations and
+    /// descriptions.
     pub(crate) fn unseen(&self, oracles: &[&str], seen: &[usize]) -> Vec<String> {
         let unseen = self.0.iter().enumerate().filter(|(number, entry)| {
             oracles.contains(&entry.oracle.as_str()) && !seen.contains(number) && !entry.by_chance
@@ -104,7 +108,8 @@ impl Known {
     }
 }
 
-/// Parses paragraphs of `key: value` lines. A line that begins with a space continues the previous one.
+/// Parses paragraphs of lines `key: value`. A line that begins with a space continues the previous
+/// one.
 fn parse(text: &str, name: &str) -> Result<Vec<Entry>, String> {
     let mut entries = Vec::new();
     let mut fields: Vec<(usize, String, String)> = Vec::new();
@@ -174,7 +179,7 @@ fn entry(fields: &[(usize, String, String)], from: &str) -> Result<Entry, String
     }
 }
 
-/// `6.12`, `6.1-6.12`, `6.12-` or `-6.12`.
+/// Parses `6.12`, `6.1-6.12`, `6.12-` or `-6.12`.
 fn versions(text: &str) -> Result<(Option<Series>, Option<Series>), String> {
     let one = |text: &str| -> Result<Option<Series>, String> {
         if text.is_empty() {

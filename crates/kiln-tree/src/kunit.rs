@@ -1,6 +1,6 @@
-//! Runs the tree's own KUnit suites (`tree/kunit.c`), each in its own child, so that a crash or a hang fails only that
-//! suite. While a suite runs, interrupts arrive at random times; the high-resolution timers of its interrupt tests fire
-//! in them.
+//! Runs the tree's own KUnit suites (`tree/kunit.c`). Each suite runs in a child, so that a crash
+//! or a hang fails only that suite. Meanwhile interrupts arrive at random times, and the
+//! high-resolution timers of interrupt tests fire in them.
 
 use std::ffi::{CString, OsString};
 use std::path::Path;
@@ -21,33 +21,38 @@ use crate::pattern::matches;
 use crate::prove::{self, Proving};
 use crate::{raw, Error};
 
-/// Interrupts per second. Each takes 20 to 30 us of host time, which leaves the task about half of the CPU.
+/// Interrupts per second. Each uses 20 to 30 us of host time, so the task gets about half of the
+/// CPU.
 const RATE: f64 = 20_000.0;
 
-/// KUnit's own timeout is 300 s. No case takes a minute here, so a child without events for that long has hung.
+/// Time without events after which a child is considered hung. KUnit's own timeout is 300 s, but no
+/// case takes a minute here.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Name of the pseudo-suite that steps the functions exported by the tree's library.
+/// Name of a pseudo-suite, which steps the functions that the tree's library exports.
 pub const LIBRARY: &str = "library";
 
-/// Number of parts the library is divided into, each with its own children.
+/// Number of parts into which the library is divided. Each part is run by its own children.
 const PARTS: usize = 8;
 
-/// The suites to run, and how.
+/// The suites to run, and the options for them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wanted {
     /// Patterns `SUITE` or `SUITE.CASE`; empty means everything.
     pub patterns: Vec<String>,
-    /// Also run the benchmarks among the cases.
+    /// Whether to also run the cases that are benchmarks.
     pub bench: bool,
-    /// Step the functions of interrupt tests, without other interrupts.
+    /// How to step the functions of interrupt tests; `None`: do not step. While functions are
+    /// stepped, no other interrupts arrive.
     pub prove: Option<ProveOrder>,
-    /// Run each suite once per set of tiers. Results are named after the last tier of the set.
+    /// Sets of tiers. Each suite runs once per set, and results are named after the set's last
+    /// tier.
     pub masks: Vec<Vec<Tier>>,
 }
 
 impl Wanted {
-    /// The case patterns for this suite (`None` among them: all cases), or `None` if no pattern names the suite.
+    /// Returns the case patterns for this suite, or `None` if no pattern selects the suite. In the
+    /// list, `None` means all cases.
     fn cases(&self, suite: &str) -> Option<Vec<Option<String>>> {
         if self.patterns.is_empty() {
             return Some(vec![None]);
@@ -93,19 +98,19 @@ impl Wanted {
 pub enum Verdict {
     Passed,
     Failed,
-    /// Skipped, with the reason.
+    /// The case was skipped, for this reason.
     Skipped(String),
 }
 
-/// A case of a suite.
+/// The result of one case of a suite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub name: String,
     pub verdict: Verdict,
-    /// Microseconds since the previous case. For the first case, since the child was started, which includes loading
-    /// the tree.
+    /// Time in microseconds since the previous case ended. For the first case, the time since the
+    /// child was started, which includes loading the tree.
     pub us: u64,
-    /// The lines printed before its result.
+    /// Lines that the case printed before its result.
     pub said: Vec<String>,
 }
 
@@ -113,18 +118,19 @@ pub struct Case {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ran {
     pub suite: String,
-    /// The highest tier visible to the tree.
+    /// Highest tier visible to the tree.
     pub tier: Tier,
     pub cases: Vec<Case>,
     /// Results of stepping functions.
     pub proofs: Vec<Proof>,
     /// Warnings of the tree, as file and line.
     pub warnings: Vec<String>,
-    /// The crash that ended the suite, so later cases did not run. For the library, one crash per crashing function.
+    /// The crash that ended the suite, so that later cases did not run. For the library, one crash
+    /// per function that crashed.
     pub faults: Vec<String>,
 }
 
-/// One worker's task: a suite under one set of tiers, or a part of the library under all of them.
+/// A unit of work: a suite with one set of tiers, or a part of the library with all sets.
 struct Job<'a> {
     suite: &'a str,
     cases: Option<String>,
@@ -132,7 +138,7 @@ struct Job<'a> {
     part: usize,
 }
 
-/// Runs in the child: one suite, or the list of suites.
+/// The child's part of [`run`]: runs one suite, or lists the suites.
 ///
 /// # Errors
 /// The image cannot be loaded, or the timer cannot be created.
@@ -144,7 +150,7 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
     let loaded = Host::load(order)?;
     let cpu = Cpu::boot(&Config::default()).map_err(Error::Cpu)?;
     let mut host = loaded.start(cpu);
-    // The function does not exist in a tree without suites.
+    // Trees without suites do not have this function.
     let there = host.image.symbol("kiln_glue_kunit_run").is_some();
     match (&wanted.suite, &wanted.prove) {
         (Some(suite), Some(prove)) if suite == LIBRARY => {
@@ -191,8 +197,9 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
     host.tell(&done)
 }
 
-/// Runs in the parent. Starts this program with `args` for each suite and set of tiers, so that it calls [`measure`],
-/// and returns the results in that order. Suites that `chosen` rejects are skipped.
+/// Starts a child for each suite and set of tiers, and returns the results in that order. The
+/// children run this program with `args`, which must make it call [`measure`]. Suites that `chosen`
+/// rejects are skipped.
 ///
 /// # Errors
 /// A child cannot be started, or Ctrl-C was pressed.
@@ -246,7 +253,8 @@ pub fn run(
                 suite: Some(job.suite.to_string()),
                 cases: job.cases.clone(),
                 bench: wanted.bench,
-                // With all tiers allowed nothing is hidden from the tree, including features that belong to no tier.
+                // Use no mask if all tiers are allowed, so that the tree also sees features that
+                // belong to no tier.
                 tiers: (!whole || Tier::masked())
                     .then(|| mask.iter().map(|t| t.name().to_owned()).collect()),
                 prove: prove.as_ref().map(|p| ProveOrder {
@@ -256,7 +264,8 @@ pub fn run(
             };
             let tier = mask.last().copied().unwrap_or(Tier::Generic);
             let ran = run_suite(order(kunit), args, job.suite, tier, image, stop)?;
-            // A function that executes the same instructions under several tiers is interrupted only once.
+            // If a function executes the same instructions with several sets of tiers, interrupt it
+            // only once.
             if let Some(prove) = &mut prove {
                 prove.known.extend(ran.proofs.iter().map(|p| p.digest));
             }
@@ -277,7 +286,7 @@ pub fn run(
         let ran = run_job(job);
         results.lock().unwrap_or_else(|e| e.into_inner())[at] = Some(ran);
     };
-    // Each child is single-threaded, so run one per core.
+    // Run one child per CPU, because each child has only one busy thread.
     let workers = available_parallelism().map_or(1, |n| n.get());
     thread::scope(|scope| {
         for _ in 0..workers {
@@ -339,11 +348,11 @@ fn run_suite(
         },
     };
     let mut faults = Vec::new();
-    // Run every function of the library, even after others crashed.
+    // If a function of the library crashes, start another child for the remaining functions.
     loop {
         let ended = child::run(&order, args, &mut watch)?;
         let Some(fault) = ended.fault else {
-            // A child that cannot continue has printed the reason on standard error.
+            // A child that ends early without a crash has printed the reason on standard error.
             if !ended.events.iter().any(|e| matches!(e, Event::Done { .. })) {
                 faults.push(format!("ended early ({})", ended.status));
             }
@@ -366,7 +375,8 @@ fn run_suite(
     Ok(ran)
 }
 
-/// Merges equal lines and appends how often each occurs: a case can raise one warning in each of thousands of calls.
+/// Merges equal lines and appends the number of occurrences. A case may raise the same warning
+/// thousands of times.
 fn merge_repeats(lines: Vec<String>) -> Vec<String> {
     let mut merged: Vec<(String, u64)> = Vec::new();
     for line in lines {
@@ -382,8 +392,8 @@ fn merge_repeats(lines: Vec<String>) -> Vec<String> {
     merged.into_iter().map(print).collect()
 }
 
-/// Parses the result line of a case, which is indented by four spaces. Suites' results are not indented, parameters'
-/// are indented further.
+/// Parses the result line of a case, which is indented by four spaces. Result lines of suites are
+/// not indented, and those of parameters are indented further.
 fn parse_result(line: &str) -> Option<(String, Verdict)> {
     let line = line.strip_prefix("    ")?;
     let (passed, rest) = match line.strip_prefix("not ok ") {
@@ -401,7 +411,7 @@ fn parse_result(line: &str) -> Option<(String, Verdict)> {
     Some((name.trim().to_owned(), verdict))
 }
 
-/// Returns a line worth showing: neither KTAP structure nor a result.
+/// Returns the line's text if it is to be shown: if it is neither KTAP structure nor a result.
 fn comment(line: &str) -> Option<String> {
     let text = line.trim();
     let head = [

@@ -1,9 +1,9 @@
-//! A kernel tree in user space. The tree's own build compiles the objects of its crypto stack; Kiln links them
-//! unmodified with its services (`tree/`) into an image. This program, started again as a child, loads the image onto
-//! its emulated CPUs.
+//! Hosts a kernel tree in user space. The tree's own build compiles the objects of its crypto
+//! stack. Kiln links them, unmodified, with its services (`tree/`) into an image. A child process
+//! of this program loads the image onto its emulated CPUs.
 //!
-//! In the parent, call [`build`], then [`child::run`]. In the child, call [`child::Order::from_env`], then
-//! [`Host::boot`].
+//! In the parent, call [`build`], then [`child::run`]. In the child, call
+//! [`child::Order::from_env`], then [`Host::boot`].
 
 pub mod benchmark;
 mod cache;
@@ -84,11 +84,11 @@ pub use touched::{Change, Touched};
 #[derive(Debug)]
 pub struct Outcome {
     pub image: PathBuf,
-    /// Objects first, then algorithms.
+    /// Rows of the objects, followed by rows of the algorithms.
     pub rows: Vec<Row>,
-    /// Such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
+    /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
-    /// Notes for whoever reads the rows.
+    /// Notes for the reader of the rows.
     pub notes: Vec<String>,
     /// Cache directory of the build.
     pub cache: PathBuf,
@@ -101,16 +101,16 @@ impl Outcome {
     }
 }
 
-/// A tree linked as an image, ready to be loaded.
+/// A tree that has been linked as an image, which can be loaded.
 pub struct Built {
     pub image: PathBuf,
-    /// Such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
+    /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
     /// Rows of the objects.
     pub rows: Vec<Row>,
-    /// Notes for whoever reads the rows.
+    /// Notes for the reader of the rows.
     pub notes: Vec<String>,
-    /// Cache directory of the build, locked while this lives.
+    /// Cache directory of the build, which stays locked while this value exists.
     pub cache: PathBuf,
     lock: cache::Cache,
 }
@@ -124,7 +124,7 @@ impl Built {
         Touched::find(&self.lock, &self.rows, change)
     }
 
-    /// The outcome of the build alone, without running the tree's code.
+    /// Returns the outcome of the build alone, without running the tree's code.
     pub fn untested(self) -> Outcome {
         Outcome {
             image: self.image,
@@ -136,17 +136,17 @@ impl Built {
     }
 }
 
-/// Code that is linked with a tree into an image of its own. It calls the tree as the tree's own code does. Only its
-/// names that begin with `kiln_glue_` are visible outside.
+/// Code that is linked into an image together with a tree. It can call the tree's functions like
+/// the tree's own code. Only names that begin with `kiln_glue_` are visible outside the image.
 pub struct Guest<'a> {
-    /// Name of its cache directory, and of the single object there.
+    /// Name of the guest's cache directory, and of the single object in it.
     pub name: &'a str,
-    /// Compiles the guest with the tree's own build, after the tree was built.
+    /// Compiles the guest with the tree's own build. Called after the tree was built.
     pub compile: &'a dyn Fn(&Cache) -> Result<(), Error>,
 }
 
 impl Guest<'_> {
-    /// Path of the object relative to the tree's build directory.
+    /// Returns the object's path relative to the tree's build directory.
     fn object(&self) -> make::Object {
         make::Object {
             path: format!("../{0}/{0}.o", self.name),
@@ -163,10 +163,11 @@ pub fn build(plan: &Plan) -> Result<Built, Error> {
     build_all(plan, None)
 }
 
-/// The same with a guest.
+/// Like [`build`], but also links a guest.
 ///
 /// # Errors
-/// Those of [`build`]; the guest does not compile, or needs a symbol that neither the tree nor a service provides.
+/// Those of [`build`]; the guest does not compile, or needs a symbol that neither the tree nor a
+/// service provides.
 pub fn build_with(plan: &Plan, guest: &Guest) -> Result<Built, Error> {
     build_all(plan, Some(guest))
 }
@@ -199,17 +200,17 @@ fn build_all(plan: &Plan, guest: Option<&Guest>) -> Result<Built, Error> {
     })
 }
 
-/// Builds the tree's stack, runs it, and lists the registered algorithms. `args` make this program call [`list`] in the
-/// child.
+/// Builds the tree's stack, runs it in a child, and lists the registered algorithms. `args` must
+/// make this program call [`list`] in the child.
 ///
 /// # Errors
-/// Those of [`build`], and a child that cannot be started.
+/// Those of [`build`], or the child cannot be started.
 pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
     test(plan, build(plan)?, args, None)
 }
 
-/// Runs the self-tests of a tree that was built, with a chosen number of random tests. `args` make this program call
-/// [`interrupted`] in the child.
+/// Runs the self-tests of a tree that has been built, with a chosen number of random tests. `args`
+/// must make this program call [`interrupted`] in the child.
 ///
 /// # Errors
 /// A child cannot be started, or Ctrl-C was pressed.
@@ -244,7 +245,7 @@ pub fn test(
     })
 }
 
-/// The child's part of [`run`].
+/// The child's part of [`run`]: boots the tree and lists its algorithms.
 ///
 /// # Errors
 /// The image cannot be loaded.
@@ -252,7 +253,8 @@ pub fn list(order: &child::Order) -> Result<(), Error> {
     Host::boot(order, &kiln_kernel::cpu::Config::default())?.list()
 }
 
-/// Builds, and selects what to link. Searches the tree's library for symbols that nothing provides.
+/// Builds the objects and selects those to link. If symbols are undefined, searches the tree's
+/// library for files that define them, and builds those too.
 fn objects(
     plan: &Plan,
     cache: &cache::Cache,
@@ -284,7 +286,8 @@ fn objects(
     unreachable!("the last round returns")
 }
 
-/// Checks that the glue, and the guest if any, can be linked: without the glue there is nothing to call.
+/// Checks that the glue, and the guest if any, can be linked. Without the glue, the image has no
+/// entry points.
 fn hosted(
     plan: &Plan,
     cache: &cache::Cache,
@@ -309,7 +312,7 @@ fn hosted(
             }),
         };
     }
-    // The missing symbol is most likely in an object that does not compile.
+    // If an object does not compile, the missing symbol is most likely in that object.
     if let Some((object, why)) = failures.first() {
         return Err(Error::Build {
             version: plan.source.version.to_string(),
@@ -318,7 +321,8 @@ fn hosted(
             log: cache.log.clone(),
         });
     }
-    // Symbols missing from other objects are not the reason.
+    // Report only the symbols that the glue needs, because symbols missing from other objects are
+    // not the reason.
     let of_glue = selection.left_out.iter().filter(|(path, _)| glue(path));
     let mut missing: BTreeSet<String> = of_glue.flat_map(|(_, missing)| missing.clone()).collect();
     missing.retain(|name| selection.unmet.contains(name));

@@ -1,5 +1,5 @@
-//! Functions exported by a tree's library, such as `sha256()` and `aes_gcm_encrypt()`: lists and calls them
-//! (`tree/library.c`).
+//! Lists and calls the functions that a tree's library exports, such as `sha256()` and
+//! `aes_gcm_encrypt()` (`tree/library/library.c`).
 
 use std::ffi::{c_char, CStr, CString, OsString};
 use std::path::Path;
@@ -23,23 +23,23 @@ pub enum Kind {
     Aead,
     Hash,
     Agreement,
-    /// The result is half as long as the message.
+    /// A parity function, whose result is half as long as the message.
     Parity,
 }
 
-/// A function as described by the table of `tree/library.c`. Sizes are in bytes.
+/// A function, as described by the tables in `tree/library/`. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Such as `sha256`.
+    /// Name of the function, such as `sha256`.
     pub name: String,
-    /// Name in the crypto API, such as `sha256`.
+    /// Name of the algorithm in the crypto API, such as `sha256`.
     pub alg: String,
-    /// `encrypt`, `decrypt`, `digest` or `derive`.
+    /// Operation: `encrypt`, `decrypt`, `digest` or `derive`.
     pub op: String,
     pub kind: Kind,
-    /// Another function with the same answers.
+    /// Name of another function that gives the same answers.
     pub judge: Option<String>,
-    /// Accepted key sizes; empty if it takes no key.
+    /// Accepted key sizes; empty if the function takes no key.
     pub keys: Vec<usize>,
     /// Key size, if the algorithm name does not imply it.
     pub own_key: usize,
@@ -47,25 +47,26 @@ pub struct Function {
     pub prefix: usize,
     pub tag: usize,
     pub digest: usize,
-    /// Shortest message.
+    /// Length of the shortest message that the function accepts.
     pub least: usize,
-    /// Longest message.
+    /// Length of the longest message that the function accepts.
     pub most: usize,
-    /// Message lengths are multiples of this.
+    /// Message lengths must be multiples of this.
     pub multiple: usize,
-    /// May be called only from a task with softirqs and interrupts enabled.
+    /// Whether it may be called only from a task with softirqs and interrupts enabled.
     pub task_only: bool,
-    /// A call takes two messages.
+    /// Whether a call takes two messages.
     pub pairs: bool,
-    /// It opens an FPU section without checking irq_fpu_usable().
+    /// Whether it opens an FPU section without checking irq_fpu_usable().
     pub unasked: bool,
-    /// It exists only to supply reference answers from independent code.
+    /// Whether it is only used to compute reference answers with independent code.
     pub judges: bool,
     raw: *const raw::Function,
 }
 
 impl Function {
-    /// Its name, with the algorithm appended if several functions in the list share that name.
+    /// Returns the function's name, with the algorithm appended if several functions in the list
+    /// have that name.
     pub(crate) fn title(&self, all: &[Function]) -> String {
         let alike = all.iter().filter(|f| !f.judges && f.name == self.name);
         match alike.count() {
@@ -78,7 +79,8 @@ impl Function {
         (self.least..=self.most).contains(&len) && len % self.multiple == 0
     }
 
-    /// Whether a buffer at this address is allowed: RAID functions use aligned vector loads and stores.
+    /// Whether the function accepts a buffer at this address. RAID functions use aligned vector
+    /// loads and stores.
     fn takes_address(&self, address: usize) -> bool {
         self.kind != Kind::Parity || address % 64 == 0
     }
@@ -87,7 +89,8 @@ impl Function {
         self.op == "decrypt"
     }
 
-    /// Bytes that a call writes for a message of `len` bytes after `prefix` bytes of associated data.
+    /// Returns how many bytes a call writes for a message of `len` bytes after `prefix` bytes of
+    /// associated data.
     pub(crate) fn result(&self, len: usize, prefix: usize) -> usize {
         let tag = if self.decrypts() { 0 } else { self.tag };
         match self.kind {
@@ -99,7 +102,7 @@ impl Function {
 
     fn from_raw(raw: &raw::LibraryListed) -> Function {
         let text = |text: *const c_char| {
-            // SAFETY: a string in the image's table, or NULL.
+            // SAFETY: the pointer is NULL or a string in the image's table, which is never freed.
             let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
             text.map(|t| t.to_string_lossy().into_owned())
         };
@@ -142,7 +145,7 @@ impl Function {
     }
 }
 
-/// A tree's library.
+/// The library of a booted tree.
 pub struct Library {
     calls: Rc<Calls>,
     open: GateFn,
@@ -153,7 +156,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// Finds the library of a booted tree. It has no functions if `tree/library.c` did not compile against the tree.
+    /// Finds the library of a booted tree. `None` if `tree/library/library.c` did not compile
+    /// against the tree.
     pub fn find(calls: &Rc<Calls>, host: &Host) -> Option<Rc<Library>> {
         let function = |name: &str| {
             host.image.symbol(name)?;
@@ -172,12 +176,12 @@ impl Library {
         Some(Rc::new(library))
     }
 
-    /// Names the next call, for crash reports.
+    /// Sets the name of the next call, for crash reports.
     pub(crate) fn name(&self, name: &CStr) {
         self.calls.name(name);
     }
 
-    /// The tree's functions, in table order.
+    /// Returns the tree's functions, in table order.
     pub fn functions(&self) -> &[Function] {
         &self.functions
     }
@@ -198,7 +202,7 @@ fn list(function: GateFn) -> Vec<Function> {
     }
 }
 
-/// A function with its key set.
+/// A function with a prepared key.
 pub struct Keyed {
     library: Rc<Library>,
     raw: *mut raw::Library,
@@ -207,7 +211,7 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// Prepares the key, which is empty if the function takes none.
+    /// Prepares the key, which must be empty if the function takes none.
     ///
     /// # Errors
     /// The key's size is not one of the function's key sizes, or the function rejects the key.
@@ -237,17 +241,17 @@ impl Keyed {
         })
     }
 
-    /// For calls from C code.
+    /// Returns the function for use by C code.
     pub(crate) fn raw(&self) -> *const raw::Library {
         self.raw
     }
 
-    /// Makes `calls` calls, cycling through the messages. With `generic`, all calls are made inside one FPU section,
-    /// which makes the function use its generic code.
+    /// Makes `calls` calls, cycling through the messages. With `generic`, all calls are made inside
+    /// one FPU section, which makes the function use its generic code.
     ///
     /// # Errors
-    /// The first call that fails; `EINVAL` if the messages exceed their buffers, or have a length that the function
-    /// does not accept.
+    /// Returns the error of the first call that fails, or `EINVAL` if the messages exceed their
+    /// buffers or have a length that the function does not accept.
     pub fn run(
         &self,
         messages: &mut Messages<'_>,
@@ -292,11 +296,13 @@ impl Keyed {
         check(unsafe { cpu::gate(self.library.run, (&raw mut raw).cast()) })
     }
 
-    /// Calls the function on one message of `len` bytes, preceded by `prefix` bytes of associated data and, for
-    /// decryption, followed by the tag. C code of `tree/` uses `kiln_library_call()` for the same, in any context.
+    /// Calls the function on one message of `len` bytes, preceded by `prefix` bytes of associated
+    /// data and, for decryption, followed by the tag. C code in `tree/` calls `kiln_library_call()`
+    /// instead, which works in any context.
     ///
     /// # Errors
-    /// The function's error, such as `EBADMSG`; `EINVAL` if a buffer is too small or the length is not accepted.
+    /// Returns the function's error, such as `EBADMSG`, or `EINVAL` if a buffer is too small or the
+    /// length is not accepted.
     pub fn call(
         &self,
         iv: &mut [u8],
@@ -324,23 +330,24 @@ impl Keyed {
             prefix: prefix as u64,
         };
         self.library.calls.name(&self.name);
-        // SAFETY: the function takes this structure, and the buffers are as long as it needs.
+        // SAFETY: the function takes this structure, and the buffers have at least the required
+        // lengths.
         check(unsafe { cpu::gate(self.library.call, (&raw mut raw).cast()) })
     }
 }
 
 impl Drop for Keyed {
     fn drop(&mut self) {
-        // SAFETY: it is open, and is closed only here.
+        // SAFETY: the key was opened by the tree, and is closed only here.
         unsafe { cpu::gate(self.library.close, self.raw.cast()) };
     }
 }
 
-/// A child without events for this long has hung.
+/// Time without events after which a child is considered hung.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// Runs the check of the functions from the parent: `args` make this program run it in a child. A function that crashes
-/// is reported, and the others are still checked.
+/// Starts a child that checks the functions; `args` are its arguments. If a function crashes, the
+/// crash is reported, and the other functions are still checked.
 ///
 /// # Errors
 /// The child cannot be started, or Ctrl-C was pressed.

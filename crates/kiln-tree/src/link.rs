@@ -1,5 +1,6 @@
-//! Links the tree's objects, the glue and the services into one image: a static executable for one fixed low address,
-//! as the kernel's code model requires. Calls to `kernel/` go through slots that the loader fills.
+//! Links the tree's objects, the glue and the services into one image: a static executable for a
+//! fixed low address, as the kernel's code model requires. Calls of functions in `kernel/` go
+//! through slots that the loader fills.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,17 +20,17 @@ use crate::{tools, Error};
 
 const SCRIPT: &str = include_str!("../../../tree/host.ld");
 
-/// Load address, below 2 GiB, where executables are not placed today.
+/// Load address. It is below 2 GiB, in a range that the host does not use for executables.
 const ADDRESS: &str = "0x10000000";
 
-/// Prefix of the glue's names, the only names of the tree visible to the services.
+/// Prefix of the glue's names. Of all names in the tree's objects, the services see only these.
 const GLUE: &str = "kiln_glue_";
 
-/// File next to the image that lists the names the tree's objects export to each other, which are local symbols in the
-/// image.
+/// Name of a file next to the image. It lists the names that the tree's objects export to each
+/// other, because these are local symbols in the image.
 const GLOBALS: &str = "globals";
 
-/// The names exported by the objects of the image's tree.
+/// Returns the names that the objects of the image's tree export.
 ///
 /// # Errors
 /// The image was linked by an older version of Kiln.
@@ -39,7 +40,7 @@ pub(crate) fn globals(image: &Path) -> Result<BTreeSet<String>, Error> {
     Ok(text.lines().map(String::from).collect())
 }
 
-/// Links in the cache's directory, unless nothing has changed since the last time.
+/// Links the image in the cache's directory, unless nothing has changed since it was last linked.
 pub(crate) fn link(
     compiler: &Compiler,
     cache: &Cache,
@@ -63,7 +64,8 @@ pub(crate) fn link(
         .arg(&all)
         .args(&selection.linked))?;
 
-    // In two passes, because objcopy localises by the old names before it renames.
+    // Two passes are needed, because objcopy makes symbols local by their old names before it
+    // renames them.
     let tables = read_tables(place, &["all.o"])?;
     let table = tables.get("all.o").cloned().unwrap_or_default();
     let rename: String = table
@@ -103,7 +105,7 @@ pub(crate) fn link(
         }
     }
     run(&mut ld)?;
-    // A process that has loaded the old image keeps it.
+    // Replace the image by renaming, so that a process that has loaded the old image keeps it.
     fs::rename(&new, &image).map_err(|e| Error::cache(&image, e))?;
     for file in [&all, &named] {
         let _ = fs::remove_file(file);
@@ -112,7 +114,8 @@ pub(crate) fn link(
     Ok(image)
 }
 
-/// Generates a jump through a slot for each function of `kernel/` that the tree's objects or the services call.
+/// Generates stubs: for each function of `kernel/` that the tree's objects or the services call, a
+/// jump through a slot.
 fn stubs(compiler: &Compiler, place: &Path, services: &Services) -> Result<PathBuf, Error> {
     let mut objects = services.objects.clone();
     objects.push(place.join("tree.o"));
@@ -146,7 +149,7 @@ fn objcopy(option: &str, file: &Path) -> Command {
     command
 }
 
-/// A stamp that changes with any object, any service and the linker script.
+/// Returns a stamp that changes with any object, any service and the linker script.
 fn stamp(cache: &Cache, selection: &Selection, services: &Services) -> String {
     let mut text = format!("{:016x} {ADDRESS} {SCRIPT}", services.stamp);
     for path in &selection.linked {

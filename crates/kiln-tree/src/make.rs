@@ -1,4 +1,4 @@
-//! Runs the tree's own build out of tree: first configuration, then the objects.
+//! Runs the tree's own build in a separate directory: first the configuration, then the objects.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -17,13 +17,14 @@ use crate::replay::Last;
 use crate::services::HEADERS;
 use crate::{search, tiers, tools, Error, Plan};
 
-/// Whether a tree can be hosted without this glue file, because another version may declare the functions it calls
-/// differently.
+/// Whether a tree can be hosted without this glue file. Such a file calls functions that other
+/// versions may declare differently.
 pub(crate) fn is_optional(glue: &str) -> bool {
     glue.starts_with("kiln_library")
 }
 
-/// Compiled by the tree, against its headers, so that no layout and no signature is guessed.
+/// Source files that the tree's build compiles against the tree's headers, so that layouts and
+/// signatures always match.
 pub(crate) const GLUE: [(&str, &str); 27] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
     ("kiln_contexts", include_str!("../../../tree/contexts.c")),
@@ -116,7 +117,7 @@ pub(crate) const STACK: [&str; 4] = [
     "lib/crypto",
 ];
 
-/// Directories with the library's SIMD code, unless it is in one of the above.
+/// Further directories with the library's SIMD code, and with code that it needs.
 pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "arch/x86/lib/crypto",
     "lib/crc",
@@ -127,10 +128,10 @@ pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "lib/raid",
 ];
 
-/// Those of these directories whose KUnit suites are linked.
+/// Directories among these whose KUnit suites are linked.
 const SUITES: [&str; 2] = ["lib/crc", "lib/raid"];
 
-/// The tree's benchmark, and the object made from it for linking.
+/// Object of the tree's benchmark, and the modified copy that is linked.
 const TCRYPT: &str = "crypto/tcrypt.o";
 const BENCHMARK: &str = "crypto/kiln_tcrypt.o";
 
@@ -139,33 +140,34 @@ const BENCHMARK: &str = "crypto/kiln_tcrypt.o";
 pub(crate) struct Object {
     /// Path relative to the build directory.
     pub path: String,
-    /// Linked only if other objects need it.
+    /// Whether it is linked only if other objects need it.
     pub library: bool,
 }
 
 /// The results of a build.
 pub(crate) struct Built {
-    /// In link order.
+    /// The objects in link order.
     pub objects: Vec<Object>,
     /// Objects that do not compile, with the compiler's first error.
     pub failures: Vec<(String, String)>,
-    /// The outcome of configuration.
+    /// Result of the configuration.
     pub taken: Taken,
 }
 
 /// Number of objects compiled in a cold build of 6.12; used only for the progress bar.
 const USUAL_STEPS: f64 = 520.0;
 
-/// For this directory, Kbuild compiles a single-object target twice in each run, through the Makefiles of two
-/// directories with different flags, so every run rebuilds all of them. Building the directory as a whole compiles each
-/// object once.
+/// A directory that is built as a whole. If its objects were make targets, Kbuild would compile
+/// each twice per run, through the Makefiles of two directories with different flags, so every run
+/// would rebuild all of them.
 const TWICE: &str = "arch/x86/lib/";
 
-/// Kbuild's fixdep prints this if two make processes compile the same object at the same time. The next run then builds
-/// what is missing.
+/// Message of Kbuild's fixdep if two make processes compile the same object at the same time.
+/// Another run then builds the missing objects.
 const COLLISION: &str = "fixdep: error opening file";
 
-/// Builds whatever is not up to date: the stack, the usual library objects, and those in `more`.
+/// Builds the objects that are not up to date: the stack, the usual library objects, and those in
+/// `more`.
 pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Built, Error> {
     File::create(&cache.log).map_err(|e| Error::cache(&cache.log, e))?;
     let taken = configure(plan, cache)?;
@@ -185,7 +187,7 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
         .map(|dir| format!("{dir}/"))
         .collect();
     targets.extend(GLUE.iter().map(|(name, _)| format!("lib/{name}.o")));
-    // Built as a single target, because no configuration may have it built in: its initcall would run it.
+    // tcrypt must not be built in, because its initcall would run it. So it is a separate target.
     targets.extend(has("crypto/tcrypt.c").then(|| TCRYPT.to_string()));
     let library: BTreeSet<&str> = search::USUAL
         .into_iter()
@@ -251,7 +253,7 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
     })
 }
 
-/// Makes a copy of tcrypt without its initcall, with symbol names that Kiln can look up.
+/// Makes a copy of tcrypt that has no initcall and whose symbols have names that Kiln can look up.
 fn benchmark(cache: &Cache) -> Result<(), Error> {
     let (from, to) = (cache.objects.join(TCRYPT), cache.objects.join(BENCHMARK));
     if !from.is_file() {
@@ -271,7 +273,7 @@ fn benchmark(cache: &Cache) -> Result<(), Error> {
         command.arg(format!("--redefine-sym={name}={called}"));
         command.arg(format!("--globalize-symbol={called}"));
     }
-    // --globalize-symbol takes the name before renaming.
+    // objcopy applies --globalize-symbol before it renames, so it expects the old names.
     for name in ["tcrypt_mod_init", "mode", "sec"] {
         command.arg(format!("--globalize-symbol={name}"));
     }
@@ -333,14 +335,15 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
 
 /// The output of a build, and whether it succeeded.
 pub struct Said {
-    /// Messages and errors, interleaved as printed.
+    /// Messages and errors, in the order in which they were printed.
     pub text: String,
-    /// Its exit status was 0.
+    /// Whether the exit status was 0.
     pub success: bool,
 }
 
 impl Said {
-    /// `: ` and the build's first error, for a message about its failure; empty if it printed none.
+    /// Returns `: ` and the build's first error, to be appended to a message. If the build printed
+    /// no error, returns an empty string.
     pub fn cause(&self) -> String {
         first_error(&self.text).map_or(String::new(), |line| format!(": {line}"))
     }
@@ -364,22 +367,23 @@ fn make(
     .run(&arguments, step)
 }
 
-/// An argument of [`Make::run`] for modules: they are built without BTF, which nothing here reads and which needs pahole.
+/// An argument of [`Make::run`] that disables BTF for modules. Kiln does not need BTF, and
+/// generating it would need pahole.
 pub const WITHOUT_BTF: &str = "CONFIG_DEBUG_INFO_BTF_MODULES=";
 
-/// One run of a kernel's build.
+/// A run of a kernel's build system.
 pub struct Make<'a> {
-    /// Directory of its Makefile.
+    /// Directory of the Makefile.
     pub directory: &'a Path,
     pub compiler: &'a Compiler,
-    /// File that keeps its output.
+    /// File to which the output is copied.
     pub log: &'a Path,
-    /// Set by Ctrl-C, which also interrupts make itself.
+    /// Set by Ctrl-C, which also reaches make itself.
     pub stop: &'a AtomicBool,
 }
 
 impl Make<'_> {
-    /// Runs make on all cores, calling `step` with each object as its compilation starts.
+    /// Runs make on all CPUs. Calls `step` with each object when its compilation starts.
     ///
     /// # Errors
     /// make is not installed, the disk is full, or the build was interrupted.
@@ -409,7 +413,7 @@ impl Make<'_> {
         let mut output = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let mut line = Vec::new();
         while output.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-            // make itself reports a full disk; the log is optional.
+            // Ignore errors of the log file. If the disk is full, make reports that too.
             let _ = log.write_all(&line);
             let said = String::from_utf8_lossy(&line);
             if let Some(object) = compiled(&said) {
@@ -447,8 +451,9 @@ fn compiled(line: &str) -> Option<&str> {
     (known && words.next().is_none()).then_some(object)
 }
 
-/// Command files (`.cmd`) that the build cannot read, for example because an earlier build was interrupted. If one
-/// exists, make compiles nothing in its directory, and stale objects would be taken for current.
+/// Finds the command files (`.cmd`) that the build cannot read, for example because an earlier
+/// build was interrupted. If one exists, make compiles nothing in its directory, so stale objects
+/// would be used.
 fn broken_commands(text: &str) -> BTreeSet<&str> {
     let lines = text.lines().filter_map(|l| l.split_once(": *** "));
     let places = lines.filter_map(|(place, _)| place.rsplit_once(':'));
@@ -456,7 +461,7 @@ fn broken_commands(text: &str) -> BTreeSet<&str> {
     files.filter(|file| file.ends_with(".cmd")).collect()
 }
 
-/// Objects that failed to build, each with the first compiler error that preceded it.
+/// Finds the objects that failed to build, each with the first compiler error that preceded it.
 fn failures(text: &str) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     let mut errors: Vec<&str> = Vec::new();
@@ -474,7 +479,7 @@ fn failures(text: &str) -> Vec<(String, String)> {
         else {
             continue;
         };
-        // With several jobs, errors of other files may come in between.
+        // Prefer an error that names the object's file, because several jobs run at the same time.
         let stem = object.trim_end_matches(".o");
         let why = errors
             .iter()
@@ -488,7 +493,7 @@ fn failures(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The members of the directories' archives in order, followed by the library's objects.
+/// Lists the members of the directories' archives in link order, followed by the library's objects.
 fn list_objects(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, Error> {
     let stack = |path: String| Object {
         path,
@@ -524,8 +529,8 @@ fn list_objects(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, 
     Ok(objects)
 }
 
-/// Lists a directory's objects. make does not create the archive if one of its objects fails; in that case list the
-/// existing objects by name.
+/// Lists a directory's objects. If an object fails to build, make does not create the archive; the
+/// existing objects are then listed by name.
 fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
     let mut members = Vec::new();
     let mut is_whole = cache.objects.join(dir).join("built-in.a").is_file();
@@ -539,7 +544,7 @@ fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
             .current_dir(&cache.objects)
             .output()
             .map_err(|e| Error::tool("ar", "binutils", e))?;
-        // A thin archive left by an earlier build cannot be listed if one of its objects has since failed to compile.
+        // ar cannot list a thin archive of an earlier build if one of its objects no longer exists.
         is_whole &= output.status.success();
         members.extend(
             String::from_utf8_lossy(&output.stdout)
@@ -555,7 +560,7 @@ fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
     Ok(members)
 }
 
-/// Objects that Kbuild compiled under a directory, recognised by their command files.
+/// Finds the objects that Kbuild compiled under a directory, by their command files.
 fn scan(root: &Path, dir: &Path, found: &mut Vec<String>) {
     let Ok(entries) = fs::read_dir(root.join(dir)) else {
         return;

@@ -1,6 +1,7 @@
-//! Oracles: rules that every driver must follow, whatever it computes (`tree/oracles/`). The parent lists the drivers,
-//! distributes them to children, and groups their reports into findings. A crash is a finding; the next child continues
-//! after it.
+//! Runs the oracles (`tree/oracles/`), which check rules that every driver must follow, regardless
+//! of its algorithm. The parent lists the drivers, distributes them to children, and groups their
+//! reports into findings. A crash is a finding too; the next child continues with the remaining
+//! drivers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{CString, OsString};
@@ -22,22 +23,26 @@ use crate::known::Known;
 use crate::oracle_tools::{shorten_queues, Tools};
 use crate::{raw, Error};
 
-/// A child that examines one driver for this long has hung.
+/// Time without events after which a child is considered hung.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// All templates are tried in one call, which reports what they make, and nothing while they refuse.
+/// The same limit while templates are instantiated. It is longer, because no event is sent while
+/// they refuse children.
 const REACH_SILENCE: Duration = Duration::from_secs(300);
 
-/// Drivers that a child gets: those behind a crash are a new child's.
+/// Maximum number of drivers for one child. If a driver crashes, a new child examines the remaining
+/// ones.
 const CHUNK: usize = 120;
 
-/// After this many crashes in one family of drivers under one oracle, the rest of the family is skipped.
+/// Maximum number of crashes in one family of drivers under one oracle. The rest of the family is
+/// then skipped.
 const CRASHES: usize = 4;
 
-/// After this many crashes while templates are instantiated, nothing is examined.
+/// Maximum number of crashes while templates are instantiated. If there are more, no driver is
+/// examined.
 const INSTANCES: usize = 16;
 
-/// A pseudo-oracle for crashes before there is a driver to examine. Users cannot select it.
+/// A pseudo-oracle for crashes while templates are instantiated. Users cannot select it.
 const REACH: Oracle = oracle("reach", u32::MAX, false);
 
 /// Maximum number of answers compared per driver.
@@ -57,7 +62,8 @@ const CARRIES: [&str; 10] = [
     "little-endian, before a carry from 128 bits",
 ];
 
-/// What the oracle `sequence` compares, as `enum kiln_trait` of `tree/oracles/sequence.c` has them.
+/// The traits that the oracle `sequence` compares, in the order of `enum kiln_trait` in
+/// `tree/oracles/sequence.c`.
 const TRAITS: [&str; 6] = [
     "sizes of IV, block, tag, digest and chunk",
     "lengths of keys that are accepted",
@@ -67,18 +73,19 @@ const TRAITS: [&str; 6] = [
     "whether the IV that a request leaves continues the message",
 ];
 
-/// A rule that drivers are examined by.
+/// An oracle: a rule that drivers must follow, and the code that checks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Oracle {
     pub name: &'static str,
     number: u32,
     /// Whether all drivers of an algorithm must give the same answers.
     compares: bool,
-    /// Whether it examines sections and assembly. Templates have neither, so only their children are examined.
+    /// Whether the oracle examines FPU sections and assembly. Templates have neither, so only their
+    /// children are examined.
     of_code: bool,
 }
 
-/// All of them, in the order in which they run.
+/// All oracles, in the order in which they run.
 pub const ALL: [Oracle; 12] = [
     oracle("memory", raw::KILN_ORACLE_MEMORY, false),
     oracle("context", raw::KILN_ORACLE_CONTEXT, false),
@@ -95,12 +102,13 @@ pub const ALL: [Oracle; 12] = [
 ];
 
 impl Oracle {
-    /// Whether it runs by default. The others single-step, or use long messages.
+    /// Whether the oracle runs by default. The other oracles are slow, because they single-step or
+    /// use long messages.
     pub fn is_quick(&self) -> bool {
         !self.of_code && self.number != raw::KILN_ORACLE_SHARING
     }
 
-    /// The cases of one word of its answers.
+    /// Describes the cases that one word of the answers covers.
     fn group(&self, number: usize) -> String {
         let named = |names: &[&str]| names.get(number).copied().unwrap_or_default().to_owned();
         match self.number {
@@ -109,7 +117,8 @@ impl Oracle {
         }
     }
 
-    /// Describes a driver whose answer is not that of another of its algorithm.
+    /// Describes a difference between a driver's answer and the answer of another driver of the
+    /// same algorithm.
     fn differs(&self, other: &str, alg: &str) -> String {
         match self.number {
             raw::KILN_ORACLE_SEQUENCE => format!("differs from {other}, which is {alg}, too"),
@@ -139,15 +148,15 @@ pub fn find(name: &str) -> Option<Oracle> {
     ALL.into_iter().find(|o| o.name == name)
 }
 
-/// The oracles to run, and their subjects.
+/// The oracles to run, and the drivers to examine.
 pub struct Wanted<'a> {
     pub image: &'a Path,
     pub seed: u64,
-    /// The arguments that make this program call [`measure`] in a child.
+    /// Arguments that make this program call [`measure`] in a child.
     pub args: &'a [OsString],
     pub oracles: &'a [Oracle],
     pub thorough: bool,
-    /// Known findings.
+    /// The list of known findings.
     pub known: &'a Known,
     /// Whether to examine this driver.
     pub chosen: &'a (dyn Fn(&Subject) -> bool + Sync),
@@ -160,20 +169,20 @@ pub struct Wanted<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub oracle: &'static str,
-    /// Of the drivers that show it, the one with the shortest name.
+    /// The driver with the shortest name among those that violate the rule at this place.
     pub driver: String,
     pub alg: String,
     pub rule: String,
     pub what: String,
-    /// The request being made.
+    /// Description of the request during which the rule was violated.
     pub case: String,
     /// Function and offset, or the driver if the instruction is unknown.
     pub place: String,
     /// Callers, innermost first.
     pub trace: Vec<String>,
-    /// Number of other drivers that show it.
+    /// Number of other drivers that violate the rule at this place.
     pub others: usize,
-    /// The reason given in the list of known findings; `None` if it is not in the list.
+    /// The reason given in the list of known findings; `None` if the finding is not in the list.
     pub known: Option<String>,
 }
 
@@ -202,18 +211,18 @@ pub struct Ran {
     pub subject: Subject,
     pub cases: u64,
     pub refused: u64,
-    /// Why it was not examined.
+    /// The reason if the driver was not examined.
     pub skipped: Option<String>,
-    /// Indices of its findings.
+    /// Indices of the driver's findings.
     pub findings: Vec<usize>,
 }
 
-/// All results.
+/// The results of all oracles.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Number of drivers.
+    /// Number of drivers that can be examined.
     pub subjects: usize,
-    /// What the oracles cannot examine, with reasons.
+    /// Templates and drivers that the oracles cannot examine, with reasons.
     pub unreached: Vec<(String, String)>,
     pub ran: Vec<Ran>,
     pub findings: Vec<Finding>,
@@ -223,7 +232,7 @@ pub struct Found {
     pub unseen: Vec<String>,
 }
 
-/// Runs in the child.
+/// The child's part of [`run`]: lists the drivers, or examines those of the order.
 ///
 /// # Errors
 /// The image cannot be loaded.
@@ -265,7 +274,8 @@ fn reach(host: &mut Host, order: &Order) -> Result<(), Error> {
         templates: ptr::with_exposed_provenance_mut(templates as usize),
         skipped: skipped.as_ptr(),
     };
-    // SAFETY: the function takes this structure. The list belongs to the tree, and the names outlive the call.
+    // SAFETY: the function takes this structure. The list belongs to the tree, and the names
+    // outlive the call.
     unsafe { host.call("kiln_glue_reach", (&raw mut raw).cast())? };
     Ok(())
 }
@@ -319,11 +329,13 @@ fn examine(
             line["event"] = "violation".into();
             host.tell(&format!("{line}\n"))?;
         }
-        // If a register was not preserved, the next call may crash.
+        // Skip the other checks if a register was not preserved, because the next call may then
+        // crash.
         raw.steps = 0;
         let again = raw.number == raw::KILN_ORACLE_REGISTERS;
         if violations.is_empty() && again && raw.error == 0 {
-            // SAFETY: as above.
+            // SAFETY: the function takes this structure, and its strings and array outlive the
+            // call.
             unsafe { host.call("kiln_glue_examine", (&raw mut raw).cast())? };
             stepped.clear();
         }
@@ -338,13 +350,13 @@ fn examine(
     })
 }
 
-/// What children reported about one driver.
+/// The reports of children about one driver.
 struct Told {
     oracle: Oracle,
     subject: Subject,
     examined: Option<Examined>,
     violations: Vec<Violation>,
-    /// Not examined, because too many drivers crashed before.
+    /// Whether the driver was skipped, because too many drivers of its family crashed before.
     left: bool,
 }
 
@@ -372,7 +384,7 @@ impl Told {
     }
 }
 
-/// Runs in the parent: examines all wanted drivers with the wanted oracles.
+/// Examines the chosen drivers with the chosen oracles, in children.
 ///
 /// # Errors
 /// A child cannot be started, or Ctrl-C was pressed.
@@ -389,7 +401,7 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
         .filter(|s| wanted.thorough || has_code(&s.driver))
         .cloned()
         .collect();
-    // Answers are compared with those of all drivers of the algorithm, even those that are not chosen.
+    // To compare answers, examine all drivers of the chosen drivers' algorithms.
     let algs: BTreeSet<&str> = chosen.iter().map(|s| plain(&s.alg)).collect();
     let mut compared: Vec<Subject> = (all.iter())
         .filter(|s| algs.contains(plain(&s.alg)))
@@ -432,27 +444,27 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     let whole = chosen.len() == all.len();
     let names: Vec<&str> = wanted.oracles.iter().map(|o| o.name).collect();
     let unseen = || wanted.known.unseen(&names, &found.seen);
-    // If only some drivers ran, nothing follows from a missing finding.
+    // Report known findings as missing only if all drivers ran.
     found.unseen = whole.then(unseen).unwrap_or_default();
     found.subjects = all.len();
     found.unreached = unreached;
     Ok(found)
 }
 
-/// The algorithm, without the prefix of internal drivers.
+/// Returns the algorithm's name without the prefix of internal algorithms.
 fn plain(alg: &str) -> &str {
     alg.trim_start_matches("__")
 }
 
-/// Whether a driver may have assembly of its own: it is not an instance of a template. Single-block ciphers are an
-/// exception, because they can be reached only through one.
+/// Whether a driver may have code for FPU sections itself. Instances of templates do not, except
+/// single-block ciphers, which are examined in the template `ecb`.
 fn has_code(driver: &str) -> bool {
     let inner = driver.strip_prefix("ecb(");
     !inner.unwrap_or(driver).contains('(')
 }
 
-/// Runs the oracle `features` again for drivers that use a feature, in children that hide it. A driver that still
-/// registers must work without it.
+/// For each feature, runs the oracle `features` on the drivers that use it, in children that hide
+/// the feature. A driver that still registers must work without it.
 fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Result<(), Error> {
     let uses = |t: &Told, name: &str| {
         let examined = t.examined.as_ref();
@@ -490,7 +502,8 @@ fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Re
     Ok(())
 }
 
-/// Runs all jobs, one per core at a time, until stopped. The results are in the order of the jobs.
+/// Runs all jobs, one per CPU at the same time, until stopped. Returns the results in the order of
+/// the jobs.
 fn on_all_cores<J: Sync, R: Send>(
     jobs: &[J],
     stop: &AtomicBool,
@@ -521,17 +534,18 @@ fn on_all_cores<J: Sync, R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// All available drivers.
+/// All drivers that are available after instantiating templates.
 #[derive(Default)]
 struct Reach {
     subjects: Vec<Subject>,
-    /// With reasons.
+    /// Templates and drivers that cannot be examined, with reasons.
     unreached: Vec<(String, String)>,
-    /// Instances that crash while being created.
+    /// Instances that crashed while they were being created.
     crashed: Vec<Told>,
 }
 
-/// Every driver, including the instances of every template. If an instance crashes, the next child skips it.
+/// Lists every driver, including the instances of every template. If an instance crashes, another
+/// child is started that skips it.
 fn subjects(wanted: &Wanted) -> Result<Reach, Error> {
     (wanted.progress)(0.0, "every template over every child");
     let mut crashed: Vec<Told> = Vec::new();
@@ -559,7 +573,8 @@ fn subjects(wanted: &Wanted) -> Result<Reach, Error> {
     }
 }
 
-/// The same without these instances; also returns the crash that ended it.
+/// Lists every driver in one child, which does not create the `skipped` instances. Also returns the
+/// crash, if the child crashed.
 fn subjects_without(
     wanted: &Wanted,
     skipped: Vec<String>,
@@ -597,7 +612,7 @@ fn subjects_without(
     Ok((reach, ended.fault))
 }
 
-/// Number of crashed drivers per family and oracle.
+/// Counts crashed drivers per family and oracle.
 #[derive(Default)]
 struct Crashes(Mutex<HashMap<(&'static str, String), usize>>);
 
@@ -615,7 +630,8 @@ impl Crashes {
     }
 }
 
-/// A name shared by drivers that run the same code: internal ones, their simd wrappers, and cryptd over either.
+/// Returns a name that is the same for all drivers that run the same code: an internal driver, its
+/// simd wrapper, and cryptd over either.
 fn code(driver: &str) -> &str {
     let inner = driver.strip_prefix("cryptd(").unwrap_or(driver);
     let inner = inner.trim_start_matches("__");
@@ -625,7 +641,8 @@ fn code(driver: &str) -> &str {
     }
 }
 
-/// The two outermost templates of an instance, or a driver's own name.
+/// Returns the family of a driver: for an instance, its two outermost templates; otherwise, the
+/// driver's name.
 fn family(driver: &str) -> &str {
     let second = driver.match_indices('(').nth(1);
     let end = second.or_else(|| driver.match_indices('(').next());
@@ -646,7 +663,7 @@ fn run_chunk(
         .collect();
     let mut at = 0;
     while at < told.len() {
-        // Skipped drivers go to the end.
+        // Move drivers that are to be skipped to the end.
         let left = |t: &Told| crashes.count(oracle, &t.subject.driver) >= CRASHES;
         told[at..].sort_by_key(left);
         let rest = told[at..].partition_point(|t| !left(t));
@@ -715,7 +732,7 @@ fn run_chunk(
     Ok(told)
 }
 
-/// Finds drivers whose answers differ from those of other drivers of the algorithm.
+/// Finds drivers whose answers differ from those of other drivers of the same algorithm.
 fn compare(told: &mut [Told], oracle: Oracle) {
     let mut groups: BTreeMap<(String, usize, u64), Vec<usize>> = BTreeMap::new();
     for (i, t) in told.iter().enumerate() {
@@ -730,7 +747,7 @@ fn compare(told: &mut [Told], oracle: Oracle) {
     for ((alg, count, _), members) in groups {
         for group in 1..count {
             let answer = |i: &usize| told[*i].examined.as_ref().map_or(0, |e| e.answers[group]);
-            // 0 means not comparable.
+            // An answer of 0 cannot be compared.
             let mut families: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
             for i in members.iter().filter(|i| answer(i) != 0) {
                 let of = families.entry(answer(i)).or_default();
@@ -743,7 +760,7 @@ fn compare(told: &mut [Told], oracle: Oracle) {
                 };
                 members.iter().any(named)
             };
-            // SIMD drivers share code with each other, so generic code counts for two more.
+            // Generic code gets two more votes, because SIMD drivers share code with each other.
             let votes = |value: u64, n: usize| n + 2 * usize::from(generic(value));
             let right = families
                 .iter()
@@ -771,7 +788,8 @@ fn compare(told: &mut [Told], oracle: Oracle) {
     }
 }
 
-/// Whether a function is a service, or copies or allocates on behalf of its caller, and so is not the place of a fault.
+/// Whether a function only acts for its caller: a service, or a function that copies or allocates
+/// memory. Such a function is not reported as the place of a violation.
 fn is_helper(function: &str) -> bool {
     let name = function.split('+').next().unwrap_or(function);
     let starts = [
@@ -800,11 +818,11 @@ fn collect(image: &Path, told: Vec<Told>, known: &Known) -> Found {
         let mut findings = Vec::new();
         for violation in &t.violations {
             let names: Vec<String> = violation.trace.iter().map(|&a| symbols.name(a)).collect();
-            // Remove Kiln's own functions at either end of the backtrace.
+            // Remove Kiln's own functions from the backtrace.
             let of_kiln = |n: &str| ["kiln_", "svc_", "0x"].iter().any(|s| n.starts_with(s));
             let trace: Vec<String> = names.into_iter().filter(|n| !of_kiln(n)).collect();
             let place = trace.iter().find(|n| !is_helper(n));
-            // Without a place, all instances of a template are one finding.
+            // If the place is unknown, all instances of a template together are one finding.
             let family = || t.subject.driver.split('(').next().unwrap_or("").to_owned();
             let (oracle, driver) = (t.oracle.name, &t.subject.driver);
             let at = place.map_or(driver.as_str(), String::as_str);
@@ -914,7 +932,7 @@ mod tests {
         );
         assert_eq!(wrong(&[("a-generic", 1), ("b", 2)]), ["b"]);
         assert_eq!(wrong(&[("a-generic", 1), ("b", 1)]), [""; 0]);
-        // Code shared by several drivers has one vote.
+        // Drivers that share their code have one vote together.
         let avx = [("__x-avx", 2), ("x-avx", 2), ("cryptd(__x-avx)", 2)];
         let shared = [
             &avx[..],

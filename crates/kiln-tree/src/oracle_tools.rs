@@ -1,4 +1,4 @@
-//! Tools that some oracles need in a child: single-stepping, another CPU, and short queues.
+//! Tools for oracles that run in a child: single-stepping, another CPU, and short queues.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,15 +15,17 @@ use crate::{raw, Error};
 /// Number of the other CPU.
 const PEER: u32 = 1;
 
-/// Shortens cryptd's queues so that a few requests fill them. Call before any code of the tree runs.
+/// Shortens cryptd's queues, so that a few requests fill them. Must be called before any code of
+/// the tree runs.
 pub(crate) fn shorten_queues(image: &Image) {
     if let Some(at) = image.symbol("cryptd_max_cpu_qlen") {
-        // SAFETY: an unsigned int of the image, in `cryptd.c`.
+        // SAFETY: the address is that of an unsigned int in `cryptd.c`, and no code of the tree
+        // runs yet.
         unsafe { ptr::write_volatile(at as *mut u32, raw::KILN_QUEUE_LENGTH) };
     }
 }
 
-/// The tools of one oracle.
+/// The tools that one oracle needs.
 pub(crate) struct Tools {
     pub(crate) number: u32,
     stepped: Option<Stepped>,
@@ -31,8 +33,10 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
+    /// Starts the tools that the oracle with this number needs.
+    ///
     /// # Errors
-    /// The image is from another version of Kiln, or there is no memory for a CPU.
+    /// The image is from another version of Kiln, or memory for a CPU is insufficient.
     pub(crate) fn get(host: &mut Host, number: u32) -> Result<Tools, Error> {
         let steps = [raw::KILN_ORACLE_CONTEXT, raw::KILN_ORACLE_SHARING].contains(&number);
         let peer = number == raw::KILN_ORACLE_SHARING;
@@ -44,7 +48,7 @@ impl Tools {
         })
     }
 
-    /// The audit for the next driver, cleared.
+    /// Clears the audit, and returns it for the next driver.
     pub(crate) fn audit(&mut self) -> *mut Audit {
         self.stepped.as_mut().map_or(ptr::null_mut(), |stepped| {
             stepped.clear();
@@ -52,7 +56,7 @@ impl Tools {
         })
     }
 
-    /// The stepped code, if the oracle examines it.
+    /// Returns the recorded steps, if the oracle checks them.
     pub(crate) fn judged(&mut self) -> Option<&mut Stepped> {
         let number = self.number;
         self.stepped.as_mut().filter(|_| is_judged(number))
@@ -64,7 +68,7 @@ impl Tools {
     }
 }
 
-/// `struct kiln_peer`, written by both threads.
+/// Has the layout of `struct kiln_peer`, with atomic fields, because both threads access them.
 #[derive(Default)]
 #[repr(C)]
 struct Shared {
@@ -83,7 +87,7 @@ struct Peer {
 
 impl Peer {
     fn start(host: &Host) -> Result<Peer, Error> {
-        // SAFETY: the function has this type in `sharing.c`.
+        // SAFETY: `sharing.c` defines the function with this type.
         let run: GateFn = unsafe { host.image.function("kiln_glue_peer")? };
         let raw: &'static Shared = Box::leak(Box::default());
         let thread = std::thread::spawn(move || {
@@ -91,9 +95,10 @@ impl Peer {
                 number: PEER,
                 ..Config::default()
             };
-            // Without a CPU nothing is done, and the oracle waits in vain until the parent's time limit.
+            // If the CPU cannot be booted, the oracle waits until the parent kills the child.
             let Ok(_cpu) = Cpu::boot(&config) else { return };
-            // SAFETY: callable through the gate, with a structure that is never freed.
+            // SAFETY: the function is meant to be called through the gate, and the structure is
+            // never freed.
             unsafe { cpu::gate(run, ptr::from_ref(raw).cast_mut().cast()) };
         });
         Ok(Peer {

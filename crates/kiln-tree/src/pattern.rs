@@ -1,4 +1,4 @@
-//! Wildcard patterns for names.
+//! Matches names against wildcard patterns.
 
 /// Whether `name` matches `pattern`, in which `*` matches any text and `?` any single character.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {

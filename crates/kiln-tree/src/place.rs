@@ -1,4 +1,5 @@
-//! Kiln's part of the user's cache: its location, how directories in it are named and locked, and scratch directories.
+//! Kiln's part of the user's cache: finds it, names and locks directories in it, and creates
+//! scratch directories.
 
 use std::env;
 use std::fs::{File, Permissions};
@@ -13,10 +14,10 @@ use tempfile::{Builder, TempDir};
 
 use crate::Error;
 
-/// Name of the file whose time is when the last build ended.
+/// Name of a file whose modification time is the end of the last build.
 pub(crate) const FINISHED: &str = "finished";
 
-/// The user's directory for files that can be regenerated: XDG_CACHE_HOME, or `~/.cache`.
+/// Returns the user's directory for files that can be regenerated: XDG_CACHE_HOME, or `~/.cache`.
 pub fn root() -> Result<PathBuf, Error> {
     let absolute = |name: &str| {
         env::var_os(name)
@@ -28,9 +29,9 @@ pub fn root() -> Result<PathBuf, Error> {
         .ok_or(Error::NoCache)
 }
 
-/// Creates a directory in `parent` with an unpredictable name, accessible to this user only, and removes it on drop.
-/// All programs that Kiln starts write into such directories, because they would follow symbolic links that other users
-/// place in a shared one.
+/// Creates a directory in `parent` with an unpredictable name, accessible to this user only. It is
+/// removed on drop. The programs that Kiln starts write only to such directories: in a shared
+/// directory, they would follow symbolic links created by other users.
 pub fn make_scratch(parent: &Path, prefix: &str) -> io::Result<TempDir> {
     Builder::new()
         .prefix(prefix)
@@ -38,7 +39,7 @@ pub fn make_scratch(parent: &Path, prefix: &str) -> io::Result<TempDir> {
         .tempdir_in(parent)
 }
 
-/// Replaces characters that make or a shell would treat specially.
+/// Replaces characters that have a special meaning for make or a shell.
 pub(crate) fn safe_name(name: &str) -> String {
     name.chars()
         .map(|c| {
@@ -51,7 +52,7 @@ pub(crate) fn safe_name(name: &str) -> String {
         .collect()
 }
 
-/// FNV-1a over the parts, each preceded by its length.
+/// Hashes the parts by FNV-1a, each preceded by its length.
 pub fn hash(parts: &[&[u8]]) -> u64 {
     let mut h = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |bytes: &[u8]| {
@@ -66,12 +67,12 @@ pub fn hash(parts: &[&[u8]]) -> u64 {
     h
 }
 
-/// How a lock is held.
+/// Mode of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locking {
-    /// Exclusively.
+    /// Only one process can hold the lock.
     Alone,
-    /// Together with other shared holders.
+    /// Several processes can hold the lock in this mode together.
     Shared,
 }
 
@@ -83,13 +84,14 @@ pub(crate) fn lock(lock: &File, how: Locking) -> io::Result<()> {
     Ok(())
 }
 
-/// Tries to acquire the lock; returns whether it did.
+/// Tries to acquire the lock. Returns whether it succeeded.
 pub(crate) fn try_lock(lock: &File, how: Locking) -> io::Result<bool> {
     let how = match how {
         Locking::Alone => libc::LOCK_EX,
         Locking::Shared => libc::LOCK_SH,
     };
-    // SAFETY: the descriptor is open because `lock` is borrowed, and flock() touches no memory of ours.
+    // SAFETY: the descriptor is open because `lock` is borrowed, and flock() does not access
+    // memory.
     if unsafe { libc::flock(lock.as_raw_fd(), how | libc::LOCK_NB) } == 0 {
         return Ok(true);
     }
@@ -112,7 +114,7 @@ mod tests {
         for dir in [&one, &other] {
             let mode = dir.path().metadata().unwrap().permissions().mode();
             assert_eq!(mode & 0o7777, 0o700);
-            // Only the prefix of the name is predictable.
+            // The part of the name after the prefix must be unpredictable.
             let name = dir.path().file_name().unwrap().to_str().unwrap();
             assert!(!name.contains(&std::process::id().to_string()), "{name}");
         }

@@ -1,4 +1,4 @@
-//! What to build: the tree, the compiler and the configuration.
+//! Options of a build: the tree, the compiler and the configuration.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -29,7 +29,8 @@ impl Plan<'_> {
         let compiler = format!("{} {}", self.compiler.path.display(), self.compiler.version);
         let config = self.config.key();
         let dir = match &self.source.checkout {
-            // The builds of a checkout are in its slot, so that copying a slot copies them too.
+            // The builds of a checkout are stored in its slot, so that copying a slot copies them
+            // too.
             Some(checkout) => checkout
                 .builds()
                 .join(key(Path::new("build"), &compiler, config)),

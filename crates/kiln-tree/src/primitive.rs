@@ -1,5 +1,5 @@
-//! Functions of a tree that are called directly: reads `tree/primitives`, which describes them, and calls them
-//! (`tree/services/series.c`).
+//! Calls assembly functions of a tree directly (`tree/services/series.c`). `tree/primitives`
+//! describes the functions.
 
 use std::ffi::CString;
 use std::fmt;
@@ -12,10 +12,10 @@ use kiln_kernel::messages::{IvRoom, Messages, Needs, Unfit};
 use crate::engine::Calls;
 use crate::{raw, tiers, Host};
 
-/// The table, compiled in.
+/// Text of the table that describes the functions.
 const TABLE: &str = include_str!("../../../tree/primitives");
 
-/// Calling conventions, in the order of `enum call`.
+/// Names of the calling conventions, in the order of `enum call`.
 const CONVENTIONS: [&str; 32] = [
     "blocks",
     "len",
@@ -51,8 +51,8 @@ const CONVENTIONS: [&str; 32] = [
     "polyval-blocks",
 ];
 
-/// Which arguments of a convention's functions are 32 bits wide: one bit per argument, first for the function itself,
-/// then for its companions.
+/// Conventions with 32-bit arguments. Each bit mask has one bit per argument that is 32 bits wide.
+/// The first mask is for the function itself, the others for its companions.
 const NARROW: [(&str, &[u8]); 17] = [
     ("len", &[1 << 3]),
     ("len-iv", &[1 << 3]),
@@ -73,64 +73,66 @@ const NARROW: [(&str, &[u8]); 17] = [
     ("poly1305", &[1 << 3]),
 ];
 
-/// One row of the table.
+/// A row of the table, which describes one function.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Primitive {
     pub symbol: String,
-    /// Its calling convention, as an index into [`CONVENTIONS`].
+    /// Calling convention, as an index into [`CONVENTIONS`].
     convention: usize,
-    /// The algorithm that it computes, or computes a part of.
+    /// The algorithm that the function computes, or of which it computes a part.
     pub alg: String,
-    /// `encrypt`, `decrypt`, `digest` or `derive`.
+    /// Operation: `encrypt`, `decrypt`, `digest` or `derive`.
     pub op: String,
-    /// The ISA tier it is written for.
+    /// ISA tier for which the function is written.
     pub tier: String,
-    /// The driver whose context contains its expanded key.
+    /// Driver whose context contains the function's expanded key.
     pub key: Option<String>,
     /// Size in bytes of a key that is passed unexpanded.
     pub raw_key: usize,
-    /// The function that prepares the key if no driver does.
+    /// Function that prepares the key, if no driver does.
     pub prepare: Option<String>,
-    /// A constant of the tree that is passed as the key.
+    /// Name of a constant in the tree that is passed as the key.
     pub table: Option<String>,
     /// Alignment of the key within the context.
     pub ctx_align: usize,
-    /// Offset in bytes from there to the pointer the function takes.
+    /// Offset in bytes from the aligned key to the address that the function takes.
     pub offset: usize,
-    /// The only key size it supports.
+    /// Key size in bits, if the function supports only one.
     pub key_bits: Option<u32>,
-    /// Another driver that must be available for it to run.
+    /// Another driver that must be available for the function to run.
     pub needs: Option<String>,
-    /// The tier that the CPU must also have, and `KILN_TIERS` must allow.
+    /// A further tier that the CPU must have and `KILN_TIERS` must allow.
     pub cpu: Option<String>,
-    /// Companion functions, called before or after it.
+    /// Companion functions, which are called before or after the function.
     pub beside: Vec<String>,
-    /// Bytes processed per call.
+    /// Number of bytes processed per call.
     pub chunk: usize,
-    /// Block size in bytes, if the caller does the chaining or handles the remainder.
+    /// Block size in bytes, if the caller chains blocks or processes the remainder.
     pub block: usize,
     /// Minimum message length in bytes.
     pub least: usize,
     pub most: usize,
-    /// Message lengths are multiples of this.
+    /// Message lengths must be multiples of this.
     pub multiple: usize,
     /// Required alignment of source and destination.
     pub align: usize,
-    /// A number passed as an extra argument.
+    /// Number that is passed as an extra argument.
     pub extra: u64,
-    /// Result size in bytes, if it differs from the algorithm's.
+    /// Result size in bytes, if it differs from the algorithm's result size.
     pub state: Option<usize>,
-    /// What supplies the expected answers if it is not a driver: a function of the tree, or a computation in Kiln.
+    /// Source of the expected answers if it is not a driver: a function of the tree, or a
+    /// computation in Kiln.
     pub judge: Option<String>,
 }
 
 impl Primitive {
-    /// All rows of the table.
+    /// Returns all rows of the table.
     pub fn all() -> Vec<Primitive> {
         parse(TABLE).expect("the table is well-formed: a test reads it")
     }
 
-    /// Its functions with 32-bit arguments, and a bit mask of those arguments.
+    /// Returns the names of those of its functions that have 32-bit arguments, with a bit mask of
+    /// these arguments.
     pub fn narrow(&self) -> Vec<(&str, u8)> {
         let name = CONVENTIONS[self.convention];
         let of = NARROW.iter().find(|(convention, _)| *convention == name);
@@ -139,22 +141,22 @@ impl Primitive {
         pairs.map(|(f, bits)| (f.as_str(), *bits)).collect()
     }
 
-    /// Whether it takes two expanded keys, one of them for the tweak.
+    /// Whether the function takes two expanded keys, one of them for the tweak.
     pub fn two_keys(&self) -> bool {
         CONVENTIONS[self.convention].starts_with("xts")
     }
 
-    /// Whether it starts from a hash state.
+    /// Whether the function takes an initial hash state.
     pub fn from_state(&self) -> bool {
         ["compress", "finup2x"].contains(&CONVENTIONS[self.convention])
     }
 
-    /// Whether it works on two messages at a time.
+    /// Whether the function processes two messages per call.
     pub fn two_messages(&self) -> bool {
         CONVENTIONS[self.convention] == "finup2x"
     }
 
-    /// Whether a message begins with its own key.
+    /// Whether each message begins with its own key.
     pub fn key_in_message(&self) -> bool {
         CONVENTIONS[self.convention] == "poly1305"
     }
@@ -170,7 +172,8 @@ impl Primitive {
     }
 }
 
-/// Whether the CPU has the features of a tier and `KILN_TIERS` allows it. The tree sees the same answer.
+/// Whether the CPU has the features of a tier and `KILN_TIERS` allows the tier. The tree gets the
+/// same answer.
 fn has(tier: &str) -> bool {
     macro_rules! all {
         ($($name:tt is $id:literal),+) => {
@@ -182,7 +185,7 @@ fn has(tier: &str) -> bool {
         "aes" => all!("aes" is "AES"),
         "avx" => all!("avx" is "AVX"),
         "avx-bmi2" => all!("avx" is "AVX", "bmi2" is "BMI2"),
-        // Linux's BMI1 is hidden together with AVX2.
+        // Masking AVX2 also hides BMI1 from the tree.
         "avx2" => all!("avx2" is "AVX2", "bmi1" is "AVX2", "bmi2" is "BMI2"),
         "sha" => all!("sha" is "SHA", "sse4.1" is "SSE4_1"),
         "avx512" => all!("avx512f" is "AVX512F", "avx512vl" is "AVX512VL"),
@@ -257,7 +260,7 @@ fn row(line: &str) -> Result<Primitive, String> {
     Ok(row)
 }
 
-/// A primitive resolved in a tree.
+/// A primitive whose symbols have been found in a tree.
 pub struct Bound {
     calls: Rc<Calls>,
     name: CString,
@@ -268,7 +271,7 @@ pub struct Bound {
     functions: [u64; 4],
 }
 
-/// Name of a symbol that the tree lacks.
+/// Name of a symbol that the tree does not have, or has more than once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing(pub String);
 
@@ -286,8 +289,8 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Finds the key in a driver's context by the table's alignment and offset. For XTS a second context holds the
-    /// tweak key.
+    /// Finds the key in a driver's context, by the table's alignment and offset. For XTS, a second
+    /// context contains the tweak key.
     ///
     /// The engines must outlive the calls.
     pub fn in_contexts(
@@ -311,16 +314,16 @@ impl Keys {
 
     pub fn raw(key: &[u8]) -> Keys {
         Keys {
-            // The functions only read the key.
+            // The pointer is cast to mutable for the C type; the functions only read the key.
             key: key.as_ptr().cast_mut(),
             key2: ptr::null_mut(),
         }
     }
 
-    /// The tree's constant named by the row, plus the row's offset.
+    /// Finds the tree's constant that the row names, and adds the row's offset.
     ///
     /// # Errors
-    /// The tree lacks the symbol, or has more than one of that name.
+    /// The tree does not have the symbol, or has several with that name.
     pub fn in_tree(row: &Primitive, host: &Host) -> Result<Option<Keys>, Missing> {
         let Some(name) = &row.table else {
             return Ok(None);
@@ -335,10 +338,11 @@ impl Keys {
 }
 
 impl Bound {
-    /// Resolves a function and its companions; `symbol` is the row's, or its judge's.
+    /// Finds a function and its companions. `symbol` is the function that the row describes, or its
+    /// judge.
     ///
     /// # Errors
-    /// The first symbol that the tree lacks, or has more than once.
+    /// Returns the first symbol that the tree does not have, or has more than once.
     pub fn find(
         calls: &Rc<Calls>,
         host: &Host,
@@ -364,14 +368,15 @@ impl Bound {
         })
     }
 
-    /// Makes `calls` calls, cycling through the messages, in one FPU section of the tree. `start` is the initial state;
-    /// `digest` is the result size if it differs from the message length.
+    /// Makes `calls` calls, cycling through the messages, in one FPU section of the tree. `start`
+    /// is the initial state; `digest` is the result size if it differs from the message length.
     ///
     /// # Errors
     /// The messages exceed their buffers.
     ///
     /// # Safety
-    /// The keys must be valid and of the kind the function takes, and the message length must be one that it accepts.
+    /// The keys must be valid and of the kind that the function takes, and the function must accept
+    /// the message length.
     pub unsafe fn run(
         &self,
         keys: Keys,
@@ -410,7 +415,8 @@ impl Bound {
             m: messages.raw(&needs, &mut single, calls)?,
         };
         self.calls.name(&self.name);
-        // SAFETY: the function takes this structure, and the buffers hold all messages. The caller promises the rest.
+        // SAFETY: the function takes this structure, and the buffers hold all messages. The caller
+        // guarantees that keys and lengths fit.
         let result = unsafe { self.calls.series((&raw mut raw).cast()) };
         assert_eq!(result, 0, "series.c knows all conventions");
         Ok(())

@@ -1,5 +1,5 @@
-//! Interrupts functions of a tree before every instruction (`tree/prove.c`): runs in the child and collects the
-//! findings.
+//! Interrupts functions of a tree before every instruction (`tree/prove.c`). This is the child's
+//! part, which collects the findings.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -17,26 +17,26 @@ use crate::library::{Function, Library};
 use crate::trial::Trial;
 use crate::{link, raw, Error};
 
-/// Capacity for results: functions times contexts of one suite.
+/// Maximum number of results, which are the functions of one suite times the contexts.
 const ROOM: usize = 192;
 
 /// Maximum length of an x86 instruction in bytes.
 const LONGEST: usize = 15;
 
-/// A run of suites with their functions stepped.
+/// Steps functions while it exists, and collects the results.
 pub(crate) struct Proving {
     raw: Box<raw::Prove>,
     proofs: Vec<raw::Proof>,
     auditing: Auditing,
-    /// Functions called from other objects. Functions called only by assembly in the same file may use calling
-    /// conventions of their own.
+    /// Functions that other objects call. They must follow the ABI, unlike functions that only
+    /// assembly in the same file calls.
     globals: BTreeSet<String>,
-    /// Backing memory for a pointer in the raw structure.
+    /// Memory to which a pointer in the raw structure refers.
     _known: Box<[u64]>,
 }
 
 impl Proving {
-    /// Starts the audit. Suites are given [`Proving::raw`].
+    /// Starts the audit. [`Proving::raw`] must be passed to the suites.
     ///
     /// # Errors
     /// The image has no FPU sections, or the host does not support single-stepping.
@@ -64,7 +64,8 @@ impl Proving {
             known: known.as_ptr(),
             known_count: known.len() as u64,
         });
-        // SAFETY: the box lives as long as the audit, in the same structure.
+        // SAFETY: the box and the audit are in the same structure, so the box lives as long as the
+        // audit.
         let auditing = unsafe { Auditing::start(&mut host.cpu, &raw mut raw.audit, begin) };
         Ok(Proving {
             auditing: auditing.map_err(|e| Error::host("no single steps", e))?,
@@ -90,8 +91,8 @@ impl Proving {
                 let mut wanted = trial.order(&name, self.raw());
                 let wanted = (&raw mut wanted).cast();
                 library.name(&name);
-                // SAFETY: the function takes this structure, and the memory it points to is owned by the trial and by
-                // `self`.
+                // SAFETY: the function takes this structure. The trial and `self` own the memory to
+                // which it points, and outlive the call.
                 unsafe { host.call("kiln_glue_prove_library", wanted)? as i32 }
             }
         };
@@ -102,7 +103,7 @@ impl Proving {
         proofs.iter().try_for_each(|p| host.tell(&p.line()))
     }
 
-    /// The pointer to put into a suite's order.
+    /// Returns the pointer for a suite's order.
     pub(crate) fn raw(&mut self) -> *mut raw::Prove {
         &raw mut *self.raw
     }
@@ -292,7 +293,7 @@ pub(crate) fn step_library(
     Ok(())
 }
 
-/// The result for a function that fails even without interrupts.
+/// Creates the result for a function that fails even without interrupts.
 fn refused(case: String, error: Refused) -> Proof {
     let finding = Finding {
         rule: Rule::Wrong,
@@ -312,7 +313,8 @@ fn refused(case: String, error: Refused) -> Proof {
 
 /// Disassembles the instruction at this address if it has a vector register as an operand.
 fn vector_instruction(address: u64) -> Option<String> {
-    // SAFETY: the address was executed, and text does not end within 15 bytes of a function that returned.
+    // SAFETY: the address was executed, and the text continues for at least 15 bytes after a
+    // function that returned.
     let bytes = unsafe { slice::from_raw_parts(address as *const u8, LONGEST) };
     let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
     let instruction = decoder.decode();
@@ -346,7 +348,7 @@ mod tests {
         assert!(uses(&[0x66, 0x0f, 0x6f, 0x00])
             .unwrap()
             .starts_with("movdqa"));
-        // mov (%rax),%rbx; xsave64 (%rdi); ldmxcsr (%rax)
+        // The instructions are mov (%rax),%rbx; xsave64 (%rdi); ldmxcsr (%rax).
         for plain in [
             &[0x48, 0x8b, 0x18][..],
             &[0x48, 0x0f, 0xae, 0x27],

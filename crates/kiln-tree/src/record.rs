@@ -1,4 +1,4 @@
-//! Kbuild's records of the files it builds (`.sha256.o.cmd`).
+//! Parses the records that Kbuild writes for the files it builds (`.sha256.o.cmd`).
 
 use std::collections::HashSet;
 use std::fs;
@@ -6,11 +6,11 @@ use std::path::{Component, Path, PathBuf};
 
 /// Kbuild's record of one file.
 pub(crate) struct Record {
-    /// The file, relative to the build directory.
+    /// Path of the built file, relative to the build directory.
     pub owner: String,
-    /// Source files it was built from.
+    /// Source files from which the file was built.
     pub sources: HashSet<PathBuf>,
-    /// Files it was built from that were built themselves.
+    /// Generated files from which the file was built.
     pub made: HashSet<String>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn parse_record(owner: &str, text: &str, source: &Path) -> Record {
     record
 }
 
-/// Removes `.` and `..` from a path.
+/// Resolves `.` and `..` in a path.
 fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

@@ -1,6 +1,7 @@
-//! Rebuilds after an edit without Kbuild. Kbuild starts some 500 processes before it compiles anything, which is most
-//! of the time between saving a file and testing it. If only the sources of a few objects have changed since the last
-//! build, this module reruns the commands that Kbuild recorded. It leaves everything else to Kbuild.
+//! Rebuilds objects after an edit without running Kbuild. Kbuild starts some 500 processes before
+//! it compiles anything, which takes most of the time between saving a file and testing it. If only
+//! the sources of a few objects have changed since the last build, this module reruns the commands
+//! that Kbuild recorded. All other cases are left to Kbuild.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -20,36 +21,37 @@ use crate::record::{parse_record, read_records, Record};
 use crate::tools::clear_environment;
 use crate::{Error, Plan};
 
-/// Above this many objects, the cost of Kbuild's own processes no longer matters.
+/// Maximum number of objects to rebuild. For more objects, the cost of Kbuild's own processes does
+/// not matter.
 const MOST: usize = 24;
 
 /// Name prefixes of files that determine what is built and how.
 const RULES: [&str; 3] = ["Makefile", "Kbuild", "Kconfig"];
 
-/// Name suffix of programs that write assembly files. Kbuild records for an object which assembly file it was made from, but
-/// not which program wrote that.
+/// Name suffix of programs that generate assembly files. For an object, Kbuild records the assembly
+/// file, but not the program that generated it.
 const GENERATOR: &str = ".pl";
 
-/// Any file in this directory may affect a build.
+/// A directory in which any file may affect a build.
 const SCRIPTS: &str = "scripts";
 
-/// The configuration, as written by Kconfig and as read by make.
+/// Files with the configuration, as written by Kconfig and as read by make.
 const CONFIGURATION: [&str; 2] = [".config", "include/config/auto.conf"];
 
-/// Settings that make Kbuild run more steps for an object than the recorded command.
+/// Options with which Kbuild runs more steps for an object than the recorded command.
 const MORE_STEPS: [&str; 2] = [
     "CONFIG_MODVERSIONS=y",
     "CONFIG_FTRACE_MCOUNT_USE_RECORDMCOUNT=y",
 ];
 
-/// Objects below these directories are programs used by the build, or are compiled by two Makefiles with different
-/// flags.
+/// Directories whose objects are left to Kbuild: they are programs that the build uses, or are
+/// compiled by two Makefiles with different flags.
 const OTHERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/lib"];
 
-/// Identifies the version of a file.
+/// Time and size of a file, by which changes are detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
-    /// Modification time: seconds and nanoseconds.
+    /// Modification time, as seconds and nanoseconds.
     time: (i64, i64),
     bytes: u64,
 }
@@ -72,20 +74,20 @@ impl Stamp {
 /// Stamps by path relative to a directory.
 type Stamps = BTreeMap<PathBuf, Stamp>;
 
-/// Stamps of all these files; `None` if one is missing.
+/// Reads the stamps of all these files; `None` if one is missing.
 fn look<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a PathBuf>) -> Option<Stamps> {
     let one = |path: &PathBuf| Some((path.clone(), Stamp::of(&dir.join(path))?));
     paths.into_iter().map(one).collect()
 }
 
-/// The inputs and outputs of a build, saved next to it.
+/// The inputs and outputs of a build, stored in a file next to it.
 #[derive(Debug, Serialize, Deserialize)]
 struct State {
     /// Hash of make's targets, directory and compiler.
     order: u64,
-    /// Source files.
+    /// Stamps of the source files.
     sources: Stamps,
-    /// Objects and the configuration.
+    /// Stamps of the objects and the configuration.
     made: Stamps,
 }
 
@@ -94,9 +96,9 @@ pub(crate) struct Last<'a> {
     stop: &'a AtomicBool,
     cache: &'a Cache,
     order: u64,
-    /// File that holds its state.
+    /// Path of the file with the build's state.
     path: PathBuf,
-    /// Start of this build. A file modified after this may or may not have been compiled with the change.
+    /// Start of this build. A file modified later may have been compiled without the change.
     start: SystemTime,
 }
 
@@ -115,18 +117,19 @@ impl<'a> Last<'a> {
         }
     }
 
-    /// Discards the state, so that Kbuild handles the next build.
+    /// Removes the stored state, so that the next build is left to Kbuild.
     pub(crate) fn forget(&self) {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// Recompiles what was edited since the last build. Returns false if Kbuild has to do it.
+    /// Recompiles the objects whose sources were edited since the last build. Returns false if the
+    /// build must be left to Kbuild.
     ///
     /// # Errors
     /// Ctrl-C was pressed.
     pub(crate) fn update(&self, step: &mut dyn FnMut(&str)) -> Result<bool, Error> {
         let text = fs::read(&self.path).ok();
-        // Until this build completes, the directory matches no known state.
+        // While this build runs, the directory does not match the stored state.
         self.forget();
         let state = text.and_then(|text| serde_json::from_slice::<State>(&text).ok());
         let (source, objects) = (&self.cache.source, &self.cache.objects);
@@ -180,7 +183,7 @@ impl<'a> Last<'a> {
         Ok(true)
     }
 
-    /// Saves the state of Kbuild's build, unless a source was changed meanwhile.
+    /// Stores the state of a build by Kbuild, unless a source was changed meanwhile.
     pub(crate) fn keep<'o>(&self, made: impl Iterator<Item = &'o str>) {
         let (source, objects) = (&self.cache.source, &self.cache.objects);
         let config = fs::read_to_string(objects.join(CONFIGURATION[0])).unwrap_or_default();
@@ -193,7 +196,7 @@ impl<'a> Last<'a> {
                 .into_iter()
                 .flat_map(|r| r.sources),
         );
-        // Records also list directories, and files that would be included if they existed.
+        // Keep only files: records also list directories, and optional files that do not exist.
         paths.retain(|path| source.join(path).is_file());
         let made: Vec<PathBuf> = made.chain(CONFIGURATION).map(PathBuf::from).collect();
         if let (Some(sources), Some(made)) = (self.older(&paths), look(objects, &made)) {
@@ -205,7 +208,7 @@ impl<'a> Last<'a> {
         }
     }
 
-    /// Stamps of files that were not changed since the start; `None` if one was.
+    /// Reads the stamps of these files; `None` if one was changed since the start of the build.
     fn older(&self, paths: &BTreeSet<PathBuf>) -> Option<Stamps> {
         let stamps = look(&self.cache.source, paths)?;
         stamps
@@ -214,7 +217,8 @@ impl<'a> Last<'a> {
             .then_some(stamps)
     }
 
-    /// Errors are ignored: without the file, the next build is Kbuild's.
+    /// Writes the state. Errors are ignored, because without the file, the next build is left to
+    /// Kbuild.
     fn write(&self, state: &State) {
         if let Ok(text) = serde_json::to_vec(state) {
             if fs::write(&self.path, text).is_err() {
@@ -223,8 +227,8 @@ impl<'a> Last<'a> {
         }
     }
 
-    /// Runs the recorded commands on all cores. Removes an object whose command fails, so that Kbuild tries it again
-    /// and reports the error.
+    /// Runs the recorded commands on all CPUs. If a command fails, removes its object, so that
+    /// Kbuild tries it again and reports the error.
     fn compile(&self, objects: &[PathBuf]) -> Result<bool, Error> {
         let dir = &self.cache.objects;
         let jobs = thread::available_parallelism().map_or(2, |n| n.get());
@@ -249,7 +253,8 @@ impl<'a> Last<'a> {
     }
 }
 
-/// Removes products of a changed file that make would consider up to date because an older file replaced it.
+/// Removes products that are newer than a changed source. make would consider them up to date,
+/// because the new version of the source has an older modification time.
 fn remove_newer(changed: &BTreeSet<&Path>, records: &[Record], cache: &Cache) {
     let modified = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
     for record in records {
@@ -262,13 +267,13 @@ fn remove_newer(changed: &BTreeSet<&Path>, records: &[Record], cache: &Cache) {
     }
 }
 
-/// Path of Kbuild's record for an object.
+/// Returns the path of Kbuild's record for an object.
 fn record_of(object: &Path) -> PathBuf {
     let name = object.file_name().unwrap_or_default().to_string_lossy();
     object.with_file_name(format!(".{name}.cmd"))
 }
 
-/// Compiles an object as Kbuild did, and updates its record as Kbuild does.
+/// Compiles an object with Kbuild's command, and updates the record as Kbuild would.
 fn compile(dir: &Path, object: &Path) -> Option<()> {
     let record = dir.join(record_of(object));
     let text = fs::read_to_string(&record).ok()?;
@@ -299,7 +304,7 @@ fn compile(dir: &Path, object: &Path) -> Option<()> {
 
 /// The parsed record of an object.
 struct Recorded<'a> {
-    /// The command in Makefile syntax.
+    /// The command that compiles the object, in Makefile syntax.
     text: &'a str,
     /// Lines that Kbuild appended after the dependency list.
     more: Vec<&'a str>,
@@ -317,12 +322,12 @@ impl Recorded<'_> {
         })
     }
 
-    /// The command in shell syntax.
+    /// Returns the command in shell syntax.
     fn command(&self) -> String {
         self.text.replace("$(pound)", "#").replace("$$", "$")
     }
 
-    /// Path of the dependency file that the compiler writes.
+    /// Returns the path of the dependency file that the compiler writes.
     fn depends(&self) -> Option<PathBuf> {
         let option = |word: &str| {
             let path = word
@@ -334,7 +339,8 @@ impl Recorded<'_> {
     }
 }
 
-/// The objects built from the changed files; `None` if anything other than objects is built from one of them.
+/// Returns the objects built from the changed files; `None` if a changed file is used for anything
+/// else.
 fn objects_of(changed: &BTreeSet<&Path>, records: &[Record]) -> Option<Vec<PathBuf>> {
     let mut objects = BTreeSet::new();
     for path in changed {
@@ -363,7 +369,7 @@ fn objects_of(changed: &BTreeSet<&Path>, records: &[Record]) -> Option<Vec<PathB
     Some(objects.into_iter().collect())
 }
 
-/// Files that decide what is built, apart from those that Kbuild's records name.
+/// Finds the files that determine what is built and that do not occur in Kbuild's records.
 fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut open = vec![PathBuf::new()];
@@ -446,7 +452,8 @@ mod tests {
             of(&["arch/x86/lib/crypto/n.S"]).unwrap(),
             "arch/x86/lib/crypto/n.o"
         );
-        // A header that offsets are generated from, two Makefiles, a script, and a file that no record names.
+        // These are a header from which offsets are generated, a source that two Makefiles compile,
+        // a script, a Makefile, and a file in no record.
         for path in [
             "include/c.h",
             "arch/x86/lib/m.S",

@@ -1,5 +1,6 @@
-//! Checkouts of git revisions in Kiln's cache. Each repository has a few slots, each with the files of one revision and
-//! its builds. A new slot starts as a copy of the most similar one, so that only the differences are rebuilt.
+//! Checks out git revisions into Kiln's cache. Each repository has a few slots, each with the files
+//! of one revision and its builds. A new slot starts as a copy of the most similar one, so that
+//! only the differences are rebuilt.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, FileTimes, OpenOptions};
@@ -13,10 +14,11 @@ use crate::git::{format_files, parse_files, Commit, Files, Mode, Repository};
 use crate::place::{hash, lock, root, safe_name, try_lock, Locking, FINISHED};
 use crate::Error;
 
-/// Slots per repository. The least recently used one is replaced, unless a process is using it.
+/// Maximum number of slots per repository. At the limit, the least recently used slot that no
+/// process uses is replaced.
 const SLOTS: usize = 4;
 
-/// A slot unused for this long is removed when another revision is checked out.
+/// Time after which an unused slot is removed when another revision is checked out.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Directories that the build of a hosted tree reads, in addition to every directory's Kconfig and Kbuild files.
@@ -48,12 +50,13 @@ const DIRECTORIES: [&str; 22] = [
 /// Name prefixes of the files that Kconfig and Kbuild read in every directory.
 const EVERYWHERE: [&str; 3] = ["Kconfig", "Makefile", "Kbuild"];
 
-/// How much of a revision to check out.
+/// The part of a revision to check out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Only what the build of a hosted tree reads: a sixth of the files and a tenth of the bytes.
+    /// Only files that the build of a hosted tree reads: a sixth of the files and a tenth of the
+    /// bytes.
     Hosted,
-    /// Everything.
+    /// All files of the revision.
     Whole,
 }
 
@@ -70,23 +73,23 @@ impl Extent {
     }
 }
 
-/// A revision's files. No other process changes them while this lives.
+/// The files of a revision. Other processes do not change them while this value exists.
 #[derive(Debug)]
 pub(crate) struct Checkout {
     pub commit: Commit,
-    /// The repository it comes from.
+    /// The repository that contains the revision.
     pub repository: Repository,
     slot: PathBuf,
     _lock: File,
 }
 
 impl Checkout {
-    /// Directory of the files.
+    /// Returns the directory of the files.
     pub(crate) fn source(&self) -> PathBuf {
         source(&self.slot)
     }
 
-    /// Directory of its builds.
+    /// Returns the directory of the revision's builds.
     pub(crate) fn builds(&self) -> PathBuf {
         builds(&self.slot)
     }
@@ -100,7 +103,8 @@ fn builds(slot: &Path) -> PathBuf {
     slot.join("builds")
 }
 
-/// The contents of a slot: the tree's hash and its files. The manifest is absent while files are being changed.
+/// A slot's contents: the hash of the tree object, and the files. The manifest does not exist while
+/// files are being changed.
 struct Manifest {
     tree: String,
     files: Files,
@@ -124,18 +128,18 @@ impl Manifest {
     }
 }
 
-/// Files in one manifest that are missing or different in the other.
+/// Returns the files in `of` that are missing or different in `from`.
 fn difference<'a>(of: &'a Files, from: &'a Files) -> impl Iterator<Item = &'a Path> {
     of.iter()
         .filter(|(path, file)| from.get(*path) != Some(*file))
         .map(|(path, _)| path.as_path())
 }
 
-/// An existing slot.
+/// A slot that exists in the cache.
 struct Slot {
     dir: PathBuf,
     used: SystemTime,
-    /// `None` if the slot is incomplete.
+    /// The slot's manifest; `None` if the slot is incomplete.
     manifest: Option<Manifest>,
 }
 
@@ -159,7 +163,7 @@ fn check_out_in(
 ) -> Result<Checkout, Error> {
     let place = all.join(place_name(&repository, extent));
     fs::create_dir_all(&place).map_err(|e| Error::cache(&place, e))?;
-    // Only one process at a time chooses and modifies slots.
+    // Lock the repository's directory: only one process at a time may choose and modify slots.
     let _alone = wait_for(&place, Locking::Alone)?;
     remove_unused(all, &place);
     let (slot, lock) = prepare(&place, &repository, &commit, extent, progress)?;
@@ -179,15 +183,15 @@ fn place_name(repository: &Repository, extent: Extent) -> String {
     format!("{}-{of:016x}", safe_name(&repository.name()))
 }
 
-/// Waits for the lock of a directory. The lock file's modification time is when the slot was last used, so opening it
-/// must not change the time.
+/// Waits for the lock of a directory. Opening the lock file does not change its modification time,
+/// which is the time when the slot was last used.
 fn wait_for(dir: &Path, how: Locking) -> Result<File, Error> {
     let file = open_lock(dir)?;
     lock(&file, how).map_err(|e| Error::cache(dir, e))?;
     Ok(file)
 }
 
-/// The lock of an unused directory; `None` if a process is using it.
+/// Locks an unused directory; `None` if a process is using it.
 fn take(dir: &Path) -> Option<File> {
     let file = open_lock(dir).ok()?;
     let ours = try_lock(&file, Locking::Alone);
@@ -201,7 +205,8 @@ fn open_lock(dir: &Path) -> Result<File, Error> {
     options.open(&path).map_err(|e| Error::cache(&path, e))
 }
 
-/// A slot with the files of this commit, and its lock, shared with other users of the same files.
+/// Finds or creates a slot with the files of this commit. Returns it with its lock, which users of
+/// the same files share.
 fn prepare(
     place: &Path,
     repository: &Repository,
@@ -227,7 +232,8 @@ fn prepare(
         tree: commit.tree.clone(),
         files,
     };
-    // Two commits may differ only in files that are not checked out, such as documentation.
+    // Look again by files: two commits may differ only in files that are not checked out, such as
+    // documentation.
     let has = |slot: &&Slot| {
         let old = slot.manifest.as_ref();
         old.is_some_and(|m| m.files == new.files)
@@ -297,7 +303,8 @@ fn read_slots(place: &Path) -> Vec<Slot> {
     slots
 }
 
-/// A slot to replace, if the limit is reached: an incomplete one, or else the least recently used.
+/// Chooses a slot to replace: an incomplete one, or, if the limit is reached, the least recently
+/// used one.
 fn free_slot(place: &Path, slots: &[Slot]) -> Option<PathBuf> {
     let free = || slots.iter().filter(|s| take(&s.dir).is_some());
     let broken = free().find(|s| s.manifest.is_none());
@@ -311,7 +318,8 @@ fn free_slot(place: &Path, slots: &[Slot]) -> Option<PathBuf> {
     found.map(|s| s.dir.clone())
 }
 
-/// All names have the same length, so that one can replace another inside any file.
+/// Returns the path of a new slot. All paths have the same length, so that one can replace another
+/// inside any file.
 fn new_slot(place: &Path, slots: &[Slot]) -> PathBuf {
     let taken: BTreeSet<&Path> = slots.iter().map(|s| s.dir.as_path()).collect();
     (0..1000)
@@ -320,12 +328,12 @@ fn new_slot(place: &Path, slots: &[Slot]) -> PathBuf {
         .expect("fewer processes than slot names")
 }
 
-/// Removes slots of all repositories that were unused for a long time.
+/// Removes the slots of all repositories that have not been used for a long time.
 fn remove_unused(all: &Path, own: &Path) {
     let old = |slot: &Slot| slot.used.elapsed().is_ok_and(|since| since > KEPT);
     for place in fs::read_dir(all).into_iter().flatten().flatten() {
         let place = place.path();
-        // Another process may be choosing a slot there.
+        // Lock other repositories, because another process may be choosing a slot there.
         let alone = match place == own {
             true => None,
             false => match take(&place) {
@@ -343,8 +351,8 @@ fn remove_unused(all: &Path, own: &Path) {
     }
 }
 
-/// Rejects paths that lead out of the checkout, directly or through a symbolic link. Git does not create such commits,
-/// but other programs can.
+/// Rejects paths that lead out of the checkout, directly or through a symbolic link. Git does not
+/// create commits with such paths, but other programs can.
 fn check_paths(files: &Files) -> Result<(), Error> {
     for path in files.keys() {
         let plain = path.components().all(|c| match c {
@@ -362,8 +370,9 @@ fn check_paths(files: &Files) -> Result<(), Error> {
     Ok(())
 }
 
-/// Fills a new slot with what it shares with another: hard links to files, which are never modified, and copies of the
-/// builds with the slot's path replaced. Modification times are preserved.
+/// Fills a new slot with the files and builds of another slot. Files that are the same in both are
+/// hard links, because they are never modified. Builds are copied, with the slot's path replaced in
+/// them. Modification times are preserved.
 fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
     let old = from.manifest.as_ref().expect("the slot is complete");
     let mut parent = PathBuf::new();
@@ -374,7 +383,7 @@ fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
         let (from, to) = (source(&from.dir).join(path), source(to).join(path));
         make_parent(&to, &mut parent)?;
         match file.mode {
-            // Hard links to symbolic links are not portable, and there are few.
+            // Create a new symbolic link, because hard links to symbolic links are not portable.
             Mode::Link => {
                 let target = fs::read_link(&from).map_err(|e| Error::cache(&from, e))?;
                 symlink(target, &to)
@@ -392,7 +401,7 @@ fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
         let before = finished(&build.path());
         let names = (from.dir.as_os_str().as_bytes(), to.as_os_str().as_bytes());
         let copied = before.is_some() && copy_build(&build.path(), &place, names).is_ok();
-        // Another process may have started to build there.
+        // Discard the copy if another process has started to build there meanwhile.
         if !copied || finished(&build.path()) != before {
             let _ = fs::remove_dir_all(&place);
         }
@@ -400,7 +409,7 @@ fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
     Ok(())
 }
 
-/// Time when a build ended; `None` if it did not, or is still running.
+/// Returns the time when a build ended; `None` if it has not ended.
 fn finished(build: &Path) -> Option<SystemTime> {
     let file = fs::metadata(build.join(FINISHED));
     file.and_then(|m| m.modified()).ok()
@@ -447,7 +456,7 @@ fn replace(bytes: &mut [u8], (old, new): (&[u8], &[u8])) {
     }
 }
 
-/// Creates a file's directory; `last` caches the directory created last.
+/// Creates the directory for a file, unless it is `last`, the directory that was created last.
 fn make_parent(path: &Path, last: &mut PathBuf) -> Result<(), Error> {
     match path.parent() {
         Some(dir) if dir != last => {
@@ -459,8 +468,8 @@ fn make_parent(path: &Path, last: &mut PathBuf) -> Result<(), Error> {
     }
 }
 
-/// Updates the checkout to `new`. `old` lists the files already there; in a copied slot, those from which the unchanged
-/// files were linked.
+/// Updates the checkout to the files `new`. `old` lists the files that the checkout contains. In a
+/// copied slot, `old` is the list of the other slot, of which only the unchanged files were linked.
 fn update(
     source: &Path,
     old: Option<&Files>,
@@ -472,7 +481,7 @@ fn update(
     let old = old.unwrap_or(&none);
     for path in difference(old, new) {
         let file = source.join(path);
-        // In a copied slot the file is absent.
+        // In a copied slot the file does not exist.
         if fs::remove_file(&file).is_ok() {
             let mut dir = file.parent();
             while let Some(empty) = dir.filter(|d| *d != source && fs::remove_dir(d).is_ok()) {
@@ -494,7 +503,7 @@ fn update(
     })
 }
 
-/// Creates a new file.
+/// Creates a new file or symbolic link.
 fn write(to: &Path, mode: Mode, content: &[u8]) -> std::io::Result<()> {
     let bits = match mode {
         Mode::Link => return symlink(std::ffi::OsStr::from_bytes(content), to),
@@ -544,7 +553,7 @@ mod tests {
         tiny.write("lib/a.c", "second\n");
         fs::set_permissions(tiny.path().join("Kbuild"), PermissionsExt::from_mode(0o755)).unwrap();
         tiny.commit("second");
-        // A checkout does not contain uncommitted edits.
+        // Uncommitted edits are not checked out.
         tiny.write("lib/a.c", "edited\n");
         let before = tiny.everything();
         let first = bench.check_out("HEAD~1");
@@ -581,7 +590,7 @@ mod tests {
         let old = SystemTime::now() - Duration::from_secs(1000);
         let object = File::options().write(true).open(build.join("b.o")).unwrap();
         object.set_modified(old).unwrap();
-        // An unfinished build is not copied.
+        // This build is unfinished, so it must not be copied.
         fs::create_dir_all(first.builds().join("y")).unwrap();
         fs::write(build.join(FINISHED), "").unwrap();
 
@@ -601,7 +610,7 @@ mod tests {
             second.source()
         );
         assert!(!second.builds().join("y").exists());
-        // Identical files share an inode; different ones do not.
+        // Identical files have the same inode; different files do not.
         let inode = |checkout: &Checkout, path: &str| {
             let file = fs::metadata(checkout.source().join(path));
             file.map(|m| m.ino()).ok()
@@ -637,7 +646,7 @@ mod tests {
             assert_eq!(read(&checkout, "lib/a.c").unwrap(), format!("{}\n", 5 - i));
         }
         assert_eq!(slots(), SLOTS);
-        // All at once: each checkout keeps its own slot.
+        // Although all checkouts exist at the same time, each keeps its own slot.
         let all: Vec<Checkout> = (0..6)
             .map(|i| bench.check_out(&format!("HEAD~{i}")))
             .collect();
@@ -704,7 +713,7 @@ mod tests {
         let changed = first.repository.changed(&first.commit, None).unwrap();
         assert_eq!(changed, [".gitattributes", "lib/a.c"].map(PathBuf::from));
         assert!(!flag.exists());
-        // The control: git itself does run them.
+        // Control: git itself does run them.
         tiny.git(&["checkout", "-q", "-f", "HEAD~1"]);
         assert!(flag.exists());
     }

@@ -1,4 +1,4 @@
-//! The rows of `kiln tree`.
+//! Rows that `kiln tree` prints.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::fault::Symbols;
 use crate::select::Selection;
 use crate::selftest::Seen;
 
-/// The status that makes the command exit with status 1.
+/// Status of a row that makes the command fail.
 pub(crate) const FAILED: &str = "failed";
 
 /// One object file or one algorithm of a kernel tree.
@@ -24,7 +24,7 @@ pub(crate) const FAILED: &str = "failed";
     )
 )]
 pub struct Row {
-    /// `object` or `algorithm`.
+    /// Kind of row: `object` or `algorithm`.
     #[schemars(extend("x-role" = "key"))]
     pub kind: &'static str,
     /// The object's path, or the driver's name.
@@ -48,7 +48,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i32", extend("x-role" = "figure"))]
     pub priority: Option<i32>,
-    /// Whether the driver is asynchronous: it may complete a request after the call returned.
+    /// Whether the driver is asynchronous: it may complete a request after the call has returned.
     #[serde(rename = "async", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub is_async: Option<bool>,
@@ -56,7 +56,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub internal: Option<bool>,
-    /// How long the driver's self-test took.
+    /// Duration of the driver's self-test.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", extend("unit" = "µs", "x-role" = "figure", "x-heading" = "self-test µs"))]
     pub test_us: Option<u64>,
@@ -95,7 +95,7 @@ pub(crate) fn objects(selection: &Selection, failures: &[(String, String)]) -> V
     failed.chain(left_out).chain(built).collect()
 }
 
-/// Builds the algorithms' rows. Other observations become notes.
+/// Adds the rows of the algorithms. Observations that fit no row become notes.
 pub(crate) fn algorithms(
     seen: &Seen,
     symbols: &Symbols,
@@ -173,7 +173,8 @@ pub(crate) fn algorithms(
             nothing_to_drive.join(", ")
         ));
     }
-    // A driver is reported after its test and again in the final list, unless it was replaced in between.
+    // A driver is listed after its test and a second time at the end, unless it was replaced in
+    // between. Use the last report.
     let mut told: HashSet<&str> = HashSet::new();
     let mut algs: Vec<&Alg> = Vec::new();
     for event in seen.events.iter().rev() {
@@ -225,7 +226,8 @@ pub(crate) fn algorithms(
             test_us: test.map(|(_, us, _)| *us),
         });
     }
-    // Drivers that crashed but were never listed, because registration failed or the process ended early.
+    // Add drivers that crashed but were not listed, because registration failed or the process
+    // ended early.
     let listed: HashSet<String> = rows.iter().map(|row| row.name.clone()).collect();
     let mut unlisted: Vec<_> = (seen.faults.iter())
         .filter(|(driver, _)| !listed.contains(*driver))

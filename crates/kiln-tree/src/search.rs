@@ -1,12 +1,13 @@
-//! Finds the library objects that the stack needs. A list provides most of them. The rest are found by symbol: the file
-//! that defines one contains `EXPORT_SYMBOL`.
+//! Finds the library objects that the stack needs. A list names most of them. The others are found
+//! by symbol: the file that defines a symbol exports it with `EXPORT_SYMBOL`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// Objects that a supported version needs, or whose functions are measured, built in the first round if the tree has
-/// them. A configuration may leave out those of `lib/crypto` and `lib/crc`.
+/// Objects that are built in the first round if the tree has them: a supported version needs them,
+/// or their functions are measured. A configuration may leave out those in `lib/crypto` and
+/// `lib/crc`.
 pub(crate) const USUAL: [&str; 61] = [
     "arch/x86/kernel/cpu/match",
     "arch/x86/lib/clear_page_64",
@@ -71,10 +72,11 @@ pub(crate) const USUAL: [&str; 61] = [
     "lib/xxhash",
 ];
 
-/// Directories to search, whose files depend on little else.
+/// Directories to search. Their files have few dependencies elsewhere.
 const DIRS: [&str; 3] = ["lib", "arch/x86/lib", "arch/x86/entry"];
 
-/// Subdirectories to skip: those built anyway, tests, user-space code, and code that benchmarks itself at start-up.
+/// Subdirectories that are not searched: those that are always built, tests, user-space code, and
+/// code that benchmarks itself at start-up.
 const NOT: [&str; 5] = [
     "lib/crypto",
     "lib/tests",
@@ -83,11 +85,11 @@ const NOT: [&str; 5] = [
     "lib/raid6",
 ];
 
-/// Maximum number of search rounds; each round's objects may need further ones.
+/// Maximum number of search rounds. The objects found in one round may need further objects.
 pub(crate) const ROUNDS: usize = 5;
 
-/// Objects, without `.o`, that define one of these symbols, and directories, with a trailing slash: a part of `lib` in
-/// a directory of its own is built as a whole, because its files need each other.
+/// Finds what to build to get these symbols: objects, without `.o`, and directories, with a
+/// trailing slash. A subdirectory of `lib` is built as a whole, because its files need each other.
 pub(crate) fn find(tree: &Path, symbols: &BTreeSet<String>) -> BTreeSet<String> {
     if symbols.is_empty() {
         return BTreeSet::new();
@@ -132,7 +134,7 @@ fn scan(tree: &Path, dir: &Path, defined: &mut HashMap<String, String>) {
     }
 }
 
-/// Names that a source file exports.
+/// Returns the names that a source file exports.
 fn exported(text: &str) -> Vec<String> {
     let heads = ["EXPORT_SYMBOL", "SYM_FUNC_START", "SYM_TYPED_FUNC_START"];
     text.lines()

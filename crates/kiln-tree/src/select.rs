@@ -1,5 +1,5 @@
-//! Selects the objects that can be linked: those whose undefined symbols are all provided by another object or a
-//! service.
+//! Selects the objects that can be linked: all undefined symbols of such an object are defined by
+//! another object or by a service.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,13 +12,13 @@ use crate::Error;
 pub(crate) struct Selection {
     /// Objects to link, in link order.
     pub linked: Vec<String>,
-    /// Objects of the stack that cannot be linked, with the symbols that nothing provides.
+    /// Objects of the stack that cannot be linked, with the symbols that are not defined anywhere.
     pub left_out: Vec<(String, Vec<String>)>,
     /// Symbols that no object or service defines.
     pub unmet: BTreeSet<String>,
 }
 
-/// Reads the symbol tables and selects.
+/// Reads the objects' symbol tables and selects objects.
 pub(crate) fn select(
     cache: &Cache,
     objects: &[Object],
@@ -64,8 +64,8 @@ fn choose(
         missing.extend(found);
     }
 
-    // Of the library, link only objects that something refers to, even weakly. If two define the same symbol, link the
-    // first.
+    // Of the library, link only objects to which another object refers, even weakly. If two objects
+    // define the same symbol, link the first.
     let usable: Vec<&Object> = objects
         .iter()
         .filter(|o| !missing.contains_key(&o.path))
@@ -107,7 +107,7 @@ fn choose(
     }
 }
 
-/// Strips the linker's `__real_` prefix from the name of a wrapped function.
+/// Removes the linker's prefix `__real_` from the name of a wrapped function.
 fn unwrapped(name: &str) -> &str {
     name.strip_prefix("__real_")
         .filter(|n| WRAPPED.contains(n))

@@ -1,4 +1,5 @@
-//! Runs the tree's self-tests in a child. If a driver crashes it, the driver is reported and skipped in the next child.
+//! Runs the tree's self-tests in a child. If a driver crashes the child, the crash is reported, and
+//! the next child skips the driver.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -15,19 +16,19 @@ use crate::event::Event;
 use crate::host::Host;
 use crate::Error;
 
-/// A child without events for this long has hung: the slowest test takes 0.1 s.
+/// Time without events after which a child is considered hung. The slowest test takes 0.1 s.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Give up after this many crashes.
+/// Maximum number of crashes, after which no further child is started.
 const CRASHES: usize = 16;
 
-/// Default number of rounds of a random test.
+/// Default number of rounds of each random test in the tree.
 const USUAL_FUZZ: u32 = 100;
 
-/// Self-tests in Linux 6.12, approximately; used for the progress bar only.
+/// Approximate number of self-tests in Linux 6.12. Used for the progress bar only.
 pub(crate) const USUAL_TESTS: f64 = 285.0;
 
-/// Interrupts per second while the tree tests itself, at random times.
+/// Interrupts per second, at random times, while the tree tests itself.
 const RATE: f64 = 4000.0;
 
 /// The child's part of `kiln test --tree`: runs the tests with interrupts, then lists the algorithms.
@@ -38,7 +39,8 @@ pub fn interrupted(order: &Order, fuzz: Option<u32>) -> Result<(), Error> {
     interrupted_with(order, fuzz, |_| Ok(()))
 }
 
-/// The same, and calls `besides` before the list while interrupts are still enabled.
+/// Like [`interrupted`], but calls `besides` before the algorithms are listed, with interrupts
+/// still enabled.
 ///
 /// # Errors
 /// Those of [`interrupted`] and of `besides`.
@@ -51,7 +53,7 @@ pub fn interrupted_with(
     if let Some(n) = fuzz {
         let at = loaded.image.symbol("fuzz_iterations");
         let at = at.ok_or(Error::NoFuzz)?;
-        // SAFETY: an int of the image, in `testmgr.c`, whose code does not run yet.
+        // SAFETY: the address is that of an int in `testmgr.c`, and no code of the tree runs yet.
         unsafe { ptr::write_volatile(at as *mut u32, n) };
     }
     let mut cpu = Cpu::boot(&Config::default()).map_err(Error::Cpu)?;
@@ -71,11 +73,11 @@ pub fn interrupted_with(
 
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Events of the last run.
+    /// Events of the last child.
     pub events: Vec<Event>,
-    /// Crashes of drivers' tests in earlier runs: what happened, and where.
+    /// Crashes in earlier children, by driver under test: what happened, and where.
     pub faults: HashMap<String, (String, u64)>,
-    /// A crash outside any test, so there is no list.
+    /// A crash outside any driver's test. The algorithms could then not be listed.
     pub broken: Option<(String, u64)>,
 }
 
@@ -84,21 +86,21 @@ pub struct Trial<'a> {
     pub image: &'a Path,
     /// Seed for the tests.
     pub seed: u64,
-    /// Whether the tree's own drivers are tested as its initcalls register them.
+    /// Whether the tree tests its own drivers when its initcalls register them.
     pub tests: bool,
-    /// Number of repetitions of the tree's random tests; `None`: the tree's default.
+    /// Number of rounds of each random test; `None`: the tree's default.
     pub fuzz: Option<u32>,
-    /// Expected number of tests, used only for the progress bar.
+    /// Expected number of tests. Used for the progress bar only.
     pub usual: f64,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the driver just tested.
+    /// Called with the completed fraction and the driver that was just tested.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
 impl Trial<'_> {
-    /// Runs the self-tests in a child with these arguments. After a crash in a driver's test, runs again without that
-    /// test.
+    /// Runs the self-tests in a child with these arguments. If a driver's test crashes, starts
+    /// another child without that test.
     ///
     /// # Errors
     /// A child cannot be started, or Ctrl-C was pressed.
@@ -109,8 +111,8 @@ impl Trial<'_> {
         let mut seen = Seen::default();
         let mut order = Order::new(self.image, self.seed);
         (order.tests, order.lonely) = (self.tests, true);
-        // A test may wait up to a minute for another driver's test. That limit assumes the tree's default number of
-        // rounds, so scale time with the rounds.
+        // A test may wait up to a minute for another driver's test. That limit suits the tree's
+        // default number of rounds, so slow the tree's clock in proportion to the rounds.
         order.slow = 1 + fuzz / USUAL_FUZZ;
         loop {
             let mut watch = Watch {

@@ -1,4 +1,5 @@
-//! Compiles `tree/services/`, which provides what the tree's objects need, with the user's compiler.
+//! Compiles `tree/services/` with the user's compiler. The services define the symbols that the
+//! tree's objects need.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +13,7 @@ use crate::place::hash;
 use crate::symbols::read_tables;
 use crate::{tools, Error};
 
-/// Headers of the C-Rust interface that `service.h` and the glue include.
+/// Headers of the interface between C and Rust that `service.h` and the glue include.
 pub(crate) const HEADERS: &[(&str, &str)] = &[
     (
         "kiln/abi/audit.h",
@@ -46,14 +47,14 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Prefix of a service's name in `tree/services/`.
+/// Prefix of all services' symbol names.
 pub(crate) const PREFIX: &str = "svc_";
 
 macro_rules! sources {
     ($($name:literal)*) => { &[$(($name, include_str!(concat!("../../../tree/services/", $name)))),*] };
 }
 
-/// The files of `tree/services/`.
+/// Names and contents of the files in `tree/services/`.
 const SOURCES: &[(&str, &str)] = sources!(
     "boot.c" "completion.c" "cpufeature.c" "format.c" "guard.c" "kthread.c" "kunit.c" "layout.c" "locks.c" "memory.c" "names.c" "oracle.c" "param.c" "paravirt.c"
     "patch.c" "percpu.c" "printk.c" "random.c" "refused.c" "series.c" "service.h" "sleep.c" "softirq.c" "string.c" "tell.c"
@@ -61,8 +62,8 @@ const SOURCES: &[(&str, &str)] = sources!(
     "workqueue.c"
 );
 
-/// General-purpose registers only, because a section may be live. No builtins, so that `rep movsb` is not turned into a
-/// call to memcpy().
+/// Compiler flags. Services use only general-purpose registers, because an FPU section may be open.
+/// Builtins are disabled, so that the compiler does not turn `rep movsb` into a call of memcpy().
 const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",
@@ -83,13 +84,13 @@ const FLAGS: &[&str] = &[
 
 pub(crate) struct Services {
     pub objects: Vec<PathBuf>,
-    /// Symbols they provide, without the prefix.
+    /// Symbols that the services define, without the prefix.
     pub provided: BTreeSet<String>,
-    /// A hash that changes with the services.
+    /// Hash that changes with the services.
     pub stamp: u64,
 }
 
-/// Compiles the services, unless the cache has up-to-date ones from this compiler.
+/// Compiles the services, unless the cache already has up-to-date objects from this compiler.
 pub(crate) fn compile(compiler: &Compiler, cache: &Cache) -> Result<Services, Error> {
     let dir = &cache.host;
     let mut parts: Vec<&[u8]> = vec![compiler.version.as_bytes()];

@@ -11,21 +11,22 @@ use crate::git::{Commit, Repository};
 use crate::revision::{check_out, Checkout, Extent};
 use crate::{farm, Error};
 
-/// `VERSION`, `PATCHLEVEL`, `SUBLEVEL` and `EXTRAVERSION` from a tree's Makefile.
+/// A version of Linux: `VERSION`, `PATCHLEVEL`, `SUBLEVEL` and `EXTRAVERSION` from a tree's
+/// Makefile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
-    /// Such as 6.
+    /// First number, such as 6.
     pub version: u32,
-    /// Such as 12.
+    /// Second number, such as 12.
     pub patchlevel: u32,
-    /// Such as 57.
+    /// Third number, such as 57.
     pub sublevel: u32,
-    /// Such as `-rc3`, or empty.
+    /// Suffix, such as `-rc3`, or empty.
     pub extra: String,
 }
 
 impl Version {
-    /// Parses a tree's Makefile; `None` if it is not a kernel's.
+    /// Parses a tree's Makefile; `None` if it is not a kernel's Makefile.
     pub fn parse(makefile: &str) -> Option<Version> {
         let value = |name: &str| {
             makefile.lines().take(40).find_map(|line| {
@@ -57,24 +58,24 @@ impl fmt::Display for Version {
 /// A kernel source tree. Kiln does not write to it.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// Absolute path.
+    /// Absolute path of the tree.
     pub dir: PathBuf,
     pub version: Version,
-    /// How to separate its sources from build products among them.
+    /// How to separate the tree's sources from build products among them.
     pub(crate) kind: farm::Kind,
-    /// For a git revision: the checkout in Kiln's cache, kept for as long as this lives.
+    /// For a git revision, the checkout in Kiln's cache. It is not removed while this value exists.
     pub(crate) checkout: Option<Arc<Checkout>>,
 }
 
-/// Where a tree comes from.
+/// Location of a tree.
 enum Place {
     Directory(PathBuf),
     Revision(Repository, Commit),
 }
 
 impl Place {
-    /// Interprets a name: a directory, else a git revision, given as `DIR@REV` or as a revision of the repository
-    /// around the current directory.
+    /// Interprets a name as a directory, or else as a git revision: `DIR@REV`, or a revision of the
+    /// repository that contains the current directory.
     fn find(name: &Path) -> Result<Place, Error> {
         if name.exists() {
             return Ok(Place::Directory(name.to_owned()));
@@ -113,7 +114,8 @@ impl Place {
     }
 }
 
-/// Splits `DIR@REV`. A name without a directory refers to the current repository, such as `HEAD@{1}`.
+/// Splits `DIR@REV`. A name without a directory, such as `HEAD@{1}`, refers to the current
+/// repository.
 fn split_name(name: &Path) -> (&Path, &OsStr) {
     let bytes = name.as_os_str().as_bytes();
     for (at, _) in bytes.iter().enumerate().filter(|(_, b)| **b == b'@') {
@@ -131,10 +133,11 @@ pub fn is_revision(name: &Path) -> bool {
 }
 
 impl Source {
-    /// Opens the tree of this name: a directory, or a git revision, which is checked out into the cache.
+    /// Opens the tree with this name: a directory, or a git revision, which is checked out into the
+    /// cache.
     ///
     /// # Errors
-    /// Those of [`Source::open`]; git cannot resolve the revision; the cache cannot be used.
+    /// Those of [`Source::open`]; or git cannot resolve the revision, or the cache cannot be used.
     pub fn find(
         name: &Path,
         extent: Extent,
@@ -158,7 +161,7 @@ impl Source {
         Ok(source)
     }
 
-    /// A title for users: the version and, for a revision, the commit.
+    /// Returns a title for users: the version and, for a revision, the commit.
     pub fn title(&self) -> String {
         match self.commit() {
             Some(commit) => format!(
@@ -171,7 +174,8 @@ impl Source {
         }
     }
 
-    /// Like [`Source::title`]; for a directory also the commit checked out there and whether the files differ from it.
+    /// Like [`Source::title`]. For a directory, the title also contains the commit checked out
+    /// there, and whether the files differ from it.
     pub fn title_by_git(&self) -> String {
         let head = || {
             let repository = Repository::find(&self.dir).ok()??;
@@ -191,7 +195,7 @@ impl Source {
         }
     }
 
-    /// The checked-out commit, if this is a revision.
+    /// Returns the commit that was checked out, if this is a revision.
     pub fn commit(&self) -> Option<&Commit> {
         self.checkout.as_ref().map(|checkout| &checkout.commit)
     }
@@ -199,8 +203,8 @@ impl Source {
     /// Opens the tree in this directory.
     ///
     /// # Errors
-    /// It is not a kernel tree, has no x86 code, or was built in place without git to separate sources from build
-    /// products.
+    /// The directory is not a kernel tree, or has no x86 code; or it was built in place, and there
+    /// is no git index to separate sources from build products.
     pub fn open(dir: &Path) -> Result<Source, Error> {
         let shown = dir.to_owned();
         let not = |why: &str| Error::NotATree {
@@ -224,7 +228,7 @@ impl Source {
             dir: shown.clone(),
             trace,
         })?;
-        // The kernel's Makefile does not support such paths for sources or output.
+        // Reject paths that the kernel's Makefile does not support for sources or output.
         let path = dir.to_string_lossy();
         if path.contains([' ', ':', '\n']) {
             return Err(Error::UnusablePath(shown));
@@ -306,13 +310,13 @@ mod tests {
         for revision in ["HEAD", "v1", "main", &head[..9], "HEAD@{0}", ":/first"] {
             assert_eq!(commit(&format!("{shown}@{revision}")), head, "{revision}");
         }
-        // A subdirectory of the tree works too.
+        // The directory may also be a subdirectory of the tree.
         assert_eq!(commit(&format!("{shown}/lib@HEAD")), head);
         for wrong in ["HEAD~1", "", "-x", "--all", "v1:Makefile", "main:lib"] {
             let e = find(&format!("{shown}@{wrong}")).err().unwrap().to_string();
             assert!(e.contains("git knows"), "{e}");
         }
-        // An existing file is not taken for a revision.
+        // If a file with the name exists, the name is not a revision.
         let clash = format!("{shown}@HEAD");
         assert!(is_revision(Path::new(&clash)));
         fs::create_dir(&clash).unwrap();

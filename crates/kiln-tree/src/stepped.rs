@@ -1,5 +1,6 @@
-//! Single-steps drivers for oracles: for `context` and `sharing` to deliver interrupts between instructions, for
-//! `registers` and `features` (`tree/oracles/registers.c`) to check what the trap handler observed.
+//! Single-steps drivers for oracles. For `context` and `sharing`, interrupts are delivered between
+//! instructions. For `registers` and `features` (`tree/oracles/registers.c`), the observations of
+//! the trap handler are checked.
 
 use std::collections::BTreeSet;
 
@@ -11,19 +12,19 @@ use crate::host::Host;
 use crate::primitive::Primitive;
 use crate::{link, raw, Error};
 
-/// Whether the oracle of this number checks the stepped code itself.
+/// Whether the oracle with this number checks the recorded steps themselves.
 pub(crate) fn is_judged(oracle: u32) -> bool {
     [raw::KILN_ORACLE_REGISTERS, raw::KILN_ORACLE_FEATURES].contains(&oracle)
 }
 
-/// Enables single-stepping while it lives.
+/// Single-steps drivers while this value exists.
 pub(crate) struct Stepped {
     /// Number of the oracle.
     oracle: u32,
     shared: Box<Audit>,
     auditing: Auditing,
-    /// Functions called from other objects. Functions called only by assembly in the same file may use calling
-    /// conventions of their own.
+    /// Functions that other objects call. They must follow the ABI, unlike functions that only
+    /// assembly in the same file calls.
     globals: BTreeSet<String>,
 }
 
@@ -43,7 +44,8 @@ impl Stepped {
             last_step: u64::MAX,
             ..Audit::default()
         });
-        // SAFETY: the box lives as long as the audit, in the same structure.
+        // SAFETY: the box and the audit are in the same structure, so the box lives as long as the
+        // audit.
         let auditing = unsafe { Auditing::start(&mut host.cpu, &raw mut *shared, begin) };
         let mut auditing = auditing.map_err(|e| Error::host("no single steps", e))?;
         let all = Primitive::all();
@@ -58,7 +60,7 @@ impl Stepped {
             let addresses = globals.iter().filter_map(|name| host.image.symbol(name));
             auditing.restore(addresses.collect());
             let frames = host.image.symbol("kiln_frame_pointers");
-            // SAFETY: a constant of the image, in `registers.c`.
+            // SAFETY: the address is that of a constant in `registers.c`, which has this type.
             if frames.is_some_and(|at| unsafe { *(at as *const u32) } != 0) {
                 auditing.expect_frames();
             }
@@ -76,13 +78,13 @@ impl Stepped {
         self.auditing.clear();
     }
 
-    /// The pointer to put into the order.
+    /// Returns the pointer for the order.
     pub(crate) fn raw(&mut self) -> *mut Audit {
         &raw mut *self.shared
     }
 
-    /// Returns the violations of the stepped driver and the names of the features it used, and clears them.
-    /// Instructions of `hidden` features are violations.
+    /// Returns the violations of the stepped driver and the names of the features that it used, and
+    /// clears both. The execution of instructions of `hidden` features is a violation.
     pub(crate) fn take(&mut self, host: &Host, hidden: &[u16]) -> (Vec<Violation>, Vec<String>) {
         let (visits, breaches) = (self.auditing.visits(), self.auditing.breaches());
         self.auditing.clear();
@@ -133,7 +135,8 @@ impl Stepped {
     }
 }
 
-/// Reports each function once. Kiln's own code needs no frame pointer.
+/// Reports a function without a frame pointer, unless it was reported before. Kiln's own code is
+/// exempt.
 fn frame_lost(host: &Host, address: u64, known: &[Violation]) -> Option<Violation> {
     let function = |address: u64| {
         let name = host.image.name(address);

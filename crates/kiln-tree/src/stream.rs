@@ -1,4 +1,4 @@
-//! Uses a cipher of the tree's crypto API as a load's operation (`tree/stream.c`).
+//! Makes a cipher of the tree's crypto API available as a load operation (`tree/stream.c`).
 
 use std::ffi::{c_void, CStr, CString};
 
@@ -8,7 +8,7 @@ use kiln_kernel::script::RequestOps;
 
 use crate::{raw, Error, Host};
 
-/// An open cipher with its key and its requests.
+/// An open cipher with a key and requests.
 pub struct Stream {
     raw: *mut c_void,
     crypt: OpCrypt,
@@ -18,8 +18,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Opens a driver, or an algorithm's highest-priority driver. Requests from a task may sleep and be backlogged,
-    /// requests from a softirq may not.
+    /// Opens a driver, or the highest-priority driver of an algorithm. With `sleeps`, requests come
+    /// from a task, and may sleep and be backlogged; otherwise they come from a softirq.
     ///
     /// # Errors
     /// The tree has no such driver, or the driver rejects the key.
@@ -39,7 +39,8 @@ impl Stream {
             sleeps: u32::from(sleeps),
             ..Default::default()
         };
-        // SAFETY: the first function takes this structure, and the others have these types.
+        // SAFETY: the first function takes this structure, and `stream.c` defines the others with
+        // these types.
         let (result, crypt, close) = unsafe {
             (
                 host.call("kiln_glue_stream_open", (&raw mut open).cast())?,
@@ -53,7 +54,7 @@ impl Stream {
                 source: std::io::Error::from_raw_os_error(-(result as i64) as i32),
             });
         }
-        // SAFETY: a C string that the tree always terminates.
+        // SAFETY: the array contains a C string that the tree always terminates.
         let driver = unsafe { CStr::from_ptr(open.name.as_ptr()) };
         Ok(Stream {
             raw: open.stream.cast(),
@@ -68,12 +69,12 @@ impl Stream {
         &self.driver
     }
 
-    /// The transform handle, for [`Stream::requests`].
+    /// Returns the handle of the transform, for [`Stream::requests`].
     pub fn handle(&self) -> *mut c_void {
         self.raw
     }
 
-    /// The functions through which a script makes requests to streams of this image.
+    /// Returns the functions with which a script makes requests to streams of this image.
     ///
     /// # Errors
     /// The image is from another version of Kiln.
@@ -89,7 +90,7 @@ impl Stream {
         }
     }
 
-    /// The stream as a load's operation. The stream must outlive it.
+    /// Returns the stream as a load operation. The stream must outlive it.
     pub fn operation(&self) -> Operation {
         // SAFETY: the tree's code fulfils the contract of `struct kiln_op`.
         unsafe { Operation::new(self.crypt, self.raw, self.slots) }
@@ -98,7 +99,8 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: the stream is open with no request in flight, and is closed only here, on the CPU that opened it.
+        // SAFETY: the stream is open and has no request in flight. It is closed only here, on the
+        // CPU that opened it.
         unsafe { cpu::gate(self.close, self.raw) };
     }
 }

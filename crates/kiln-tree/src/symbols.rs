@@ -1,4 +1,4 @@
-//! Symbols: those in object files as listed by `nm`, and those with a special meaning for Kiln.
+//! Reads the symbols of object files with `nm`, and lists symbols with a special meaning for Kiln.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -16,8 +16,9 @@ pub(crate) struct Table {
     pub optional: BTreeSet<String>,
 }
 
-/// Per-CPU fields that the tree addresses by symbol, with their offsets (`tree/services/percpu.c`). `struct cpu` begins
-/// like 6.12's `struct pcpu_hot`, including the tree's current task; other trees have a symbol for each field.
+/// Per-CPU fields that the tree addresses by symbol, with their offsets in an area
+/// (`tree/services/percpu.c`). `struct cpu` begins like `struct pcpu_hot` of 6.12, which includes
+/// the current task. Other versions have one symbol per field.
 pub(crate) const CPU_WORDS: &[(&str, u32)] = &[
     ("pcpu_hot", 0),
     ("const_pcpu_hot", 0),
@@ -43,7 +44,8 @@ pub(crate) const LINKER: [&str; 4] = [
     "__kunit_init_suites_end",
 ];
 
-/// Functions of the tree that the glue wraps: calls from other objects go through it.
+/// Functions of the tree that the glue wraps: the linker redirects calls from other objects to the
+/// glue.
 pub(crate) const WRAPPED: [&str; 20] = [
     "alg_test",
     "crypto_alloc_tfm_node",
@@ -67,13 +69,13 @@ pub(crate) const WRAPPED: [&str; 20] = [
     "skcipher_walk_aead_decrypt",
 ];
 
-/// Names of the functions in `kernel/` that a tree may call.
+/// Returns the names of the functions in `kernel/` that a tree may call.
 pub(crate) fn border() -> BTreeSet<&'static str> {
     let functions = kiln_kernel::hosted::functions();
     functions.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Symbol tables of objects by file name. Relative names start at `dir`.
+/// Reads the symbol tables of objects, by file name. Relative names refer to `dir`.
 pub(crate) fn read_tables<P: AsRef<Path>>(
     dir: &Path,
     objects: &[P],
@@ -91,7 +93,7 @@ pub(crate) fn read_tables<P: AsRef<Path>>(
 pub(crate) fn parse(text: &str) -> HashMap<String, Table> {
     let mut tables: HashMap<String, Table> = HashMap::new();
     for line in text.lines() {
-        // file:[address] letter name
+        // The format of a line is `file:[address] letter name`.
         let Some((file, rest)) = line.split_once(':') else {
             continue;
         };

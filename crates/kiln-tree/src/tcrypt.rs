@@ -1,4 +1,4 @@
-//! Runs the tree's own benchmark, tcrypt, and reads the lines it prints.
+//! Runs the tree's own benchmark, tcrypt, and parses the lines that it prints.
 
 use std::ffi::OsString;
 use std::ptr;
@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::host::{Clock, Host};
 use crate::{Built, Error};
 
-/// tcrypt's module parameters.
+/// Values of tcrypt's module parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Number of the benchmark in tcrypt.
@@ -39,16 +39,16 @@ pub struct Row {
     /// The driver that was measured, such as `xts-aes-vaes-avx2`.
     #[schemars(extend("x-role" = "key"))]
     pub driver: String,
-    /// `encryption`, `decryption` or `digest`.
+    /// Operation: `encryption`, `decryption` or `digest`.
     #[schemars(extend("x-role" = "key"))]
     pub op: String,
-    /// Size of a cipher's key, for XTS of both its keys together; null for a hash.
+    /// Size of a cipher's key; for XTS, of both keys together. Null for a hash.
     #[schemars(extend("unit" = "bits", "x-role" = "key"))]
     pub key_bits: Option<u32>,
-    /// Size of the data of one operation.
+    /// Size of the data that one operation processes.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: u64,
-    /// For a hash: size of the data of one update call; null for a cipher.
+    /// For a hash: size of the data per update call. Null for a cipher.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub update_len: Option<u64>,
     /// The configuration that the kernel was built with.
@@ -60,7 +60,7 @@ pub struct Row {
     /// Throughput; null if tcrypt measured cycles.
     #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "main", "x-heading" = "MB/s", "x-better" = "more"))]
     pub mb_per_s: Option<f64>,
-    /// Operations done in `seconds`; null if tcrypt measured cycles.
+    /// Number of operations in `seconds`; null if tcrypt measured cycles.
     #[schemars(extend("x-role" = "figure", "x-heading" = "operations"))]
     pub ops: Option<u64>,
     /// Duration of the measurement; null if tcrypt measured cycles.
@@ -68,20 +68,21 @@ pub struct Row {
     pub seconds: Option<u64>,
 }
 
-/// Runs in the child: boots the tree without its self-tests and runs its tcrypt.
+/// The child's part of [`run`]: boots the tree without its self-tests and runs its tcrypt.
 ///
 /// # Errors
 /// The tree's tcrypt could not be built.
 pub fn measure(order: &Order, request: Request) -> Result<(), Error> {
     let mut host = Host::boot(order, &Config::default())?;
-    // tcrypt polls jiffies in a loop.
+    // The clock thread is needed because tcrypt polls jiffies in a loop.
     let _clock = Clock::start(&host.image)?;
     for (name, value) in [
         ("kiln_glue_tcrypt_mode", request.mode),
         ("kiln_glue_tcrypt_sec", request.seconds),
     ] {
         let at = host.image.symbol(name).ok_or(Error::NoTcrypt)?;
-        // SAFETY: a word of the image with that size in `tcrypt.c`, which no code reads yet.
+        // SAFETY: the address is that of a variable in `tcrypt.c` with this size, which no code
+        // reads yet.
         unsafe { ptr::write_volatile(at as *mut u32, value) };
     }
     host.tell("{\"event\":\"started\"}\n")?;
@@ -94,13 +95,14 @@ pub fn measure(order: &Order, request: Request) -> Result<(), Error> {
 #[derive(Debug)]
 pub struct Outcome {
     pub rows: Vec<Row>,
-    /// The crash of the tree's code, if it crashed.
+    /// The crash, if the tree's code crashed.
     pub fault: Option<Fault>,
     /// The child's own exit status, if it reported an error.
     pub refused: Option<u8>,
 }
 
-/// Runs in the parent; `args` make this program call [`measure`]. Passes each complete line to `line`.
+/// Starts a child that calls [`measure`]; `args` are its arguments. Passes each complete line to
+/// `line`.
 ///
 /// # Errors
 /// The child cannot be started, or Ctrl-C was pressed.
@@ -143,13 +145,13 @@ pub fn run(
     })
 }
 
-/// Joins text printed in pieces into lines.
+/// Joins messages that are printed in pieces into lines.
 #[derive(Default)]
 struct Lines(String);
 
 impl Lines {
     fn push(&mut self, text: &str, line: &mut dyn FnMut(&str)) {
-        // As on a console, a new message ends an unfinished one.
+        // A new message ends an unfinished line, as on a console.
         if text.starts_with("tcrypt: ") && !self.0.is_empty() {
             self.end(line);
         }

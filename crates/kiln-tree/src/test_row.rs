@@ -1,4 +1,4 @@
-//! The rows of `kiln test --tree`.
+//! Rows that `kiln test --tree` prints.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -28,15 +28,16 @@ pub struct TestRow {
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub implementation: String,
-    /// `testmgr` (the tree's own test), `contexts` (calls from several contexts), `kunit` (a case of a KUnit suite, whose
-    /// names are `impl` and `alg`), `library` (a function that the tree's library exports), `oracle` (a rule that every driver
-    /// must keep, whose name is `context`) or `build`.
+    /// `testmgr` (the tree's own test), `contexts` (calls from several contexts), `kunit` (a case
+    /// of a KUnit suite; `alg` is the suite and `impl` the case), `library` (a function that the
+    /// tree's library exports), `oracle` (a rule that every driver must follow; `context` is the
+    /// oracle's name) or `build`.
     #[schemars(extend("x-role" = "key"))]
     pub suite: &'static str,
-    /// The context from which the calls were made; the name of an oracle.
+    /// The context from which the calls were made, or the name of the oracle.
     #[schemars(extend("x-role" = "key"))]
     pub context: String,
-    /// For a case of a KUnit suite: the highest ISA tier that the tree saw.
+    /// For a case of a KUnit suite: the highest ISA tier visible to the tree.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub tier: Option<&'static str>,
@@ -46,10 +47,11 @@ pub struct TestRow {
     /// Number of test cases run.
     #[schemars(extend("x-role" = "main"))]
     pub cases: u64,
-    /// Number of test cases with a wrong result. For an oracle: of findings, without those that are known.
+    /// Number of test cases with a wrong result. For an oracle: number of findings that are not
+    /// known.
     #[schemars(extend("x-role" = "main"))]
     pub failed: u64,
-    /// For an oracle: number of findings in the list of known ones.
+    /// For an oracle: number of known findings.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", extend("x-role" = "figure"))]
     pub known: Option<u64>,
@@ -59,12 +61,13 @@ pub struct TestRow {
     /// Why the suite was skipped or failed; null if it passed.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,
-    /// Findings of an oracle, each a block of lines: the rule and what breaks it; `where`, the function and the offset in it;
-    /// `known`, why the list of known findings has it; `case`, the request; `callers`; `replay`, the command that shows it again.
+    /// Findings of an oracle. Each is a block of lines: the rule and how it was violated; `where`,
+    /// the function and the offset in it; `known`, the reason if it is in the list of known
+    /// findings; `case`, the request; `callers`; `replay`, the command that reproduces it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub finding: Option<String>,
-    /// How long the driver's self-test or the case took; null if there was none.
+    /// Duration of the driver's self-test or of the case; null if neither was run.
     #[schemars(extend("unit" = "µs"))]
     pub test_us: Option<u64>,
 }
@@ -77,7 +80,7 @@ impl TestRow {
             failed: is("failed"),
             skipped: is("untested"),
             cases: is("failed") + is("tested"),
-            // A failed build or a dead process is not an algorithm's test.
+            // Rows about a failed build or a crashed process do not belong to an algorithm's test.
             suite: match row.kind {
                 "algorithm" => "testmgr",
                 _ => "build",
@@ -94,7 +97,7 @@ impl TestRow {
         }
     }
 
-    /// Creates one row per context, or a single row that gives the reason why there are none.
+    /// Creates one row per context. If there are no results, creates a single row with the reason.
     pub fn contexts((driver, result): &Tried, config: &str) -> Vec<TestRow> {
         let row = |context: &str, cases: u64, failed: u64, reason: Option<String>| TestRow {
             alg: driver.alg.clone(),
@@ -138,7 +141,7 @@ impl TestRow {
         }
     }
 
-    /// Creates one row per case of a suite, and one for a crash.
+    /// Creates one row per case of a suite, and one per crash.
     pub fn kunit(ran: &kunit::Ran, config: &str) -> Vec<TestRow> {
         let row = |case: &str, failed: bool, skipped: Option<&String>, why: String, us| TestRow {
             alg: ran.suite.clone(),
@@ -172,7 +175,7 @@ impl TestRow {
         cases.chain(ran.faults.iter().map(crash)).collect()
     }
 
-    /// Creates the row of a library function.
+    /// Creates the row for a library function.
     pub fn library(checked: &Checked, config: &str) -> TestRow {
         TestRow {
             alg: checked.alg.clone(),
@@ -197,7 +200,7 @@ impl TestRow {
         }
     }
 
-    /// Creates the row of a driver examined by an oracle.
+    /// Creates the row for a driver examined by an oracle.
     pub fn oracle(
         ran: &Ran,
         found: &Found,
@@ -205,7 +208,7 @@ impl TestRow {
         replay: &dyn Fn(&Finding) -> String,
     ) -> TestRow {
         let findings: Vec<&Finding> = ran.findings.iter().map(|&i| &found.findings[i]).collect();
-        // The full block is in the row of the driver it names.
+        // A finding's full block is only in the row of the driver that the finding names.
         let (own, others): (Vec<&Finding>, Vec<&Finding>) =
             (findings.iter()).partition(|f| f.driver == ran.subject.driver);
         let mut blocks: Vec<String> = own.iter().map(|f| f.block(&replay(f))).collect();
@@ -217,7 +220,7 @@ impl TestRow {
             (f.known.iter()).for_each(|reason| block += &format!("\nknown: {reason}"));
             block
         }));
-        // Unknown findings, which fail the row, come first.
+        // Findings that are not known precede the others, because they make the row fail.
         let all = || own.iter().chain(&others);
         let known = all().filter(|f| f.known.is_some()).count() as u64;
         let first = all().min_by_key(|f| f.known.is_some());
@@ -244,7 +247,7 @@ impl TestRow {
         }
     }
 
-    /// The driver or function, with what was tested.
+    /// Returns the driver or function, together with what was tested.
     pub fn name(&self) -> String {
         if let Some(tier) = self.tier {
             return format!("{}.{} {tier}", self.alg, self.implementation);

@@ -1,10 +1,10 @@
-//! Which CPU features a hosted tree sees under a mask of tiers.
+//! Determines which CPU features a hosted tree sees if tiers are masked.
 
 use kiln_kbuild::TIERS;
 
 use crate::host::seen_tiers;
 
-/// Bit mask of the tiers that include a feature.
+/// Returns the bit mask of the tiers that include a feature.
 fn tiers_with(feature: &str) -> u32 {
     let numbered = TIERS.tiers.iter().enumerate();
     numbered
@@ -12,13 +12,14 @@ fn tiers_with(feature: &str) -> u32 {
         .fold(0, |bits, (n, _)| bits | 1 << n)
 }
 
-/// Whether a hosted tree sees a feature of the CPU.
+/// Whether a hosted tree sees a CPU feature.
 pub(crate) fn seen(feature: &str) -> bool {
     tiers_with(feature) & seen_tiers() != 0
 }
 
-/// Generates the table for `tree/cpu.c`: Linux's features and XSAVE states, each with the tiers that include it.
-/// Features unknown to a tree's version are left out, because its code cannot check for them.
+/// Generates the table for `tree/cpu.c`: Linux's features and XSAVE states, each with the tiers
+/// that include it. Features that the tree's version does not define are omitted, because its code
+/// cannot check for them.
 pub(crate) fn header() -> String {
     let mut text = "/* Generated from kernel/tiers.def. */\n\
                     static const struct { u32 tiers; u16 feature; } kiln_tier_features[] = {\n"
@@ -38,7 +39,7 @@ pub(crate) fn header() -> String {
     text + "};\n"
 }
 
-/// Linux's feature names, each with Kiln's name of the feature that hides it.
+/// Returns pairs of a feature's name in Linux and Kiln's name of the feature that hides it.
 fn kernel_features() -> impl Iterator<Item = (&'static str, &'static str)> {
     let listed = TIERS
         .features
@@ -74,7 +75,7 @@ mod tests {
         }
     }
 
-    /// A name unknown to every tree would hide nothing.
+    /// A name that no tree defines would hide nothing, so each must exist in one of the trees.
     #[test]
     fn linux_knows_every_name() {
         let mut known = String::new();

@@ -1,4 +1,4 @@
-//! A git repository with a few files of a kernel tree, for tests.
+//! Creates a git repository with a few files of a kernel tree, for tests.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ pub(crate) struct Tiny {
 }
 
 impl Tiny {
-    /// Creates a repository with one commit that looks like a kernel.
+    /// Creates a repository with one commit, whose files look like a kernel tree.
     pub(crate) fn new() -> Tiny {
         let tiny = Tiny {
             dir: tempfile::tempdir().unwrap(),
@@ -59,7 +59,7 @@ impl Tiny {
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// Every file, including git's own, with its content and modification time.
+    /// Lists every file, including git's own, with its content and modification time.
     pub(crate) fn everything(&self) -> Vec<String> {
         let mut all = Vec::new();
         let mut open = vec![self.path().to_owned()];

@@ -1,4 +1,5 @@
-//! Checks for the tools a kernel build needs, reporting all missing ones at once, and runs such tools.
+//! Checks for the tools that a kernel build needs, and runs them. All missing tools are reported
+//! together.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,7 +8,7 @@ use kiln_kbuild::{reason, which, Compiler};
 
 use crate::Error;
 
-/// Program, and the Debian package that contains it.
+/// Required programs, and the Debian packages that contain them.
 const PROGRAMS: [(&str, &str); 10] = [
     ("make", "make"),
     ("flex", "flex"),
@@ -18,11 +19,11 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("ar", "binutils"),
     ("nm", "binutils"),
     ("objcopy", "binutils"),
-    // The kernel builds its own host tools with gcc, whichever compiler compiles the kernel.
+    // The kernel builds its own host tools with gcc, even if another compiler compiles the kernel.
     ("gcc", "gcc"),
 ];
 
-/// Headers that the kernel's host tools include.
+/// Headers that the kernel's host tools include, and the Debian packages that contain them.
 const HEADERS: [(&str, &str); 2] = [("gelf.h", "libelf-dev"), ("stdlib.h", "libc6-dev")];
 
 pub fn check(compiler: &Compiler) -> Result<(), Error> {
@@ -35,11 +36,11 @@ pub fn check(compiler: &Compiler) -> Result<(), Error> {
     }
 }
 
-/// Runs a compiler or a binutils tool to completion. If it fails, the inner error is the line of its output with the
-/// reason.
+/// Runs a compiler or a binutils tool to completion. If the tool fails, the inner error is the line
+/// of its output that states the reason.
 ///
 /// # Errors
-/// The program cannot be started; the error names its package.
+/// The program cannot be started; the error names the package that contains it.
 pub fn run(command: &mut Command, package: &str) -> Result<Result<(), String>, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command

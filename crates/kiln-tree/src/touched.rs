@@ -1,5 +1,6 @@
-//! Determines what a change of a tree affects: the objects that contain a changed file according to Kbuild's records
-//! (`.sha256.o.cmd`), all objects that use one of these, and therefore the KUnit suites and drivers to test again.
+//! Determines what to test again after a change of a tree. The affected objects are those built
+//! from a changed file according to Kbuild's records (`.sha256.o.cmd`), and all objects that use
+//! one of these. They determine the KUnit suites and drivers to test.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -16,21 +17,21 @@ use crate::row::Row;
 use crate::symbols::read_tables;
 use crate::{Error, Source};
 
-/// Objects involved in every self-test although no driver refers to their symbols: testmgr, and the code that starts
-/// it.
+/// Objects that every self-test uses, although drivers do not refer to their symbols: testmgr, and
+/// the code that starts it.
 const TESTERS: [&str; 2] = ["crypto/testmgr.o", "crypto/algboss.o"];
 
-/// Objects that mention drivers' names without implementing them.
+/// Objects that contain drivers' names but do not implement the drivers.
 const NAMERS: [&str; 3] = [
     "crypto/testmgr.o",
     "crypto/tcrypt.o",
     "crypto/kiln_tcrypt.o",
 ];
 
-/// Files below these build everything else, or configure it.
+/// Directories with programs that build or configure everything else.
 const BUILDERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/configs"];
 
-/// Places whose Kconfig files affect the stack's configuration.
+/// Directories whose Kconfig files affect the stack's configuration.
 const CONFIGURED: [&str; 8] = [
     "arch/Kconfig",
     "arch/x86",
@@ -53,7 +54,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// The changes of a tree since a commit, including uncommitted ones.
+    /// Finds the changes of a tree since a commit, including uncommitted ones.
     ///
     /// # Errors
     /// The tree is not in a git repository, or git cannot resolve the revision.
@@ -82,21 +83,22 @@ impl Change {
     }
 }
 
-/// What has to be tested again.
+/// The suites and drivers to test again.
 #[derive(Debug)]
 pub struct Touched {
-    /// A sentence for the user: what was changed, and what that affects.
+    /// A sentence for the user about the changed files and what they affect.
     pub note: String,
-    /// Everything is affected.
+    /// Whether everything is affected.
     everything: bool,
-    /// For each suite that the objects define: whether it uses an affected object.
+    /// For each suite that the objects define, whether an affected object defines it.
     suites: HashMap<String, bool>,
-    /// The same for each word in the objects' data, which includes the names of drivers and templates.
+    /// For each word in the objects' data, whether an affected object contains it. The words
+    /// include the names of drivers and templates.
     words: HashMap<String, bool>,
 }
 
 impl Touched {
-    /// Determines what a change affects in a tree that was built.
+    /// Determines what a change affects in a tree that has been built.
     ///
     /// # Errors
     /// The objects cannot be read.
@@ -131,7 +133,7 @@ impl Touched {
                 }
             }
         }
-        // If so, listing the affected objects would be pointless.
+        // If every object is affected, there is no point in listing them.
         let widest = || {
             let all = linked.iter().filter(|o| !o.starts_with("lib/kiln_"));
             all.into_iter().all(|o| affected.contains(*o))
@@ -146,8 +148,8 @@ impl Touched {
         self.everything || self.suites.get(name).copied().unwrap_or(true)
     }
 
-    /// Whether a driver has to be tested again. A name that no object contains may belong to any of them, so the answer
-    /// is yes.
+    /// Whether a driver has to be tested again. Also true if no object contains the name, because
+    /// any object may then implement the driver.
     pub fn has_driver(&self, name: &str) -> bool {
         let of = |word: &str| self.words.get(word).copied().unwrap_or(true);
         self.everything || words(name).any(of)
@@ -196,13 +198,13 @@ fn describe(change: &Change, direct: &Direct, touched: &Touched) -> String {
     }
 }
 
-/// What the changed files affect directly.
+/// The objects that the changed files affect directly.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Direct {
     objects: BTreeSet<String>,
-    /// The changed files responsible.
+    /// The changed files that affect an object.
     files: BTreeSet<PathBuf>,
-    /// A changed file that affects every object, if any.
+    /// Path of a changed file that affects every object, if there is one.
     everything: Option<String>,
 }
 
@@ -216,7 +218,8 @@ fn touched_objects(
         let all = linked.iter().copied();
         all.filter(|o| Path::new(o).starts_with(dir)).collect()
     };
-    // Generated files are treated as changed when what they are generated from has changed.
+    // Generated files, each with the changed file from which it is generated. They count as changed
+    // too.
     let mut made: BTreeMap<String, PathBuf> = BTreeMap::new();
     for path in changed {
         let parent = path.parent().unwrap_or(Path::new(""));
@@ -251,14 +254,15 @@ fn touched_objects(
         let kind = owner.extension().and_then(OsStr::to_str);
         match kind {
             Some("o") => {
-                // The linked object is a copy of tcrypt's.
+                // Skip objects that are not linked, such as tcrypt.o, of which only a copy is
+                // linked.
                 if linked.contains(record.owner.as_str()) {
                     direct.objects.insert(record.owner.clone());
                     direct.files.insert(path.to_path_buf());
                     direct.files.extend(hits.map(|p| p.to_path_buf()));
                 }
             }
-            // Structure offsets, from which a header is generated.
+            // The file contains structure offsets, from which a header is generated.
             Some("s") => {
                 let stem = owner.file_stem().unwrap_or_default().to_string_lossy();
                 let header = format!("include/generated/{stem}.h");
@@ -267,7 +271,7 @@ fn touched_objects(
             Some(_) => {
                 made.insert(record.owner.clone(), path.to_path_buf());
             }
-            // A program that generates sources.
+            // The file is a program that generates sources.
             None => {
                 let dir = owner.parent().unwrap_or(Path::new(""));
                 for object in under(dir) {
@@ -277,7 +281,8 @@ fn touched_objects(
             }
         }
     }
-    // Kbuild keeps no record for assembly generated by a script, which has the same file name.
+    // Kbuild keeps no record of the script that generates an assembly file, but both have the same
+    // file name.
     let stem = |path: &Path| path.with_extension("");
     let scripts: BTreeMap<PathBuf, &&Path> = changed.iter().map(|p| (stem(p), p)).collect();
     for record in records.iter().filter(|r| linked.contains(r.owner.as_str())) {
@@ -293,7 +298,7 @@ fn touched_objects(
     direct
 }
 
-/// These objects, and all that use one of them directly or indirectly.
+/// Returns these objects, and all objects that use one of them directly or indirectly.
 fn users(
     touched: &BTreeSet<String>,
     dir: &Path,
@@ -324,7 +329,8 @@ fn users(
     Ok(found)
 }
 
-/// Names of the KUnit suites that an object defines. A suite structure begins with its name.
+/// Returns the names of the KUnit suites that an object defines. A suite structure begins with the
+/// suite's name.
 fn read_suites(bytes: &[u8]) -> Vec<String> {
     let Ok(file) = ElfFile64::<LittleEndian>::parse(bytes) else {
         return Vec::new();
@@ -351,7 +357,7 @@ fn read_suites(bytes: &[u8]) -> Vec<String> {
     names
 }
 
-/// The strings in an object's data sections.
+/// Returns the strings in an object's data sections.
 fn read_words(bytes: &[u8]) -> Vec<String> {
     let Ok(file) = ElfFile64::<LittleEndian>::parse(bytes) else {
         return Vec::new();

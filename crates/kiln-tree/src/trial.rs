@@ -1,4 +1,4 @@
-//! Messages with which a library function is stepped.
+//! Creates the messages for stepping a library function.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -10,14 +10,14 @@ use crate::engine::Refused;
 use crate::library::{Function, Keyed, Kind, Library};
 use crate::raw;
 
-/// Lengths in bytes, around what the widest loops process at a time (ChaCha: 16 blocks, 1024 bytes).
+/// Lengths in bytes. They cover the steps of the widest loops (ChaCha: 16 blocks, 1024 bytes).
 const LENGTHS: [usize; 8] = [1, 16, 31, 64, 200, 512, 1041, 2100];
-/// Number of messages, shortest first, used by interrupting calls.
+/// Number of messages that interrupting calls use, which are the shortest ones.
 const BRIEF: usize = 3;
-/// Alignment of the buffers of RAID disks.
+/// Alignment in bytes of all buffers, which RAID functions require.
 const LINE: usize = 64;
 
-/// Bytes aligned to [`LINE`].
+/// A buffer that is aligned to [`LINE`].
 struct Aligned {
     bytes: Vec<u8>,
     start: usize,
@@ -48,7 +48,7 @@ struct Message {
     result: usize,
 }
 
-/// A function and its messages.
+/// A function, and the messages with which it is stepped.
 pub(crate) struct Trial<'a> {
     function: &'a Function,
     messages: Vec<Message>,
@@ -58,7 +58,8 @@ pub(crate) struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// Creates keys and messages. Messages for a decrypting function are encrypted by its counterpart.
+    /// Creates keys and messages. The messages for a decrypting function are encrypted by the
+    /// encrypting function.
     ///
     /// # Errors
     /// A key or a message is rejected.
@@ -72,8 +73,8 @@ impl<'a> Trial<'a> {
             false => function.keys.clone(),
         };
         let mut messages = Vec::new();
-        // The number of rounds may depend on the key size: lengths cycle through the key sizes, and the longest is used
-        // with all of them.
+        // The number of rounds may depend on the key size. So the lengths cycle through the key
+        // sizes, and the longest length is used with all of them.
         let longest = lengths.iter().max().copied().unwrap_or(0);
         let all = keys.iter().map(|&key| (longest, key));
         let each = lengths.iter().copied().zip(keys.iter().copied().cycle());
@@ -92,7 +93,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// The order for the tree's side, valid while this lives.
+    /// Returns the order for the tree's code. It is valid while `self` exists.
     pub(crate) fn order(&mut self, name: &CStr, prove: *mut raw::Prove) -> raw::ProveLibrary {
         let function = self.function;
         let messages = self.messages.iter_mut().map(|m| raw::ProveMessage {
@@ -142,7 +143,7 @@ fn message(
     let mut iv = vec![0; f.iv];
     random.fill(&mut iv);
     if f.alg.starts_with("ccm(") {
-        // The size of the length field minus 1 (RFC 3610, section 2.2).
+        // For CCM, the first byte is the size of the length field minus 1 (RFC 3610, section 2.2).
         iv[0] = 3;
     }
     let mut plain = Aligned::new(f.prefix + len + f.tag);

@@ -1,5 +1,5 @@
-//! Tests the services on emulated CPUs, in a child with the image of a real tree. Unless KILN_TEST_TREE names a tree,
-//! the tests print that they are skipped.
+//! Tests the services on emulated CPUs, in a child that loads the image of a real tree. Tests are
+//! skipped, with a message, unless KILN_TEST_TREE names a tree.
 
 use std::cell::UnsafeCell;
 use std::env;
@@ -26,7 +26,7 @@ use kiln_tree::{Clock, Host, Image, Loaded, Plan, Source};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// The image of the given tree, built once per process.
+/// Returns the image of the given tree, which is built once per process.
 fn image() -> Option<PathBuf> {
     static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
     let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
@@ -53,8 +53,8 @@ fn image() -> Option<PathBuf> {
     built.clone()
 }
 
-/// In the child, runs `body` and returns `None`. In the parent, runs the test of this name in a child with the tree,
-/// and returns how that child ended.
+/// In the parent, runs the test with this name in a child that loads the tree, and returns how the
+/// child ended. In the child, runs `body` and returns `None`.
 fn in_child(name: &str, tests: bool, lonely: bool, body: impl FnOnce(Loaded)) -> Option<Ended> {
     if let Some(order) = Order::from_env().unwrap() {
         body(Host::load(&order).unwrap());
@@ -71,7 +71,7 @@ fn in_child(name: &str, tests: bool, lonely: bool, body: impl FnOnce(Loaded)) ->
     Some(child::run(&order, &args, &mut watch).unwrap())
 }
 
-/// The same for a child that must end normally.
+/// Like [`in_child`], for a child that must end normally.
 fn alone(name: &str, tests: bool, body: impl FnOnce(Loaded)) -> Option<Ended> {
     let ended = in_child(name, tests, false, body)?;
     let said = String::from_utf8_lossy(&ended.output).into_owned();
@@ -85,7 +85,7 @@ fn timer(cpu: &mut Cpu, hz: f64) -> Timer {
     Timer::start(cpu, Arrivals::Poisson(hz, 7)).unwrap()
 }
 
-/// Checks the events: every test passed, nothing crashed, and nothing warned.
+/// Checks the events: all tests must pass, and the tree must neither crash nor warn.
 fn assert_tests_pass(events: &[Event]) {
     let mut passed = 0;
     for event in events {
@@ -125,7 +125,7 @@ fn self_tests_pass_while_interrupts_come() {
     self_tests("self_tests_pass_while_interrupts_come", &Config::default());
 }
 
-/// Under full preemption, every service is eventually preempted at every point.
+/// Under full preemption, tasks can be preempted at every point of a service.
 #[test]
 fn self_tests_pass_under_full_preemption() {
     let config = Config {
@@ -137,20 +137,20 @@ fn self_tests_pass_under_full_preemption() {
     self_tests("self_tests_pass_under_full_preemption", &config);
 }
 
-/// Runs a closure in kernel mode on this thread's CPU. The closure may call the image.
+/// Runs a closure in kernel mode on this thread's CPU. The closure may call functions of the image.
 fn in_kernel<F: FnMut()>(mut f: F) {
     unsafe extern "C" fn run<F: FnMut()>(f: *mut c_void) -> u64 {
         // SAFETY: `in_kernel` passed a pointer to its closure.
         unsafe { (*f.cast::<F>())() };
         0
     }
-    // SAFETY: the function takes a pointer to a closure of that type.
+    // SAFETY: `run::<F>` takes a pointer to a closure of type `F`, which outlives the call.
     unsafe { cpu::gate(run::<F>, ptr::from_mut(&mut f).cast()) };
 }
 
-/// Returns a service of the image.
+/// Returns the function pointer of a service in the image.
 fn service<F: Copy>(image: &Image, name: &str) -> F {
-    // SAFETY: each caller below names the service's own type.
+    // SAFETY: each caller passes the service's own type as `F`.
     unsafe { image.function(&format!("svc_{name}")) }.unwrap()
 }
 
@@ -162,13 +162,13 @@ struct Shared {
     count: UnsafeCell<u64>,
 }
 
-// SAFETY: this is what is being tested: the tree's lock keeps the CPUs apart.
+// SAFETY: all access is under the tree's lock. Whether that lock works is what is being tested.
 unsafe impl Sync for Shared {}
 
 /// Two CPUs add to one word while being interrupted. Returns how many additions were lost.
 fn lost_additions(shared: &Shared, lock: Option<(Lock, Unlock)>) -> u64 {
     const TIMES: u64 = 200_000;
-    // SAFETY: every thread that uses it has been joined at this point.
+    // SAFETY: threads of earlier calls have been joined, so no other thread accesses the word.
     unsafe { *shared.count.get() = 0 };
     std::thread::scope(|scope| {
         for number in 0..2 {
@@ -183,8 +183,8 @@ fn lost_additions(shared: &Shared, lock: Option<(Lock, Unlock)>) -> u64 {
                     in_kernel(|| {
                         for _ in 0..100 {
                             let at = shared.lock.get();
-                            // SAFETY: these are the services' own types. Without the lock, the race is the purpose of
-                            // the control.
+                            // SAFETY: `lock` and `unlock` have the services' own types. In the
+                            // control, which takes no lock, the race is intended.
                             unsafe {
                                 let flags = lock.map(|(lock, _)| lock(at));
                                 let old = ptr::read_volatile(shared.count.get());
@@ -200,7 +200,7 @@ fn lost_additions(shared: &Shared, lock: Option<(Lock, Unlock)>) -> u64 {
             });
         }
     });
-    // SAFETY: as above.
+    // SAFETY: the scope has joined all threads that access the word.
     2 * TIMES - unsafe { *shared.count.get() }
 }
 
@@ -218,7 +218,7 @@ fn a_spin_lock_holds_between_two_cpus() {
         for _ in 0..3 {
             assert_eq!(lost_additions(&shared, Some((lock, unlock))), 0);
         }
-        // The control: without the lock, additions are lost.
+        // Control: without the lock, additions are lost.
         let start = Instant::now();
         while lost_additions(&shared, None) == 0 {
             assert!(start.elapsed() < Duration::from_secs(60), "no race");
@@ -234,23 +234,23 @@ fn waits_end_by_time_and_by_completion() {
         let wait: Wait = service(&loaded.image, "wait_for_completion_timeout");
         let complete: Complete = service(&loaded.image, "complete");
         let hz: *const u32 = loaded.image.symbol("kiln_glue_hz").unwrap() as *const u32;
-        // SAFETY: a constant of the glue.
+        // SAFETY: the address is that of a constant in the glue.
         let hz = u64::from(unsafe { *hz });
         let _cpu = Cpu::boot(&Config::default()).unwrap();
         let mut completion = [0u64; 8];
         let at = completion.as_mut_ptr();
         let mut left = 7;
         let start = Instant::now();
-        // SAFETY: these are the services' own types, and the completion is larger than the tree's.
+        // SAFETY: `wait` has the service's own type, and the completion is larger than the tree's.
         in_kernel(|| left = unsafe { wait(at, hz / 10) });
         let took = start.elapsed();
         assert_eq!(left, 0);
         assert!(took >= Duration::from_millis(99), "{took:?}");
         assert!(took < Duration::from_secs(5), "{took:?}");
 
-        // Reading jiffies sees them advance only with the clock thread, because nothing here causes ticks.
+        // Jiffies must advance only while the clock thread runs, because this test causes no ticks.
         let jiffies = loaded.image.symbol("svc_jiffies").unwrap() as *const u64;
-        // SAFETY: a word of the image that only its clock thread writes.
+        // SAFETY: the address is that of a variable of the image, and the read is volatile.
         let read = || unsafe { ptr::read_volatile(jiffies) };
         let before = read();
         std::thread::sleep(Duration::from_millis(50));
@@ -260,7 +260,7 @@ fn waits_end_by_time_and_by_completion() {
         drop(clock);
         assert!(read() > before && read() < before + 10 * hz);
 
-        // Now a completion that another CPU completes.
+        // The second completion is completed by another CPU.
         let at = AtomicU64::new(at as u64);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -271,20 +271,22 @@ fn waits_end_by_time_and_by_completion() {
                 let _cpu = Cpu::boot(&config).unwrap();
                 std::thread::sleep(Duration::from_millis(50));
                 let at = at.load(Ordering::Relaxed) as *mut u64;
-                // SAFETY: as above.
+                // SAFETY: `complete` has the service's own type, and the completion outlives the
+                // thread.
                 in_kernel(|| unsafe { complete(at) });
             });
             let at = at.load(Ordering::Relaxed) as *mut u64;
-            // SAFETY: as above.
+            // SAFETY: `wait` has the service's own type, and the completion is larger than the
+            // tree's.
             in_kernel(|| left = unsafe { wait(at, 20 * hz) });
         });
         assert!(left > 10 * hz && left < 20 * hz, "{left} of {}", 20 * hz);
-        // The wait consumed it.
+        // The wait has reset the completion.
         assert_eq!(completion[0] as u32, 0);
     });
 }
 
-/// Does what the tree's wait_event() does, while another CPU wakes the queue.
+/// Makes the same calls as the tree's wait_event(), while another CPU wakes the queue.
 #[test]
 fn a_wait_queue_wakes_who_waits() {
     type Init = unsafe extern "C" fn(*mut u64, *const u8, *mut u8);
@@ -307,7 +309,8 @@ fn a_wait_queue_wakes_who_waits() {
         let queue = || at.load(Ordering::Relaxed) as *mut u64;
         let (asked, answered) = (&AtomicU64::new(0), &AtomicU64::new(0));
         let _cpu = Cpu::boot(&Config::default()).unwrap();
-        // SAFETY: these and the following are the services' own types, and the memory is as large as the tree's.
+        // SAFETY: the functions have the services' own types, and `queue` has room for the tree's
+        // structure.
         in_kernel(|| unsafe { init(queue(), ptr::null(), ptr::null_mut()) });
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -322,14 +325,15 @@ fn a_wait_queue_wakes_who_waits() {
                     }
                     answered.store(round, Ordering::Release);
                     in_kernel(|| {
-                        // SAFETY: as above.
+                        // SAFETY: `wake` has the service's own type, and the queue is initialised.
                         unsafe { wake(queue(), 3, 1, ptr::null_mut()) };
                     });
                 }
             });
             let mut slept = 0;
             for round in 1..=ROUNDS {
-                // SAFETY: as above.
+                // SAFETY: the functions have the services' own types. The waiter has room for the
+                // tree's structure, and finish() removes it from the queue before it is dropped.
                 in_kernel(|| unsafe {
                     let mut waiter = [0u64; 8];
                     entry(waiter.as_mut_ptr(), 0);
@@ -347,24 +351,25 @@ fn a_wait_queue_wakes_who_waits() {
             }
             assert!(slept > 0);
         });
-        // The list is empty. SAFETY: reads the list's first word.
+        // The list must be empty. SAFETY: the list's first word is inside `queue`, and no other
+        // thread runs.
         let first = unsafe { *queue().add(1) };
         assert_eq!(first, queue() as u64 + 8);
     });
 }
 
-/// The tree's own WARN is reported, counted and stepped over.
+/// A WARN of the tree is reported and counted, and execution continues behind it.
 #[test]
 fn warnings_are_counted_and_told() {
     type Saturate = unsafe extern "C" fn(*mut u32, u32);
     let ended = alone("warnings_are_counted_and_told", false, |loaded| {
         let at = loaded.image.symbol("refcount_warn_saturate").unwrap();
-        // SAFETY: the tree's function has this type.
+        // SAFETY: the address is that of the tree's function, which has this type.
         let saturate = unsafe { std::mem::transmute::<u64, Saturate>(at) };
         let cpu = Cpu::boot(&Config::default()).unwrap();
         let mut count = [5u32; 4];
         assert_eq!(cpu.stats().warnings, 0);
-        // SAFETY: as above.
+        // SAFETY: the function takes a refcount, for which the array has room.
         in_kernel(|| unsafe { saturate(count.as_mut_ptr(), 2) });
         assert_eq!(cpu.stats().warnings, 1);
         // Execution continued after the warning.
@@ -377,14 +382,15 @@ fn warnings_are_counted_and_told() {
     }
 }
 
-/// The FPU core is compiled with XSAVE, which a kernel patches to the best instruction of the CPU.
+/// The FPU core is compiled with XSAVE, which a kernel replaces by the CPU's best instruction when
+/// it boots.
 #[test]
 fn alternatives_are_applied() {
     const XSAVE: [u8; 4] = [0x48, 0x0f, 0xae, 0x27];
     const XSAVEC: [u8; 4] = [0x48, 0x0f, 0xc7, 0x27];
     let ended = alone("alternatives_are_applied", false, |loaded| {
         let start = loaded.image.symbol("save_fpregs_to_fpstate").unwrap();
-        // SAFETY: text of the image, which extends further.
+        // SAFETY: the address is in the image's text, which continues for more than 256 bytes.
         let text = unsafe { std::slice::from_raw_parts(start as *const u8, 256) };
         let has = |code: [u8; 4]| text.windows(4).any(|w| w == code);
         let xsavec = std::is_x86_feature_detected!("xsavec");
@@ -399,7 +405,7 @@ fn alternatives_are_applied() {
     }
 }
 
-/// A deadlock is reported instead of waited for.
+/// A deadlock is reported, so the test does not wait forever.
 #[test]
 fn a_deadlock_is_told() {
     type Wait = unsafe extern "C" fn(*mut u64);
@@ -407,7 +413,7 @@ fn a_deadlock_is_told() {
         let wait: Wait = service(&loaded.image, "wait_for_completion");
         let _cpu = Cpu::boot(&Config::default()).unwrap();
         let mut completion = [0u64; 8];
-        // SAFETY: the service's own type, and the completion is larger than the tree's.
+        // SAFETY: `wait` has the service's own type, and the completion is larger than the tree's.
         in_kernel(|| unsafe { wait(completion.as_mut_ptr()) });
     });
     if let Some(ended) = ended {
@@ -424,7 +430,7 @@ fn a_spin_lock_that_is_taken_twice_is_told() {
         let lock: Take = service(&loaded.image, "_raw_spin_lock");
         let _cpu = Cpu::boot(&Config::default()).unwrap();
         let mut word = 0;
-        // SAFETY: the service's own type.
+        // SAFETY: `lock` has the service's own type, and `word` is a lock that is free.
         in_kernel(|| unsafe {
             lock(&mut word);
             lock(&mut word);
@@ -436,7 +442,8 @@ fn a_spin_lock_that_is_taken_twice_is_told() {
     }
 }
 
-/// A softirq allocates and frees while the task it interrupts does so too. No block may be handed out twice.
+/// A softirq allocates and frees blocks while the task that it interrupts does the same. The
+/// allocator must not return a block that is in use.
 #[test]
 fn memory_is_for_any_context() {
     type Alloc = unsafe extern "C" fn(usize, u32) -> *mut u64;
@@ -451,7 +458,7 @@ fn memory_is_for_any_context() {
 
     /// Allocates blocks, marks them, and checks that the marks survive.
     fn use_blocks(mark: u64) {
-        // SAFETY: these are the addresses of services of these types.
+        // SAFETY: the variables hold the addresses of services with these types.
         let (alloc, free): (Alloc, Free) = unsafe {
             (
                 std::mem::transmute::<u64, Alloc>(ALLOC.load(Ordering::Relaxed)),
@@ -460,7 +467,8 @@ fn memory_is_for_any_context() {
         };
         let mut blocks = [ptr::null_mut::<u64>(); 6];
         for (i, block) in blocks.iter_mut().enumerate() {
-            // SAFETY: a block of at least 64 bytes.
+            // SAFETY: the service returns a block of at least 64 bytes, so both words are inside
+            // it.
             unsafe {
                 *block = alloc(64, 0);
                 ptr::write_volatile(*block, mark + i as u64);
@@ -468,7 +476,7 @@ fn memory_is_for_any_context() {
             }
         }
         for (i, block) in blocks.iter().enumerate() {
-            // SAFETY: as above.
+            // SAFETY: the block has at least 64 bytes, and is freed once.
             unsafe {
                 let want = mark + i as u64;
                 if ptr::read_volatile(*block) != want || ptr::read_volatile(block.add(7)) != want {
@@ -493,7 +501,7 @@ fn memory_is_for_any_context() {
         let open: Open = service(image, "open_softirq");
         let raise: Raise = service(image, "raise_softirq");
         let mut cpu = Cpu::boot(&Config::default()).unwrap();
-        // SAFETY: the service's own type.
+        // SAFETY: `open` has the service's own type, and the handler is never removed.
         in_kernel(|| unsafe { open(6, softirq) });
         let _interrupts = timer(&mut cpu, 8000.0);
         let start = Instant::now();
@@ -504,7 +512,8 @@ fn memory_is_for_any_context() {
                     mark += 8;
                     use_blocks(mark);
                 }
-                // SAFETY: the service's own type. The softirq runs when the next interrupt returns, or in ksoftirqd.
+                // SAFETY: `raise` has the service's own type. The softirq runs when the next
+                // interrupt returns, or in ksoftirqd.
                 unsafe { raise(6) };
             });
         }
@@ -514,8 +523,9 @@ fn memory_is_for_any_context() {
     });
 }
 
-/// Runs the same scripts on the tree's simd helper and cryptd and on Kiln's, and compares what each call returned, what
-/// each callback received, in which order, on which CPU and with which preempt count.
+/// Runs the same scripts on the tree's simd helper and cryptd and on Kiln's. Compares the return
+/// value of each call, and for each callback, what it received, in which order, on which CPU and
+/// with which preempt count.
 #[test]
 fn the_trees_cryptd_follows_the_rules_that_kilns_does() {
     alone(
@@ -563,7 +573,8 @@ fn the_trees_cryptd_follows_the_rules_that_kilns_does() {
                     .map(|_| Stream::open(&mut host, "xts-aes-aesni", &key, 0, false).unwrap())
                     .collect();
                 let mut handles: Vec<_> = streams.iter().map(|s| s.handle()).collect();
-                // SAFETY: these are the image's own functions, called with its own transforms.
+                // SAFETY: the functions belong to the image and are called with transforms of the
+                // same image.
                 let of_tree = unsafe {
                     script::run_foreign(&mut host.cpu, &ops, &mut handles, &steps, message)
                 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Spin locks of a tree that keeps a preempt count of its own (Linux 7.2 and later): after each
- * call it equals the count of the CPU. Exits with 1 if it does not.
+ * Tests the spin locks of a tree that keeps a separate preempt count (Linux 7.2 and later). After
+ * each call, this count must equal that of the CPU. Exits with 1 if it does not.
  *
- *	spin_locks [control]	with "control" one call changes the CPU's count only
+ *	spin_locks [control]	with "control", one call changes only the CPU's count
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #include "locks.c"
 
-/* Replaces the function that sleeping locks call before they may sleep. */
+/* Replaces the function that sleeping locks call where they may sleep. */
 void may_sleep(const char *what)
 {
 	(void)what;
@@ -134,7 +134,7 @@ int main(int argc, char **argv)
 	SERVICE(_raw_spin_unlock_bh)(&lock);
 	check("_raw_spin_unlock_bh");
 
-	lock.locked = 77;	/* locked by another CPU */
+	lock.locked = 77;	/* as if locked by another CPU */
 	if (SERVICE(_raw_spin_trylock)(&lock))
 		return 2;
 	check("_raw_spin_trylock, which failed,");

@@ -1,4 +1,5 @@
-//! Answers as the module prints them, and in the form in which they are compared.
+//! Parses the module's answers, and converts the answers of both sides to the form in which they
+//! are compared.
 
 use kiln_kernel::crypto::Errno;
 use kiln_kernel::script::{Event, Outcome};
@@ -44,7 +45,7 @@ fn written(runs: &[Run], stuck: Option<usize>) -> String {
     parts.join("; ")
 }
 
-/// The result of a script on the emulated CPU.
+/// Formats the result of a script on the emulated CPU.
 pub(crate) fn describe_outcome(outcome: &Outcome) -> String {
     let mut runs: Vec<Run> = Vec::new();
     for e in &outcome.events {
@@ -81,16 +82,16 @@ fn same(a: &Run, b: &Run) -> bool {
 /// The result of a script in a real kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// The driver that processed the requests.
+    /// Name of the driver that processed the requests.
     pub driver: String,
-    /// Its output for the message, in hexadecimal.
+    /// The encrypted message, in hexadecimal.
     pub right: String,
-    /// The answer in the form of [`describe_outcome`].
+    /// The result in the form that [`describe_outcome`] uses.
     pub answer: String,
 }
 
-/// Parses the lines of `requests.c`. The console may have lost some lines or mixed in others; unparsable lines are an
-/// error, which is given in words.
+/// Parses the lines that `requests.c` prints. The console may have lost lines or mixed in others;
+/// if a line cannot be parsed, the error describes it.
 pub fn script(lines: &[String]) -> Result<Script, String> {
     let (mut driver, mut right, mut stuck) = (None, None, None);
     let mut runs = Vec::new();
@@ -142,8 +143,8 @@ fn run(range: &str, rest: &str) -> Option<Run> {
     (first <= last).then_some(run)
 }
 
-/// Parses the lines of `scene.c`: the trace that occurred most often. The tick may disturb a scene, so a trace counts
-/// only if more than half of the runs produced it.
+/// Parses the lines that `scene.c` prints, and returns the most frequent trace. Since a timer tick
+/// may disturb a scene, more than half of the runs must have produced that trace.
 pub fn scene(lines: &[String]) -> Result<String, String> {
     let mut counted: Vec<(u64, &str)> = Vec::new();
     for line in lines {

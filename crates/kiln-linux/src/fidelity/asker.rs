@@ -1,4 +1,5 @@
-//! The module that asks a real kernel (`linux/fidelity/`), and the boot in which it does so.
+//! Builds the module that answers questions in a real kernel (`linux/fidelity/`), and boots a
+//! kernel with it.
 
 use std::fs;
 use std::path::Path;
@@ -25,11 +26,12 @@ macro_rules! sources {
     };
 }
 
-/// File names in the module's directory, and contents.
+/// Names and contents of the files in the module's directory.
 const SOURCES: &[(&str, &str)] =
     sources!("Kbuild" "ask.c" "costs.c" "fidelity.h" "nested.c" "requests.c" "scene.c" "where.c");
 
-/// Files of Kiln's own module: the code that saves registers, whose cost is measured, and headers.
+/// Files shared with Kiln's module for Linux: the code that saves registers, which is measured, and
+/// headers.
 const SHARED: [&str; 7] = [
     "state.",
     "live.",
@@ -45,7 +47,7 @@ const NAME: &str = "kiln_fidelity";
 /// The file that questions are written to and answers are read from.
 const FILE: &str = "/proc/kiln";
 
-/// Linux's own drivers, about which questions are asked.
+/// Linux's own drivers that the questions use.
 const DRIVERS: [&str; 3] = ["aesni_intel", "xts", "chacha_x86_64"];
 
 /// The requested accelerator.
@@ -55,7 +57,7 @@ pub enum Wanted {
     Only(Accel),
 }
 
-/// How the kernel is asked.
+/// Options of the boot that answers the questions.
 pub struct Plan<'a> {
     pub kernel: &'a Kernel,
     pub compiler: &'a Compiler,
@@ -78,7 +80,7 @@ pub enum Step<'a> {
     Write(&'a str, &'a str),
 }
 
-/// The answer to a step that asks a question, or the reason why it was not answered.
+/// The answer to a step, as lines, or the reason why there is none.
 pub type Told = Result<Vec<String>, String>;
 
 /// The results of a boot.
@@ -86,19 +88,19 @@ pub type Told = Result<Vec<String>, String>;
 pub struct Answers {
     /// One answer for each step that asks for one, in the order of the steps.
     pub told: Vec<Told>,
-    /// The CPU model as `/proc/cpuinfo` gives it.
+    /// CPU model that the guest's `/proc/cpuinfo` shows.
     pub cpu: String,
-    /// What runs the guest's instructions.
+    /// How the guest's instructions were executed.
     pub accel: Accel,
-    /// Why hardware virtualisation was not used, if it was to be tried.
+    /// Why hardware virtualisation was not used, if the plan allowed it.
     pub why: String,
     /// The kernel's warnings and faults.
     pub warnings: Vec<String>,
 }
 
 impl Plan<'_> {
-    /// Boots, takes the steps one after the other, and powers off. `besides` is another module, loaded first with its
-    /// parameters.
+    /// Boots, executes the steps in order, and powers off. `besides` is an additional module, as
+    /// name and content, which is loaded first.
     ///
     /// # Errors
     /// QEMU is missing, the module does not build, or the boot fails.
@@ -122,7 +124,8 @@ impl Plan<'_> {
             .map(|(name, _)| {
                 let own = besides.is_some_and(|b| b.0 == name);
                 let order = Order::module(&format!("/{name}.ko"), if own { "all=1" } else { "" });
-                // Linux's own drivers find out themselves if the CPU lacks a feature that they need.
+                // Loading one of Linux's own drivers fails if the CPU lacks a feature that the
+                // driver needs.
                 match own || name == NAME {
                     true => order,
                     false => order.may_fail(),
@@ -261,7 +264,7 @@ fn model(cpuinfo: &[String]) -> String {
     name.unwrap_or("unknown").trim().to_owned()
 }
 
-/// The console output, by order.
+/// The console output, grouped by order.
 #[derive(Default)]
 struct Heard {
     order: u32,

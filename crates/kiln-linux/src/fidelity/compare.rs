@@ -1,4 +1,5 @@
-//! Asks both sides and compares them row by row.
+//! Asks the real kernel and the emulated CPU the same questions, and compares the answers row by
+//! row.
 
 use std::thread;
 
@@ -13,13 +14,13 @@ use super::question::{self, Asked, Question, TIMES};
 use super::row::Row;
 
 pub struct Outcome {
-    /// Answers, then costs.
+    /// Rows for answers, followed by rows for costs.
     pub rows: Vec<Row>,
     /// Remarks that a reader of the rows needs.
     pub notes: Vec<String>,
 }
 
-/// Puts all questions to the real kernel and to the emulated CPU.
+/// Asks the real kernel and the emulated CPU all questions, and measures the costs on both.
 ///
 /// # Errors
 /// The real kernel or the emulated CPU cannot be asked.
@@ -57,7 +58,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         let real = real_answer(question, told, &emulated.right, &mut notes);
         let agree = match (&real, &emulated.answer) {
             (Ok(real), Some(emulated)) => Some(real == emulated),
-            // A missing answer counts as a difference.
+            // If the real kernel did not answer, count this as a difference.
             (Err(_), Some(_)) => Some(false),
             (_, None) => None,
         };
@@ -151,7 +152,7 @@ struct EmulatedAnswers {
     costs: Vec<(&'static str, Option<f64>)>,
 }
 
-/// Asks the emulated CPU in a new thread, which becomes that CPU.
+/// Asks the emulated CPU in a new thread, because the asking thread becomes that CPU.
 fn emulated_answers(policy: &str, questions: &[Question]) -> Result<EmulatedAnswers, Error> {
     let asked = || -> Result<EmulatedAnswers, String> {
         let mut cpu = Emulated::boot(policy)?;

@@ -1,4 +1,4 @@
-//! Costs on both sides, in TSC cycles: the minimum of many samples.
+//! Costs in the real kernel and on the emulated CPU, in TSC cycles.
 
 use kiln_kernel::cipher::{Op, BLOCK};
 use kiln_kernel::crypto::{Errno, Part, Skcipher, INTERNAL};
@@ -33,13 +33,13 @@ pub(crate) const COSTS: &[(&str, &str)] = &[
     ("direct-4096", "xts(aes), 4096 bytes, without it"),
 ];
 
-/// For a row of the simd helper, the name of the direct row by which it is divided.
+/// Returns the name of the row for a direct call that corresponds to a row for the simd helper.
 pub(crate) fn name_direct(name: &str) -> Option<String> {
     name.strip_prefix("helper-")
         .map(|len| format!("direct-{len}"))
 }
 
-/// The minimum and the median from lines `NAME LEAST MEDIAN`.
+/// Finds the minimum and the median in lines `NAME LEAST MEDIAN`.
 pub fn real(lines: &[String], name: &str) -> Option<(f64, f64)> {
     lines.iter().find_map(|line| {
         let mut words = line.split(' ');
@@ -53,12 +53,13 @@ pub fn real(lines: &[String], name: &str) -> Option<(f64, f64)> {
     })
 }
 
-/// The cost on the emulated CPU that the calling thread acts as; `None` if it cannot be measured there.
+/// Measures a cost on the emulated CPU that the calling thread acts as; `None` if the cost cannot
+/// be measured there.
 pub fn emulated(name: &str) -> Option<f64> {
     const MANY: u64 = 2000;
     match name.split_once('-') {
         None if name == "pair" => Some(least(MANY, |n| fpu::pairs(n, false))),
-        // The registers in use are the widest that this CPU has.
+        // The saved registers are the widest that this CPU has, so only that width is measured.
         Some(("nested", width)) if width == widest() => Some(least(MANY, fpu::saves)),
         Some(("helper", len)) => requests("xts(aes)", 0, len.parse().ok()?).ok(),
         Some(("direct", len)) => {
@@ -77,13 +78,13 @@ fn widest() -> &'static str {
     }
 }
 
-/// Cost of requests in place, one after the other.
+/// Measures the cost of a request, with requests that complete synchronously, one after the other.
 fn requests(name: &str, kind: u32, len: usize) -> Result<f64, Errno> {
     let mut tfm = Skcipher::open(name, kind, kind)?;
     let mut key = [0; 64];
     key[0] = 1;
     tfm.set_key(&key)?;
-    // One message, but many IVs, so that copying an IV is not included in a request's cost.
+    // All requests use the same message but different IVs, so that copying IVs is not measured.
     const IVS: usize = 64;
     let (src, mut dst) = (vec![0; len], vec![0; len]);
     let (ivs, mut iv_room) = ([0; IVS * BLOCK], [0; IVS * BLOCK]);
@@ -109,13 +110,13 @@ fn requests(name: &str, kind: u32, len: usize) -> Result<f64, Errno> {
     }
 }
 
-/// The fewest cycles per operation of many series of `n` operations.
+/// Runs many series of `n` operations. Returns the cycles per operation in the fastest series.
 fn least(n: u64, mut series: impl FnMut(u64)) -> f64 {
     let cycles = (0..200).map(|_| {
         // SAFETY: reading the time-stamp counter touches no memory.
         let from = unsafe { std::arch::x86_64::_rdtsc() };
         series(n);
-        // SAFETY: as above.
+        // SAFETY: reading the time-stamp counter touches no memory.
         let to = unsafe { std::arch::x86_64::_rdtsc() };
         to.wrapping_sub(from)
     });

@@ -1,4 +1,4 @@
-//! Asks Kiln's emulated CPU.
+//! Answers the questions on Kiln's emulated CPU.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::answer::describe_outcome;
 use super::question::TIMES;
 use super::question::{Asked, Question};
 
-/// The message of every request, as in `linux/fidelity/requests.c`.
+/// Length in bytes of the message in every request, the same as in `linux/fidelity/requests.c`.
 const LEN: u8 = 48;
 const RAW_KEY: [u8; 64] = {
     let mut key = [0x5e; 64];
@@ -23,7 +23,7 @@ const RAW_KEY: [u8; 64] = {
 };
 const IV: [u8; BLOCK] = [9; BLOCK];
 
-/// The emulated CPU, which is this thread, and what it is asked.
+/// The emulated CPU that this thread acts as, and the message for its requests.
 pub struct Emulated {
     cpu: Cpu,
     src: Vec<u8>,
@@ -49,13 +49,14 @@ impl Emulated {
         Ok(Emulated { cpu, src, want })
     }
 
-    /// The right answer to a request, in hexadecimal.
+    /// The correct ciphertext of every request, in hexadecimal.
     pub fn right(&self) -> String {
         self.want.iter().map(|b| format!("{b:02x}")).collect()
     }
 
-    /// The answer; `None` if the host's CPU has no SIMD for which a request could have to wait. A tick or the host's
-    /// scheduler may interfere as on the real kernel, so the most frequent answer is returned.
+    /// Answers a question; `None` if the host's CPU has no SIMD, so that no request would have to
+    /// wait for the FPU. A tick or the host's scheduler may interfere, as on the real kernel, so
+    /// the most frequent answer is returned.
     pub fn answer(&mut self, question: &Question) -> Option<String> {
         let mut counts = BTreeMap::new();
         for _ in 0..TIMES {

@@ -1,5 +1,5 @@
-//! Tests nested sections (`linux/module/section.c`) in real ring 0: on one CPU, threads encrypt with Linux's own
-//! drivers, a timer and a tasklet with Kiln's.
+//! Tests nested sections (`linux/module/section.c`) in real ring 0: on one CPU, threads encrypt
+//! with Linux's own drivers, while a timer and a tasklet encrypt with Kiln's.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,12 +16,12 @@ const MIXES: [&str; 2] = [
     "chacha20-simd kiln-chacha20-avx2 kiln-xts-aes-aesni",
 ];
 
-/// The order matters: the second mode turns nesting off, the third turns it on again without saving.
+/// The order matters: the second mode disables nesting, and the third enables it without saving.
 const MODES: [&str; 3] = ["saved", "scalar", "unsaved"];
 
 const PARAMETERS: &str = "/sys/module/kiln/parameters";
 
-/// Fewer nested sections prove nothing.
+/// Minimum number of nested sections; a run with fewer is a finding, because it proves too little.
 const ENOUGH: u64 = 1000;
 
 /// The results of one user of a driver, in a test of nested FPU sections in a real kernel.
@@ -45,25 +45,25 @@ pub struct Row {
     /// control, nested sections that save nothing.
     #[schemars(extend("x-role" = "key"))]
     pub mode: &'static str,
-    /// Who encrypts: `thread`, `timer` or `tasklet`.
+    /// What encrypts: `thread`, `timer` or `tasklet`.
     #[schemars(extend("x-role" = "key"))]
     pub who: String,
     /// Name of the driver that encrypts.
     #[schemars(extend("x-role" = "key"))]
     pub driver: String,
-    /// Messages encrypted.
+    /// Number of messages encrypted.
     #[schemars(extend("x-role" = "main", "x-heading" = "messages"))]
     pub done: u64,
-    /// Messages with wrong bytes.
+    /// Number of messages with wrong bytes.
     #[schemars(extend("x-role" = "main"))]
     pub wrong: u64,
-    /// Messages that ended with an error.
+    /// Number of messages that ended with an error.
     #[schemars(extend("x-role" = "figure"))]
     pub refused: u64,
-    /// Messages that the driver did not complete before it returned (`-EINPROGRESS`).
+    /// Number of messages that the driver did not complete before it returned (`-EINPROGRESS`).
     #[schemars(extend("x-role" = "figure"))]
     pub late: u64,
-    /// Messages that began where `irq_fpu_usable()` returned false.
+    /// Number of messages that began where `irq_fpu_usable()` returned false.
     #[schemars(extend("x-role" = "figure", "x-heading" = "over a section"))]
     pub over: u64,
     /// FPU sections that began inside an open section, summed over the thread, timer and tasklet that ran together;
@@ -73,7 +73,7 @@ pub struct Row {
 }
 
 pub struct Outcome {
-    /// One for each mode and user.
+    /// One row for each mode and user.
     pub rows: Vec<Row>,
     /// Failed expectations, in words.
     pub findings: Vec<String>,
@@ -81,7 +81,8 @@ pub struct Outcome {
     pub notes: Vec<String>,
 }
 
-/// Boots once and runs each mode for `ms` milliseconds. `module` is Kiln's, built for this kernel.
+/// Boots once and runs each mode for `ms` milliseconds. `module` is Kiln's module, built for this
+/// kernel.
 ///
 /// # Errors
 /// The kernel cannot be booted or asked.
@@ -165,7 +166,7 @@ fn findings(rows: &[Row], policy: &str) -> Vec<String> {
     if policy != "legacy" {
         return found;
     }
-    // Each mix has one count of nested saves, which all its rows repeat, and one timer.
+    // All rows of a mix have the same count of nested saves, and each mix has one timer.
     let timers = of("saved").filter(|r| r.who == "timer");
     let saves: u64 = timers.map(|r| r.nested_saves).sum();
     let over: u64 = of("saved").map(|r| r.over).sum();

@@ -1,22 +1,22 @@
-//! The questions. Each has a permanent number, to which records refer.
+//! The questions for both sides. Each question has a permanent number, to which records refer.
 
 use kiln_kernel::scene::Scene;
 use kiln_kernel::script::{self, Step};
 
-/// How often each question is asked: a timer tick disturbs only a few of the answers.
+/// How often each question is asked. A timer tick disturbs only a few of the answers.
 pub(super) const TIMES: u32 = 15;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     /// What tasks, interrupts and softirqs observe (`kiln/scene.h`).
     Scene(Scene),
-    /// Requests to the crypto API, on this number of transforms.
+    /// A script of requests to the crypto API, on this number of transforms.
     Requests(usize, Vec<Step>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// Starts at 1; never reused.
+    /// Permanent number, from 1. Numbers of removed questions are not reused.
     pub number: u32,
     pub text: &'static str,
     /// The program that both sides run.
@@ -24,13 +24,14 @@ pub struct Question {
 }
 
 impl Question {
-    /// Whether to ask a kernel with this policy. The scripts are about requests that must wait for the FPU, and none
-    /// has to under `bh-off`.
+    /// Whether to ask a kernel with this policy. Scripts contain requests that must wait for the
+    /// FPU, which does not happen under `bh-off`.
     pub fn concerns(&self, policy: &str) -> bool {
         policy == "legacy" || matches!(self.asked, Asked::Scene(_))
     }
 
-    /// The text written to `/proc/kiln`, without the kind and the repetitions; records contain it too.
+    /// The text written to `/proc/kiln`, without the kind and the repetitions. Records contain the
+    /// same text.
     pub fn program(&self) -> String {
         match &self.asked {
             Asked::Scene(scene) => scene
@@ -59,7 +60,8 @@ fn step(step: &Step) -> String {
     }
 }
 
-/// Number, words, and the programs of the task, the hardirq, the softirq, and a hardirq that interrupts the softirq.
+/// Number and words of a question, and four programs: of the task, of the hardirq, of the softirq,
+/// and of a hardirq that interrupts the softirq.
 type Line = (u32, &'static str, [&'static str; 4]);
 
 const SCENES: &[Line] = &[
@@ -172,7 +174,7 @@ const SCENES: &[Line] = &[
     ),
 ];
 
-/// Name of the script, number and words.
+/// Number and words of a question, and the name of its script.
 const SCRIPTS: &[(u32, &str, &str)] = &[
     (50, "SIMD usable: answered at once", "at once"),
     (
@@ -236,7 +238,7 @@ mod tests {
                 assert_eq!(program.split(' ').count(), 4);
             }
         }
-        // Every script that a hosted tree runs is also asked of ring 0.
+        // Every script that runs in a hosted tree is also a question to ring 0.
         let scripts = all.iter().filter(|q| !q.concerns("bh-off")).count();
         assert_eq!(scripts, script::scenarios().len());
     }

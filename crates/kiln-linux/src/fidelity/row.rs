@@ -1,4 +1,4 @@
-//! Rows of `kiln linux fidelity`, and records of them.
+//! Rows of `kiln linux fidelity`, and the records that contain them.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
     )
 )]
 pub struct Row {
-    /// `answer` or `cost`.
+    /// Kind of row: `answer` or `cost`.
     #[schemars(extend("x-role" = "key"))]
     pub kind: String,
     /// Release of the real kernel, as `uname -r` prints it.
@@ -32,7 +32,7 @@ pub struct Row {
     pub question: String,
     /// Number of the question, which never changes; null for a cost.
     pub number: Option<u32>,
-    /// The question in the notation in which both sides were asked it; for a cost, its short name.
+    /// The question in the notation that both sides received; for a cost, its short name.
     pub asked: Option<String>,
     /// The real kernel's answer, or `none:` and the reason why it did not answer; null for a cost.
     #[schemars(extend("x-role" = "main"))]
@@ -47,7 +47,7 @@ pub struct Row {
     /// Cost on the real kernel, in TSC cycles: the median; null for an answer, and under software emulation.
     #[schemars(extend("unit" = "cycles", "x-role" = "main", "x-heading" = "real, cycles"))]
     pub cycles: Option<f64>,
-    /// The same cost, in TSC cycles: the smallest sample.
+    /// Cost on the real kernel, in TSC cycles: the smallest sample; null if `cycles` is null.
     #[schemars(extend("unit" = "cycles"))]
     pub cycles_min: Option<f64>,
     /// Cost on the emulated CPU, in TSC cycles; null for an answer.
@@ -58,7 +58,8 @@ pub struct Row {
     #[serde(default)]
     #[schemars(extend("x-role" = "figure", "x-heading" = "real, ratio"))]
     pub ratio: Option<f64>,
-    /// The same ratio on the emulated CPU.
+    /// For a method with the simd helper: its cost divided by the cost of the same method without
+    /// the helper, both on the emulated CPU.
     #[serde(default)]
     #[schemars(extend("x-role" = "figure", "x-heading" = "emulated, ratio"))]
     pub kiln_ratio: Option<f64>,
@@ -68,10 +69,10 @@ pub struct Row {
     pub accel: String,
 }
 
-/// The fields of a record that are read again.
+/// The fields of a record that tests read.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Record {
-    /// The command that wrote it.
+    /// The command that wrote the record.
     pub command: String,
     pub rows: Vec<Row>,
 }

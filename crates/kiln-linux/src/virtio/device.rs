@@ -1,4 +1,4 @@
-//! A device of Kiln's own: `kiln serve` in a process that ends when this is dropped.
+//! Starts Kiln's own device: `kiln serve` in a process that ends when the value is dropped.
 
 use std::fs;
 use std::path::Path;
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use crate::boot::Scratch;
 use crate::Error;
 
-/// How long it may take to create its socket.
+/// Time limit for the device to create its socket.
 const READY: Duration = Duration::from_secs(10);
-/// How long it may take to drain its queues.
+/// Time limit for the device to drain its queues and exit.
 const DRAINED: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -21,10 +21,10 @@ pub struct Device {
 }
 
 impl Device {
-    /// Starts `program serve` with these additional arguments, on a socket of its own.
+    /// Starts `program serve` with these additional arguments, on a new socket.
     ///
     /// # Errors
-    /// It does not create its socket; the message contains its output.
+    /// The process does not create its socket; the message contains its output.
     pub fn start(program: &Path, arguments: &[String]) -> Result<Device, Error> {
         let (socket, log) = (Scratch::new("virtio.sock")?, Scratch::new("serve.log")?);
         let to = fs::File::create(&log.path).map_err(|e| Error::cache(&log.path, e))?;
@@ -55,20 +55,20 @@ impl Device {
         Ok(device)
     }
 
-    /// Path of its socket.
+    /// Path of the device's socket.
     pub fn socket(&self) -> &Path {
         &self.socket.path
     }
 
-    /// Its output so far.
+    /// The output that the process has printed so far.
     pub fn read_log(&self) -> String {
         fs::read_to_string(&self.log.path).unwrap_or_default()
     }
 
-    /// Ends it as a user would.
+    /// Ends the process with SIGTERM, as a user would.
     ///
     /// # Errors
-    /// It failed, or had to be killed; the message contains its output.
+    /// The process failed, or did not end in time; the message contains its output.
     pub fn stop(mut self) -> Result<(), Error> {
         self.signal(libc::SIGTERM);
         let start = Instant::now();
@@ -84,7 +84,8 @@ impl Device {
 
     fn signal(&self, signal: libc::c_int) {
         let id = libc::pid_t::try_from(self.child.id()).expect("a process id");
-        // SAFETY: a system call without pointers. The child has not been waited for, so the PID is still its own.
+        // SAFETY: the system call takes no pointers. The child has not been waited for, so its PID
+        // cannot have been reused.
         unsafe { libc::kill(id, signal) };
     }
 

@@ -20,13 +20,12 @@ const MEMORY: &str = "256M";
 const QEMU_MEMORY: &str = "512M";
 
 pub enum Guest<'a> {
-    /// User mode Linux, whose virtio_uml speaks vhost-user itself.
+    /// User mode Linux, whose driver virtio_uml is itself a vhost-user front end.
     User { built: &'a Built },
     /// A kernel under QEMU, which connects with `cryptodev-vhost-user`.
     Qemu {
-        /// The distribution's kernel.
         kernel: &'a Kernel,
-        /// What runs its instructions.
+        /// How QEMU executes the guest's instructions.
         accel: Accel,
     },
 }
@@ -60,7 +59,8 @@ impl Guest<'_> {
         }
     }
 
-    /// The kernel's own modules with these names, dependencies first.
+    /// Returns the kernel's own modules with these names and their dependencies, dependencies
+    /// first.
     pub(super) fn modules(&self, names: &[&str]) -> Result<Vec<(String, Vec<u8>)>, Error> {
         let dir = match self {
             Guest::User { built } => built.cache.objects.as_path(),
@@ -105,14 +105,14 @@ impl Guest<'_> {
     }
 }
 
-/// The word of user mode Linux's command line that adds a device.
+/// Returns the word of user mode Linux's command line that adds a device.
 fn user_mode(socket: &Path) -> Result<String, Error> {
     let path = text(socket, [' ', ':', '"'])?;
     Ok(format!("virtio_uml.device={path}:{DEVICE_ID}"))
 }
 
-/// Arguments for the device and for memory that it can share. Without MSI-X, because QEMU 7.2 crashes under software
-/// emulation when a vhost device's vectors are unmasked.
+/// Returns QEMU's arguments for the device and for memory that it can share. MSI-X is disabled,
+/// because QEMU 7.2 crashes under software emulation when a vhost device's vectors are unmasked.
 fn qemu(socket: &Path) -> Result<Vec<String>, Error> {
     let path = text(socket, [' ', ',', '"'])?;
     let words = [
@@ -130,7 +130,8 @@ fn qemu(socket: &Path) -> Result<Vec<String>, Error> {
     Ok(words.map(str::to_owned).to_vec())
 }
 
-/// The socket's path, if it contains no character that separates options on a command line.
+/// Returns the socket's path as text, unless it contains a character that separates options on a
+/// command line.
 fn text(socket: &Path, apart: [char; 3]) -> Result<&str, Error> {
     let path = socket.to_str().filter(|path| !path.contains(apart));
     path.ok_or_else(|| Error::SocketPath(socket.to_owned()))

@@ -1,5 +1,6 @@
-//! Linux's own virtio_crypto driver with a device on a vhost-user socket: whether it probes, whether the kernel's own
-//! self-tests pass through the device, and session and data traffic at a measured rate.
+//! Tests Linux's own virtio_crypto driver with a device on a vhost-user socket: whether the driver
+//! probes, whether the kernel's own self-tests pass through the device, and how fast session and
+//! data traffic is.
 
 mod device;
 mod guest;
@@ -24,10 +25,12 @@ pub use traffic::Kind;
 use row::Listing;
 use traffic::{Load, DRIVERS};
 
-/// Linux's driver, and the modules whose results its answers are compared with.
+/// Modules of the kernel to load: Linux's driver, and the generic implementations that its answers
+/// are compared with.
 const MODULES: [&str; 3] = ["aes_generic", "cbc", "virtio_crypto"];
 
-/// Parts of kernel messages that report a fault; call traces follow such messages.
+/// Texts by which kernel messages about faults are recognised. A call trace may follow such a
+/// message.
 const COMPLAINTS: [&str; 4] = ["alg: ", "BUG:", "WARNING:", "vring"];
 
 pub struct Plan<'a> {
@@ -36,9 +39,9 @@ pub struct Plan<'a> {
     pub compiler: &'a Compiler,
     /// The device's vhost-user socket.
     pub socket: &'a Path,
-    /// Numbers of threads in the guest; each kind is measured once for each number.
+    /// Numbers of threads in the guest. Each kind of traffic is measured once for each number.
     pub workers: &'a [u32],
-    /// Duration of a measurement.
+    /// Duration of each measurement.
     pub each: Duration,
     /// Length of a message in bytes.
     pub len: u32,
@@ -51,7 +54,7 @@ pub struct Plan<'a> {
 }
 
 pub struct Outcome {
-    /// Self-tests first, then traffic.
+    /// Rows for self-tests, followed by rows for traffic.
     pub rows: Vec<Row>,
     /// Failed expectations, in words.
     pub findings: Vec<String>,
@@ -111,7 +114,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     Ok(judge(plan, &loads, before, &heard))
 }
 
-/// All combinations of kinds and numbers of workers.
+/// Returns all combinations of kinds and numbers of workers.
 fn loads(plan: &Plan) -> Vec<Load> {
     let of = |kind: Kind| {
         plan.workers.iter().map(move |workers| Load {
@@ -129,10 +132,11 @@ fn loads(plan: &Plan) -> Vec<Load> {
 struct Heard {
     order: u32,
     listing: Listing,
-    /// Lines of the traffic module, each with the order during which it came.
+    /// Lines that the traffic module printed, each with the number of the order that was being
+    /// executed.
     told: Vec<(u32, String)>,
     ends: Vec<(u32, End)>,
-    /// Complaints of the driver or the kernel.
+    /// Messages in which the driver or the kernel reported a fault.
     complaints: Vec<String>,
 }
 
@@ -228,8 +232,8 @@ mod tests {
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
-    /// The outcome of a boot with one worker. Its orders load three modules, then load and unload the traffic module
-    /// once per kind.
+    /// Returns the outcome of a boot with one worker, whose orders load three modules, and then
+    /// load and unload the traffic module once per kind.
     fn judged(edit: &dyn Fn(String) -> String) -> Outcome {
         let mut text = String::from("kiln:start 6.12.1 x86_64\n");
         for (i, (kind, driver)) in [

@@ -1,4 +1,4 @@
-//! Rows, and the state of drivers in `/proc/crypto`.
+//! Rows of `kiln linux virtio`, and the parser for the drivers' states in `/proc/crypto`.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub struct Row {
     /// What runs the guest: `native`, `kvm`, or `tcg` (software emulation).
     #[schemars(extend("x-role" = "key"))]
     pub accel: &'static str,
-    /// `selftest`, `cipher-sessions`, `akcipher-sessions` or `cipher-data`.
+    /// Kind of row: `selftest`, `cipher-sessions`, `akcipher-sessions` or `cipher-data`.
     #[schemars(extend("x-role" = "key"))]
     pub kind: &'static str,
     /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
@@ -38,7 +38,7 @@ pub struct Row {
     /// Name of the Linux driver for the algorithm.
     #[schemars(extend("x-role" = "key"))]
     pub driver: &'static str,
-    /// Threads in the guest; null for a self-test.
+    /// Number of threads in the guest; null for a self-test.
     #[schemars(extend("x-role" = "key"))]
     pub workers: Option<u32>,
     /// Size of a message; null unless `kind` is `cipher-data`.
@@ -58,16 +58,16 @@ pub struct Row {
     /// a self-test.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "µs max"))]
     pub us_max: Option<f64>,
-    /// Calls that ended with an error other than wrong bytes; null for a self-test.
+    /// Number of calls that returned an error (wrong bytes not counted); null for a self-test.
     #[schemars(extend("x-role" = "figure"))]
     pub errors: Option<u64>,
-    /// Messages with wrong bytes; null for a self-test.
+    /// Number of messages with wrong bytes; null for a self-test.
     #[schemars(extend("x-role" = "figure"))]
     pub wrong: Option<u64>,
-    /// For sessions: creations and destructions, each counted as one; for `cipher-data`: messages. Null for a
-    /// self-test.
+    /// Number of operations: session creations and destructions, or messages for `cipher-data`;
+    /// null for a self-test.
     pub ops: Option<u64>,
-    /// Time measured by the guest's clock; null for a self-test.
+    /// Duration of the measurement, by the guest's clock; null for a self-test.
     #[schemars(extend("unit" = "s"))]
     pub seconds: Option<f64>,
 }
@@ -139,7 +139,8 @@ impl Listing {
             "driver" => self.driver = Some(value.trim().to_owned()),
             "selftest" => {
                 if let Some(driver) = self.driver.take() {
-                    // The first entry is the driver itself; a larval of its test may follow.
+                    // Keep only the first entry, which is the driver itself. A larval of its test
+                    // may follow.
                     self.selftests
                         .entry(driver)
                         .or_insert_with(|| value.trim().to_owned());

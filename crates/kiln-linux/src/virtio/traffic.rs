@@ -1,4 +1,5 @@
-//! The module that generates traffic in a guest (`linux/virtio/`), and the line in which it reports the result.
+//! Builds the module that generates traffic in a guest (`linux/virtio/`), and parses the line in
+//! which it reports the result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +12,13 @@ use kiln_tree::{key, root, update, Make, WITHOUT_BTF};
 use super::guest::Guest;
 use crate::Error;
 
-/// The algorithms that Linux's driver registers, and the driver names; the traffic goes through these drivers.
+/// Algorithm and driver names that Linux's virtio_crypto registers. All traffic uses these drivers.
 pub(super) const DRIVERS: [(&str, &str); 2] = [
     ("cbc(aes)", "virtio_crypto_aes_cbc"),
     ("rsa", "virtio-crypto-rsa"),
 ];
 
-/// File names in the module's directory, and contents.
+/// Names and contents of the files in the module's directory.
 const SOURCES: [(&str, &str); 5] = [
     ("Kbuild", include_str!("../../../../linux/virtio/Kbuild")),
     ("data.c", include_str!("../../../../linux/virtio/data.c")),
@@ -43,11 +44,11 @@ pub(super) const PREFIX: &str = "kiln_traffic: ";
 /// What the threads of a guest do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Setting cipher keys: each destroys two sessions and creates two.
+    /// Sets cipher keys. Each key destroys two sessions and creates two.
     CipherSessions,
-    /// Setting RSA keys: each destroys one session and creates one.
+    /// Sets RSA keys. Each key destroys one session and creates one.
     AkcipherSessions,
-    /// Encrypting messages and comparing the results.
+    /// Encrypts messages and compares the results.
     CipherData,
 }
 
@@ -59,7 +60,7 @@ impl Kind {
         Kind::CipherData,
     ];
 
-    /// The name in rows.
+    /// Returns the name of the kind in rows.
     pub fn name(self) -> &'static str {
         match self {
             Kind::CipherSessions => "cipher-sessions",
@@ -68,7 +69,7 @@ impl Kind {
         }
     }
 
-    /// Algorithm and driver.
+    /// Names of the algorithm and its driver in Linux.
     pub(super) fn driver(self) -> (&'static str, &'static str) {
         DRIVERS[usize::from(self == Kind::AkcipherSessions)]
     }
@@ -128,7 +129,7 @@ impl Load {
     }
 }
 
-/// The module, built for this guest's kernel.
+/// Builds the module for this guest's kernel.
 pub(super) fn build(
     guest: &Guest,
     compiler: &Compiler,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What linux/module/section.c takes from Linux and from the rest of the module, for one CPU
+ * Replaces what linux/module/section.c uses of Linux and of the rest of the module, for one CPU
  * whose state the test sets.
  */
 #include <stdbool.h>
@@ -17,7 +17,7 @@ typedef unsigned long long u64;
 #define __always_inline inline __attribute__((always_inline))
 #define asm __asm__
 
-/* Parameters of the module; parameter_read() may change them. */
+/* Called after each read of a module parameter; may change the parameters. */
 void parameter_read(void);
 
 #define READ_ONCE(x)                                            \
@@ -72,7 +72,7 @@ extern bool fpu_usable, serving_softirq;
 #define CRYPTO_TFM_REQ_MAY_SLEEP 0x200
 #define cond_resched() ((void)0)
 
-/* In place of alg.h. */
+/* The following replaces alg.h. */
 #define KILN_ALG_H
 
 enum { KILN_TIER_GENERIC, KILN_TIER_AESNI };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The module's parameters change between any two reads of them. Exits with 1 if a section is
- * opened over another one without saving its registers, or is not closed as it was opened.
+ * Changes the module's parameters between any two reads of them. Exits with 1 if a section opens
+ * over another one without saving its registers, or if it is not closed the way it was opened.
  */
 #include "section.c"
 
@@ -48,7 +48,7 @@ void kiln_state_restore(const u8 *area)
 static const struct kiln_impl simd = { KILN_TIER_AESNI }, scalar = { KILN_TIER_GENERIC };
 static const struct kiln_alg alg = { &simd, &scalar, 4096 };
 
-/* A softirq that interrupts a section. */
+/* Encrypts in a softirq that interrupts a section. */
 static bool crypt_over_section(bool may_nest, bool unsaved)
 {
 	const struct kiln_impl *impl;
@@ -71,7 +71,7 @@ int main(void)
 {
 	kiln_section_init();
 
-	/* Controls: the parameters have an effect, and Linux's section is opened where that is allowed. */
+	/* Controls: the parameters have an effect, and Linux's section is used where allowed. */
 	change_at = -1;
 	CHECK(crypt_over_section(true, false) && saves == 1);
 	CHECK(crypt_over_section(true, true) && saves == 0);
