@@ -48,11 +48,17 @@ impl FromStr for Shard {
         let numbers = text
             .split_once('/')
             .and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
-        let shard = numbers.and_then(|(index, count)| Shard::new(index, count));
-        shard.ok_or_else(|| {
-            Error::input(format!(
-                "--shard {text}: name one shard of several as I/N, with I from 1 to N and N at most {MOST}: --shard 2/8"
-            ))
+        let Some((index, count)) = numbers else {
+            return Err(Error::input(format!(
+                "--shard {text}: write I/N for shard I of N, such as 2/8"
+            )));
+        };
+        Shard::new(index, count).ok_or_else(|| {
+            let why = match count {
+                1..=MOST => format!("shards are numbered 1/{count} to {count}/{count}"),
+                _ => format!("the number of shards must be 1 to {MOST}"),
+            };
+            Error::input(format!("--shard {text}: {why}"))
         })
     }
 }

@@ -15,30 +15,30 @@ pub fn check(name: &str, document: &Value) -> Result<(), String> {
         ))
     };
     let Some(fields) = document.as_object() else {
-        return fault("it is no JSON object");
+        return fault("it is not a JSON object");
     };
     match fields.get("schema") {
         None | Some(Value::Null) => {}
         Some(schema) if schema.as_u64().is_some_and(|n| n <= SCHEMA.into()) => {}
         Some(schema) => {
             return Err(format!(
-                "'{name}' has schema {}, this kiln knows up to {SCHEMA}: use the version that wrote it ({})",
+                "'{name}' has schema {}, but this kiln reads schemas up to {SCHEMA}: use the version that wrote it ({})",
                 short(schema),
                 fields.get("kiln").map_or("unknown".to_string(), short)
             ))
         }
     }
     match fields.get("rows").and_then(Value::as_array) {
-        None => return fault("it has no rows"),
-        Some(rows) if !rows.iter().all(Value::is_object) => return fault("a row is no object"),
+        None => return fault("it needs an array 'rows'"),
+        Some(rows) if !rows.iter().all(Value::is_object) => return fault("a row is not an object"),
         Some(_) => {}
     }
     if !fields.get("command").is_some_and(Value::is_string) {
-        return fault("it names no command");
+        return fault("it needs a string 'command'");
     }
     let schema = fields.get("schema").and_then(Value::as_u64);
     if schema == Some(SCHEMA.into()) && !fields.get("type").is_some_and(Value::is_string) {
-        return fault("it does not say its type");
+        return fault("it needs a string 'type'");
     }
     Ok(())
 }
@@ -274,12 +274,12 @@ mod tests {
         assert_eq!(check("f", &typed), Ok(()));
         for (field, value, why) in [
             ("schema", json!(3), "has schema 3"),
-            ("schema", json!(2), "does not say its type"),
+            ("schema", json!(2), "it needs a string 'type'"),
             ("schema", json!("x\ny"), "has schema xy"),
             ("schema", json!(-1), "has schema -1"),
-            ("rows", json!({}), "no rows"),
-            ("rows", json!([1]), "a row is no object"),
-            ("command", json!(1), "no command"),
+            ("rows", json!({}), "an array 'rows'"),
+            ("rows", json!([1]), "a row is not an object"),
+            ("command", json!(1), "a string 'command'"),
         ] {
             let e = with(field, value).unwrap_err();
             assert!(e.contains(why) && !e.contains('\n'), "{e}");

@@ -42,9 +42,17 @@ impl Side {
     /// Parses a record, or all records of a bundle.
     pub fn parse(name: &str, text: &str) -> Result<Side, Error> {
         let document: Value = serde_json::from_str(text).map_err(|e| {
-            Error::new(format!(
-                "'{name}' is not a record of Kiln: {e}: name a file that --json or --out wrote"
-            ))
+            Error::new(if text.trim().is_empty() {
+                format!("'{name}' is empty: name a file that --json or --out wrote")
+            } else if e.is_eof() {
+                format!(
+                    "'{name}' ends in the middle of a record: measure again with --json or --out"
+                )
+            } else {
+                format!(
+                    "'{name}' is not a record of Kiln: {e}: name a file that --json or --out wrote"
+                )
+            })
         })?;
         Side::new(name, document)
     }
@@ -303,11 +311,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("r.json");
         for (bytes, why) in [
-            (&b"{"[..], "not a record"),
-            (b"", "not a record"),
-            (b"[]", "no JSON object"),
+            (&b"{"[..], "ends in the middle of a record"),
+            (b"", "is empty"),
+            (b"[]", "not a JSON object"),
             (b"\xff\xfe\0", "not text"),
-            (b"{\"context\": {}, \"benchmarks\": []}", "no rows"),
+            (b"{\"context\": {}, \"benchmarks\": []}", "an array 'rows'"),
         ] {
             fs::write(&file, bytes).unwrap();
             let e = Side::read(&file).unwrap_err().to_string();

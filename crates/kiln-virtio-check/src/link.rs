@@ -98,7 +98,10 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Connect(e) => write!(f, "cannot connect: {e}: start a device there"),
+            Fault::Connect(e) => write!(
+                f,
+                "cannot connect: {e}: start a device there (kiln serve --socket PATH)"
+            ),
             Fault::Device(e) => write!(f, "the peer is not a virtio-crypto device: {e}"),
             Fault::Stopped => f.write_str(STOPPED),
         }
@@ -224,7 +227,13 @@ impl Link {
 
     fn shake_hands(target: &Target, wanted: u64) -> Result<Link, Fault> {
         let of_connect = |e: std::io::Error| Fault::Connect(e.to_string());
-        let socket = reach(target).map_err(of_connect)?;
+        let socket = reach(target).map_err(|e| {
+            let text = match target.path.is_file() {
+                true => "a file, not a socket".to_string(),
+                false => e.to_string(),
+            };
+            Fault::Connect(text)
+        })?;
         let _done = hang_up_later(target, &socket).map_err(of_connect)?;
         let again = socket.try_clone().map_err(of_connect)?;
         let mut frontend = Frontend::from_stream(again, 256);

@@ -229,11 +229,16 @@ fn find(command: &str) -> clap::Command {
     at
 }
 
-/// Whether a command never runs without one of these arguments, given as clap prints them.
+/// Whether these arguments, given as clap prints them, are also missing if the command has no other arguments.
 fn is_required(command: &str, args: &[String]) -> bool {
-    let command = find(command);
-    let mut required = command.get_arguments().filter(|a| a.is_required_set());
-    required.any(|a| args.contains(&a.to_string()))
+    let bare = find(command).try_get_matches_from([command]);
+    let missing = bare
+        .err()
+        .and_then(|e| match e.get(ContextKind::InvalidArg) {
+            Some(ContextValue::Strings(missing)) => Some(missing.clone()),
+            _ => None,
+        });
+    missing.is_some_and(|missing| args.iter().any(|arg| missing.contains(arg)))
 }
 
 /// The names of a command's subcommands.

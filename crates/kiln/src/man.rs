@@ -32,9 +32,11 @@ pub fn run(args: &ManArgs, program: Command) -> Result<Exit, Error> {
     })?;
     let mut root = program.disable_help_subcommand(true);
     root.build();
-    for (name, text) in pages(&root) {
-        replace::write(&args.dir.join(name), &text)?;
+    let pages = pages(&root);
+    for (name, text) in &pages {
+        replace::write(&args.dir.join(name), text)?;
     }
+    println!("wrote {} pages to {}", pages.len(), args.dir.display());
     Ok(Exit::Done)
 }
 
