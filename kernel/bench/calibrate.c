@@ -20,9 +20,9 @@ enum {
 	MORE_ROUNDS = 24,	/* maximum for an implementation with disagreeing runs */
 	ALL_ROUNDS = 40,	/* maximum for all rounds together */
 	APART = 32,		/* minimum runs per round; a pause replaces missing ones */
-	AGREE = 64,		/* maximum bytes of a long run */
-	FAR = 64 * 1024,	/* approximate duration of a long run */
-	FAR_NS = 3000,		/* ... and its approximate duration */
+	AGREE = 64,		/* times that differ by at most 1/AGREE agree */
+	FAR = 64 * 1024,	/* maximum bytes of a long run */
+	FAR_NS = 3000,		/* approximate duration of a long run */
 	CHAIN = 400,		/* multiplications per chain */
 	CHAIN_RUNS = 16,
 	CHANGED = 20,		/* the clock speed has changed if it differs by over 1/CHANGED */
