@@ -112,7 +112,7 @@ struct cpu {
 	u64 ticks_per_us;
 	u32 scheduler;		/* enum kiln_scheduler */
 	bool resched_lazy;	/* reschedule at the next cond_resched() or tick */
-	u64 tick, slice;	/* TSC ticks; slice: EEVDF's base slice, CFS's minimal granularity */
+	u64 tick, slice;	/* TSC ticks; slice: EEVDF base slice or CFS minimum granularity */
 	u64 latency;		/* period that tasks share; latency to min_vruntime: CFS only */
 	u64 wakeup_granularity;
 	u64 min_vruntime;

@@ -13,8 +13,8 @@ struct kiln_audit {
 	/* The stepped code sets the fields up to last_step. */
 	unsigned long job;	/* identifies what is being stepped; addresses are counted per job */
 	unsigned long call;	/* number of this call of the stepped function */
-	unsigned long visits;	/* first visits to interrupt, per instruction in a section; 0: none */
-	unsigned long outside_visits;	/* first visits to interrupt, per instruction outside sections */
+	unsigned long visits;	/* visits of an instruction in a section to interrupt; 0: none */
+	unsigned long outside_visits;	/* visits of an instruction outside sections to interrupt */
 	/*
 	 * After this many consecutive instructions that have had all their interrupts, the rest of
 	 * the call runs without single-stepping, to save time in long loops, unless the code sets

@@ -88,35 +88,35 @@ KILN_EXPORT void kiln_cpu_reset_stats(struct cpu *cpu);
  * in TSC ticks, of all sections that were the n-th to end after a kiln_cpu_reset_stats().
  */
 KILN_EXPORT void kiln_cpu_keep_sections(struct cpu *cpu, u64 *least, size_t room);
-/* A control: @cpu saves its nested sections to @owner's area instead of its own. */
+/* A control for tests: @cpu saves its nested sections to @owner's area instead of its own area. */
 KILN_EXPORT void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner);
 
-/* cpu/entry.S: the two entries into kernel mode, by call and by interrupt. */
+/* cpu/entry.S: the two entries into kernel mode, by a call and by an interrupt. */
 KILN_EXPORT u64 kiln_gate(u64 (*fn)(void *arg), void *arg);
 KILN_EXPORT extern const u8 kiln_irq_trampoline[];
 
 /*
- * fpu/section.c: policies by number. Kiln's own come first (kiln_fpu_policies() is how many), then
- * those that hosted trees added. kiln_fpu_policy() returns a policy's name, or NULL after the last.
- * kiln_fpu_policy_set() must not be called while a section is open.
+ * fpu/section.c: policies by number. Kiln's own policies, kiln_fpu_policies() of them, come first;
+ * those that hosted trees have added follow. kiln_fpu_policy() returns a policy's name, or NULL
+ * after the last. kiln_fpu_policy_set() must not be called while a section is open.
  */
 KILN_EXPORT u32 kiln_fpu_policies(void);
 KILN_EXPORT const char *kiln_fpu_policy(u32 i);
 KILN_EXPORT void kiln_fpu_policy_set(u32 i);
-/* fpu/xstate.c: bytes that a save takes on this CPU. */
+/* fpu/xstate.c: returns the size in bytes of saved FPU state on this CPU. */
 KILN_EXPORT u32 kiln_fpstate_size(void);
-/* A control: every save from now on omits these features (bits of XCR0). */
+/* A control for tests: every later save omits these features (bits of XCR0). */
 KILN_EXPORT void kiln_fpstate_forget(u32 features);
 
-/* For kiln_gate(): opens and closes empty sections. */
+/* Argument of kiln_fpu_pairs(), which opens and closes @pairs empty sections. */
 struct kiln_fpu_pairs {
 	u64 pairs;
-	bool timed;	/* with the section timer */
+	bool timed;	/* use the section timer */
 };
 
 KILN_EXPORT u64 kiln_fpu_pairs(void *pairs);
 
-/* For kiln_gate(): saves and restores the registers, all of them in use, in one section. */
+/* Argument of kiln_fpu_saves(), which saves and restores all registers, in one section. */
 struct kiln_fpu_saves {
 	u64 saves;
 };
@@ -129,7 +129,7 @@ KILN_EXPORT u32 kiln_tiers(void);
 KILN_EXPORT const char *kiln_tier_lacks(u32 tier);
 KILN_EXPORT void kiln_tiers_mask(u32 mask);
 
-/* lib/slab.c: memory for transforms. Called once, before anything of crypto/. */
+/* lib/slab.c: provides the memory for transforms. Called once, before any function of crypto/. */
 KILN_EXPORT void kiln_slab_give(void *memory, size_t size);
 KILN_EXPORT size_t kiln_slab_in_use(void);
 
