@@ -20,7 +20,9 @@
  * new_task returns the tree's own task structure for a new task. Comments in this file call its
  * address the task's word. GS:0 points to the structure while the task runs. @old is NULL, or the
  * structure of a task that has ended, to be reused. If @user, the task has user FPU state. The
- * function must not sleep, and returns NULL on failure. tick is called in hardirq context at each timer tick.
+ * function must not sleep, and returns NULL on failure.
+ *
+ * tick is called in hardirq context at each timer tick.
  * idle is called repeatedly while no task is runnable, with interrupts on; @since is the number of
  * TSC ticks since the CPU became idle.
  *
