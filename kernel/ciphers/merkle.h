@@ -26,7 +26,7 @@ struct md {
 };
 
 struct md_state {
-	u64 h[8];			/* eight words of 32 or 64 bits */
+	u64 h[8];			/* state: eight words of 32 or 64 bits */
 	u64 bytes;			/* bytes of the message so far, including those in buffer */
 	u8 buffer[MD_MAX_BLOCK];	/* the last bytes % block bytes of the message */
 };

@@ -54,7 +54,7 @@ kiln_irq_trampoline:
 	pop %rbp
 	pop %rbx
 	pop_clobbered
-	/* If the host single-steps, its next trap comes after the interrupted instruction. */
+	/* If the host single-steps, its next trap occurs after the interrupted instruction. */
 	iretq
 2:	/* An interrupt is pending, unless the trampoline has just handled it: check again. */
 	movl $1, %gs:KILN_CPU_IRQS_OFF
@@ -93,7 +93,7 @@ kiln_gate:
 	mov %rbx, %rax
 	pop %rbx
 	ret
-4:	/* The trampoline may have handled it before interrupts were disabled: check again. */
+4:	/* The trampoline may just have handled the pending interrupt: check again. */
 	movl $1, %gs:KILN_CPU_IRQS_OFF
 	movl $1, %gs:KILN_CPU_KERNEL_MODE
 	cmpl $0, %gs:KILN_CPU_IRQ_PENDING

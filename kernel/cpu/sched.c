@@ -456,7 +456,7 @@ void wake_up(struct task *task)
 				want_resched(cpu);
 		} else if (!task->queued) {
 			/*
-			 * The current task went to sleep and is in the idle loop of its own switch.
+			 * The current task went to sleep and runs the idle loop in switch_task().
 			 * Account now, so that the idle time does not count and the time from here
 			 * on does.
 			 */

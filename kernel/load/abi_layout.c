@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Generated from the headers by tests/border.rs of kiln-kbuild. KILN_BLESS=1 regenerates it. */
+/* Made from the headers by tests/border.rs of kiln-kbuild; KILN_BLESS=1 makes it anew. */
 #include <kiln/abi/audit.h>
 #include <kiln/abi/bench.h>
 #include <kiln/abi/cipher.h>

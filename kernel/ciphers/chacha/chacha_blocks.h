@@ -181,7 +181,7 @@ static __always_inline void put_first(u8 *block, u8 *dst, vec_t a, vec_t b, vec_
 	}
 }
 
-/* Writes a set of columns. If @first is not NULL, block 0 goes there and the others to @dst. */
+/* Writes a set of columns to @dst. If @first is not NULL, writes block 0 there instead. */
 #define SET_PUT(p, dst, src, first)                                           \
 	do {                                                                  \
 		u8 *to = (first) ? (dst) - 64 : (dst);                        \

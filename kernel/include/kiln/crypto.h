@@ -83,7 +83,7 @@ struct crypto_alg {
 	u32 tier;
 	u32 ctxsize;
 	u32 ivsize;
-	u32 maxauthsize;		/* AEAD only */
+	u32 maxauthsize;		/* AEAD: maximum tag length in bytes */
 	u32 form;			/* enum crypto_form */
 	u32 users;			/* transforms, and instances that are built from this */
 	int (*setkey)(struct crypto_tfm *tfm, const u8 *key, u32 len);

@@ -39,7 +39,7 @@ impl Transform {
         }
     }
 
-    /// Returns the number of bytes to a multiple of which payload and trailer together are padded.
+    /// Returns the padding unit in bytes: payload and trailer together are a multiple of it.
     fn unit(self) -> usize {
         match self {
             Transform::Rfc4106 => 4,

@@ -300,7 +300,7 @@ impl StepState {
             _ => false,
         };
         if self.brief && last {
-            // The handler clears the trap flag at the next trap, because there is no mode.
+            // Without a mode, the handler clears the trap flag at the next trap.
             self.mode = None;
         }
         // SAFETY: the caller promises that `cpu` is the CPU of the interrupted thread.

@@ -22,9 +22,8 @@
  * structure of a task that has ended, to be reused. If @user, the task has user FPU state. The
  * function must not sleep, and returns NULL on failure.
  *
- * tick is called in hardirq context at each timer tick.
- * idle is called repeatedly while no task is runnable, with interrupts on; @since is the number of
- * TSC ticks since the CPU became idle.
+ * tick is called in hardirq context at each timer tick. idle is called repeatedly while no task is
+ * runnable, with interrupts on; @since is the number of TSC ticks since the CPU became idle.
  *
  * uncounted may be NULL. It is for a tree that keeps its own preempt count, which its inline
  * functions change without calling Kiln (local_bh_disable() since 7.2). It returns how much they
