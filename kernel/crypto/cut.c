@@ -45,8 +45,8 @@ enum {
 	/* "on-demand" checks for pending work after every 1/LOOKS of the target. */
 	LOOKS = 6,
 	/*
-	 * 1/SPARE of the target is left as a margin: the clock speed of a virtual CPU varies by
-	 * more than a tenth with the load of other virtual CPUs.
+	 * 1/SPARE of the time between two checks is left as a margin: the clock speed of a virtual
+	 * CPU varies by more than a tenth with the load of other virtual CPUs.
 	 */
 	SPARE = 5,
 	/* Upper limit of a measured budget in bytes. */

@@ -221,7 +221,7 @@ struct Answer {
     /// Tag or digest from sealing, hashing and pieces.
     tag: Vec<u8>,
     refused: u64,
-    /// Whether the message is empty. Its hash may be independent of the key: GHASH's is 0.
+    /// Whether this is the hash of an empty message, which may not depend on the key: GHASH's is 0.
     nothing: bool,
 }
 

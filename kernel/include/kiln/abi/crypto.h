@@ -18,7 +18,7 @@ struct scatterlist {
 	bool chain;
 };
 
-/* crypto/border.c: registers all algorithms. */
+/* crypto/border.c: registers all algorithms. Returns 0 or a negative errno value. */
 KILN_EXPORT int kiln_crypto_init(void);
 /* Selects the set of algorithms that can be found by name: enum crypto_model. */
 KILN_EXPORT void kiln_crypto_model(u32 model);
