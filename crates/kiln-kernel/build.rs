@@ -18,7 +18,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// A second copy of the archive, which programs embed and link with other code at run time.
+/// A second copy of the archive, which programs embed in order to link it with other code at run
+/// time.
 const ALONE: &str = "alone.a";
 
 fn build() -> Result<(), String> {
@@ -48,7 +49,8 @@ fn build() -> Result<(), String> {
     for line in built.messages.iter().flat_map(|m| m.lines()) {
         println!("cargo:warning={line}");
     }
-    // Watch the target of the compiler's link, because an upgrade in place changes it.
+    // Watch the file that the compiler's symbolic link points to, because an upgrade in place
+    // changes it.
     if let Ok(compiler) = fs::canonicalize(&built.compiler.path) {
         println!("cargo:rerun-if-changed={}", compiler.display());
     }

@@ -20,7 +20,10 @@ static struct kiln_budget_part *part_of(struct kiln_budget_run *run, u32 part)
 	return part < KILN_NR_PARTS ? &run->part[part] : NULL;
 }
 
-/* The part may change before the softirq runs, so its delay counts for the part at this time. */
+/*
+ * The operation's part may change before the softirq runs, so the delay is recorded for the part
+ * that was running when the interrupt arrived.
+ */
 static void budget_hardirq(struct cpu *cpu)
 {
 	struct kiln_budget_run *run = cpu->irq_data;

@@ -17,12 +17,12 @@
 
 enum {
 	ROUNDS = 8,		/* minimum per implementation */
-	MORE_ROUNDS = 24,	/* maximum for an implementation whose runs disagree */
+	MORE_ROUNDS = 24,	/* maximum for an implementation with disagreeing runs */
 	ALL_ROUNDS = 40,	/* maximum for all rounds together */
-	APART = 32,		/* minimum length of a round, in runs; shorter ones are padded */
+	APART = 32,		/* minimum runs per round; a pause replaces missing ones */
 	AGREE = 64,		/* times that differ by at most 1/AGREE agree */
-	FAR = 64 * 1024,	/* maximum bytes of a long run ... */
-	FAR_NS = 3000,		/* ... and its approximate duration */
+	FAR = 64 * 1024,	/* maximum bytes of a long run */
+	FAR_NS = 3000,		/* approximate duration of a long run */
 	CHAIN = 400,		/* multiplications per chain */
 	CHAIN_RUNS = 16,
 	CHANGED = 20,		/* the clock speed has changed if it differs by over 1/CHANGED */
@@ -33,7 +33,7 @@ enum {
 	AAD = 16,
 };
 
-/* The buffers in the host's memory. */
+/* Keys, messages and results; allocated by the host. */
 struct room {
 	u8 ctx[KILN_MAX_CTX] __aligned(64);
 	u8 key[KILN_MAX_CTX];
@@ -52,7 +52,10 @@ struct best {
 	u64 first, second;
 };
 
-/* Times of one implementation in one direction: of a call with one granule and of a long call. */
+/*
+ * Times of one implementation in one direction: @near is a call with one granule, @far a call with
+ * @far_bytes.
+ */
 struct subject {
 	struct best near, far;
 	u32 far_bytes;
@@ -61,7 +64,7 @@ struct subject {
 
 static struct subject subjects[KILN_MAX_IMPLS][2];
 static u64 chain_at_start;
-/* Runs that would have fitted into the pauses. They are included in the index of planted stalls. */
+/* Runs that the pauses replaced. They count when a planted stall is located by its run number. */
 static u32 idle_runs;
 
 static void keep(struct best *b, u64 took)
@@ -109,7 +112,7 @@ static u32 number_of(const struct kiln_impl *wanted)
 	return i;
 }
 
-/* Returns the ticks of @calls calls back to back, each in a section of its own. */
+/* Returns the ticks that @calls consecutive calls take, each in its own FPU section. */
 static u64 time_calls(struct kiln_calibration *c, const struct kiln_impl *impl, bool decrypt,
 		 u32 len, u32 calls)
 {
@@ -172,7 +175,7 @@ static void forget(struct best *b)
 	b->first = b->second = ~0ull;
 }
 
-/* Find a length in whole granules that takes clearly longer than a single granule. */
+/* Finds a length in whole granules that takes clearly longer than a single granule. */
 static void find_far(struct kiln_calibration *c, u32 i, bool decrypt)
 {
 	const struct kiln_impl *impl = kiln_impl(i);
@@ -200,7 +203,7 @@ static bool is_done(const struct subject *s)
 	       (s->rounds >= ROUNDS && agree(&s->near) && agree(&s->far));
 }
 
-/* Decryption needs the right tag. */
+/* Times one call. Before an AEAD decrypts, the message is sealed to obtain a valid tag. */
 static u64 time_with_tag(struct kiln_calibration *c, const struct kiln_impl *impl, bool decrypt,
 			 u32 len)
 {
@@ -267,9 +270,9 @@ static u64 trip(u32 i)
 }
 
 /*
- * Code with secret-dependent time never replaces constant-time code: if the implementation of
- * highest priority is constant-time, so is the choice. If another is faster by less than a
- * thirtieth, priority decides.
+ * Chooses the fastest implementation of the algorithm of implementation @i. If the one with the
+ * highest priority is constant-time, only constant-time implementations are candidates. A lead of
+ * less than a thirtieth does not count: priority decides then.
  */
 static void choose(const struct kiln_calibration *c, u32 i)
 {
@@ -329,7 +332,7 @@ static void find_min_bytes(struct kiln_calibration *c, u32 i)
 	}
 }
 
-/* Ticks that it takes to read and write each cache line of @plain once. */
+/* Returns the ticks needed to read and write each cache line of @plain once. */
 static u64 touch(struct room *room)
 {
 	const u64 start = rdtsc();
@@ -341,7 +344,7 @@ static u64 touch(struct room *room)
 	return rdtsc() - start;
 }
 
-/* Additional ticks to read and write 65536 bytes if they are in memory, not in the caches. */
+/* Returns the additional ticks for 65536 bytes read and 65536 written if no cache holds them. */
 static u64 miss_rate(struct kiln_calibration *c)
 {
 	struct room *room = (struct room *)c->memory;
@@ -357,7 +360,7 @@ static u64 miss_rate(struct kiln_calibration *c)
 		took = touch(room);
 		warm = took < warm ? took : warm;
 	}
-	/* This reads FAR bytes, like a cipher, which also writes as many. */
+	/* touch() reads FAR bytes and writes them back, as a cipher reads and writes its text. */
 	return cold > warm ? (cold - warm) * (65536 / FAR) : 0;
 }
 

@@ -15,7 +15,7 @@
 
 enum function { CRYPT, SEAL, OPEN, DIGEST };
 
-/* The parts of one message. */
+/* Pointers to the parts of one message. */
 struct at {
 	u8 *dst;
 	const u8 *src, *aad;
@@ -60,7 +60,10 @@ static __always_inline void end_section(const u32 sections)
 		kernel_fpu_end_untimed();
 }
 
-/* @function and @sections are constants. Returns how many messages failed authentication. */
+/*
+ * Calls one function for all messages. @function and @sections are compile-time constants. Returns
+ * how many messages failed authentication.
+ */
 static __always_inline u64 call_function(const struct kiln_calls *c, const enum function function,
 					 const u32 sections)
 {
@@ -131,7 +134,7 @@ static void crypt_chained(const struct kiln_calls *c)
 	}
 }
 
-/* The queue of messages is filled again for each call. */
+/* Fills the queue of messages anew for each call. */
 static void crypt_many(const struct kiln_calls *c)
 {
 	kiln_crypt_many_t *const crypt = c->impl->cipher.encrypt_many;

@@ -11,13 +11,13 @@
 #include <kiln/string.h>
 #include <kiln/types.h>
 
-/* Number of calls in the next lap, if @calls are left. */
+/* Returns the number of calls in the next lap if @calls calls remain. */
 static __always_inline u64 count_lap(const struct kiln_messages *m, u64 calls)
 {
 	return calls < m->count ? calls : m->count;
 }
 
-/* Functions and drivers modify the IV, so each lap gets copies. */
+/* Copies the IVs for one lap, because functions and drivers modify them. */
 static inline void copy_ivs(const struct kiln_messages *m, u64 n)
 {
 	if (m->iv_stride)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Passes one message in pieces to an implementation's functions, not through the crypto API.
+ * Passes one message in pieces to an implementation's functions directly, without the crypto API.
  */
 #include <kiln/abi/bench.h>
 #include <kiln/abi/cipher.h>

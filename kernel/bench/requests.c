@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Requests one after the other, as a user with a list of messages makes them, or one request
- * made repeatedly, as tcrypt does. The first loop is compiled for whole requests and for parts
- * of one.
+ * Timed loops of crypto requests: one request per message, as a user with a list of messages makes
+ * them, or the same request repeatedly, as tcrypt does. The first loop is compiled once for whole
+ * requests and once for each part of a request.
  */
 #include <kiln/abi/bench.h>
 #include <kiln/abi/crypto.h>
@@ -64,15 +64,15 @@ static __always_inline void wait_for(struct kiln_requests *r, struct crypto_wait
 }
 
 /*
- * What all requests of a loop have in common. It is read once, because the compiler must assume
- * that a request could change @r.
+ * Fields that all requests of a loop have in common. They are read once before the loop: inside it
+ * the compiler would reload them, since a request could change @r.
  */
 struct common {
 	u32 src_len, dst_len, cryptlen, assoclen;
 	bool decrypt;
 };
 
-/* @aead is a constant: without associated data and tag, all lengths are the same. */
+/* @aead is a compile-time constant. Without associated data and a tag, all lengths are the same. */
 static __always_inline struct common read_common(const struct kiln_messages *m, const bool aead)
 {
 	if (!aead)
@@ -87,8 +87,9 @@ static __always_inline struct common read_common(const struct kiln_messages *m, 
 }
 
 /*
- * Users of skciphers do not write assoclen with each request. To do so would delay the simd
- * helper, which loads it with cryptlen: one load from two stores is not forwarded.
+ * Fills in a request. Like real users, it does not write the assoclen of an skcipher request: the
+ * simd helper loads assoclen and cryptlen together, and a load cannot be forwarded from two
+ * separate stores.
  */
 static __always_inline void fill(struct crypto_request *req, const struct common *c, const bool aead,
 				 struct scatterlist *src, struct scatterlist *dst, u8 *iv,
@@ -101,7 +102,7 @@ static __always_inline void fill(struct crypto_request *req, const struct common
 		req->assoclen = c->assoclen;
 }
 
-/* @part and @aead are constants. */
+/* Makes one request per message. @part and @aead are compile-time constants. */
 static __always_inline void make_requests(struct kiln_requests *r, struct crypto_request *req,
 					  const u32 part, const bool aead)
 {

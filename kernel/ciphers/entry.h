@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Macros that define functions of the types in kiln/cipher.h from inline functions that a cipher's
- * tiers share. @name(args) calls @fn(..., args), where ... stands for the macro arguments after
- * @fn; these are what differs between tiers.
+ * tiers share. @name(args) calls @fn(..., args), where ... are the macro arguments after @fn. They
+ * differ between tiers.
  */
 #ifndef KILN_CIPHERS_ENTRY_H
 #define KILN_CIPHERS_ENTRY_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The list of all implementations, by number. Each folder NAME of ciphers/ that has a file NAME.c
- * is a cipher, whose table is NAME_impls; kiln-kbuild lists the folders at build time.
+ * The list of all implementations, by number. Each folder ciphers/NAME that contains NAME.c is a
+ * cipher with the table NAME_impls. kiln-kbuild lists these folders at build time.
  */
 #include "list.h"
 

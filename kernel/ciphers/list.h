@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* FOLDER/FOLDER.c of each cipher ends with KILN_IMPLS(FOLDER_impls, its table). */
+/* The file FOLDER/FOLDER.c of each cipher ends with KILN_IMPLS(FOLDER_impls, table). */
 #ifndef KILN_CIPHERS_LIST_H
 #define KILN_CIPHERS_LIST_H
 

@@ -26,18 +26,21 @@ struct md {
 };
 
 struct md_state {
-	u64 h[8];			/* eight words of 32 or 64 bits */
+	u64 h[8];			/* state: eight words of 32 or 64 bits */
 	u64 bytes;			/* bytes of the message so far, including those in buffer */
-	u8 buffer[MD_MAX_BLOCK];	/* the last bytes % block of them */
+	u8 buffer[MD_MAX_BLOCK];	/* the last bytes % block bytes of the message */
 };
 
 /* Bytes of struct md_state that a hash with this block size uses. */
 #define MD_STATE_SIZE(block) (offsetof(struct md_state, buffer) + (block))
 
-/* Runs the compression function over @blocks blocks, at least one. */
+/* Runs the compression function over @blocks blocks of @data; @blocks is at least 1. */
 typedef void md_blocks_t(void *h, const u8 *data, size_t blocks);
 
-/* Ends a message of @bytes: from the state @h, hashes the last @len bytes and writes the digest. */
+/*
+ * Ends a message that has @bytes bytes in all: hashes its last @len bytes, which are at @data, from
+ * the state @h on, and writes the digest.
+ */
 typedef void md_end_t(const void *h, const u8 *data, size_t len, u64 bytes, u8 *out);
 
 static __always_inline void put_be32(u32 v, void *p)
@@ -87,7 +90,7 @@ static __always_inline void md_put_digest(const struct md *md, const u64 *h, u8 
 	}
 }
 
-/* Sets the state to @h, which is the result of @bytes bytes in whole blocks. */
+/* Begins with the state @h, the result of hashing @bytes bytes, a whole number of blocks. */
 static __always_inline void md_begin(const struct md *md, struct md_state *s, const void *h,
 				     u64 bytes)
 {
@@ -114,7 +117,7 @@ static __always_inline void md_update(const struct md *md, md_blocks_t *blocks,
 	memcpy(s->buffer, data + whole * md->block, len % md->block);
 }
 
-/* An md_end_t for general registers. SIMD tiers use md_pad() of merkle_simd.h. */
+/* Implements md_end_t in general registers. SIMD tiers use md_pad() (merkle_simd.h) instead. */
 static __always_inline void md_end(const struct md *md, md_blocks_t *blocks, const void *from,
 				   const u8 *data, size_t len, u64 bytes, u8 *out)
 {
@@ -155,8 +158,9 @@ static __always_inline void md_digest(const struct md *md, md_end_t *end,
 }
 
 /*
- * Each hash has a macro that lists its tiers: F(prefix of its constants, its name, suffix of
- * function names, tier, suffix of the driver's name, priority) for each tier.
+ * Each hash has a list macro that calls F once per tier, with these arguments: prefix of the hash's
+ * constants, name of the hash, suffix of function names, tier, suffix of the driver's name,
+ * priority.
  */
 #define MD_DECLARE(HASH, hash, tier, ...)                                             \
 	md_blocks_t hash##_blocks_##tier;                                             \
@@ -166,7 +170,7 @@ HASH_UPDATE(hash##_update_##tier, md_update, &hash##_md, hash##_blocks_##tier)  
 HASH_FINAL(hash##_final_##tier, md_final, &hash##_md, hash##_end_##tier)              \
 HASH_DIGEST(hash##_digest_##tier, md_digest, &hash##_md, hash##_end_##tier)
 
-/* A tier's md_end_t from its md_blocks_t. */
+/* Defines a tier's md_end_t function from its md_blocks_t function. */
 #define MD_END(hash, tier)                                                            \
 void hash##_end_##tier(const void *h, const u8 *data, size_t len, u64 bytes, u8 *out) \
 {                                                                                     \
@@ -179,7 +183,7 @@ static void hash##_init(const void *ctx __maybe_unused, void *state)            
 	md_begin(&hash##_md, state, hash##_md.iv, 0);                                 \
 }
 
-/* Fields of the table that a hash and its HMAC have in common. */
+/* Table fields that a hash and its HMAC have in common. */
 #define MD_FIELDS(HASH, fn, tier_name, TIER, prio)                                    \
 	.kind = KILN_HASH, .tier = KILN_TIER_##TIER, .priority = prio,                \
 	.constant_time = true, .digestsize = HASH##_DIGEST,                           \

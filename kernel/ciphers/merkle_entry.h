@@ -2,11 +2,11 @@
 /*
  * The entry points of a SIMD tier of SHA-2 or SM3. The including file defines:
  *
- *	MD, MD_NAME(name)	the struct md, the name of an entry point
+ *	MD, MD_NAME(name)	the struct md; the full name of an entry point
  *	word_t		u32 or u64
  *	struct schedule	the message schedule that vectors compute
- *	run(st, s, data, blocks, last, more)	hash @blocks blocks at @data, then @more at @last
- *	wipe(s, st)	the schedule, and the state where it may be a key's
+ *	run(st, s, data, blocks, last, more)	hashes @blocks blocks at @data, then @more at @last
+ *	wipe(s, st)	wipes the schedule, and also the state if it can depend on a key
  *	v_end()
  */
 

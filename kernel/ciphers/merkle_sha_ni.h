@@ -2,17 +2,17 @@
 /*
  * Shared code of SHA-1 and SHA-256 with the SHA instructions. The including file defines:
  *
- *	ROUNDS(i, w)	rounds 4i to 4i + 3 with the words @w
- *	SCHEDULE(w0, w1, w2, w3)	from w0, the words t - 16 ... t - 13, and those after
- *				them: words t ... t + 3, in w0
+ *	ROUNDS(i, w)	runs rounds 4i to 4i + 3 with the words @w
+ *	SCHEDULE(w0, w1, w2, w3)	replaces w0 by words t ... t + 3; on entry, w0 to w3 hold
+ *				words t - 16 ... t - 1
  *
  * and for the end of a message:
  *
- *	struct words	the state as the instructions take it
- *	words_in(h)	that of the state at @h
- *	run(s, data, blocks, swap)	hash blocks, whose bytes LOAD() puts in order by @swap
- *	swap_bytes()	the pattern for it
- *	put_digest(s, out, swap)
+ *	struct words	the state in the layout of the instructions
+ *	words_in(h)	converts the state at @h to that layout
+ *	run(s, data, blocks, swap)	hashes blocks; LOAD() reorders their bytes by @swap
+ *	swap_bytes()	returns the PSHUFB pattern @swap
+ *	put_digest(s, out, swap)	writes the digest
  */
 #include <kiln/fpu_assert.h>
 

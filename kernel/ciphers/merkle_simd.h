@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Builds the last blocks of a message in vectors. If they were written in smaller pieces and read
- * back immediately, the loads could not be forwarded from the stores: they would wait until the
- * stores have reached the cache, which is only after all older instructions, including the previous
- * blocks, have finished.
+ * Builds the last blocks of a message in vector registers. Blocks written to memory in smaller
+ * pieces and read back immediately could not be forwarded from the stores to the loads: the loads
+ * would wait until the stores have reached the cache, which happens only after all older
+ * instructions, including those of the previous blocks, have finished.
  */
 #ifndef KILN_CIPHERS_MERKLE_SIMD_H
 #define KILN_CIPHERS_MERKLE_SIMD_H
@@ -39,19 +39,19 @@ static __always_inline __m128i md_load_few(const u8 *p, size_t n)
 }
 
 /*
- * Builds the last blocks of a message of @bytes bytes. The @n bytes that remain, less than a block,
- * are at @rest. Returns the number of blocks.
+ * Builds the padded last blocks of a message of @bytes bytes. @rest holds the last @n bytes of the
+ * message, less than a block. Returns the number of blocks written to @last.
  */
 static __always_inline size_t md_pad(const struct md *md, u8 last[2 * MD_MAX_BLOCK],
 				     const u8 *rest, size_t n, u64 bytes)
 {
-	/* At down + n: a PSHUFB pattern that moves bytes down by n. */
+	/* down + n holds a PSHUFB pattern that moves bytes down by n. */
 	static const u8 down[32] __aligned(16) = {
 		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
 		0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
 		0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
 	};
-	/* At one + 16 - n: n zeros, followed by the padding bit. */
+	/* one + 16 - n holds n zeros followed by the padding bit. */
 	static const u8 one[32] __aligned(16) = { [16] = 0x80 };
 	const size_t room = md->block - md->block / 8;
 	const size_t all = n < room ? md->block : 2 * md->block;
@@ -79,7 +79,7 @@ static __always_inline size_t md_pad(const struct md *md, u8 last[2 * MD_MAX_BLO
 	return all / md->block;
 }
 
-/* The address of block @i, where @blocks blocks are at @data and the others at @last. */
+/* Returns the address of block @i: the first @blocks blocks are at @data, the others at @last. */
 static __always_inline const u8 *md_block_at(const struct md *md, const u8 *data, size_t blocks,
 					     const u8 *last, size_t i)
 {

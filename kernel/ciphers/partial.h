@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Buffers the partial blocks of messages in pieces. */
+/* Buffers a partial block of a message that arrives in pieces. */
 #ifndef KILN_CIPHERS_PARTIAL_H
 #define KILN_CIPHERS_PARTIAL_H
 
@@ -7,8 +7,8 @@
 #include <kiln/types.h>
 
 /*
- * Fills up @buffer, which holds @kept bytes of a block of @block bytes, from @data, and advances
- * @data and @len. Returns whether the block is full.
+ * Copies bytes from @data to @buffer until it holds a block of @block bytes; @kept bytes are there
+ * already. Advances @data and @len. Returns whether the block is full.
  */
 static __always_inline bool fill_block(u8 *buffer, u64 *kept, const size_t block,
 				       const u8 **data, size_t *len)

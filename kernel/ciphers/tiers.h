@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Lists of tiers that several ciphers share, to generate declarations, functions and tables:
- * F(suffix of function names, tier, suffix of the driver's name, priority ...) for each tier.
+ * Lists of tiers that several ciphers share, from which declarations, functions and tables are
+ * generated. Each list calls F(suffix of function names, tier, suffix of the driver's name,
+ * priority ...) once per tier.
  */
 #ifndef KILN_CIPHERS_TIERS_H
 #define KILN_CIPHERS_TIERS_H
 
 /*
- * The AES modes; the last argument says whether the tier is constant-time. Priorities are Linux
- * 6.12's.
+ * Tiers of the AES modes. The last argument of F says whether the tier is constant-time. The
+ * priorities match Linux 6.12.
  */
 #define AES_SCALAR(F)                                                  \
 	F(generic, GENERIC, "generic", 100, false)                     \
@@ -19,7 +20,7 @@
 	F(vaes_avx512, VAES_AVX512, "vaes-avx512", 800, true)
 #define AES_ALL(F) AES_SCALAR(F) AES_SIMD(F)
 
-/* For ChaCha20, Poly1305 and NH; @sse is the driver-name suffix of the lowest SIMD tier. */
+/* Tiers of ChaCha20, Poly1305 and NH; @sse is the driver-name suffix of the lowest SIMD tier. */
 #define VECTOR_ALL(F, sse)                                             \
 	F(generic, GENERIC, "generic", 100)                            \
 	F(aesni, AESNI, sse, 400)                                      \

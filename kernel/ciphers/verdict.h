@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* The decision whether a tag is right. */
+/* Decides whether a tag is valid. */
 #ifndef KILN_CIPHERS_VERDICT_H
 #define KILN_CIPHERS_VERDICT_H
 
 #include <kiln/types.h>
 
 /*
- * Whether @differ, the bits in which two tags differ, has any bit set. The result is public, but
- * the expected tag is not: this is the only jump that depends on a secret. It is in assembly, so
- * that every compiler puts it here, and tools that search for such jumps can name it.
+ * Returns whether @differ, the XOR of two tags, has any bit set. The result is public, but the
+ * expected tag is secret, so this is the only jump in the ciphers that depends on a secret. It is
+ * written in assembly so that every compiler emits the jump here, where tools that search for
+ * secret-dependent jumps can exempt it by name.
  */
 static __always_inline bool tag_is_wrong(u64 differ)
 {

@@ -9,13 +9,13 @@ struct errand {
 	enum kiln_context context;
 	void (*fn)(void *arg);
 	void *arg;
-	irq_handler_t *handler;	/* the CPU's own handler, while ours is installed */
+	irq_handler_t *handler;	/* the CPU's own handler, while errand_hardirq() replaces it */
 	bool done;
 };
 
 static void errand_hardirq(struct cpu *cpu);
 
-/* Raises one interrupt for the errand. Our handler first reinstalls the CPU's own. */
+/* Raises one interrupt for the errand. errand_hardirq() first reinstalls the CPU's own handler. */
 static void interrupt_for(struct cpu *cpu, struct errand *e)
 {
 	local_irq_disable();
@@ -59,7 +59,7 @@ static void errand_hardirq(struct cpu *cpu)
 		raise_softirq(SOFTIRQ_ERRAND);
 		break;
 	case KILN_NMI:
-		/* NMIs are not emulated as entries: only the preempt count is that of an NMI. */
+		/* The entry of an NMI is not emulated, only its preempt count. */
 		enter_context(cpu, NMI_OFFSET);
 		run(e);
 		leave_context(cpu, NMI_OFFSET);
@@ -96,12 +96,12 @@ bool run_in_context(enum kiln_context context, void (*fn)(void *arg), void *arg)
 	if (context <= KILN_TASK_BH_OFF) {
 		run(&e);
 	} else {
-		/* There is one errand per CPU, so no other task may start one. */
+		/* There is one errand per CPU, so no other task may start one meanwhile. */
 		preempt_disable();
 		cpu->errand = &e;
 		cpu->softirq_handler[SOFTIRQ_ERRAND] = errand_softirq;
 		interrupt_for(cpu, &e);
-		/* If softirqs are disabled, the errand cannot run now. */
+		/* Run softirqs until the errand is done, unless they are disabled here. */
 		while (!*(volatile bool *)&e.done && !softirq_count())
 			do_softirq();
 		cpu->errand = NULL;

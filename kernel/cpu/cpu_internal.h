@@ -6,24 +6,24 @@
 #include <kiln/abi/hosted.h>
 #include <kiln/cpu.h>
 
-/* softirq.c: called with interrupts off; they are on while handlers run. */
+/* softirq.c: called with interrupts off; enables them while handlers run. */
 void do_softirq_irqs_off(void);
 
 /* watchdog.c: called by an interrupt that interrupted a section. */
 void watchdog_look(struct cpu *cpu);
 
-/* sched.c: called with interrupts off. */
+/* sched.c: called with interrupts off, at the end of an interrupt. */
 void preempt_schedule_irq(void);
 
-/* sched.c: called with interrupts off, or before the CPU runs. */
+/* sched.c: called with interrupts off, or before the CPU starts running. */
 void enqueue(struct cpu *cpu, struct task *task);
 
-/* kthread.c */
+/* kthread.c: initialises an entry of the CPU's task table. */
 void task_init(struct cpu *cpu, struct task *task, const char *name);
 /* Called by switch.S on the stack of a new task. */
 void task_main(void);
 
-/* wait.c: called with interrupts off. */
+/* wait.c: enters @task as a waiter on the address @on; called with interrupts off. */
 void wait_on(struct task *task, const volatile void *on);
 void remove_waiters(struct cpu *cpu);
 

@@ -8,9 +8,10 @@
 #include "saved.h"
 
 /*
- * Before returning to user mode, clear the stack below here that kernel mode has used: compilers
- * may have spilled keys or text there. Interrupts are off. %rax is 0 afterwards, %rcx and %rdi are
- * clobbered. The stack pointer is moved, as nothing below it may be written.
+ * Before returning to user mode, clear the part of the stack below the stack pointer that kernel
+ * mode has used: compilers may have spilled keys or text there. Interrupts are off. Afterwards %rax
+ * is 0, and %rcx and %rdi are clobbered. The stack pointer is moved meanwhile, because nothing
+ * below it may be written.
  */
 .macro clear_stack
 	sub $KILN_STACK_CLEARED, %rsp
@@ -53,9 +54,9 @@ kiln_irq_trampoline:
 	pop %rbp
 	pop %rbx
 	pop_clobbered
-	/* If the host single-steps, the next trap follows the interrupted instruction. */
+	/* If the host single-steps, its next trap occurs after the interrupted instruction. */
 	iretq
-2:	/* One is pending, unless the trampoline has handled it meanwhile: check again. */
+2:	/* An interrupt is pending, unless the trampoline has just handled it: check again. */
 	movl $1, %gs:KILN_CPU_IRQS_OFF
 	cmpl $0, %gs:KILN_CPU_IRQ_PENDING
 	jne 1b
@@ -63,9 +64,9 @@ kiln_irq_trampoline:
 	.size kiln_irq_trampoline, . - kiln_irq_trampoline
 
 /*
- * u64 kiln_gate(u64 (*fn)(void *arg), void *arg): calls fn in kernel mode. The user's FPU state is
- * in the registers on entry and on return. On return, neither registers nor the stack below hold
- * anything that fn left, except for its result.
+ * u64 kiln_gate(u64 (*fn)(void *arg), void *arg): calls fn in kernel mode and returns its result.
+ * The user's FPU state is in the registers on entry and on return. On return, neither the general
+ * registers nor the stack below contain any other data of fn.
  */
 	.globl kiln_gate
 	.type kiln_gate, @function
@@ -92,7 +93,7 @@ kiln_gate:
 	mov %rbx, %rax
 	pop %rbx
 	ret
-4:	/* As above: the trampoline may have served it before interrupts were disabled. */
+4:	/* The trampoline may just have handled the pending interrupt: check again. */
 	movl $1, %gs:KILN_CPU_IRQS_OFF
 	movl $1, %gs:KILN_CPU_KERNEL_MODE
 	cmpl $0, %gs:KILN_CPU_IRQ_PENDING

@@ -33,7 +33,7 @@ static u32 xcr0(void)
 
 #define BIT(n) (1u << (n))
 
-/* Bits of one register of one CPUID leaf; the feature is present if all of them are set. */
+/* Required bits of one register of one CPUID leaf. The feature is present if all are set. */
 struct feature {
 	u8 leaf;
 	u8 reg;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The functions of hosted.h. A kernel tree aligns its stack to eight bytes only, and Kiln's
- * handlers need sixteen: functions that can lead to a handler realign the stack.
+ * The functions of hosted.h. Code of a kernel tree aligns its stack to eight bytes only, but Kiln's
+ * handlers need sixteen, so functions that can lead to a handler realign the stack.
  */
 #include <kiln/abi/hosted.h>
 #include <kiln/context.h>

@@ -10,7 +10,7 @@
 
 #include "cpu_internal.h"
 
-/* Keeps the hosted tree's task, which is reused with this entry of the task table. */
+/* Initialises a task. Its hosted tree's task is kept: it is reused with this table entry. */
 void task_init(struct cpu *cpu, struct task *t, const char *name)
 {
 	void *const foreign = t->foreign;
@@ -22,12 +22,12 @@ void task_init(struct cpu *cpu, struct task *t, const char *name)
 	t->name = name;
 }
 
-/* Entered with interrupts off and a preempt count of one, as any task that is switched in. */
+/* A new task starts here, with interrupts off and a preempt count of one, as after any switch. */
 void task_main(void)
 {
 	struct task *t = current;
 
-	/* A remote wakeup of the previous user of this task structure may arrive late. */
+	/* A remote wakeup meant for the previous user of this task structure may still arrive. */
 	while (t->waits) {
 		t->state = TASK_SLEEPING;
 		preempt_enable_no_resched();
@@ -71,7 +71,7 @@ static struct task *create(void (*fn)(void *arg), void *arg, const char *name)
 		if (!t->foreign)
 			return NULL;
 	}
-	/* What cpu_switch() pops: six registers and the return address. */
+	/* Build the frame that cpu_switch() pops: six registers and the return address. */
 	sp = (u64 *)(cpu->kstacks + i * cpu->kstack_stride + cpu->kstack_size);
 	*--sp = 0;
 	*--sp = (u64)cpu_task_start;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Functions that a hosted tree calls in place of privileged instructions, and to preempt.
- * Such calls preserve the caller's registers.
+ * Functions that a hosted tree calls in place of privileged instructions, and for preemption. They
+ * preserve the caller's registers.
  */
 #include <kiln/cpu_offsets.h>
 

@@ -6,18 +6,18 @@
  * KILN_CFS_6_1 (kernel/sched/fair.c of 6.1): the task with the least vruntime runs. The tasks
  * share the latency period, and the tick checks whether a slice has expired. A woken task
  * is placed at most half a period behind min_vruntime, and preempts the current task if it is
- * behind that by more than the wakeup granularity. Buddies are not modelled: with three tasks
+ * behind that task by more than the wakeup granularity. Buddies are not modelled: with three tasks
  * they do not change the choice.
  *
- * KILN_EEVDF_6_12 and KILN_EEVDF_7_3: of the eligible tasks, which have not run for more than their
- * share, the one with the earliest virtual deadline runs. A task that goes to sleep keeps its lag
- * and is placed with it when it wakes up. A task that is not eligible when it goes to sleep stays
- * queued (delayed dequeue) until it is, and then leaves with zero lag. The running task keeps the
- * CPU until its slice ends (RUN_TO_PARITY) as long as it is eligible, so a woken task preempts at
- * once only if it has lag. A slice that expires requests a reschedule. If the task continues
- * nevertheless, 7.3 requests one again at the next check, 6.12 only if the task is no longer
- * eligible. 7.3 also reschedules lazily: the task continues until it calls cond_resched() or until
- * the next tick.
+ * KILN_EEVDF_6_12 and KILN_EEVDF_7_3: a task is eligible if it has not run for more than its share;
+ * of the eligible tasks, the one with the earliest virtual deadline runs. A task that goes to sleep
+ * keeps its lag and is placed with it when it wakes up. A task that is not eligible when it goes to
+ * sleep stays queued (delayed dequeue) until it becomes eligible, and then leaves with zero lag.
+ * The running task keeps the CPU until its slice ends (RUN_TO_PARITY) as long as it is eligible, so
+ * a woken task preempts at once only if it has lag. A slice that expires requests a reschedule. If
+ * the task continues nevertheless, 7.3 repeats the request at the next check; 6.12 does so only if
+ * the task has become ineligible. 7.3 also reschedules lazily: the task continues until it calls
+ * cond_resched() or until the next tick.
  */
 #include <kiln/abi/cpu.h>
 #include <kiln/cpu.h>
@@ -66,7 +66,7 @@ static bool is_eevdf(const struct cpu *cpu)
 	return cpu->scheduler != KILN_CFS_6_1;
 }
 
-/* The sum of the queued tasks' vruntimes relative to @t's. */
+/* Sums up by how much the vruntimes of the queued tasks exceed the vruntime of @t. */
 static s64 sum_ahead(const struct cpu *cpu, const struct task *t)
 {
 	const struct task *other;
@@ -87,7 +87,7 @@ static u32 count_queued(const struct cpu *cpu)
 	return n;
 }
 
-/* A task is eligible if its vruntime is not above the average of the queued tasks. */
+/* Returns whether the vruntime of @t is not above the average of the queued tasks. */
 static bool is_eligible(const struct cpu *cpu, const struct task *t)
 {
 	return sum_ahead(cpu, t) >= 0;
@@ -98,7 +98,10 @@ static bool is_before(const struct task *a, const struct task *b)
 	return (s64)(a->deadline - b->deadline) < 0;
 }
 
-/* 6.12 protects a slice until the deadline changes, 7.3 up to a point in virtual time. */
+/*
+ * Returns whether the slice of @t is protected: 6.12 protects a slice until the deadline changes,
+ * 7.3 up to a point in virtual time.
+ */
 static bool is_protected(const struct cpu *cpu, const struct task *t)
 {
 	if (cpu->scheduler == KILN_EEVDF_6_12)
@@ -135,7 +138,7 @@ static struct task *pick_eevdf(struct cpu *cpu)
 	return best;
 }
 
-/* The lag that a task keeps while it sleeps: its distance from the average, clamped. */
+/* Returns the lag that @t keeps while it sleeps: its clamped distance from the average. */
 static s64 lag_of(const struct cpu *cpu, const struct task *t)
 {
 	const s64 lag = sum_ahead(cpu, t) / (s64)count_queued(cpu);
@@ -160,7 +163,7 @@ static void place(struct cpu *cpu, struct task *t)
 		return;
 	}
 	if (n) {
-		/* Queueing it moves the average towards it. Scale the lag to compensate. */
+		/* Queueing the task moves the average towards it. Scale the lag to compensate. */
 		base = cpu->runnable->vruntime + sum_ahead(cpu, cpu->runnable) / (s64)n;
 		base -= t->lag + t->lag / (s64)n;
 	}
@@ -168,7 +171,7 @@ static void place(struct cpu *cpu, struct task *t)
 	t->deadline = base + cpu->slice;
 }
 
-/* Completes a delayed dequeue: the task sleeps and is eligible now, so it has no lag. */
+/* Completes a delayed dequeue. The sleeping task has become eligible, so it leaves with no lag. */
 static void finish_dequeue(struct task *t)
 {
 	dequeue(t->cpu, t);
@@ -200,7 +203,7 @@ static void leave(struct cpu *cpu, struct task *t)
 	dequeue(cpu, t);
 }
 
-/* Without full preemption 7.3 reschedules lazily. */
+/* Requests a reschedule. 7.3 without full preemption reschedules lazily. */
 static void want_resched(struct cpu *cpu)
 {
 	if (cpu->scheduler == KILN_EEVDF_7_3 && !cpu->preempt_full)
@@ -221,7 +224,7 @@ static bool others_wait(const struct cpu *cpu)
 
 /*
  * Charges the current task for the time since the last call. With @check_slice, requests a
- * reschedule if its slice is over.
+ * reschedule if the task's slice is over.
  */
 static void account(struct cpu *cpu, bool check_slice)
 {
@@ -230,7 +233,7 @@ static void account(struct cpu *cpu, bool check_slice)
 	bool over = false;
 	u64 least;
 
-	/* In the idle loop the last task to sleep is still the current one, and not queued. */
+	/* In the idle loop, the last task that went to sleep is current but not queued. */
 	if (curr->queued)
 		curr->vruntime += now - curr->since;
 	curr->since = now;
@@ -255,8 +258,8 @@ static void account(struct cpu *cpu, bool check_slice)
 }
 
 /*
- * Moves the section timer's state from one task to the next. Time that a task is switched
- * out is not part of its section, but the section counts as interrupted.
+ * Moves the section timer's state from one task to the next. Time during which a task is switched
+ * out does not count towards its section, but the section counts as interrupted.
  */
 static void section_switch(struct cpu *cpu, struct task *prev, struct task *next)
 {
@@ -305,7 +308,7 @@ static void switch_task(struct cpu *cpu, bool preempted)
 	cpu->resched_lazy = false;
 	if (unlikely(cpu->remote))
 		wakes_of_others(cpu);
-	/* A task that is preempted on its way to sleep may still find its condition true. */
+	/* A task preempted on its way to sleep stays queued: it must check its condition again. */
 	if (prev->state == TASK_FREE || (prev->state == TASK_SLEEPING && !preempted))
 		leave(cpu, prev);
 	next = pick(cpu);
@@ -321,7 +324,7 @@ static void switch_task(struct cpu *cpu, bool preempted)
 	cpu->stats.preemptions += preempted;
 	fpu_switch(prev, next);
 	section_switch(cpu, prev, next);
-	/* A switch is cheaper here than in a kernel: spin for the difference. */
+	/* A task switch is cheaper here than in a kernel. Spin for the difference. */
 	while (rdtsc() - start < cpu->switch_cost)
 		__asm__ volatile("pause");
 	start_slice(next);
@@ -342,7 +345,7 @@ void schedule(void)
 	local_irq_restore(off);
 }
 
-/* Moves the current task behind all others. vruntimes wrap: only their differences mean anything. */
+/* Moves the current task behind all others. vruntimes wrap, so only their differences count. */
 static void fall_behind(struct cpu *cpu)
 {
 	struct task *curr = cpu->current_task;
@@ -355,7 +358,9 @@ static void fall_behind(struct cpu *cpu)
 	curr->vruntime = latest + 1;
 }
 
-/* Lets every other runnable task run first. Loads need this; no kernel's yield() does it. */
+/*
+ * Lets every other runnable task run first. Loads need this, but no kernel's yield() guarantees it.
+ */
 void yield(void)
 {
 	struct cpu *cpu = this_cpu();
@@ -375,7 +380,7 @@ bool cond_resched(void)
 	return true;
 }
 
-/* Called with interrupts off, on the way out of an interrupt. */
+/* Called with interrupts off, at the end of an interrupt. */
 void preempt_schedule_irq(void)
 {
 	while (this_cpu_read(preempt_count) == 0) {
@@ -395,7 +400,7 @@ void preempt_schedule(void)
 	local_irq_enable();
 }
 
-/* Whether the task, which has just been woken, preempts the current one. */
+/* Returns whether @t, which has just been woken, preempts the current task. */
 static bool preempts(struct cpu *cpu, struct task *t)
 {
 	struct task *curr = cpu->current_task;
@@ -408,7 +413,7 @@ static bool preempts(struct cpu *cpu, struct task *t)
 static void wake_up_queued(struct cpu *cpu, struct task *t)
 {
 	if (t->delayed) {
-		/* Lag that the task has gained since it went to sleep is not kept. */
+		/* Positive lag that the task has gained since it went to sleep is discarded. */
 		t->delayed = false;
 		if (sum_ahead(cpu, t) > 0) {
 			dequeue(cpu, t);
@@ -420,7 +425,7 @@ static void wake_up_queued(struct cpu *cpu, struct task *t)
 		enqueue(cpu, t);
 	}
 	if (t->urgent) {
-		/* Eligible, and with the earliest deadline. */
+		/* Make the task eligible, with the earliest deadline. */
 		t->vruntime = cpu->current_task->vruntime - cpu->slice - 1;
 		t->deadline = t->vruntime;
 		cpu->current_task->protect = cpu->current_task->vruntime;
@@ -428,8 +433,8 @@ static void wake_up_queued(struct cpu *cpu, struct task *t)
 }
 
 /*
- * Only a wakeup in an interrupt preempts: a load may wake a task before the timer is started,
- * and without ticks the woken task would keep the CPU for ever.
+ * Wakes up a task of this CPU. Only a wakeup in an interrupt preempts: a load may wake a task
+ * before the timer is started, and without ticks the woken task would keep the CPU for ever.
  */
 void wake_up(struct task *task)
 {
@@ -451,8 +456,9 @@ void wake_up(struct task *task)
 				want_resched(cpu);
 		} else if (!task->queued) {
 			/*
-			 * The task is asleep in the idle loop of its own switch. Account now, so
-			 * that the time from here on counts and the idle time does not.
+			 * The current task went to sleep and runs the idle loop in switch_task().
+			 * Account now, so that the idle time does not count and the time from here
+			 * on does.
 			 */
 			account(cpu, false);
 			place(cpu, task);
@@ -485,8 +491,8 @@ static void cfs_tick(struct cpu *cpu, const struct task *curr)
 }
 
 /*
- * A gap between interrupts that exceeds the limit is taken to be time during which the host ran
- * other threads, and is not charged to the current task.
+ * Assumes that a gap between interrupts beyond the limit is time during which the host ran other
+ * threads. That time is not charged to the current task.
  */
 void forgive_steal(struct cpu *cpu)
 {

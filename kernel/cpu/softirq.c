@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Softirqs are raised in hardirqs. They run at the end of a hardirq or in the outermost
+ * Softirqs are raised by hardirqs. They run at the end of a hardirq or in the outermost
  * local_bh_enable(), and in ksoftirqd if there are too many of them.
  */
 #include <kiln/context.h>
@@ -10,7 +10,7 @@
 
 #include "cpu_internal.h"
 
-/* Linux's limits. ksoftirqd runs what is left. */
+/* Linux's limits. ksoftirqd runs the remaining softirqs. */
 enum { MAX_SOFTIRQ_US = 2000, MAX_SOFTIRQ_RESTART = 10 };
 
 void raise_softirq(unsigned int nr)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Switches from one task's stack to another's. Vector registers are left to fpu_switch().
+ * Switches from one task's stack to another's. fpu_switch() takes care of the vector registers.
  */
 	.text
 	.globl cpu_switch

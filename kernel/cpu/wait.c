@@ -4,7 +4,7 @@
  * table under one lock, which is held for a few instructions with interrupts off.
  *
  * A waiter first enters the table and then checks its condition; a waker first makes the
- * condition true and then searches the table. So no wakeup is lost.
+ * condition true and then searches the table. Therefore no wakeup is lost.
  */
 #include <kiln/abi/hosted.h>
 #include <kiln/preempt.h>
@@ -100,7 +100,7 @@ void kiln_wake(const volatile void *on)
 	spin_unlock_irqrestore(&table_lock, off);
 }
 
-/* Removes all tasks of a CPU that is going away. */
+/* Removes all tasks of a CPU that is being destroyed from the table. */
 void remove_waiters(struct cpu *cpu)
 {
 	u32 i;
@@ -112,7 +112,7 @@ void remove_waiters(struct cpu *cpu)
 	spin_unlock(&table_lock);
 }
 
-/* remote_queued ensures that only one CPU queues the task. */
+/* Adds a task to its CPU's list of remote wakeups. remote_queued prevents a second entry. */
 void wake_up_remote(struct task *t)
 {
 	struct task *first;
@@ -126,7 +126,7 @@ void wake_up_remote(struct task *t)
 					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-/* Called with interrupts off. */
+/* Performs the wakeups that other CPUs have queued. Called with interrupts off. */
 void wakes_of_others(struct cpu *cpu)
 {
 	struct task *t, *next;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A stall detector for FPU sections: an interrupt checks how long the section that it
- * interrupted has been open.
+ * A stall detector for FPU sections: each interrupt checks how long the interrupted section, if
+ * any, has been open.
  */
 #include <kiln/cpu.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Work queues: each has a thread on one CPU, which runs its items in order, one at a time.
+ * Work queues. Each has a thread on one CPU that runs the queue's work items one after the other.
  */
 #include <kiln/abi/hosted.h>
 #include <kiln/cpu.h>
@@ -11,7 +11,10 @@
 
 #define PENDING 1ul
 
-/* The queue's thread waits on the address of the queue, flushers on that of ->running. */
+/*
+ * Appends an item unless it is already pending. The queue's thread waits on the address of the
+ * queue, flushers on the address of its @running field.
+ */
 static bool queue(struct kiln_workqueue *q, struct kiln_work *work)
 {
 	if (work->pending & PENDING)
@@ -65,7 +68,7 @@ static void worker(void *arg)
 		local_irq_disable();
 		work = take(q);
 		local_irq_enable();
-		/* @work may have freed itself once it has run. */
+		/* @work may free itself when it runs, so do not touch it afterwards. */
 		if (work) {
 			work->fn(work);
 			q->running = NULL;

@@ -36,7 +36,7 @@ static void wipe(struct scatterlist *sg, u32 behind, u32 len)
 }
 
 /*
- * The state of a message that is processed in pieces, in as many sections as the budget
+ * The state of a message that is processed in pieces, in as many FPU sections as the budget
  * requires.
  */
 struct pieces {
@@ -91,7 +91,7 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 	err = skcipher_walk_text(&walk, req, len, WALK_MAX_BLOCK);
 	if (err)
 		return err;
-	/* Read the tag before writing the text: in place, the text may overwrite it. */
+	/* Read the tag before writing the text: in place, the text may overwrite the tag. */
 	if (decrypt)
 		scatterwalk_copy(want, req->src, (u64)req->assoclen + len, tagsize, false);
 	fpu_cut_open(&p.cut, budget);
@@ -111,7 +111,7 @@ static noinline int crypt_pieces(struct crypto_request *req, u32 aadlen, u32 len
 	return err;
 }
 
-/* One call. The text, the associated data and the tag are each contiguous. */
+/* Processes a request in one call. Text, associated data and tag are each contiguous. */
 static __always_inline int crypt_whole(struct crypto_request *req, u8 *dst, const u8 *src,
 				       u32 len, const u8 *aad, u32 aadlen, u8 *tag,
 				       const bool simd, const bool decrypt)
@@ -132,7 +132,7 @@ static __always_inline int crypt_whole(struct crypto_request *req, u8 *dst, cons
 	return err;
 }
 
-/* The text is contiguous, as is usual, but the associated data and the tag are elsewhere. */
+/* Processes contiguous text, the usual case, with associated data and tag in other places. */
 static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
 				struct fpu_budget *budget, const bool decrypt)
 {
@@ -159,8 +159,8 @@ static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
 }
 
 /*
- * Whether a request whose text has @len bytes without the tag has the form that the algorithm
- * requires. Sets *@aadlen to the number of associated bytes that are authenticated.
+ * Returns whether a request whose text has @len bytes without the tag is valid for the algorithm.
+ * Sets *@aadlen to the number of associated bytes that are authenticated.
  */
 static __always_inline bool is_of_form(const struct crypto_request *req, u32 len, u32 *aadlen)
 {
@@ -186,7 +186,7 @@ static __always_inline bool is_of_form(const struct crypto_request *req, u32 len
 	}
 }
 
-/* A request takes one call if its source and destination are contiguous and fit in one section. */
+/* Takes one call if source and destination are contiguous and the request fits in one section. */
 static __always_inline int crypt(struct crypto_request *req, const bool simd,
 				 const bool decrypt)
 {
@@ -198,7 +198,7 @@ static __always_inline int crypt(struct crypto_request *req, const bool simd,
 
 	if (unlikely(!is_of_form(req, len, &aadlen)))
 		return -EINVAL;
-	/* If the sum does not fit in 32 bits, no single entry can hold it. */
+	/* A sum that does not fit in 32 bits cannot fit in a single entry either. */
 	if (unlikely(__builtin_add_overflow(assoclen, req->cryptlen, &in) ||
 		     __builtin_add_overflow(assoclen + len, decrypt ? 0 : tagsize, &out) ||
 		     req->src->length < in || req->dst->length < out ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Looks up algorithms by name, opens transforms, and checks and passes on requests. */
+/* Looks up algorithms by name, opens transforms, and checks and forwards requests. */
 #include <kiln/abi/cipher.h>
 #include <kiln/cpufeature.h>
 #include <kiln/crypto.h>
@@ -13,7 +13,7 @@ static struct crypto_alg *algs;
 static struct spinlock algs_lock;
 static u32 model = CRYPTO_MODEL_HELPER;
 
-/* Two drivers of the same name must not be in the same model. */
+/* Whether a driver name is taken: the drivers of one model must have different names. */
 static bool is_taken(const struct crypto_alg *wanted)
 {
 	const struct crypto_alg *alg;
@@ -48,7 +48,7 @@ void kiln_crypto_model(u32 wanted)
 	__atomic_store_n(&model, wanted, __ATOMIC_RELAXED);
 }
 
-/* Whether the calibration found @alg to be the fastest implementation of its algorithm. */
+/* Returns whether the calibration found @alg to be its algorithm's fastest implementation. */
 static bool is_fastest(const struct crypto_alg *alg)
 {
 	const u32 internal = alg->flags & CRYPTO_ALG_INTERNAL ? 2 : 0;
@@ -66,7 +66,7 @@ static bool is_better(const struct crypto_alg *alg, const struct crypto_alg *tha
 	return alg->priority > than->priority;
 }
 
-/* Called with algs_lock held. */
+/* Finds the best matching algorithm. Called with algs_lock held. */
 static struct crypto_alg *lookup(const char *name, u32 type, u32 mask)
 {
 	const u32 tiers = cpu_tiers(), now = __atomic_load_n(&model, __ATOMIC_RELAXED);
@@ -149,8 +149,8 @@ static struct crypto_alg *new_instance(const char *name, u32 type, u32 mask, int
 }
 
 /*
- * Creates an instance and registers it, with one user. If the instance is registered already, @name
- * mixed algorithm names and driver names.
+ * Creates an instance and registers it, with one user. If @name mixes algorithm names and driver
+ * names, the same instance may be registered already; it is returned then.
  */
 static struct crypto_alg *add_instance(const char *name, u32 type, u32 mask, int *err)
 {
@@ -161,10 +161,7 @@ static struct crypto_alg *add_instance(const char *name, u32 type, u32 mask, int
 	if (!alg)
 		return NULL;
 	alg->users = 1;
-	/*
-	 * An existing instance may be freed with its last user before this lookup finds it, so try
-	 * again.
-	 */
+	/* The last user of an existing instance may free it before lookup() finds it: retry. */
 	for (i = 0; i < TRIES && !there; i++) {
 		*err = crypto_register_alg(alg);
 		if (!*err)
@@ -177,7 +174,7 @@ static struct crypto_alg *add_instance(const char *name, u32 type, u32 mask, int
 	return there;
 }
 
-/* Opens a transform of @alg, which takes over one user count of the caller. */
+/* Opens a transform of @alg and takes over one user count from the caller. */
 static struct crypto_tfm *alloc_tfm(struct crypto_alg *alg, int *err)
 {
 	struct crypto_tfm *tfm;
@@ -307,7 +304,10 @@ void crypto_child_ops(struct crypto_alg *alg, u32 ctxsize, int (*init)(struct cr
 	alg->exit = child_exit;
 }
 
-/* A hardirq may interrupt any code, including a request on the same transform. */
+/*
+ * Checks a request. Requests in hardirqs are refused: a hardirq may interrupt any code, including a
+ * request on the same transform.
+ */
 static __always_inline int check_request(const struct crypto_request *req)
 {
 	if (WARN_ON(preempt_count() & (NMI_MASK | HARDIRQ_MASK)))
@@ -330,7 +330,7 @@ int crypto_decrypt(struct crypto_request *req)
 
 	if (unlikely(err))
 		return err;
-	/* The message is shorter than its tag. */
+	/* Decryption input must be at least as long as the tag. */
 	if (unlikely(req->cryptlen < req->tfm->authsize))
 		return -EINVAL;
 	return req->tfm->alg->decrypt(req);

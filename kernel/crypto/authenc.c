@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * authenc(HASH,SKCIPHER). Encryption encrypts and then authenticates the resulting packet;
- * decryption compares the tag first. The hash is synchronous; the skcipher may be asynchronous.
+ * authenc(HASH,SKCIPHER). Encryption encrypts and then authenticates the result; decryption checks
+ * the tag first. The hash is synchronous; the skcipher may be asynchronous.
  */
 #include <kiln/abi/crypto.h>
 #include <kiln/crypto.h>
@@ -24,8 +24,8 @@ static struct authenc_rctx *request_ctx(struct crypto_request *req)
 }
 
 /*
- * The format of a key: a netlink attribute of type 1 with the length of the cipher's key
- * (big-endian), the key of the hash, the key of the cipher.
+ * A key consists of a netlink attribute of type 1, which contains the length of the cipher's key
+ * (big-endian), the key of the hash, and the key of the cipher.
  */
 enum { ATTR = 4, ATTR_TYPE = 1, PARAM = 4 };
 
@@ -162,7 +162,7 @@ static struct crypto_alg *combine(const struct crypto_tfm *auth, const struct cr
 	alg->flags = CRYPTO_ALG_TYPE_AEAD | (enc->alg->flags & CRYPTO_ALG_ASYNC);
 	alg->models = enc->alg->models;
 	alg->priority = 10 * enc->alg->priority + auth->alg->priority;
-	/* Use the tier of the cipher, since the hash has a scalar fallback. */
+	/* Use the cipher's tier: the hash has a scalar fallback, so its tier does not matter. */
 	alg->tier = enc->alg->tier;
 	alg->ctxsize = sizeof(struct authenc_ctx);
 	alg->ivsize = enc->alg->ivsize;

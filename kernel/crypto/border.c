@@ -65,7 +65,7 @@ static int submit(struct crypto_request *req, bool decrypt)
 	return decrypt ? crypto_decrypt(req) : crypto_encrypt(req);
 }
 
-/* The scatterlists of a request with contiguous data. They follow the request's ctx in memory. */
+/* The scatterlists of a request whose data is contiguous. They follow the request's ctx. */
 struct plain_request {
 	struct scatterlist src, dst;
 };
@@ -81,7 +81,7 @@ static int request_submit(void *request, const struct kiln_submission *s)
 	struct plain_request *plain =
 		(struct plain_request *)((u8 *)req + sizeof(*req) +
 					 crypto_tfm_reqsize(req->tfm));
-	/* When encrypting, the message length of an AEAD includes the space for the tag. */
+	/* On encryption, the message length of an AEAD includes the space for the tag. */
 	const u32 tag = s->decrypt ? 0 : req->tfm->authsize;
 
 	sg_init_one(&plain->src, s->src, s->len);

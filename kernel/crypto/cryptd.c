@@ -17,7 +17,7 @@ void kiln_cryptd_break(u32 rules)
 	broken = rules;
 }
 
-/* cryptd's data for one CPU, stored in that CPU's area. */
+/* cryptd's data of one CPU, stored in that CPU's area. */
 struct cryptd_cpu {
 	struct kiln_work work;
 	struct crypto_queue queue;
@@ -43,7 +43,7 @@ static void complete_request(struct crypto_request *req, int err)
 	local_bh_enable();
 }
 
-/* The transform that a queued request holds in addition to its own, or NULL. */
+/* Returns the second transform that a queued request holds besides its own, or NULL. */
 static struct crypto_tfm *parent(const struct crypto_request *req)
 {
 	const struct crypto_request *outer = req->data;
@@ -52,8 +52,7 @@ static struct crypto_tfm *parent(const struct crypto_request *req)
 }
 
 /*
- * Takes the references that keep everything a queued request needs until serve() has completed
- * it.
+ * Takes references to the transforms that a queued request needs until serve() has completed it.
  */
 static void hold(const struct crypto_request *req)
 {
@@ -77,7 +76,7 @@ static void serve(struct crypto_request *req)
 	crypto_request_set_crypt(sub, req->src, req->dst, req->cryptlen, req->iv);
 	sub->assoclen = req->assoclen;
 	err = request_ctx(req)->decrypt ? crypto_decrypt(sub) : crypto_encrypt(sub);
-	/* The request and its memory may be gone after this call. */
+	/* The caller may free the request as soon as it is completed. */
 	complete_request(req, err);
 	if (broken & KILN_CRYPTD_UNCOUNTED)
 		return;
@@ -95,7 +94,7 @@ u32 cryptd_queue_length(void)
 	return this_cpu_cryptd()->queue.qlen;
 }
 
-/* One request per run; the work queues itself again while there are more. */
+/* Serves one request. The work item queues itself again while the queue is not empty. */
 static void cryptd_run(struct kiln_work *work)
 {
 	struct crypto_queue *queue = &this_cpu_cryptd()->queue;
@@ -120,7 +119,7 @@ static void break_rules(struct crypto_queue *queue, struct crypto_request *req)
 		queue->max_qlen = ~0u;
 	if (broken & KILN_CRYPTD_NO_BACKLOG)
 		req->flags &= ~(u32)CRYPTO_TFM_REQ_MAY_BACKLOG;
-	/* Move the last request to the head. */
+	/* To violate the order, move the newest request to the head. */
 	if (broken & KILN_CRYPTD_LATE_FIRST && queue->head != queue->tail) {
 		struct crypto_request *last = queue->tail;
 
@@ -140,7 +139,7 @@ static int enqueue(struct crypto_request *req, bool decrypt)
 
 	request_ctx(req)->decrypt = decrypt;
 	local_bh_disable();
-	/* Initialise with the first request on this CPU. */
+	/* The first request on this CPU initialises its data. */
 	if (unlikely(!cryptd->work.fn)) {
 		cryptd->queue.max_qlen = CRYPTD_MAX_CPU_QLEN;
 		cryptd->work.fn = cryptd_run;
@@ -187,13 +186,13 @@ struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *er
 	/* Hashes are synchronous here: they have no requests that could be queued. */
 	if ((type & CRYPTO_ALG_TYPE_MASK) == CRYPTO_ALG_TYPE_SHASH)
 		return NULL;
-	/* The kworker can only call synchronous algorithms. */
+	/* The child must be synchronous, because the kworker does not wait for its requests. */
 	child = crypto_alloc_tfm(inner, type & kept, (mask & kept) | CRYPTO_ALG_ASYNC, err);
 	if (!child)
 		return NULL;
 	alg = crypto_instance(child->alg, "cryptd", NULL, err);
 	if (alg) {
-		/* Keep the algorithm's name, since this is another implementation of it. */
+		/* Keep the algorithm's name: the instance is another implementation of it. */
 		memcpy(alg->name, child->alg->name, sizeof(alg->name));
 		alg->flags = CRYPTO_ALG_ASYNC | (child->alg->flags & kept);
 		alg->models = CRYPTO_MODEL_ALL;

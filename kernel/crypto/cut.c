@@ -2,8 +2,7 @@
 /*
  * Divides long messages into FPU sections: seven chunking strategies behind one interface.
  *
- * Only requests that are too long for one call get here. For all others, one comparison with the
- * budget decides that.
+ * Only requests that are longer than their budget, which takes one comparison to decide, get here.
  */
 #include <kiln/budget.h>
 #include <kiln/cpu.h>
@@ -25,9 +24,9 @@ static const char *const names[KILN_NR_WAYS] = {
 
 enum { KIB = 1024 };
 
-/* A posted limit of a driver, for both directions. */
+/* A posted limit of one driver; it applies to both directions. */
 struct posted {
-	const char *driver;	/* NULL: an ISA level that Kiln does not have */
+	const char *driver;	/* NULL: written for an ISA level that Kiln does not have */
 	u32 bytes;
 };
 
@@ -41,16 +40,16 @@ static const struct posted posted[] = {
 #undef POSTED
 
 enum {
-	/* "clocked" first reads the TSC after 1/SHARE of the target. */
+	/* "clocked" reads the TSC for the first time after 1/SHARE of the target. */
 	SHARE = 2,
 	/* "on-demand" checks for pending work after every 1/LOOKS of the target. */
 	LOOKS = 6,
 	/*
 	 * 1/SPARE of the time between two checks is left as a margin: the clock speed of a virtual
-	 * CPU varies by more than a tenth with the load of its neighbours.
+	 * CPU varies by more than a tenth with the load of other virtual CPUs.
 	 */
 	SPARE = 5,
-	/* In bytes; no measured budget is larger. */
+	/* Upper limit of a measured budget in bytes. */
 	MAX_STEP = 1 << 20,
 	/* Budgets of 8 * LANES bytes or more are multiples of LANES, so that vectors are full. */
 	LANES = 1024,
@@ -59,7 +58,7 @@ enum {
 struct entry {
 	struct fpu_budget of[2];	/* for encryption and decryption */
 	u32 min_bytes;
-	bool fastest;			/* measured as the fastest of its algorithm */
+	bool fastest;			/* was measured as the fastest of its algorithm */
 };
 
 static struct entry entries[KILN_MAX_IMPLS];
@@ -111,7 +110,10 @@ void fpu_fastest_set(const struct kiln_impl *impl)
 			entries[i].fastest = kiln_impl(i) == impl;
 }
 
-/* Pieces are multiples of this: the block size, but at least 16 (hashes) or WALK_MAX_BLOCK. */
+/*
+ * All pieces but the last are multiples of this many bytes: the block size, but at least 16 for
+ * hashes and WALK_MAX_BLOCK for other algorithms.
+ */
 static u32 granule(const struct kiln_impl *impl)
 {
 	const u32 least = impl->kind == KILN_HASH ? 16 : WALK_MAX_BLOCK;
@@ -137,7 +139,7 @@ u32 fpu_bytes_in(const struct kiln_impl *impl, const struct fpu_budget *b, u64 t
 	return whole(n, block);
 }
 
-/* Returns 0 if no limit was posted. */
+/* Returns the posted limit of @impl in bytes, or 0 if none was posted. */
 static u32 posted_bytes(const struct kiln_impl *impl)
 {
 	size_t i;
@@ -195,7 +197,7 @@ void fpu_budgets_settle(void)
 
 void fpu_budgets_init(void)
 {
-	/* The target in posted.def's mail thread. Set before the first request on any CPU. */
+	/* Target of the mail thread that posted.def cites. Set before the first request. */
 	enum { TARGET_US = 30 };
 
 	if (kiln_impls() > KILN_MAX_IMPLS)
@@ -284,14 +286,14 @@ void fpu_cut_open(struct fpu_cut *cut, struct fpu_budget *budget)
 	cut->least = 0;
 	if (!budget)
 		return;
-	/* Never leave a remainder smaller than two blocks: it could not form a piece of its own. */
+	/* Never leave a remainder below two granules: it could not form a piece of its own. */
 	cut->least = cut->step < 2 * budget->granule ? cut->step : 2 * budget->granule;
 	begin(cut);
 }
 
 /*
- * Adapts the budget of later requests, so that the first step of a section takes a quarter to three
- * quarters of the target. They benefit even if this request is interrupted.
+ * Adapts the budget of later requests so that their first step takes a quarter to three quarters of
+ * the target. The result is kept even if this request is interrupted.
  */
 static void learn(const struct fpu_cut *cut, u64 took)
 {
@@ -308,10 +310,11 @@ static void learn(const struct fpu_cut *cut, u64 took)
 }
 
 /*
- * How many bytes fit in the rest of the section, extrapolated from the time that the bytes since
- * the last reading took. That accounts for this CPU, its clock speed and the caches, so two
- * readings are enough for most sections. If less than half a step was processed, as with associated
- * data, that time is not representative; a step is then assumed to take 1/SHARE of the target.
+ * Returns how many bytes fit in the rest of the section, extrapolated from the time that the bytes
+ * since the last TSC reading took. That time reflects this CPU, its clock speed and the caches, so
+ * two readings are enough for most sections. If less than half a step was processed, for example
+ * only associated data, the time is not representative; a step is then assumed to take 1/SHARE of
+ * the target.
  */
 static u64 rest(const struct fpu_cut *cut, u64 took, u64 left)
 {

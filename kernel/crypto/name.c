@@ -4,7 +4,7 @@
 #include <kiln/slab.h>
 #include <kiln/string.h>
 
-/* Returns false if @text does not fit. The result is terminated in either case. */
+/* Appends @text to @to. Returns false if it does not fit; @to is NUL-terminated in either case. */
 static bool append(char to[CRYPTO_MAX_ALG_NAME], const char *text)
 {
 	u32 n = 0;
@@ -28,8 +28,8 @@ int crypto_name_make(char to[CRYPTO_MAX_ALG_NAME], const char *outer, const char
 }
 
 /*
- * The length of an argument, which ends before a comma or the closing bracket of the enclosing
- * template.
+ * Returns the length of the template argument at @text, which ends before a comma or before the
+ * closing bracket of the enclosing template.
  */
 static u32 argument(const char *text)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A queue of requests with a limit, and a backlog beyond it for requests that may wait.
+ * A queue of requests with a length limit, and a backlog beyond it for requests that may wait.
  */
 #include <kiln/crypto.h>
 
@@ -26,7 +26,7 @@ int crypto_enqueue_request(struct crypto_queue *queue, struct crypto_request *re
 	return err;
 }
 
-/* For each request that leaves the queue, the first backlogged one enters it. */
+/* Removes the first request. The first backlogged request, if any, moves up into the queue. */
 struct crypto_request *crypto_dequeue_request(struct crypto_queue *queue)
 {
 	struct crypto_request *req = queue->head;

@@ -52,8 +52,8 @@ static int add_all(const struct kiln_impl *impl)
 	int err;
 
 	/*
-	 * Hashes do not need the helper: where the FPU is not usable, they call a scalar
-	 * implementation.
+	 * Hashes do not need the simd helper: where the FPU is not usable, they call a scalar
+	 * implementation themselves.
 	 */
 	if (impl->tier == KILN_TIER_GENERIC || impl->kind == KILN_HASH)
 		return add(impl, "", CRYPTO_MODEL_ALL, 0, &alg);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * seqiv(AEAD): generates IVs by XORing a sequence number with a secret salt. In the packet, the IV
- * is between the associated data and the text; the inner AEAD treats it as associated data.
+ * seqiv(AEAD): generates IVs by XORing a sequence number with a secret salt. The IV is located
+ * between the associated data and the text of a packet; the inner AEAD treats it as associated
+ * data.
  */
 #include <kiln/abi/crypto.h>
 #include <kiln/crypto.h>
@@ -23,7 +24,7 @@ void kiln_crypto_seed(u64 seed)
 	__atomic_store_n(&salts, seed, __ATOMIC_RELAXED);
 }
 
-/* splitmix64: each transform gets a different salt. */
+/* Generates salts by splitmix64, so that each transform gets a different one. */
 static u64 new_salt(void)
 {
 	u64 x = __atomic_add_fetch(&salts, 0x9e3779b97f4a7c15, __ATOMIC_RELAXED);
@@ -33,7 +34,7 @@ static u64 new_salt(void)
 	return x ^ x >> 31;
 }
 
-/* Sets up the inner request for the data after the IV. It completes the outer request directly. */
+/* Sets up the inner request for the data after the IV. Its completion completes the outer one. */
 static struct crypto_request *sub_request(struct crypto_request *req)
 {
 	struct seqiv_ctx *ctx = crypto_tfm_ctx(req->tfm);
@@ -47,8 +48,8 @@ static struct crypto_request *sub_request(struct crypto_request *req)
 }
 
 /*
- * Whether the request contains an IV and the inner request's associated data, which includes it,
- * has a length that fits in 32 bits.
+ * Returns whether the request contains an IV, and whether the length of the inner request's
+ * associated data, which includes the IV, fits in 32 bits.
  */
 static bool is_of_form(const struct crypto_request *req)
 {

@@ -11,13 +11,13 @@
 #include <kiln/fpu.h>
 #include <kiln/string.h>
 
-/* Whether SIMD is usable here and a section for @len bytes is worth its cost. */
+/* Returns whether SIMD is usable here and worth an FPU section for @len bytes. */
 static __always_inline bool may_use_simd(const struct crypto_alg *alg, u32 len)
 {
 	return alg->fallback && len >= *alg->min_bytes && crypto_simd_usable();
 }
 
-/* Selects the implementation. If it uses SIMD, the section is open on return. */
+/* Selects an implementation. If it is a SIMD implementation, opens an FPU section. */
 static __always_inline const struct kiln_impl *begin(const struct crypto_tfm *tfm, bool simd)
 {
 	if (simd)
@@ -41,7 +41,7 @@ static __always_inline int check_key(const struct crypto_tfm *tfm)
 int shash_init(struct shash_desc *desc)
 {
 	const struct crypto_alg *alg = desc->tfm->alg;
-	/* init() is short and the same for all tiers. */
+	/* init() is short and the same for all tiers, so it never needs an FPU section. */
 	const struct kiln_impl *impl = alg->fallback ? alg->fallback : alg->impl;
 	const int err = check_key(desc->tfm);
 
@@ -51,8 +51,8 @@ int shash_init(struct shash_desc *desc)
 }
 
 /*
- * Processes the data in as many sections as the budget requires; @out is NULL if more updates
- * follow.
+ * Processes the data in as many sections as the budget requires. If @out is not NULL, also
+ * finishes the hash.
  */
 static noinline void update_pieces(const struct crypto_tfm *tfm, void *state, const u8 *data,
 				   u32 len, u8 *out)
@@ -99,7 +99,7 @@ int shash_final(struct shash_desc *desc, u8 *out)
 
 	if (err)
 		return err;
-	/* The state may still hold a block of data; only the state knows its length. */
+	/* The state may hold a block of buffered data, but its length is not known here. */
 	simd = may_use_simd(desc->tfm->alg, ~0u);
 	impl = begin(desc->tfm, simd);
 	impl->hash.final(crypto_tfm_ctx(desc->tfm), desc->ctx, out);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The simd helper makes a SIMD algorithm available in every context. If the FPU is usable, it
- * passes the request straight to the algorithm, otherwise to a kworker through cryptd.
+ * The simd helper makes a SIMD algorithm available in every context. If the FPU is usable, the
+ * request is passed straight to the algorithm; otherwise cryptd defers it to a kworker.
  */
 #include <kiln/crypto.h>
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>
 
 /*
- * A caller that cannot sleep must not overtake requests that are queued on this transform. One
- * that can sleep may: it waits for its own requests, or does not depend on their order.
+ * Copies the request and selects its transform. An atomic caller must not overtake requests that
+ * are queued on this transform. A caller that can sleep may overtake them, because it waits for its
+ * own requests or does not depend on their order.
  */
 static __always_inline struct crypto_request *sub_request(struct crypto_request *req)
 {

@@ -8,8 +8,8 @@
 #include <kiln/string.h>
 
 /*
- * Process a request in pieces, and in as many sections as the budget requires. If the IV cannot
- * describe a later piece (XTS), the pieces use a tweak that is derived from it.
+ * Processes a request in pieces, and in as many sections as the budget requires. If no IV can
+ * describe a later piece (XTS), the pieces use a tweak that is derived from the IV.
  */
 static noinline int crypt_pieces(struct crypto_request *req, struct fpu_budget *budget,
 				 const bool decrypt)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Walks through the scatterlists of a request. */
+/* Iterates over the scatterlists of a request. */
 #include <kiln/abi/crypto.h>
 #include <kiln/crypto.h>
 #include <kiln/string.h>
@@ -9,7 +9,7 @@ static u32 smaller(u64 a, u32 b)
 	return a < b ? a : b;
 }
 
-/* Advances to the next entry that has bytes left, if there is one. */
+/* Advances to the next entry that has unused bytes, if there is one. */
 static void skip_used(struct scatterlist **sg, u32 *offset)
 {
 	while (*offset == (*sg)->length && !(*sg)->last) {
@@ -18,7 +18,7 @@ static void skip_used(struct scatterlist **sg, u32 *offset)
 	}
 }
 
-/* Skips the next @n bytes; the list must have that many. */
+/* Skips the next @n bytes. The list must have at least @n more bytes. */
 static void skip(struct scatterlist **sg, u32 *offset, u64 n)
 {
 	while (n) {
@@ -109,8 +109,8 @@ struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterl
 }
 
 /*
- * The minimum length of the next step: one block, or everything that is left if that is less than
- * two blocks, as ciphertext stealing needs both.
+ * Returns the minimum length of the next step: one block, or all remaining bytes if they are less
+ * than two blocks, because ciphertext stealing needs them together.
  */
 static u32 least(const struct skcipher_walk *walk)
 {

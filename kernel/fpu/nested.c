@@ -6,7 +6,8 @@
  *
  * One area is enough: a hardirq that interrupts a softirq or a BH-disabled task may not
  * use the FPU, so the depth is two at most. A task sets in_kernel_fpu before it saves the user
- * state, so a softirq that interrupts it in between restores the user's live registers.
+ * state, so a softirq that interrupts it between these two steps saves and restores the user's
+ * live registers.
  */
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Policy preemptible, arm64 in Linux 6.12: a section disables nothing. Each task has a second
- * state area, for a switch to another task during a section and for a softirq that
- * interrupts one. A hardirq may not use the FPU.
+ * state area, into which a task switch or a softirq saves the registers of an interrupted section.
+ * A hardirq may not use the FPU.
  */
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>
@@ -19,7 +19,7 @@ static void preemptible_begin(void)
 	struct task *task = current;
 
 	WARN_ON(!preemptible_usable());
-	/* Neither a softirq nor a task switch may come while the state changes hands. */
+	/* Neither a softirq nor a task switch may occur while the state is being saved. */
 	local_bh_disable();
 	if (task->flags & TF_KERNEL_FPSTATE) {
 		WARN_ON(!in_serving_softirq());

@@ -18,19 +18,20 @@ static const struct fpu_policy *const policies[] = {
 /*
  * The section timer. RDTSC occupies the front end for 38 cycles. One RDTSC overlaps with
  * work still pending in the vector units, but two do not, and 76 cycles is more than the
- * shortest sections take. So the timer samples: after a timed section it skips a number of
- * sections that is inversely proportional to the section's length, and counts the next one
- * in the histogram for all of them. Sections of six microseconds or more are all timed. The
- * cost is about 0.5 % of the time in sections, or two cycles per section.
+ * shortest sections take. Therefore the timer takes samples: after a timed section it skips a
+ * number of sections that is inversely proportional to the length of the timed one, and the next
+ * timed section counts in the histogram for all skipped ones. Sections of six microseconds or more
+ * are all timed. The cost is about 0.5 % of the time in sections, or two cycles per section.
  *
- * A section starts when its policy starts to open it, since that is when it begins to
- * disable something. If an interrupt comes before it is open, timing starts after that.
+ * The time of a section starts when its policy begins to open it, because from then on it disables
+ * something. If an interrupt arrives before the section is open, the time starts after the
+ * interrupt.
  */
 enum { FULL_TIME = 16384 };	/* TSC ticks */
 
 /*
- * Raises the depth first. An interrupt before that may use the same array entry for a section
- * of its own; one after it uses the next entry.
+ * Raises the depth first. An interrupt before that point may use the same array entry for its own
+ * section; a later interrupt uses the next entry.
  */
 static __always_inline void clock_start(struct cpu *cpu, u64 now, u8 irqs_seen)
 {
@@ -45,7 +46,7 @@ static __always_inline void clock_start(struct cpu *cpu, u64 now, u8 irqs_seen)
 	cpu->section_start[depth] = now;
 }
 
-/* Updates section_least[n] if this is the n-th section that was timed since the last reset. */
+/* Updates section_least[n], where n is the number of sections timed before since the last reset. */
 static __always_inline void keep_least(struct cpu *cpu, u64 time)
 {
 	const u64 n = cpu->stats.sections_timed - 1;
@@ -59,8 +60,8 @@ static __always_inline void clock_stop(struct cpu *cpu)
 	const u8 depth = cpu->section_depth - 1;
 	const u64 time = rdtsc() - cpu->section_start[depth];
 	/*
-	 * Shifts by the number of bits of @time, in two steps: it is 64 if the counter went
-	 * backwards, and a shift by 64 is undefined.
+	 * Shifts by the number of significant bits of @time, in two steps: that number is 64 if the
+	 * counter went backwards, and a shift by 64 is undefined.
 	 */
 	const u64 skip = (u64)FULL_TIME >> (63 - __builtin_clzll(time | 1)) >> 1;
 	const bool interrupted = cpu->section_irqs[depth] != cpu->irqs_seen;
@@ -123,7 +124,7 @@ bool irq_fpu_usable(void)
 
 bool kiln_fpu_usable(void) __attribute__((alias("irq_fpu_usable")));
 
-/* Policies of hosted trees. Their numbers follow Kiln's own. */
+/* Policies of hosted trees, which are numbered after Kiln's own. */
 static struct fpu_policy foreign[8];
 static u32 nr_foreign;
 
@@ -171,8 +172,9 @@ int kiln_fpu_policy_add(const struct kiln_fpu_ops *ops)
 }
 
 /*
- * Sections that a hosted tree opens itself. Its calls may be unbalanced: sections nested too
- * deeply are counted but not timed, and an end without a beginning is ignored.
+ * The next three functions time sections that a hosted tree opens itself. Its calls may be
+ * unbalanced: sections nested too deeply are counted but not timed, and an end without a beginning
+ * is ignored.
  */
 void kiln_section_time(struct kiln_section *section)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * The user FPU state of a task. It stays in the registers until a section needs them, and is
- * restored on the way to user mode: at most once per kernel entry.
+ * restored before the task returns to user mode, at most once per kernel entry.
  */
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>
@@ -26,7 +26,7 @@ void fpu_user_restore(void)
 {
 	struct task *task = current;
 
-	/* A CPU that is not attached to the tree cannot be in one of its sections. */
+	/* A hosted tree restores the state of its own tasks. Other CPUs use user_fpu below. */
 	if (unlikely(fpu_policy->user_restore) && task->foreign) {
 		this_cpu_add(stats.user_restores, fpu_policy->user_restore());
 		return;
@@ -38,7 +38,7 @@ void fpu_user_restore(void)
 	this_cpu_inc(stats.user_restores);
 }
 
-/* Called with interrupts off. */
+/* Saves and restores what a task switch requires. Called with interrupts off. */
 void fpu_switch(struct task *prev, struct task *next)
 {
 	if (unlikely(fpu_policy->switch_to) && next->foreign) {

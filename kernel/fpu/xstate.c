@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Saves and restores the registers: by XSAVEC if available, else XSAVE, else FXSAVE. A kernel
+ * Saves and restores the registers with XSAVEC if available, else XSAVE, else FXSAVE. A kernel
  * uses XSAVES, which is privileged; XSAVEC writes the same bytes.
  */
 #include <kiln/abi/cpu.h>
@@ -47,7 +47,7 @@ static void detect_method(void)
 			if (!(mask & 1u << i))
 				continue;
 			cpuid(0xd, i, &a, &b, &c);
-			/* @a is the size, @b the offset for XSAVE; bit 1 of @c: aligned. */
+			/* @a is the size, @b the offset for XSAVE; bit 1 of @c means aligned. */
 			if (m == XSAVE)
 				bytes = bytes > a + b ? bytes : a + b;
 			else
@@ -98,7 +98,7 @@ void fpstate_reset_mxcsr(void)
 	fpu_default_mxcsr();
 }
 
-/* Makes a state that can be restored, with every component as after reset. */
+/* Initialises a state that can be restored, with every component in its reset state. */
 void fpstate_init(struct fpstate *state)
 {
 	enum { FCW = 0, MXCSR = 24, XCOMP_BV = 520 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * An allocator for blocks of power-of-two sizes. There is one free list per size; memory that was
- * never used is one contiguous range. Any context may allocate and free.
+ * An allocator for blocks of power-of-two sizes. There is one free list per size; memory that has
+ * never been used is one contiguous range. Any context may allocate and free.
  */
 #include <kiln/abi/cpu.h>
 #include <kiln/slab.h>
@@ -9,8 +9,8 @@
 #include <kiln/string.h>
 
 enum {
-	HEADER = 64,		/* keeps the memory after it aligned */
-	SMALLEST = 7,		/* log2: 128 bytes, including the header */
+	HEADER = 64,		/* bytes before each block; a multiple of its alignment */
+	SMALLEST = 7,		/* log2 of the smallest block: 128 bytes, including the header */
 	LARGEST = 20,
 	IN_USE = 0x75736564,
 	FREE = 0x66726565,
@@ -90,8 +90,8 @@ void kfree(void *memory)
 	if (!memory)
 		return;
 	/*
-	 * A double free, or memory that is not ours: the allocator's data can no longer be
-	 * trusted.
+	 * This is a double free, or the memory was not allocated here. The allocator's data may be
+	 * corrupt, so do not continue.
 	 */
 	if (p->state != IN_USE)
 		__builtin_trap();

@@ -5,20 +5,20 @@
  *
  * Two properties of these loops must be kept:
  *
- * - The build renames calls to memcpy and friends to the names defined here, so
- *   a loop that the compiler recognises as a copy would call itself for ever.
- *   Every loop therefore passes its word through opaque(), which idiom
- *   recognition cannot see through, whatever the flags.
+ * - The build renames calls to memcpy and related functions to the names defined here, so
+ *   a loop that the compiler recognises as a copy would call itself forever.
+ *   Every loop therefore passes its word through opaque(), which prevents that recognition
+ *   whatever the compiler's flags are.
  * - Words are accessed through packed types, not __builtin_memcpy, because an
- *   unoptimised build may turn even an 8-byte one into a call.
+ *   unoptimised build may compile even an 8-byte __builtin_memcpy to a call.
  *
  * The string instructions need DF = 0, which the ABI and the kernel guarantee.
  */
 #include <kiln/string.h>
 
 /*
- * From this size on, REP MOVSB and STOSB are faster than a loop of words, since starting them costs
- * some 30 cycles.
+ * From this size on, REP MOVSB and STOSB are faster than a loop of words. Below it, their startup
+ * cost of some 30 cycles dominates.
  */
 #define REP_THRESHOLD 512
 
@@ -36,8 +36,8 @@ static __always_inline u64 opaque(u64 x)
 }
 
 /*
- * Copies the first and the last word of @n bytes. Both are loaded before either is stored, so any
- * overlap is handled.
+ * Copies the first and the last word of @n bytes, which together cover all of them. Both words are
+ * loaded before either is stored, so any overlap is handled.
  */
 #define MOVE_TWO(type, d, s, n)                                                       \
 	do {                                                                          \
@@ -61,8 +61,8 @@ static __always_inline void move_upto_16(u8 *d, const u8 *s, size_t n)
 }
 
 /*
- * Copies @n > 16 bytes upwards; correct for @d below @s at any distance. The last 16 bytes are
- * loaded first, because the loop may overwrite them.
+ * Copies @n > 16 bytes upwards. This is correct if @d is below @s, at any distance. The last 16
+ * bytes are loaded first, because the loop may overwrite them.
  */
 static __always_inline void move_up(u8 *d, const u8 *s, size_t n)
 {
@@ -83,7 +83,7 @@ static __always_inline void move_up(u8 *d, const u8 *s, size_t n)
 	STORE(word64, end + 8, b);
 }
 
-/* The mirror image, for @d above @s. */
+/* Copies @n > 16 bytes downwards, the mirror image of move_up(), for @d above @s. */
 static __always_inline void move_down(u8 *d, const u8 *s, size_t n)
 {
 	u64 a = LOAD(word64, s);
@@ -123,7 +123,7 @@ void *kiln_memcpy(void *dst, const void *src, size_t n)
 
 void *kiln_memmove(void *dst, const void *src, size_t n)
 {
-	/* Modulo 2^64, this is below @n only if @dst is inside the source. */
+	/* As an unsigned number, the distance is below @n only if @dst is inside the source. */
 	size_t ahead = (u8 *)dst - (const u8 *)src;
 
 	if (n <= 16)
@@ -131,7 +131,7 @@ void *kiln_memmove(void *dst, const void *src, size_t n)
 	else if (ahead < n)
 		move_down(dst, src, n);
 	else if (n < REP_THRESHOLD || -ahead < n)
-		/* REP MOVSB copies single bytes if the distance is small. */
+		/* If the distance is small, REP MOVSB would copy single bytes. */
 		move_up(dst, src, n);
 	else
 		rep_movsb(dst, src, n);
@@ -163,7 +163,7 @@ void *kiln_memset(void *dst, int byte, size_t n)
 	return dst;
 }
 
-/* Returns at the first difference, so do not use it for secrets. */
+/* Compares memory. It returns at the first difference, so it must not be used for secrets. */
 int kiln_memcmp(const void *a, const void *b, size_t n)
 {
 	const u8 *p = a;

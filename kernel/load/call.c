@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calls one function of an implementation for a test, in a given context and in a section of its
- * own.
+ * Calls one function of an implementation for a test, in a given context and, if needed, in its own
+ * FPU section.
  */
 #include <kiln/abi/context.h>
 #include <kiln/abi/load.h>
@@ -12,7 +12,7 @@
 #include "common.h"
 #include "patterns.h"
 
-/* The longest argument list. Functions with fewer arguments ignore the rest. */
+/* A function with the longest argument list. Functions with fewer arguments ignore the rest. */
 typedef u64 nine_t(u64, u64, u64, u64, u64, u64, u64, u64, u64);
 
 u64 call_nine(const void *fn, const u64 *arg)
@@ -33,7 +33,7 @@ static void call_there(void *arg)
 	const void *fn = call->fn;
 	bool section = call->section;
 
-	/* Tasks need not ask: they may always open a section. */
+	/* Tasks need no check: they may always open a section. */
 	if (section && call->context > KILN_TASK_BH_OFF && !irq_fpu_usable()) {
 		if (!call->scalar)
 			return;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Shared by the workloads: round robin over messages, and single-stepping. */
+/* Functions that the workloads share: round robin over messages, and single-stepping. */
 #ifndef KILN_LOAD_COMMON_H
 #define KILN_LOAD_COMMON_H
 
 #include <kiln/types.h>
 
-/* Round robin: returns the index of the message to use now, and advances @next modulo @count. */
+/* Returns the index of the message to use now, and advances @next modulo @count. */
 static inline u32 take_turn(u32 *next, u32 count)
 {
 	const u32 i = *next;
@@ -14,7 +14,7 @@ static inline u32 take_turn(u32 *next, u32 count)
 	return i;
 }
 
-/* With the trap flag on, the host gets a trap after each instruction. */
+/* Sets or clears the trap flag. While it is set, the host gets a trap after each instruction. */
 static __always_inline void set_trap_flag(const bool on)
 {
 	if (on)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Tests in every context whether SIMD may be used: irq_fpu_usable() and kernel_fpu_begin(). */
+/* Tests irq_fpu_usable() and kernel_fpu_begin() in every context. */
 #include <kiln/abi/context.h>
 #include <kiln/abi/cpu.h>
 #include <kiln/abi/load.h>
@@ -22,8 +22,8 @@ static void ask(struct kiln_usable *u)
 	u->usable = irq_fpu_usable();
 	before = cpu->stats.warnings;
 	/*
-	 * For a task that has a section open, this tests re-entry. Other contexts open a section
-	 * only if they may.
+	 * If the task already has an open section, this tests re-entry. Contexts other than tasks
+	 * open a section only if irq_fpu_usable() allows it.
 	 */
 	if (u->usable || u->context <= KILN_TASK_BH_OFF) {
 		kernel_fpu_begin();
@@ -39,7 +39,7 @@ static void ask_in_softirq(struct cpu *cpu)
 	if (u->context == KILN_SOFTIRQ)
 		ask(u);
 	else
-		/* Raises an interrupt of the softirq, by the same path as any other interrupt. */
+		/* Interrupt the softirq, by the same path as for any other interrupt. */
 		kiln_irq_self();
 }
 
@@ -53,14 +53,14 @@ static void ask_in_hardirq(struct cpu *cpu)
 		ask(u);
 		break;
 	case KILN_HARDIRQ_OVER_SOFTIRQ:
-		/* BH-disabled sections do not count: they are a context of their own. */
+		/* Code with softirqs disabled does not count here; it is a separate context. */
 		if (in_serving_softirq())
 			ask(u);
 		else
 			raise_softirq(SOFTIRQ_ASK);
 		break;
 	case KILN_NMI:
-		/* Only set the state, without an entry path: NMIs can interrupt anything. */
+		/* Only set the state of an NMI; its entry path is not emulated. */
 		enter_context(cpu, NMI_OFFSET);
 		u->over_section = cpu->section_base;
 		u->preempt_count = preempt_count();

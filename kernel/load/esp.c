@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * An IPsec gateway on one CPU. Packets arrive through interrupts of a network card. Softirqs
- * decrypt the packets of one security association and encrypt those of the other. Meanwhile a task
- * encrypts disk sectors and sends packets of its own through the second association.
+ * decrypt the packets of one security association and encrypt those of another. Meanwhile a task
+ * encrypts disk sectors and sends its own packets through the second association.
  */
 #include <kiln/abi/crypto.h>
 #include <kiln/abi/esp.h>
@@ -15,11 +15,11 @@
 
 #include "common.h"
 
-/* The budget of Linux's net_rx_action(): further packets are left for the next run. */
+/* BUDGET is that of Linux's net_rx_action(): further packets are left for the next softirq. */
 enum { SOFTIRQ_NET_RX = 3, BUDGET = 300 };
-/* The index of the phase with high load. */
+/* Index of the phase with high load. */
 enum { HIGH = 1 };
-/* The index of the flow on which the task sends. */
+/* Index of the flow on which the task sends. */
 enum { OUT = 1 };
 
 static u64 now(const struct kiln_esp_load *load)
@@ -56,7 +56,7 @@ static u32 in_flight(const struct kiln_esp_load *load)
 	       *(const volatile u32 *)&load->flow[1].in_flight;
 }
 
-/* Records the time when the backlog of the high phase has been worked off. */
+/* Records the first time after the high phase at which no packet is waiting or in flight. */
 static void note_recovery(struct kiln_esp_load *load)
 {
 	const u64 t = now(load);
@@ -77,7 +77,7 @@ static void give_back(struct kiln_esp_slot *slot)
 	local_irq_restore(off);
 }
 
-/* Called when a packet has been passed to its receiver. */
+/* Updates the counts when a packet has been passed to its receiver. */
 static void count_received(struct kiln_esp_slot *slot)
 {
 	struct kiln_esp_flow *flow = slot->flow;
@@ -122,8 +122,8 @@ static void done(void *data, int answer)
 }
 
 /*
- * Copies the packet, as a card does, and encrypts or decrypts it in place. ESP does not use the
- * backlog: if the queue is full, the packet is dropped.
+ * Copies the packet into a buffer, as a network card does, and encrypts or decrypts it in place.
+ * ESP does not use the backlog: if the queue is full, the packet is dropped.
  */
 static void put(struct kiln_esp_flow *flow, u32 i, bool own)
 {
@@ -166,7 +166,7 @@ static void put_next(struct kiln_esp_flow *flow, bool own)
 	put(flow, take_turn(&flow->next, flow->packets), own);
 }
 
-/* Puts the packets that have arrived by now into the ring. */
+/* Emulates the card: puts the packets that have arrived by now into the ring. */
 static void card(struct kiln_esp_load *load)
 {
 	const bool off = local_irq_save();
@@ -184,7 +184,7 @@ static void card(struct kiln_esp_load *load)
 	local_irq_restore(off);
 }
 
-/* Spins for the time that the rest of the network stack takes, which is not modelled. */
+/* Spins for the time that the other parts of the network stack would take. */
 static void route(const struct kiln_esp_load *load)
 {
 	const u64 start = rdtsc();
@@ -252,8 +252,8 @@ static void esp_hardirq(struct cpu *cpu)
 		load->start = load->last_irq = cpu->irq_time;
 	}
 	/*
-	 * While the host runs other processes, the emulated CPU stands still, and so must its
-	 * card.
+	 * The emulated CPU stops while the host runs other processes, so the card's clock must
+	 * stop, too.
 	 */
 	if (cpu->irq_time - load->last_irq > load->steal_limit)
 		load->stolen += cpu->irq_time - load->last_irq - load->steal_usual;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The work that interrupts do while something else is tested. Each softirq calls the next of a list
- * of functions, with a message whose result is known; each hardirq calls the next of those that may
- * be called there.
+ * Function calls that interrupts make while something else is tested. Each softirq calls the next
+ * function of a list, with a message whose result is known; each hardirq does the same with the
+ * functions that hardirqs may call.
  */
 #include <kiln/abi/load.h>
 #include <kiln/cpu.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A workload: a task encrypts, softirqs that interrupt it encrypt, and the results of both are
- * checked.
+ * A workload: a task encrypts, softirqs that interrupt the task also encrypt, and the results of
+ * both are checked.
  */
 #include <kiln/abi/cipher.h>
 #include <kiln/abi/load.h>
@@ -25,8 +25,8 @@ size_t kiln_pattern_size(void)
 }
 
 /*
- * Selects by the registers that the CPU has, not by the mask of tiers: code that interrupts a section
- * may use all of them.
+ * Selects the function by the registers that the CPU has, not by the mask of tiers: code that
+ * interrupts a section may use all registers.
  */
 void clobber_registers(void)
 {
@@ -54,8 +54,8 @@ static void keep_pattern(const struct pattern *want, struct pattern *found, u64 
 
 /*
  * If @step, the host gets a trap after each instruction from here to step_stop(). Meanwhile all
- * sections are timed: otherwise the lengths of earlier sections would determine which instructions
- * run.
+ * sections are timed: if some were skipped, the lengths of earlier sections would determine which
+ * instructions run.
  */
 static __always_inline void step_start(bool step)
 {
@@ -155,7 +155,7 @@ static void load_hardirq(struct cpu *cpu)
 		load->hardirq_sections += clobber_in_section();
 }
 
-/* A kernel thread that encrypts like the task until the load ends. */
+/* The function of a kernel thread that encrypts like the task until the load ends. */
 static void second_task(void *arg)
 {
 	struct kiln_load *load = arg;
@@ -267,7 +267,7 @@ u64 kiln_load_run(void *arg)
 			task_keep(load);
 		cond_resched();
 	}
-	/* The task must not have operations in flight when it returns to user mode. */
+	/* No operation of the task may be in flight when the task returns to user mode. */
 	op_wait(&load->task, 1);
 	return load->task.corrupted;
 }

@@ -3,7 +3,7 @@
  * Operations in flight: their slots, the order of their completions, and the tasks that wait for
  * them.
  *
- * One context submits the messages of a side. The completions arrive in this context or in another
+ * One context submits the messages of a side. Completions are called in this context or in another
  * one on the same CPU.
  */
 #include <kiln/abi/hosted.h>
@@ -28,7 +28,7 @@ void op_init(struct kiln_load_side *side)
 	}
 }
 
-/* The memory of the slot that was used last is probably still cached. */
+/* Takes the slot that was freed last, because its memory is probably still cached. */
 static struct kiln_op_slot *take(struct kiln_load_side *side)
 {
 	const bool off = local_irq_save();
@@ -78,7 +78,7 @@ static void take_answer(struct kiln_op_slot *slot, int answer)
 
 static void __attribute__((force_align_arg_pointer)) done(void *data, int answer)
 {
-	/* The operation has entered the queue; its result will follow. */
+	/* -EINPROGRESS means that a backlogged operation has entered the queue. */
 	if (answer != -EINPROGRESS)
 		take_answer(data, answer);
 }
@@ -103,7 +103,7 @@ void op_put(struct kiln_load_side *side, u32 i)
 	switch (answer) {
 	case -EINPROGRESS:
 	case -EBUSY:
-		/* The slot may already belong to another message. */
+		/* The slot may already be in use for another message. */
 		side->async_punts++;
 		break;
 	case -ENOSPC:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * All registers that a section may use, as a structure in memory: the values that a detector loads
- * into the registers, and those that it reads back. Fields for registers that the CPU does not have
- * are not touched.
+ * The contents of all registers that a section may use, as a structure in memory. A detector loads
+ * one such structure into the registers and later stores the registers to another. Fields for
+ * registers that the CPU does not have are neither read nor written.
  */
 #ifndef KILN_PATTERNS_H
 #define KILN_PATTERNS_H
@@ -29,7 +29,7 @@ typedef void pattern_keep_t(const struct pattern *want, struct pattern *found,
 			    u64 spins);
 pattern_keep_t pattern_keep_xmm, pattern_keep_ymm, pattern_keep_zmm;
 
-/* The two halves of pattern_keep_t, for tests that act on the registers in between. */
+/* The two halves of pattern_keep_t, for tests that use the registers in between. */
 typedef void pattern_fill_t(const struct pattern *want);
 pattern_fill_t pattern_fill_xmm, pattern_fill_ymm, pattern_fill_zmm;
 typedef void pattern_read_t(struct pattern *found);
@@ -38,7 +38,7 @@ pattern_read_t pattern_read_xmm, pattern_read_ymm, pattern_read_zmm;
 /* Overwrites every vector and mask register, MXCSR and the x87 control word. */
 typedef void clobber_t(void);
 clobber_t clobber_xmm, clobber_ymm, clobber_zmm;
-/* load.c: calls the function for this CPU's registers. */
+/* load.c: calls the clobber_t function for the registers that this CPU has. */
 void clobber_registers(void);
 
 /* call.c: calls @fn with up to nine arguments. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Patterns in all registers: the template every vector width includes once.
+ * Patterns in all registers: the template that every vector width includes once. It needs:
  *
  *	PATTERNS(name)	name of an entry point of this width
  *	VECTOR, MOVE	a vector register's name without its number; its unaligned move
  *	ONES(n)		instruction that sets vector n to all ones
  *	ALL(F)		F(n) for each vector
  *	MASKS(F)	F(n) for each mask register, or nothing
- *	CLOBBERS	all of them, for the compiler
- *	END		what is due before a function returns
+ *	CLOBBERS	list of all these registers, for the compiler
+ *	END		what is required before a function returns, such as VZEROUPPER
  */
 
 #include <kiln/fpu.h>
@@ -25,7 +25,7 @@
 #define XMM_16_31 "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", \
 	"xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31"
 
-/* Offsets in struct pattern: 64 bytes per vector, then 8 per mask, MXCSR, control word. */
+/* struct pattern has 64 bytes per vector, 8 per mask, then MXCSR and the x87 control word. */
 #define LOAD(n) MOVE " 64*" #n "(%[want]), %%" VECTOR #n "\n\t"
 #define STORE(n) MOVE " %%" VECTOR #n ", 64*" #n "(%[found])\n\t"
 #define LOAD_MASK(n) "kmovq 2048+8*" #n "(%[want]), %%k" #n "\n\t"
@@ -76,7 +76,7 @@ void PATTERNS(pattern_read)(struct pattern *found)
 
 void PATTERNS(clobber)(void)
 {
-	/* Round towards zero and flush denormals; x87 in single precision. */
+	/* MXCSR: round towards zero, flush denormals. x87 control word: single precision. */
 	static const u32 mxcsr = 0xff80;
 	static const u16 fcw = 0x0c7f;
 

@@ -62,7 +62,7 @@ u64 kiln_scene(void *arg)
 	s->ops = &scene_ops;
 	irq_attach(s, SOFTIRQ_SCENE, scene_softirq, scene_hardirq);
 	kiln_scene_play(s, KILN_LEVEL_TASK);
-	/* Softirqs that are still pending refer to the scene, which is on this stack. */
+	/* Run pending softirqs now, because they refer to the scene, which is on this stack. */
 	make_way();
 	cpu->irq_handler = NULL;
 	cpu->irq_data = NULL;

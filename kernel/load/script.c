@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Runs a script of requests and records the result of each, to check the rules of an asynchronous
- * crypto API as its users see them.
+ * Runs a script of requests and records the result of each, to check the behaviour of an
+ * asynchronous crypto API as its users see it.
  */
 #include <kiln/abi/load.h>
 #include <kiln/abi/submission.h>
@@ -22,7 +22,7 @@ struct message {
 	struct message *next;
 	void *request;
 	u32 number;
-	bool owned;		/* owned by the API until the request completes */
+	bool owned;		/* the API may still write to it */
 	u8 iv[IV];
 	u8 dst[];
 };
@@ -31,8 +31,8 @@ struct run {
 	struct kiln_script *script;
 	struct message *messages;
 	u32 submitted, answered;
-	u32 later;		/* how many of @answered were completed by the callback */
-	u32 awaited;		/* number of completions that the steps so far have waited for */
+	u32 later;		/* how many of @answered were completed by a callback */
+	u32 awaited;		/* number of callbacks that the steps so far have waited for */
 };
 
 static void note(struct run *run, const struct message *m, bool answer, int err)
@@ -54,7 +54,7 @@ static void note(struct run *run, const struct message *m, bool answer, int err)
 	event->preempt_count = preempt_count();
 }
 
-/* A hosted tree calls it, too, and aligns its stack to eight bytes only. */
+/* A hosted tree also calls this function, and aligns its stack to eight bytes only. */
 static void __attribute__((force_align_arg_pointer)) take_answer(void *data, int err)
 {
 	struct message *m = data;
@@ -141,7 +141,7 @@ static bool take(struct run *run, const struct kiln_step *step)
 				return false;
 		return true;
 	case KILN_STEP_RUN:
-		/* A tick may already have let other tasks run. */
+		/* Count from the previous step: a tick may already have let other tasks run. */
 		run->awaited += step->count;
 		return let_run(&run->later, run->awaited);
 	case KILN_STEP_SECTION_BEGIN:
@@ -174,7 +174,7 @@ u64 kiln_script(void *arg)
 	for (i = 0; i < s->steps && !s->stuck; i++)
 		if (!take(&run, &s->step[i]))
 			s->stuck = i + 1;
-	/* Do not free requests that never completed, because their memory may still be written. */
+	/* Do not free incomplete requests, because the API may still write to their memory. */
 	if (!let_run(&run.answered, run.submitted) && !s->stuck)
 		s->stuck = s->steps + 1;
 	while (run.messages) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Raises more softirqs than one softirq loop runs, and queues work for the kworker. Counts what
- * handles them and whether any is lost.
+ * Raises more softirqs than one run of the softirq loop handles, and queues work for the kworker.
+ * Records where they are handled and whether any is lost.
  */
 #include <kiln/abi/cpu.h>
 #include <kiln/abi/hosted.h>
@@ -15,7 +15,7 @@ enum { SOFTIRQ_STORM = 5, NR_ITEMS = 4 };
 struct storm;
 
 struct item {
-	struct kiln_work work;	/* must be first: work and item share one address */
+	struct kiln_work work;	/* must be first: the work is cast to the item */
 	struct storm *storm;
 };
 
@@ -60,8 +60,8 @@ static void storm_softirq(struct cpu *cpu)
 }
 
 /*
- * The first interrupt raises the softirq. Interrupts of softirqs are only counted, unless
- * raise_in_irq is set.
+ * The first interrupt raises the softirq. Later interrupts, which interrupt a softirq, raise the
+ * next one only if raise_in_irq is set.
  */
 static void storm_hardirq(struct cpu *cpu)
 {
@@ -71,7 +71,7 @@ static void storm_hardirq(struct cpu *cpu)
 		raise_softirq(SOFTIRQ_STORM);
 }
 
-/* A second task that is always runnable. */
+/* The function of a second task, which is always runnable. */
 static void bystander(void *arg)
 {
 	struct storm *storm = arg;

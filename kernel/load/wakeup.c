@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Tests whether a task that is woken by an interrupt preempts the running task. The caller chooses
- * how long each of the two ran before, because the rules of every scheduler depend on it.
+ * how long each of the two has run before, because the decision of every scheduler depends on it.
  */
 #include <kiln/abi/cpu.h>
 #include <kiln/abi/load.h>
 #include <kiln/cpu.h>
 #include <kiln/sched.h>
 
-/* Longer than any base slice in use, so that the next schedule() begins a new one. */
+/*
+ * SETTLE_US is longer than any base slice in use, so that the next schedule() begins a new slice.
+ */
 enum { SETTLE_US = 5000, SETTLE_YIELDS = 4 };
 
 struct wakeup {
@@ -54,7 +56,7 @@ u64 kiln_wakeup(void *arg)
 	struct wakeup wakeup = { .w = w };
 	u32 i;
 
-	/* The CPU's own kthreads have no work: let them go to sleep without negative lag. */
+	/* Let the CPU's own kthreads, which have no work, go to sleep without negative lag. */
 	for (i = 0; i < SETTLE_YIELDS; i++)
 		yield();
 	spin(cpu, SETTLE_US);

@@ -1,4 +1,5 @@
-//! How messages are split into FPU sections, the rates measured for this at start, and how long sections last.
+//! How messages are divided into FPU sections, the rates that are measured for this at start, and
+//! how long the sections last.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -23,9 +24,9 @@ pub enum Way {
     Page,
     /// The limits posted in 2022, `kernel/crypto/posted.def`; 4 KiB where no limit was posted.
     Fixed,
-    /// 16, 256 or 512 KiB per section, by the speed of the algorithm.
+    /// 16, 256 or 512 KiB per section, depending on the speed of the algorithm.
     Class,
-    /// The number of bytes that fit the target at the rates measured at start.
+    /// As many bytes as fit in the target at the rates measured at start.
     Calibrated,
     /// TSC readings between calls decide where a section ends.
     Clocked,
@@ -45,14 +46,15 @@ impl Way {
     ];
 
     pub fn name(self) -> &'static str {
-        // SAFETY: accepts any number, and returns null or a string literal.
+        // SAFETY: the function accepts any number, and returns null or a string literal.
         unsafe { static_str(sys::kiln_cut_way(self as u32)) }.unwrap_or("?")
     }
 
-    /// Use this strategy from now on, in the whole process, for sections of `target` TSC ticks.
+    /// Makes this the strategy of the whole process, for sections of `target` TSC ticks.
     pub fn set(self, target: u64) {
         init();
-        // SAFETY: the number is one of the enum's. Requests in progress keep the strategy they began with.
+        // SAFETY: `self` is a valid strategy number. Requests in progress keep the strategy that
+        // they began with.
         unsafe { sys::kiln_cut_set(self as u32, target) }
     }
 
@@ -60,7 +62,7 @@ impl Way {
     pub fn current() -> (Way, u64) {
         init();
         let mut target = 0;
-        // SAFETY: writes one word.
+        // SAFETY: the function only writes one word, through a valid pointer.
         let way = unsafe { sys::kiln_cut_get(&mut target) };
         (Way::ALL[way as usize], target)
     }
@@ -68,11 +70,12 @@ impl Way {
 
 parse_names!(Way, "way", Way::ALL);
 
-/// For tests: sets the bytes per section, or per step between two checks of the clock.
+/// For tests: sets the bytes per section, or per step between two checks. `None` restores the
+/// defaults.
 #[doc(hidden)]
 pub fn force(bytes: Option<u32>) {
     init();
-    // SAFETY: accepts any number.
+    // SAFETY: the function accepts any number.
     unsafe { sys::kiln_cut_force(bytes.unwrap_or(0)) }
 }
 
@@ -89,11 +92,11 @@ pub struct Budget {
     pub miss_rate: f64,
     /// Budgets are multiples of this many bytes.
     pub granule: u32,
-    /// Bytes per section of [`Way::Fixed`], if a limit was posted for this algorithm and tier.
+    /// Additional TSC ticks per byte if the data is in memory instead of the caches.
     pub posted: Option<u32>,
     /// Scalar code is faster for messages shorter than this many bytes.
     pub min_bytes: u32,
-    /// Whether it is the fastest of its algorithm, by measurement.
+    /// Whether this implementation was measured as the fastest of its algorithm.
     pub fastest: bool,
 }
 
@@ -101,7 +104,7 @@ impl Impl {
     /// The implementation's budget under the current strategy.
     pub fn budget(self) -> Budget {
         let mut raw = sys::Budget::default();
-        // SAFETY: the argument is a descriptor, and the structure is written in full.
+        // SAFETY: the first argument is a valid descriptor, and the function only writes `raw`.
         unsafe { sys::kiln_budget_get(self.0, &mut raw) };
         Budget {
             most: raw.most,
@@ -118,13 +121,13 @@ impl Impl {
     /// Bytes that fit in a section of `ticks` TSC ticks with the usual margins. `None` if that is less than one
     /// granule, or if nothing was measured.
     pub fn bytes_in(self, op: Op, ticks: u64) -> Option<u32> {
-        // SAFETY: passes a valid descriptor and numbers.
+        // SAFETY: the descriptor is valid, and the function accepts any numbers.
         let n = unsafe { sys::kiln_budget_bytes(self.0, op == Op::Decrypt, ticks) };
         (n > 0).then_some(n)
     }
 }
 
-/// The cost of a calibration.
+/// The cost of one calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calibrated {
     /// Duration in TSC ticks.
@@ -135,8 +138,9 @@ pub struct Calibrated {
 /// Must equal `KILN_CALIBRATION_BYTES`.
 const MEMORY: usize = 512 * 1024;
 
-/// One calibration at a time, since the results are global. The memory is never freed: the clock speed may change at any
-/// time.
+/// Memory for calibrations. The lock allows one calibration at a time, because the results are
+/// global. The memory is never freed: the clock speed may change at any time and require another
+/// calibration.
 static ROOM: LazyLock<Mutex<&[AtomicU64]>> = LazyLock::new(|| Mutex::new(cpu::leak_pages(MEMORY)));
 
 fn gate(function: cpu::GateFn, planted: Option<&Planted<'_>>) -> (u64, Calibrated) {
@@ -156,8 +160,8 @@ fn gate(function: cpu::GateFn, planted: Option<&Planted<'_>>) -> (u64, Calibrate
         chain: planted.map_or(0, |p| p.chain),
         ..Default::default()
     };
-    // SAFETY: the function takes this structure. The memory has the required size, and the lock keeps others from using
-    // it.
+    // SAFETY: `function` takes a pointer to this structure. The memory has the required size, and
+    // the lock prevents other calibrations from using it.
     let answer = unsafe { cpu::gate(function, (&raw mut raw).cast::<c_void>()) };
     let calibrated = Calibrated {
         ticks: raw.ticks,
@@ -171,13 +175,14 @@ pub fn calibrate() -> Calibrated {
     gate(sys::kiln_calibrate, None).1
 }
 
-/// Calibrates if the clock speed has changed since the last calibration or if there was none; otherwise returns `None`.
+/// Calibrates if the clock speed has changed since the last calibration or if there was none.
+/// Otherwise returns `None`.
 pub fn calibrate_again() -> Option<Calibrated> {
     let (changed, calibrated) = gate(sys::kiln_calibrate_again, None);
     (changed != 0).then_some(calibrated)
 }
 
-/// Simulated times, for tests.
+/// Simulated times for tests, instead of measured ones.
 #[doc(hidden)]
 pub struct Planted<'a> {
     /// TSC ticks per 65536 bytes, for each implementation.
@@ -201,7 +206,7 @@ pub fn calibrate_planted(planted: &Planted<'_>, again: bool) -> Option<Calibrate
 
 /// Measures `n` dependent multiplications, in TSC ticks.
 pub fn chain(n: u64) -> u64 {
-    // SAFETY: pure arithmetic.
+    // SAFETY: the function computes on its argument only.
     unsafe { sys::kiln_budget_chain(n) }
 }
 
@@ -211,20 +216,20 @@ pub struct Run {
     pub null_chain: u64,
     /// Sections that take more TSC ticks than this count as long.
     pub long_ticks: u64,
-    /// The minimum duration, TSC ticks.
+    /// Minimum duration in TSC ticks.
     pub ticks: u64,
-    /// The minimum number of operations.
+    /// Minimum number of operations of each part.
     pub min_ops: u64,
     /// Flush the data from all caches before each operation.
     pub cold: bool,
-    /// Run only the current strategy, without the other two parts.
+    /// Run only the current strategy, not the other two workloads.
     pub alone: bool,
 }
 
 /// One of the three workloads that a run alternates between.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
-    /// Lengths of its sections in TSC ticks.
+    /// Lengths of the FPU sections in TSC ticks.
     pub section: Histogram,
     /// Delay from the interrupt that raises a softirq to the softirq's handler.
     pub softirq: Histogram,
@@ -235,7 +240,7 @@ pub struct Part {
     pub sections: u64,
     /// Timed sections that were interrupted.
     pub interrupted: u64,
-    /// Timed sections that were not interrupted, but during which the host took the CPU away.
+    /// Timed sections that were not interrupted but during which the host took the CPU away.
     pub stolen: u64,
     /// Stalls that the watchdog detected.
     pub stalls: u64,
@@ -249,11 +254,11 @@ pub struct Part {
 
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
-    /// With the current chunking strategy.
+    /// Requests divided by the current chunking strategy.
     pub judged: Part,
-    /// The whole message in one section.
+    /// Requests processed in one section each.
     pub unbounded: Part,
-    /// Sections of pure arithmetic.
+    /// Sections of pure arithmetic, without requests.
     pub null: Part,
 }
 
@@ -264,11 +269,11 @@ impl Run {
     /// Runs requests for `messages`, one per operation, on this CPU.
     ///
     /// # Errors
-    /// The first error that a request returned, insufficient memory for a kthread, or messages that exceed their
-    /// buffers.
+    /// Returns the first error of a request. Fails if memory for a kthread is insufficient, or if
+    /// the messages exceed their buffers.
     ///
     /// # Panics
-    /// The driver's implementation opens no sections.
+    /// If the driver's implementation does not open FPU sections.
     pub fn run(
         &self,
         _cpu: &mut Cpu,
@@ -297,8 +302,8 @@ impl Run {
             quiet: self.alone,
             ..Default::default()
         };
-        // SAFETY: the function takes this structure. The messages are within their buffers, and the parts have the
-        // capacity it states.
+        // SAFETY: `kiln_budget_run` takes a pointer to this structure. The messages are within
+        // their buffers, and each part has the capacity that it states.
         let refused = unsafe { cpu::gate(sys::kiln_budget_run, (&raw mut raw).cast()) };
         if refused != 0 {
             return Err(Errno(-12));

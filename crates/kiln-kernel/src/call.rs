@@ -8,7 +8,7 @@ use crate::fpu::Context;
 use crate::sys::{self, KeyFn};
 use crate::tier::Tier;
 
-/// Makes the call and records the registers before and after it.
+/// A function that makes the call and records the registers before and after it.
 pub type Through =
     unsafe extern "C" fn(registers: *mut c_void, function: *const c_void, args: *const u64) -> u64;
 
@@ -17,34 +17,34 @@ pub type Through =
 pub enum Entry {
     /// Expands a key to a context.
     SetKey,
-    /// A whole message, or a piece if there is no separate function for pieces.
+    /// Processes a whole message, or a piece if there is no separate function for pieces.
     Encrypt,
     Decrypt,
     /// Computes the IV that the first piece starts from.
     First,
     EncryptPiece,
     DecryptPiece,
-    /// Several whole messages side by side.
+    /// Encrypts several whole messages in parallel.
     EncryptMany,
-    /// A whole message with its tag.
+    /// Encrypts a whole message and writes its tag.
     Seal,
-    /// Checks the tag and rejects the message if it is wrong.
+    /// Decrypts a whole message, or rejects it if its tag is wrong.
     Open,
-    /// Begins an authenticated message in pieces; the next four continue it.
+    /// Begins an authenticated message in pieces. The next four variants continue it.
     Begin,
     Aad,
     SealPiece,
     OpenPiece,
     End,
-    /// Begins a hash; the next two continue it.
+    /// Begins a hash. The next two variants continue it.
     Init,
     Update,
     Final,
-    /// A whole hash.
+    /// Hashes a whole message.
     Digest,
 }
 
-/// The address of a function, and whether it must be called in a section.
+/// The address of a function, and whether it must be called in an FPU section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
     address: *const c_void,
@@ -52,10 +52,10 @@ pub struct Function {
 }
 
 impl Function {
-    /// A function given by address, for testing the tests.
+    /// Makes a function from its address, for tests of the tests.
     ///
     /// # Safety
-    /// The function at `address` must have the signature of the function it replaces.
+    /// The function at `address` must have the signature of the function that it replaces.
     pub unsafe fn new(address: *const c_void, section: bool) -> Function {
         Function { address, section }
     }
@@ -72,7 +72,7 @@ impl Function {
 impl Impl {
     /// Returns the function, if the implementation has it.
     pub fn function(self, entry: Entry) -> Option<Function> {
-        // Address of a function, if the implementation is of that kind and has it.
+        // Returns the address of a function, if the implementation has this kind and this function.
         macro_rules! at {
             ($kind:expr, $ops:ident, $function:ident) => {
                 match self.kind() {
@@ -109,13 +109,14 @@ impl Impl {
         })
     }
 
-    /// A copy of the implementation under another name and with one function replaced, for testing the tests.
+    /// Returns a copy of the implementation under another name and with one function replaced, for
+    /// tests of the tests.
     ///
     /// # Panics
-    /// The implementation has no such function.
+    /// If the implementation does not have the function `entry`.
     ///
     /// # Safety
-    /// `function` must have the signature of the one it replaces.
+    /// `function` must have the signature of the function that it replaces.
     #[doc(hidden)]
     pub unsafe fn disguised(
         self,
@@ -130,7 +131,7 @@ impl Impl {
         let mut copy = *self.0;
         copy.driver = driver.as_ptr();
         if entry == Entry::SetKey {
-            // SAFETY: the caller promises the signature.
+            // SAFETY: the caller promises that `function` has the signature of `setkey`.
             copy.setkey = Some(unsafe { std::mem::transmute::<*const c_void, KeyFn>(function) });
         }
         let ops = (&raw mut copy.__bindgen_anon_1).cast::<*const c_void>();
@@ -142,21 +143,21 @@ impl Impl {
                 *op = function;
             }
         }
-        // Leaked, because descriptors must live forever, as `kernel/`'s do.
+        // Leak the copy, because descriptors must be static, as those of `kernel/` are.
         Impl(Box::leak(Box::new(copy)))
     }
 }
 
 pub struct Call {
     pub function: Function,
-    /// Called instead if no section may be opened.
+    /// Called instead of `function` if the context does not allow an FPU section.
     pub scalar: Option<Function>,
-    /// The arguments: pointers and lengths.
+    /// Arguments of the function: pointers and lengths.
     pub args: [u64; 9],
     pub context: Context,
-    /// The function that makes the call, and its memory.
+    /// A function to make the call, and the memory for the registers that it records.
     pub through: Option<(Through, *mut c_void)>,
-    /// Single-step the section.
+    /// Whether to single-step the section.
     pub step: bool,
 }
 
@@ -171,10 +172,12 @@ pub struct Returned {
 }
 
 impl Call {
-    /// Makes the call on the calling thread's CPU. Returns `None` if no function may be called in that context.
+    /// Makes the call on the calling thread's CPU. Returns `None` if the context allows neither
+    /// function.
     ///
     /// # Safety
-    /// The arguments must be what the functions take, and the CPU must support their tier.
+    /// The arguments must be valid for both functions, and the CPU must support the functions'
+    /// tiers.
     pub unsafe fn make(&self) -> Option<Returned> {
         let mut raw = sys::Call {
             fn_: self.function.address(),
@@ -187,7 +190,8 @@ impl Call {
             step: self.step,
             ..Default::default()
         };
-        // SAFETY: the function takes this structure, and the caller promises what it points to.
+        // SAFETY: `kiln_call` takes a pointer to this structure, and the caller promises that its
+        // pointers are valid.
         unsafe { cpu::gate(sys::kiln_call, (&raw mut raw).cast()) };
         raw.done.then_some(Returned {
             result: raw.result,
@@ -219,7 +223,7 @@ mod tests {
     fn nine_arguments_arrive_in_every_context() {
         for context in Context::ALL {
             let call = Call {
-                // SAFETY: called with its own signature.
+                // SAFETY: the function is called with its own signature.
                 function: unsafe { Function::new(last as *const c_void, false) },
                 scalar: None,
                 args: [0, 1, 2, 3, 4, 5, 6, 7, 8],
@@ -227,7 +231,7 @@ mod tests {
                 through: None,
                 step: false,
             };
-            // SAFETY: the arguments are plain numbers.
+            // SAFETY: the function takes plain numbers and runs on every CPU.
             let returned = unsafe { call.make() }.expect("a function that needs no section");
             assert_eq!(returned.result, 8, "{context:?}");
             assert!(!returned.fell_back);

@@ -6,10 +6,11 @@ use crate::cpu;
 use crate::messages::{fits, holds, Messages, Needs, Unfit};
 use crate::sys;
 
-/// Messages, and how an implementation is called for them.
+/// Messages, and how an implementation is to be called for them.
 #[derive(Default)]
 pub struct Calls<'a> {
-    /// The messages. Associated data precede the text and tags follow it, unless `aad` or `tags` is given.
+    /// The messages. Associated data precedes the text unless `aad` is given; tags follow it unless
+    /// `tags` is given.
     pub messages: Messages<'a>,
     /// Associated data of all messages, concatenated.
     pub aad: Option<&'a [u8]>,
@@ -17,16 +18,16 @@ pub struct Calls<'a> {
     pub aad_len: usize,
     /// Tags of all messages, concatenated.
     pub tags: Option<&'a mut [u8]>,
-    /// Use the beginning of the last result as the next IV. For skciphers, in one section.
+    /// Use the beginning of each result as the next IV. Requires a skcipher and [`Sections::One`].
     pub chained: bool,
-    /// Pass many messages per call to `encrypt_many`. For encryption, in one section.
+    /// Pass many messages per call to `encrypt_many`. Requires encryption and [`Sections::One`].
     pub many: bool,
     /// How FPU sections are placed around the calls.
     pub sections: Sections,
 }
 
 impl<'a> Calls<'a> {
-    /// Calls within one section, with the prefixes as associated data.
+    /// Makes calls within one section, with the prefixes of the messages as associated data.
     pub fn new(messages: Messages<'a>) -> Calls<'a> {
         Calls {
             aad_len: messages.prefix,
@@ -35,7 +36,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Returns whether the implementation takes such messages.
+    /// Checks that the implementation accepts these messages.
     fn check(&self, imp: Impl) -> Result<(), Unfit> {
         let m = &self.messages;
         let (aead, skcipher) = (imp.kind() == Kind::Aead, imp.kind() == Kind::Skcipher);
@@ -69,12 +70,12 @@ impl<'a> Calls<'a> {
         fits(plain || self.sections == Sections::One, "sections")
     }
 
-    /// Makes `calls` calls. Returns how many were refused because of a wrong tag, or all of them if the text is longer
-    /// than [`Impl::longest`].
+    /// Makes `calls` calls. Returns how many messages were rejected because of a wrong tag, or
+    /// `calls` if the text is longer than [`Impl::longest`].
     ///
     /// # Errors
-    /// The messages exceed their buffers, the implementation does not accept them, its tier is not usable here, or the
-    /// key belongs to another algorithm.
+    /// Fails if the messages exceed their buffers, if the implementation does not accept them, if
+    /// its tier is not usable here, or if the key belongs to another algorithm.
     pub fn run(&mut self, imp: Impl, ctx: &Context, calls: u64) -> Result<u64, Unfit> {
         fits(imp.tier().usable(), "the tier is not usable on this CPU")?;
         fits(
@@ -114,16 +115,17 @@ impl<'a> Calls<'a> {
             many: self.many,
             sections: self.sections as u32,
         };
-        // SAFETY: all messages are within their buffers, as checked above. Tags to compare are only read.
+        // SAFETY: the checks above ensure that all messages are within their buffers. Tags to
+        // compare are only read.
         Ok(unsafe { cpu::gate(sys::kiln_calls_run, (&raw mut raw).cast()) })
     }
 }
 
 impl Impl {
-    /// Encrypts or decrypts one message of a skcipher in a section of its own.
+    /// Encrypts or decrypts one message of a skcipher in its own section.
     ///
     /// # Panics
-    /// The implementation does not accept the message, or cannot be used here.
+    /// If the implementation does not accept the message or cannot be used here.
     pub fn crypt(self, op: Op, ctx: &Context, iv: &[u8], src: &[u8], dst: &mut [u8]) {
         assert_eq!(self.kind(), Kind::Skcipher);
         assert_eq!(src.len(), dst.len());
@@ -134,11 +136,12 @@ impl Impl {
         calls.run(self, ctx, 1).unwrap_or_else(|e| panic!("{e}"));
     }
 
-    /// Processes one message in a section of its own. Returns the resulting text, which is empty for a hash, or `None`
-    /// if `tag` is wrong. For encryption, `tag` receives the tag or digest; for decryption, it is compared.
+    /// Processes one message in its own section. Returns the resulting text, which is empty for a
+    /// hash, or `None` if `tag` is wrong. For encryption, `tag` receives the tag or digest; for
+    /// decryption, it is compared.
     ///
     /// # Errors
-    /// The implementation does not accept the message, or cannot be used here.
+    /// Fails if the implementation does not accept the message or cannot be used here.
     pub fn once(
         self,
         op: Op,
@@ -183,7 +186,7 @@ mod tests {
 
     const COUNT: usize = 5;
 
-    /// Pseudo-random bytes.
+    /// Returns `n` pseudo-random bytes.
     fn bytes(n: usize) -> Vec<u8> {
         (0..n as u64)
             .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8)
@@ -272,7 +275,7 @@ mod tests {
             for (sections, counted) in [
                 (Sections::One, 1),
                 (Sections::Each, COUNT as u64),
-                // Only the section timer counts sections, so none are counted.
+                // The section timer is what counts sections, so without it the count is 0.
                 (Sections::EachUntimed, 0),
             ] {
                 let mut m = Memory::new(imp, 64);
@@ -290,7 +293,8 @@ mod tests {
         }
     }
 
-    /// Processes one message with its tag in a separate buffer; returns the text or digest, followed by the tag.
+    /// Processes one message with its tag in a separate buffer. Returns the text or digest,
+    /// followed by the tag.
     fn alone(imp: Impl, ctx: &Context, op: Op, m: &Memory, i: usize, iv: &[u8]) -> Vec<u8> {
         let from = &m.src[i * m.stride..];
         let text = &from[m.prefix..m.prefix + m.len];
@@ -349,8 +353,8 @@ mod tests {
         }
     }
 
-    /// Makes more calls than there are messages. Each result must equal that of a single call, with the message's own
-    /// IV.
+    /// Makes more calls than there are messages, and compares each result with that of a single
+    /// call with the message's own IV.
     #[test]
     fn results_are_those_of_single_calls() {
         for imp in usable() {
@@ -408,7 +412,8 @@ mod tests {
         }
     }
 
-    /// Pieces that start from the IV computed by first() give the same result as the whole message.
+    /// Starting from the IV computed by `first()`, pieces must give the same result as the whole
+    /// message.
     #[test]
     fn pieces_of_xts_are_the_whole() {
         for imp in usable().filter(|i| i.alg() == "xts(aes)") {
@@ -435,7 +440,7 @@ mod tests {
         }
     }
 
-    /// IEEE 1619-2018, annex B, vector 2, with every usable implementation.
+    /// Uses IEEE 1619-2018, annex B, vector 2.
     #[test]
     fn vector_2_of_ieee_1619() {
         let mut key = [0x11; 32];

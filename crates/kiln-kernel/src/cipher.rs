@@ -18,7 +18,8 @@ pub enum Op {
     Decrypt,
 }
 
-/// FPU sections around calls of implementations that use vector registers: `enum kiln_sections`.
+/// How FPU sections are placed around calls of implementations that use vector registers: `enum
+/// kiln_sections`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Sections {
@@ -35,17 +36,17 @@ pub enum Sections {
 pub enum Kind {
     Skcipher,
     Aead,
-    /// Digests, keyed or unkeyed.
+    /// Hashes, keyed or unkeyed.
     Hash,
 }
 
-/// An implementation listed by `kernel/`.
+/// One implementation in the list of `kernel/`.
 #[derive(Clone, Copy)]
 pub struct Impl(pub(crate) &'static sys::Impl);
 
-// SAFETY: a descriptor is constant, static data.
+// SAFETY: a descriptor is constant, static data, so any thread may use it.
 unsafe impl Send for Impl {}
-// SAFETY: as above.
+// SAFETY: a descriptor is constant, static data, so threads may share it.
 unsafe impl Sync for Impl {}
 
 impl fmt::Debug for Impl {
@@ -61,9 +62,9 @@ impl PartialEq for Impl {
 }
 
 impl Impl {
-    /// All implementations, whether usable here or not.
+    /// Returns all implementations, whether usable here or not.
     pub fn all() -> Vec<Impl> {
-        // SAFETY: the index is less than the count, so each pointer is to a static descriptor.
+        // SAFETY: the index is less than the count, so each pointer points to a static descriptor.
         unsafe {
             (0..sys::kiln_impls())
                 .map(|i| Impl(&*sys::kiln_impl(i)))
@@ -71,19 +72,19 @@ impl Impl {
         }
     }
 
-    /// All implementations of an algorithm, in order of priority.
+    /// Returns all implementations of an algorithm, in order of priority.
     pub fn find_all(alg: &str) -> Vec<Impl> {
         let mut all: Vec<Impl> = Impl::all().into_iter().filter(|i| i.alg() == alg).collect();
         all.sort_by_key(|i| i.0.priority);
         all
     }
 
-    /// The implementation with this driver name.
+    /// Returns the implementation with this driver name.
     pub fn find(driver: &str) -> Option<Impl> {
         Impl::all().into_iter().find(|i| i.driver() == driver)
     }
 
-    /// The names of all algorithms.
+    /// Returns the names of all algorithms.
     pub fn algorithms() -> Vec<&'static str> {
         let mut names: Vec<&str> = Vec::new();
         for imp in Impl::all() {
@@ -94,22 +95,22 @@ impl Impl {
         names
     }
 
-    /// The algorithm's name in the kernel's crypto API.
+    /// Returns the algorithm's name in the kernel's crypto API, such as `ctr(aes)`.
     pub fn alg(self) -> &'static str {
-        // SAFETY: the descriptor's names are string literals.
+        // SAFETY: the names in a descriptor are string literals.
         unsafe { static_str(self.0.alg) }.unwrap_or("?")
     }
 
-    /// Driver name, such as `ctr-aes-vaes-avx512`.
+    /// Returns the driver name, such as `ctr-aes-vaes-avx512`.
     pub fn driver(self) -> &'static str {
-        // SAFETY: as above.
+        // SAFETY: the names in a descriptor are string literals.
         unsafe { static_str(self.0.driver) }.unwrap_or("?")
     }
 
-    /// The folder of `kernel/ciphers` that defines it; `None` for an implementation of another
-    /// build.
+    /// Returns the folder of `kernel/ciphers` that defines this implementation, or `None` if it
+    /// comes from another build.
     pub fn folder(self) -> Option<&'static str> {
-        // SAFETY: the pointer is only compared; the names are string literals.
+        // SAFETY: the function only compares the pointer, and returns null or a string literal.
         unsafe { static_str(sys::kiln_impl_folder(self.0)) }
     }
 
@@ -125,18 +126,18 @@ impl Impl {
         Tier::from_raw(self.0.tier)
     }
 
-    /// Higher is preferred.
+    /// Returns the priority; the usable implementation with the highest one is preferred.
     pub fn priority(self) -> u32 {
         self.0.priority
     }
 
-    /// Whether its running time is independent of keys and data.
+    /// Returns whether the running time is independent of keys and data.
     pub fn constant_time(self) -> bool {
         self.0.constant_time
     }
 
-    /// Accepted key sizes in bytes; empty if it takes no key. If any length is accepted, sizes up to
-    /// [`LONGEST_LISTED_KEY`] are listed.
+    /// Returns the accepted key sizes in bytes; empty if the algorithm takes no key. If any length
+    /// is accepted, sizes up to [`LONGEST_LISTED_KEY`] are listed.
     pub fn key_sizes(self) -> Vec<usize> {
         if !self.is_keyed() {
             return Vec::new();
@@ -150,7 +151,7 @@ impl Impl {
             .collect()
     }
 
-    /// Whether it accepts a key of this length.
+    /// Returns whether a key of this length in bytes is accepted.
     pub fn takes_key(self, len: usize) -> bool {
         self.0.key_max == sys::KILN_ANY_KEY || self.key_sizes().contains(&len)
     }
@@ -160,7 +161,8 @@ impl Impl {
         self.0.ivsize as usize
     }
 
-    /// Number of messages it encrypts in parallel, if it has a function for that.
+    /// Number of messages that `encrypt_many` encrypts in parallel, if the implementation has this
+    /// function.
     pub fn lanes(self) -> Option<usize> {
         if self.kind() != Kind::Skcipher {
             return None;
@@ -170,7 +172,8 @@ impl Impl {
         ops.encrypt_many.map(|_| ops.lanes as usize)
     }
 
-    /// Message lengths are multiples of this many bytes; for a hash, the input block size.
+    /// Block size in bytes: message lengths are multiples of it, or for a hash, the input is
+    /// processed in such blocks.
     pub fn block_size(self) -> usize {
         self.0.blocksize as usize
     }
@@ -180,7 +183,7 @@ impl Impl {
         self.0.shortest as usize
     }
 
-    /// Maximum text length in bytes, for an AEAD.
+    /// Maximum length of an AEAD's text in bytes.
     pub fn longest(self) -> usize {
         match self.0.longest {
             0 => usize::MAX,
@@ -188,7 +191,7 @@ impl Impl {
         }
     }
 
-    /// Digest size, or largest tag size, in bytes.
+    /// Size in bytes of a hash's digest or of an AEAD's longest tag.
     pub fn digest_size(self) -> usize {
         self.0.digestsize as usize
     }
@@ -212,18 +215,19 @@ impl Impl {
         self.0.statesize as usize
     }
 
-    /// The usable implementation of an algorithm with the highest priority.
+    /// Returns the usable implementation of an algorithm with the highest priority.
     pub fn best(alg: &str) -> Option<Impl> {
         Impl::find_all(alg).into_iter().rfind(|i| i.tier().usable())
     }
 
-    /// An implementation from another build of `kernel/`.
+    /// Wraps an implementation from another build of `kernel/`.
     ///
     /// # Safety
-    /// `descriptor` must be a `struct kiln_impl` of the same layout. It and its functions must stay valid as long as
-    /// the process lives, and behave as described.
+    /// `descriptor` must be a `struct kiln_impl` of the same layout. The descriptor and its
+    /// functions must stay valid until the process ends, and must behave as `kiln/cipher.h`
+    /// describes.
     pub unsafe fn foreign(descriptor: *const std::ffi::c_void) -> Impl {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises that the descriptor is valid until the process ends.
         Impl(unsafe { &*descriptor.cast::<sys::Impl>() })
     }
 
@@ -232,14 +236,15 @@ impl Impl {
     }
 }
 
-/// The longest key listed by [`Impl::key_sizes`] for implementations that accept any length.
+/// Maximum length in bytes of the keys that [`Impl::key_sizes`] lists for implementations that
+/// accept any length.
 pub(crate) const LONGEST_LISTED_KEY: usize = 256;
 
-/// A key of a length that an implementation does not accept.
+/// Error: an implementation does not accept keys of this length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyLength(pub usize);
 
-/// Contexts are aligned to cache lines.
+/// A cache line, to which contexts are aligned.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Line([u64; 8]);
@@ -251,7 +256,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Expands `key`, which is empty for an algorithm without a key.
+    /// Expands `key`, which must be empty for an algorithm without a key.
     pub fn new(imp: Impl, key: &[u8]) -> Result<Context, KeyLength> {
         let lines = imp.context_size().div_ceil(64).max(1);
         let mut ctx = Context {
@@ -262,17 +267,17 @@ impl Context {
             None => key.is_empty(),
             Some(setkey) => {
                 let memory = ctx.memory.as_mut_ptr();
-                // SAFETY: the memory has the context's size and alignment.
+                // SAFETY: the memory has the size and the alignment of a context.
                 unsafe { setkey(memory.cast(), key.as_ptr(), key.len()) == 0 }
             }
         };
         set.then_some(ctx).ok_or(KeyLength(key.len()))
     }
 
-    /// Replaces the key with that of another context of the same algorithm.
+    /// Replaces the key with the key of another context of the same algorithm.
     ///
     /// # Panics
-    /// The other context belongs to another algorithm.
+    /// If the other context belongs to another algorithm.
     pub fn copy_from(&mut self, other: &Context) {
         assert_eq!(self.imp.alg(), other.imp.alg());
         self.memory.copy_from_slice(&other.memory);
@@ -282,15 +287,17 @@ impl Context {
         self.memory.as_ptr().cast()
     }
 
-    /// The algorithm the key belongs to.
+    /// Returns the name of the algorithm that the key belongs to.
     pub fn alg(&self) -> &'static str {
         self.imp.alg()
     }
 
-    /// The expanded key, to compare how two tiers expand a key.
+    /// Returns the bytes of the expanded key, so that tests can compare the key expansions of two
+    /// tiers.
     pub fn bytes(&self) -> &[u8] {
         let (lines, bytes) = (self.memory.as_ptr(), size_of_val(&*self.memory));
-        // SAFETY: covers the same memory, which has no padding.
+        // SAFETY: the slice covers memory that the context owns, which is initialised and has no
+        // padding.
         unsafe { std::slice::from_raw_parts(lines.cast(), bytes) }
     }
 }
@@ -313,7 +320,7 @@ mod tests {
         assert_eq!(Context::new(unkeyed, &[0; 1]).err(), Some(KeyLength(1)));
     }
 
-    /// `kernel/crypto/skcipher.c` detects partial blocks with a mask.
+    /// `kernel/crypto/skcipher.c` relies on this: it detects partial blocks with a mask.
     #[test]
     fn block_sizes_of_skciphers_are_powers_of_two() {
         let all = Impl::all().into_iter();

@@ -16,9 +16,10 @@ use crate::cpu;
 use crate::load::Operation;
 use crate::sys;
 
-/// Flag of an algorithm that may complete asynchronously; callers can exclude it.
+/// Flag of an algorithm whose requests may complete asynchronously. Callers can exclude such
+/// algorithms.
 pub const ASYNC: u32 = 0x80;
-/// Flag of an internal algorithm, returned only if asked for explicitly.
+/// Flag of an internal algorithm, which is found only if asked for explicitly.
 pub const INTERNAL: u32 = 0x2000;
 /// Flag of a request that may wait for space in a full queue.
 pub(crate) const MAY_BACKLOG: u32 = 0x400;
@@ -31,7 +32,7 @@ impl Errno {
     /// The request is queued; the callback receives its result.
     pub const IN_PROGRESS: Errno = Errno(-115);
     pub const NO_SPACE: Errno = Errno(-28);
-    /// The queue is full, and the request waits for space in it.
+    /// The queue is full; the request waits in the backlog.
     pub const BUSY: Errno = Errno(-16);
     /// The algorithm does not exist.
     pub const NOT_THERE: Errno = Errno(-2);
@@ -77,40 +78,40 @@ fn check(err: i32) -> Result<(), Errno> {
     }
 }
 
-/// Which variant of each algorithm is registered.
+/// Which variant of each SIMD algorithm can be found by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Model {
-    /// SIMD algorithms wrapped by the simd helper, hence asynchronous, for policies under which a softirq may find the
-    /// FPU in use.
+    /// SIMD algorithms behind the simd helper, which are asynchronous; for policies under which a
+    /// softirq may find the FPU in use.
     Helper = 1,
-    /// SIMD algorithms without a wrapper, hence synchronous.
+    /// SIMD algorithms without the helper, which are synchronous.
     Direct = 2,
 }
 
 impl Model {
-    /// Sets the model for all transforms opened from now on, in the whole process.
+    /// Selects this model for all transforms that the process opens from now on.
     pub fn set(self) {
         init();
-        // SAFETY: the number is one of the enum's.
+        // SAFETY: `self` is a valid value of `enum crypto_model`.
         unsafe { sys::kiln_crypto_model(self as u32) }
     }
 }
 
-/// Number of memory blocks in use by transforms and requests.
+/// Returns the number of memory blocks that transforms and requests use.
 pub fn memory_in_use() -> usize {
-    // SAFETY: reads a counter.
+    // SAFETY: the function only reads a counter.
     unsafe { sys::kiln_slab_in_use() }
 }
 
-/// Sets the seed for the salts of `seqiv` transforms opened from now on.
+/// Sets the seed for the salts of `seqiv` transforms that are opened from now on.
 pub fn seed(seed: u64) {
     init();
-    // SAFETY: accepts any number.
+    // SAFETY: the function accepts any number.
     unsafe { sys::kiln_crypto_seed(seed) }
 }
 
-/// Builds the key of `authenc` from the keys of its hash and cipher.
+/// Builds an `authenc` key from the key of the hash and the key of the cipher.
 pub fn authenc_key(auth: &[u8], enc: &[u8]) -> Vec<u8> {
     let mut key = vec![8, 0, 1, 0];
     key.extend((enc.len() as u32).to_be_bytes());
@@ -134,43 +135,45 @@ fn scatterlist(pieces: &[(*mut u8, usize)]) -> Vec<sys::Scatterlist> {
         .collect()
 }
 
-/// A transform as a load's operation, with one request per slot that may be in flight.
+/// A transform that a load uses as its operation, with one request per slot that may be in flight.
 pub struct Asked {
     raw: Box<sys::CryptoOp>,
     _tfm: Skcipher,
 }
 
 impl Asked {
-    /// Creates the operation; `tfm` must have its key.
+    /// Creates the operation. The key of `tfm` must already be set.
     pub fn new(tfm: Skcipher, slots: u32) -> Result<Asked, Errno> {
         let mut raw = Box::new(sys::CryptoOp {
             tfm: tfm.raw.tfm,
             slots,
             request: ptr::null_mut(),
         });
-        // SAFETY: the function takes this structure.
+        // SAFETY: `kiln_crypto_op_open` takes a pointer to this structure.
         match unsafe { cpu::gate(sys::kiln_crypto_op_open, (&raw mut *raw).cast()) } {
             0 => Ok(Asked { raw, _tfm: tfm }),
             _ => Err(Errno(-12)),
         }
     }
 
-    /// The operation for a load, which must be dropped before this, so that nothing is in flight then.
+    /// Returns the operation for a load. The load must be dropped before `self`, so that no request
+    /// is in flight when the requests are freed.
     pub fn operation(&mut self) -> Operation {
         let ctx = (&raw mut *self.raw).cast();
-        // SAFETY: the function matches its argument, and a load waits for its requests in flight.
+        // SAFETY: `ctx` is what the function expects, and a load waits for its requests in flight
+        // before it is dropped.
         unsafe { Operation::new(sys::kiln_crypto_op_crypt, ctx, self.raw.slots) }
     }
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        // SAFETY: the function takes this structure.
+        // SAFETY: `kiln_crypto_op_close` takes a pointer to this structure.
         unsafe { cpu::gate(sys::kiln_crypto_op_close, (&raw mut *self.raw).cast()) };
     }
 }
 
-/// Rules of cryptd that tests break on purpose, as controls.
+/// Rules of cryptd that tests break on purpose, to see whether checks detect it.
 #[doc(hidden)]
 pub mod broken {
     /// Queues are unlimited.
@@ -181,9 +184,9 @@ pub mod broken {
     /// The most recently queued request is served first.
     pub const LATE_FIRST: u32 = 8;
 
-    /// Breaks these rules from now on, in the whole process.
+    /// Breaks these rules from now on, in the whole process. 0 restores all of them.
     pub fn set(rules: u32) {
-        // SAFETY: accepts any number.
+        // SAFETY: the function accepts any number.
         unsafe { super::sys::kiln_cryptd_break(rules) }
     }
 }

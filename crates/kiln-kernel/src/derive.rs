@@ -1,6 +1,7 @@
 //! Macros that implement traits from a type's fields or names.
 
-/// Implements `+=`: adds the fields, except that fields listed after `max` keep the larger value.
+/// Implements `+=` for a structure: adds the fields, except that fields listed after `max` keep the
+/// larger value.
 macro_rules! add_fields {
     ($counts:ty, $($sum:ident)* $(; max $($max:ident)*)?) => {
         impl std::ops::AddAssign for $counts {
@@ -12,7 +13,7 @@ macro_rules! add_fields {
     };
 }
 
-/// Declares a structure of counts with `+=` and `-`.
+/// Declares a structure of counts that supports `+=` and `-`.
 macro_rules! counts {
     ($(#[$doc:meta])* pub struct $counts:ident { $($(#[$of:meta])* $field:ident,)* }) => {
         $(#[$doc])*

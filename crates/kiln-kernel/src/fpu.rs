@@ -10,35 +10,35 @@ use crate::tier::static_str;
 pub struct Policy(pub(crate) u32);
 
 impl Policy {
-    /// All of Kiln's own policies, with the broken control last.
+    /// Returns all of Kiln's own policies. The broken control is the last one.
     pub fn all() -> Vec<Policy> {
-        // SAFETY: takes no arguments and returns a constant.
+        // SAFETY: the function takes no arguments and returns a constant.
         (0..unsafe { sys::kiln_fpu_policies() })
             .map(Policy)
             .collect()
     }
 
     pub fn name(self) -> &'static str {
-        // SAFETY: accepts any number, and returns null or a string literal.
+        // SAFETY: the function accepts any number, and returns null or a string literal.
         unsafe { static_str(sys::kiln_fpu_policy(self.0)) }.unwrap_or("?")
     }
 
-    /// Whether this is the control that saves nothing.
+    /// Returns whether this is the broken control, which saves nothing.
     pub fn is_broken(self) -> bool {
         self.name() == "none"
     }
 
-    /// Activates the policy for every CPU of the process. No CPU may be inside a section, which the exclusive borrow of
-    /// the only CPU guarantees.
+    /// Activates the policy for every CPU of the process. No CPU may be inside a section; if the
+    /// process has only one CPU, borrowing it exclusively ensures this.
     pub fn set(self, _cpu: &mut Cpu) {
-        // SAFETY: no section is open: the calling CPU is in user mode.
+        // SAFETY: the calling CPU is in user mode, so it has no open section.
         unsafe { sys::kiln_fpu_policy_set(self.0) }
     }
 }
 
 parse_names!(Policy, "policy", Policy::all());
 
-/// The context in which [`usable`] checks: `enum kiln_context`.
+/// The context that [`usable`] tests: `enum kiln_context`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Context {
@@ -69,17 +69,18 @@ impl Context {
     ];
 }
 
-/// The answer of [`usable`].
+/// The result of [`usable`].
 pub use crate::sys::Usable as Answer;
 
-/// Checks whether the FPU is usable in `context`, optionally while the task below has a section open.
+/// Tests whether the FPU is usable in `context`. With `in_section`, the interrupted context has a
+/// section open.
 pub fn usable(_cpu: &mut Cpu, context: Context, in_section: bool) -> Answer {
     let mut raw = sys::Usable {
         context: context as u32,
         in_section,
         ..Default::default()
     };
-    // SAFETY: the function takes this structure.
+    // SAFETY: `kiln_usable` takes a pointer to this structure.
     unsafe { cpu::gate(sys::kiln_usable, (&raw mut raw).cast()) };
     raw
 }
@@ -87,26 +88,27 @@ pub fn usable(_cpu: &mut Cpu, context: Context, in_section: bool) -> Answer {
 /// Opens and closes `pairs` empty sections, with or without the section timer.
 pub fn pairs(pairs: u64, timed: bool) {
     let mut raw = sys::FpuPairs { pairs, timed };
-    // SAFETY: the function takes this structure.
+    // SAFETY: `kiln_fpu_pairs` takes a pointer to this structure.
     unsafe { cpu::gate(sys::kiln_fpu_pairs, (&raw mut raw).cast()) };
 }
 
-/// Saves and restores all registers, all of them in use, `saves` times, as a nested section does.
+/// Saves and restores the registers `saves` times, as a nested section does, with all registers in
+/// use.
 pub fn saves(saves: u64) {
     let mut raw = sys::FpuSaves { saves };
-    // SAFETY: the function takes this structure.
+    // SAFETY: `kiln_fpu_saves` takes a pointer to this structure.
     unsafe { cpu::gate(sys::kiln_fpu_saves, (&raw mut raw).cast()) };
 }
 
-/// Size in bytes of saved registers on this CPU.
+/// Returns the size in bytes of saved registers on this CPU.
 pub fn state_size() -> u32 {
-    // SAFETY: takes no arguments and reads CPUID.
+    // SAFETY: the function takes no arguments and reads CPUID.
     unsafe { sys::kiln_fpstate_size() }
 }
 
-/// The control for a detector: omits features (bits of XCR0) from every save from now on, in the whole process.
+/// A control for detectors: every later save in the process omits these features (bits of XCR0).
 #[doc(hidden)]
 pub fn forget_features(features: u32) {
-    // SAFETY: changes a mask; the only effect is lost register contents.
+    // SAFETY: the function changes a mask; the only effect is that register contents are lost.
     unsafe { sys::kiln_fpstate_forget(features) }
 }

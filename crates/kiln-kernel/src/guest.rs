@@ -1,4 +1,4 @@
-//! Guests: work that interrupts do while something else is being tested.
+//! Guests: function calls that interrupts make while something else is being tested.
 
 use crate::call::Entry;
 use crate::cipher::{Context, Impl, Kind};
@@ -6,7 +6,7 @@ use crate::cpu::{self, Cpu};
 use crate::derive::counts;
 use crate::sys;
 
-/// A whole message with its expected result, in memory of its own.
+/// A whole message with its expected result, in its own memory.
 pub struct Guest {
     raw: sys::Guest,
     _ctx: Context,
@@ -19,16 +19,16 @@ pub struct Message<'a> {
     pub iv: &'a [u8],
     pub aad: &'a [u8],
     pub text: &'a [u8],
-    /// Ciphertext, ciphertext and tag, or digest.
+    /// Expected result: ciphertext, ciphertext and tag, or digest.
     pub want: &'a [u8],
 }
 
 impl Guest {
-    /// `imp` encrypts or digests `message`; `scalar`, an implementation of the same algorithm, is used if no section
-    /// may be opened.
+    /// Creates a guest that encrypts or digests `message` with `imp`, or with `scalar`, another
+    /// implementation of the same algorithm, where no section may be opened.
     ///
     /// # Panics
-    /// An implementation is unsuitable, or the expected result has the wrong length.
+    /// If an implementation is unsuitable, or the expected result has the wrong length.
     pub fn new(imp: Impl, scalar: Impl, message: &Message<'_>) -> Guest {
         assert!(imp.tier().usable() && imp.alg() == scalar.alg());
         let entry = match imp.kind() {
@@ -107,16 +107,17 @@ counts! {
     }
 }
 
-/// Guests on the calling thread's CPU, until dropped.
+/// Guests of the calling thread's CPU. They are called until this is dropped.
 pub struct Guests {
-    /// Boxed, because `kernel/` keeps its address.
+    /// Boxed, because `kernel/` stores its address.
     raw: Box<sys::Guests>,
     _raw_guests: Vec<sys::Guest>,
     _guests: Vec<Guest>,
 }
 
 impl Guests {
-    /// From now on each interrupt has one of `softirqs` served in a softirq, and one of `hardirqs` immediately.
+    /// From now on, each interrupt calls one of `hardirqs` immediately and one of `softirqs` in a
+    /// softirq.
     pub fn attach(_cpu: &mut Cpu, softirqs: Vec<Guest>, hardirqs: Vec<Guest>) -> Guests {
         assert!(!softirqs.is_empty(), "at least one guest for softirqs");
         let counts = (softirqs.len() as u32, hardirqs.len() as u32);
@@ -138,7 +139,8 @@ impl Guests {
     }
 
     pub fn counts(&self) -> Counts {
-        // SAFETY: this thread's own structure, read as volatile because interrupts write it at any time.
+        // SAFETY: the structure belongs to this thread. The read is volatile, because interrupts
+        // may write the structure at any time.
         let raw = unsafe { std::ptr::read_volatile(&*self.raw) };
         Counts {
             interrupts: raw.interrupts,
@@ -153,7 +155,7 @@ impl Guests {
 
 impl Drop for Guests {
     fn drop(&mut self) {
-        // SAFETY: the function takes this structure.
+        // SAFETY: `kiln_guests_detach` takes a pointer to this structure, which is attached.
         unsafe { cpu::gate(sys::kiln_guests_detach, (&raw mut *self.raw).cast()) };
     }
 }

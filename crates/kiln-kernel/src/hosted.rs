@@ -1,4 +1,5 @@
-//! The interface for a hosted kernel tree's code that runs on an emulated CPU: `kernel/include/kiln/abi/hosted.h`.
+//! The interface for the code of a hosted kernel tree, which runs on an emulated CPU:
+//! `kernel/include/kiln/abi/hosted.h`.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -7,66 +8,69 @@ use crate::cpu::{self, Cpu};
 use crate::fpu::Policy;
 use crate::sys;
 
-/// Callbacks for a CPU's events, and for a tree's own FPU policy. All are called in kernel mode.
+/// Callbacks for events of a CPU, and for a tree's own FPU policy. All are called in kernel mode.
 pub use crate::sys::{FpuOps, Hooks};
 
-// SAFETY: contains functions and a constant string.
+// SAFETY: the structure contains only functions and a constant string, which threads may share.
 unsafe impl Sync for FpuOps {}
 
 impl Policy {
-    /// Adds a tree's policy to Kiln's own. Returns `None` if there are too many.
+    /// Adds a tree's policy to Kiln's own. Returns `None` if there are too many policies.
     ///
     /// # Safety
-    /// All functions must be set and live as long as the process. They may use vector registers only as a policy has
-    /// to.
+    /// All functions must be set and stay valid until the process ends. They may use vector
+    /// registers only as far as a policy must.
     pub unsafe fn foreign(ops: &'static FpuOps) -> Option<Policy> {
-        // SAFETY: a valid structure of this type; the caller promises the rest.
+        // SAFETY: `ops` is a valid, static structure; the caller promises that its functions are
+        // valid.
         let number = unsafe { sys::kiln_fpu_policy_add(ops) };
         u32::try_from(number).ok().map(Policy)
     }
 
-    /// The policy with this number from `kiln_fpu_policy_add`, if it exists.
+    /// Returns the policy with this number, as returned by `kiln_fpu_policy_add`, if it exists.
     ///
     /// # Safety
-    /// As for [`Policy::foreign`].
+    /// The requirements of [`Policy::foreign`] apply.
     pub unsafe fn from_number(number: u64) -> Option<Policy> {
         let policy = Policy(u32::try_from(number).ok()?);
-        // SAFETY: accepts any number.
+        // SAFETY: the function accepts any number.
         (!unsafe { sys::kiln_fpu_policy(policy.0) }.is_null()).then_some(policy)
     }
 
-    /// Activates the policy.
+    /// Activates the policy for every CPU of the process.
     ///
     /// # Safety
     /// No CPU of the process may be inside a section.
     pub unsafe fn enforce(self) {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises that no section is open.
         unsafe { sys::kiln_fpu_policy_set(self.0) }
     }
 }
 
-/// Lets the tree's hooks create a word for each present and future task of this CPU. Returns false if they could not.
+/// Lets the tree's hooks create a word for each present and future task of this CPU. Returns false
+/// if a hook failed.
 ///
 /// # Safety
-/// `new_task` must be set. The hooks must use general-purpose registers only, and live until [`detach`].
+/// `new_task` must be set. The hooks must use general-purpose registers only, and stay valid until
+/// [`detach`].
 pub unsafe fn attach(_cpu: &mut Cpu, hooks: &Hooks) -> bool {
-    // SAFETY: the function takes this structure.
+    // SAFETY: `do_attach` takes a pointer to the hooks.
     unsafe { cpu::gate(do_attach, ptr::from_ref(hooks).cast_mut().cast()) != 0 }
 }
 
 unsafe extern "C" fn do_attach(hooks: *mut c_void) -> u64 {
-    // SAFETY: called through the gate with the argument of `attach`.
+    // SAFETY: the function is called through the gate with the hooks of `attach`, which are valid.
     u64::from(unsafe { sys::kiln_attach(hooks.cast()) })
 }
 
 /// Detaches the tree from this CPU.
 pub fn detach(_cpu: &mut Cpu) {
     extern "C" fn f(_: *mut c_void) -> u64 {
-        // SAFETY: called through the gate.
+        // SAFETY: the function is called through the gate, in kernel mode.
         unsafe { sys::kiln_detach() };
         0
     }
-    // SAFETY: the function takes nothing.
+    // SAFETY: `f` ignores its argument.
     unsafe { cpu::gate(f, ptr::null_mut()) };
 }
 
@@ -80,19 +84,19 @@ pub unsafe fn enter(
     f: unsafe extern "C" fn(*mut c_void) -> u64,
     arg: *mut c_void,
 ) -> u64 {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises that `f` is suitable for kernel mode and takes `arg`.
     unsafe { cpu::gate(f, arg) }
 }
 
 macro_rules! border {
     ($($name:ident)*) => {
-        /// The functions themselves, as declared by the header.
+        /// The functions of the interface, as declared by the header.
         pub mod border {
             pub use crate::sys::{$($name),*};
             pub use crate::sys::{kiln_calls_run, Calls, Section, Work, Workqueue};
         }
 
-        /// The interface's functions by name, for linking foreign code to them.
+        /// Returns the names and addresses of these functions, for linking foreign code to them.
         pub fn functions() -> Vec<(&'static str, usize)> {
             vec![$((stringify!($name), border::$name as *const () as usize)),*]
         }

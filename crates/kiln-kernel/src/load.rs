@@ -1,4 +1,4 @@
-//! Loads: a task encrypts on an emulated CPU while softirqs that interrupt it encrypt too.
+//! Loads: a task encrypts on an emulated CPU while softirqs that interrupt it also encrypt.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -11,14 +11,14 @@ use crate::sys;
 pub use crate::sys::OpCrypt;
 use crate::tier::Tier;
 
-/// Why a load is rejected.
+/// Reason why a load is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// `xts(aes)` takes keys of 32, 48 or 64 bytes.
+    /// The key does not have 32, 48 or 64 bytes, as `xts(aes)` requires.
     KeyLength(usize),
-    /// A message has at least 16 bytes.
+    /// A message has less than 16 bytes.
     TooShort(usize),
-    /// The CPU lacks the implementation's tier, or the mask forbids it.
+    /// The CPU lacks this tier, which an implementation needs, or the mask forbids it.
     Unusable(Tier),
 }
 
@@ -34,15 +34,17 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The algorithm of all messages: `kernel/load` relies on whole messages leaving their IVs unchanged.
+/// The algorithm of all messages. `kernel/load` requires that processing a whole message leaves the
+/// IV unchanged, which is the case for `xts(aes)`.
 pub const ALG: &str = "xts(aes)";
 
-/// All implementations that can encrypt messages, whether or not usable here, in order of priority.
+/// Returns all implementations of [`ALG`] in order of priority, whether usable here or not.
 pub fn all_impls() -> Vec<Impl> {
     Impl::find_all(ALG)
 }
 
-/// The implementation that a caller gets by default: the usable one with the highest priority.
+/// Returns the implementation that callers get by default: the usable one with the highest
+/// priority.
 pub fn best_impl() -> Impl {
     Impl::best(ALG).expect("the generic tier is always usable")
 }
@@ -61,10 +63,10 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Creates `count` messages of `len` random bytes; `judge` computes the expected results.
+    /// Creates `count` messages of `len` random bytes. `judge` computes the expected results.
     ///
     /// # Panics
-    /// `judge` is not an implementation of [`ALG`].
+    /// If `judge` is not an implementation of [`ALG`].
     pub fn new(
         judge: Impl,
         raw_key: &[u8],
@@ -102,7 +104,7 @@ impl Messages {
         }))
     }
 
-    /// The argument of `kiln_calls_run` for one message with this key, without buffers.
+    /// Returns the argument of `kiln_calls_run` for one message with this key, without buffers.
     #[doc(hidden)]
     pub fn calls(&self, imp: Impl) -> sys::Calls {
         sys::Calls {
@@ -118,7 +120,7 @@ impl Messages {
         }
     }
 
-    /// The unexpanded key.
+    /// Returns the key before its expansion.
     pub fn raw_key(&self) -> &[u8] {
         &self.raw_key
     }
@@ -133,8 +135,9 @@ impl Messages {
 pub struct Operation(sys::Op);
 
 impl Operation {
-    /// Creates an operation. `ctx`, the first argument of `crypt`, must contain the key of the messages it is used
-    /// with. Up to `slots` operations may be in flight.
+    /// Creates an operation. `ctx` is passed to `crypt` as its first argument, and must contain the
+    /// key of the messages that the operation is used with. Up to `slots` operations may be in
+    /// flight.
     ///
     /// # Safety
     /// `crypt` must fulfil the contract of `struct kiln_op` with this `ctx` as long as a load uses it.
@@ -144,12 +147,13 @@ impl Operation {
     }
 }
 
-/// What encrypts a softirq's messages.
+/// The code that encrypts a softirq's messages.
 #[derive(Clone, Copy, Debug)]
 pub enum Worker {
-    /// An implementation of Kiln, with one section per message, or scalar code if no section may be opened.
+    /// One of Kiln's implementations, with one section per message; scalar code if no section may
+    /// be opened.
     Impl(Impl),
-    /// Other code, which itself checks whether it may use the FPU.
+    /// Other code, which checks by itself whether it may use the FPU.
     Op(Operation),
 }
 
@@ -159,17 +163,17 @@ impl From<Impl> for Worker {
     }
 }
 
-/// What the task does.
+/// The work of the task.
 pub enum TaskWork {
-    /// Encrypt these messages with this implementation, one section per message.
+    /// Encrypt the messages with the implementation, one section per message.
     Crypt(Impl, Arc<Messages>),
-    /// Let other code encrypt them, with at most this many in flight.
+    /// Encrypt the messages by an operation, with at most this many in flight.
     Ask(Operation, Arc<Messages>, u32),
-    /// Keep a pattern in every register for this many iterations of an empty loop.
+    /// Keep a pattern in every register during an empty loop.
     Keep {
-        /// Seed of the pattern.
+        /// Seed from which the pattern is generated.
         seed: u64,
-        /// Iterations.
+        /// Iterations of the loop.
         spins: u64,
     },
 }
@@ -189,50 +193,50 @@ counts! {
         second_ops,
         /// Operations of the kernel thread with a wrong result.
         second_corrupted,
-        /// Softirq operations done by scalar code because SIMD was not usable.
+        /// Operations of the softirqs that scalar code performed because SIMD was not usable.
         scalar_fallbacks,
         /// Sections opened by the hardirq handler.
         hardirq_sections,
         /// Kernel entries that changed the user's FPU state.
         user_corrupted,
-        /// Operations of other code, by the task and the softirqs, that completed asynchronously.
+        /// Operations of the task and the softirqs that completed asynchronously.
         async_punts,
         /// Operations rejected because a queue was full.
         dropped,
-        /// Requests that completed after a later one of the same context.
+        /// Operations that completed after an operation that the same context submitted later.
         reordered,
-        /// Requests that failed with an error, which also count as corrupted.
+        /// Operations that failed with an error. They also count as corrupted.
         errors,
     }
 }
 
 /// The settings of a load.
 pub struct Plan {
-    /// The task's part.
+    /// Work of the task.
     pub task: TaskWork,
-    /// The softirqs' part.
+    /// Code and messages of the softirqs.
     pub softirq: (Worker, Arc<Messages>),
-    /// The implementation for softirqs when SIMD is not usable.
+    /// The implementation that softirqs use where SIMD is not usable.
     pub fallback: Impl,
-    /// Work of a kernel thread that competes with the task, with one section per message.
+    /// Work of a kernel thread that competes with the task; it uses one section per message.
     pub second: Option<(Impl, Arc<Messages>)>,
-    /// Whether the hardirq handler also opens a section of its own where allowed.
+    /// Whether the hardirq handler also opens a section, where allowed.
     pub hardirq_fpu: bool,
 }
 
-/// A load on a CPU, attached until dropped.
+/// A load that is attached to a CPU until this is dropped.
 pub struct Load<'a> {
-    /// Boxed, because `kernel/` keeps its address.
+    /// Boxed, because `kernel/` stores its address.
     raw: Box<sys::Load>,
     cpu: &'a mut Cpu,
     user: UserProgram,
-    /// The memory that `raw` points to.
+    /// Owns the memory that `raw` points to.
     sides: Sides,
     _second: (Arc<Messages>, Buffers),
     _pattern: Box<(Pattern, Pattern)>,
 }
 
-/// The buffers of a side.
+/// The buffers of one side of a load.
 struct Buffers {
     dst: Vec<u8>,
     op: Option<Box<sys::Op>>,
@@ -268,7 +272,7 @@ fn side(
         src: messages.src.as_ptr(),
         want: messages.want.as_ptr(),
         dst: buffers.dst.as_mut_ptr(),
-        // Not written to: `usable` has checked that the algorithm leaves it unchanged.
+        // The IV is not written: `check_usable` has ensured that the algorithm leaves it unchanged.
         iv: messages.ivs.as_ptr().cast_mut().cast(),
         len: messages.len as u32,
         stride: messages.stride as u32,
@@ -278,13 +282,13 @@ fn side(
     }
 }
 
-/// The task's and the softirqs' parts of a load, which can be exchanged.
+/// The task's and the softirqs' sides of a load. [`Load::exchange`] can replace them.
 pub struct Sides {
     task: sys::LoadSide,
     softirq: sys::LoadSide,
     seed: u64,
     spins: u64,
-    /// The memory that the sides point to.
+    /// Owns the memory that the sides point to.
     _keep: (TaskWork, (Worker, Arc<Messages>)),
     _buffers: [Buffers; 2],
 }
@@ -318,8 +322,10 @@ impl Sides {
     }
 }
 
+/// Checks that the CPU supports the implementations.
+///
 /// # Panics
-/// An implementation is not one of [`ALG`], whose keys the messages have.
+/// If one does not implement [`ALG`], the algorithm that the messages' keys are for.
 fn check_usable(impls: impl IntoIterator<Item = Impl>) -> Result<(), Error> {
     for imp in impls {
         assert_eq!(imp.alg(), ALG, "{imp:?}");
@@ -331,7 +337,8 @@ fn check_usable(impls: impl IntoIterator<Item = Impl>) -> Result<(), Error> {
 }
 
 impl<'a> Load<'a> {
-    /// Attaches a load to the calling thread's CPU. From now on its interrupts raise softirqs that encrypt.
+    /// Attaches a load to the calling thread's CPU. From now on, its interrupts raise softirqs that
+    /// encrypt.
     pub fn attach(cpu: &'a mut Cpu, plan: Plan) -> Result<Load<'a>, Error> {
         let sides = Sides::new(plan.task, plan.softirq)?;
         let second = plan.second.as_ref();
@@ -365,15 +372,17 @@ impl<'a> Load<'a> {
         })
     }
 
-    /// Waits until all requests submitted by softirqs and the task have completed. Interrupts do nothing meanwhile.
+    /// Waits until all requests of the softirqs and the task have completed. Interrupts do nothing
+    /// meanwhile.
     pub fn drain(&mut self) {
         let empty = self.set_empty(true);
-        // SAFETY: the function takes this structure, which is attached to this CPU.
+        // SAFETY: `kiln_load_drain` takes a pointer to this structure, which is attached to this
+        // CPU.
         unsafe { cpu::gate(sys::kiln_load_drain, (&raw mut *self.raw).cast()) };
         self.set_empty(empty);
     }
 
-    /// Exchanges the work of task and softirqs with `sides`. The counts belong to the sides.
+    /// Exchanges the work of the task and the softirqs with `sides`, including the counts of both.
     pub fn exchange(&mut self, sides: &mut Sides) {
         let empty = self.set_empty(true);
         self.drain();
@@ -383,20 +392,23 @@ impl<'a> Load<'a> {
         self.raw.task = self.sides.task;
         self.raw.softirq = self.sides.softirq;
         self.raw.spins = self.sides.spins;
-        // SAFETY: as in `drain`; nothing is in flight.
+        // SAFETY: `kiln_load_ready` takes a pointer to this structure, which is attached to this
+        // CPU. No request is in flight.
         unsafe { cpu::gate(sys::kiln_load_ready, (&raw mut *self.raw).cast()) };
         self.set_empty(empty);
     }
 
-    /// The CPU it is attached to.
+    /// Returns the CPU that the load is attached to.
     pub fn cpu(&mut self) -> &mut Cpu {
         self.cpu
     }
 
-    /// With `empty`, interrupts do nothing at all, as the control of a measurement. Returns the previous setting.
+    /// Sets whether interrupts do nothing at all, as in the control of a measurement. Returns the
+    /// previous setting.
     pub fn set_empty(&mut self, empty: bool) -> bool {
         let field = &raw mut self.raw.empty;
-        // SAFETY: a field of this Load, accessed as volatile because interrupts read it at any time.
+        // SAFETY: the field belongs to this `Load`. The access is volatile, because interrupts may
+        // read the field at any time.
         unsafe {
             let before = field.read_volatile();
             field.write_volatile(empty);
@@ -404,30 +416,30 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Selects whether to set the trap flag around the task's sections and around the softirqs' work.
+    /// Sets whether the trap flag is set around the task's sections and around the softirqs' work.
     pub fn set_stepping(&mut self, task: bool, softirq: bool) {
         self.raw.step = task;
         self.raw.step_softirq = softirq;
     }
 
-    /// Sets a function of the host to be called in each hardirq: the control for law 2.
+    /// Sets a function of the host that each hardirq calls. It is the control for law 2.
     #[doc(hidden)]
     pub fn set_hardirq_hook(&mut self, hook: Option<unsafe extern "C" fn()>) {
         self.raw.hardirq_hook = hook;
     }
 
-    /// Performs `ops` operations in one kernel entry, made by a user program that has patterns in all its registers and
-    /// checks them on return.
+    /// Performs `ops` operations in one kernel entry. The entry is made by a user program that has
+    /// patterns in all its registers and checks them on return.
     pub fn run(&mut self, ops: u64) {
         self.raw.ops = ops;
-        // SAFETY: the function takes this structure, which is attached to this CPU.
+        // SAFETY: `kiln_load_run` takes a pointer to this structure, which is attached to this CPU.
         unsafe {
             self.user
                 .enter(sys::kiln_load_run, (&raw mut *self.raw).cast())
         };
     }
 
-    /// The counts since the load was attached.
+    /// Returns the counts since the load was attached.
     pub fn counts(&self) -> Counts {
         Counts {
             task_ops: self.raw.task.ops,
@@ -449,7 +461,7 @@ impl<'a> Load<'a> {
 
 impl Drop for Load<'_> {
     fn drop(&mut self) {
-        // SAFETY: as in `attach`; `kernel/` does not use the structure afterwards.
+        // SAFETY: the structure is attached to this CPU, and `kernel/` does not use it afterwards.
         unsafe { cpu::gate(sys::kiln_load_detach, (&raw mut *self.raw).cast()) };
     }
 }
@@ -458,7 +470,7 @@ impl Drop for Load<'_> {
 mod tests {
     #[test]
     fn a_pattern_is_what_kernel_takes_it_for() {
-        // SAFETY: takes no arguments and returns a constant.
+        // SAFETY: the function takes no arguments and returns a constant.
         let size = unsafe { crate::sys::kiln_pattern_size() };
         assert_eq!(size, size_of::<crate::cpu::Pattern>());
     }

@@ -1,4 +1,4 @@
-//! Messages to process in turn, by functions ([`crate::calls`]) or requests ([`crate::crypto`]).
+//! Messages that functions ([`crate::calls`]) or requests ([`crate::crypto`]) process in turn.
 
 use std::fmt;
 
@@ -16,19 +16,20 @@ const MAX_IV: usize = 32;
 /// which is not written, the text and, for encryption, the tag. The result of a hash is the digest.
 #[derive(Default)]
 pub struct Messages<'a> {
-    /// Ignored by hashes.
+    /// Direction; ignored by hashes.
     pub op: Op,
-    /// Message i is at `i * src_stride`.
+    /// Memory of the messages: message i is at `i * src_stride`.
     pub src: &'a [u8],
-    /// Its result goes to `i * dst_stride`.
+    /// Memory of the results: the result of message i is written to `i * dst_stride`.
     pub dst: &'a mut [u8],
-    /// Its IV is at `i * iv_stride`.
+    /// Memory of the IVs: the IV of message i is at `i * iv_stride`.
     pub ivs: &'a [u8],
-    /// The same size as `ivs`, for copies that may be modified. It may be empty for a single message.
+    /// Room for copies of all IVs, which functions may modify. It may be empty for a single
+    /// message.
     pub iv_room: &'a mut [u8],
     /// Distance in bytes between consecutive messages.
     pub src_stride: usize,
-    /// Distance in bytes between consecutive results; 0 if all use the same place.
+    /// Distance in bytes between consecutive results; 0 if all are written to the same place.
     pub dst_stride: usize,
     /// Distance in bytes between consecutive IVs.
     pub iv_stride: usize,
@@ -42,25 +43,25 @@ pub struct Messages<'a> {
     pub count: usize,
 }
 
-/// Sizes in bytes of a message's parts.
+/// Sizes in bytes of the parts of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lens {
-    /// The prefix, which holds associated data.
+    /// Size of the prefix, which holds associated data.
     pub assoc: usize,
     pub text: usize,
-    /// The tag, in the message or in the result.
+    /// Size of the tag, in the message or in the result.
     pub tag: usize,
-    /// The digest of a hash.
+    /// Size of a hash's digest.
     pub digest: usize,
 }
 
 impl Lens {
-    /// Size in bytes of a whole message.
+    /// Returns the size in bytes of a whole message.
     pub fn src(&self, op: Op) -> usize {
         self.assoc + self.text + if op == Op::Decrypt { self.tag } else { 0 }
     }
 
-    /// Size in bytes of a whole result.
+    /// Returns the size in bytes of a whole result.
     pub fn dst(&self, op: Op) -> usize {
         match (self.digest, op) {
             (0, Op::Encrypt) => self.assoc + self.text + self.tag,
@@ -71,8 +72,8 @@ impl Lens {
 }
 
 impl Impl {
-    /// The sizes of messages of this implementation with `text` bytes of text and, if it supports them, `assoc` bytes
-    /// of associated data.
+    /// Returns the sizes of messages for this implementation, with `text` bytes of text and, if it
+    /// supports them, `assoc` bytes of associated data.
     pub fn lens(self, assoc: usize, text: usize) -> Lens {
         let (aead, hash) = (self.kind() == Kind::Aead, self.kind() == Kind::Hash);
         Lens {
@@ -84,7 +85,8 @@ impl Impl {
     }
 }
 
-/// Why messages are rejected: they exceed their buffers, or the algorithm does not accept them.
+/// Reason why messages are rejected: they exceed their buffers, or the algorithm does not accept
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit(pub &'static str);
 
@@ -96,10 +98,9 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-/// What an algorithm needs besides the text. Also used by kiln-tree.
+/// What an algorithm needs in addition to the text. kiln-tree uses this, too.
 #[doc(hidden)]
 pub struct Needs {
-    /// The kind of algorithm.
     pub kind: Kind,
     /// IV size in bytes.
     pub iv: usize,
@@ -119,7 +120,8 @@ pub(crate) fn fits(good: bool, what: &'static str) -> Result<(), Unfit> {
     good.then_some(()).ok_or(Unfit(what))
 }
 
-/// Whether a buffer of `bytes` bytes holds `count` parts of `size` bytes at intervals of `stride`.
+/// Returns whether a buffer of `bytes` bytes can hold `count` parts of `size` bytes at intervals of
+/// `stride` bytes.
 pub(crate) fn holds(bytes: usize, count: usize, stride: usize, size: usize) -> bool {
     let last = count.checked_sub(1).and_then(|n| n.checked_mul(stride));
     last.and_then(|n| n.checked_add(size))
@@ -127,7 +129,7 @@ pub(crate) fn holds(bytes: usize, count: usize, stride: usize, size: usize) -> b
 }
 
 impl<'a> Messages<'a> {
-    /// A single message without prefix and tag.
+    /// Describes a single message without prefix and tag.
     pub fn single(op: Op, src: &'a [u8], dst: &'a mut [u8], iv: &'a [u8]) -> Messages<'a> {
         Messages {
             op,
@@ -143,7 +145,7 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// The same messages, but with parts of these sizes.
+    /// Changes the sizes of the messages' parts.
     pub fn with_lens(self, lens: Lens) -> Messages<'a> {
         Messages {
             len: lens.text,
@@ -153,8 +155,8 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// The messages in C's format, if the buffers contain all of them. They are borrowed as long as the result is used,
-    /// and so is `single`, into which the IV of a single message is copied.
+    /// Converts the messages to C's format, if the buffers contain all of them. The IV of a single
+    /// message is copied to `single`. The result points into the messages and `single`.
     #[doc(hidden)]
     pub fn raw(
         &mut self,

@@ -1,4 +1,4 @@
-//! Processes one message in several calls of an implementation, which keeps a state in between.
+//! Processes one message by several calls of an implementation, which keeps a state between them.
 
 use std::ptr;
 
@@ -7,11 +7,11 @@ use crate::cpu;
 use crate::sys;
 use crate::tier::Tier;
 
-/// The message, and its division into pieces.
+/// A message, and its division into pieces.
 pub struct Pieces<'a> {
-    /// Ignored by hashes.
+    /// Direction; ignored by hashes.
     pub op: Op,
-    /// A second implementation that alternates with the first.
+    /// A second implementation, which takes turns with the first.
     pub other: Option<Impl>,
     pub src: &'a [u8],
     /// The result; empty for a hash.
@@ -27,8 +27,8 @@ pub struct Pieces<'a> {
 }
 
 impl Impl {
-    /// The state of an unkeyed hash after some data, as `kernel/` stores it. `None` for other algorithms, and for tiers
-    /// that need an FPU section.
+    /// Returns the state of an unkeyed hash after `data`, as `kernel/` stores it. Returns `None`
+    /// for other algorithms, and for tiers that need an FPU section.
     pub fn unkeyed_state(self, data: &[u8]) -> Option<Vec<u8>> {
         let plain = self.kind() == Kind::Hash && !self.is_keyed() && self.tier() == Tier::Generic;
         if !plain {
@@ -38,8 +38,8 @@ impl Impl {
         let ops = unsafe { self.0.__bindgen_anon_1.hash };
         let mut state = vec![0u64; self.state_size().div_ceil(8)];
         let to = state.as_mut_ptr().cast();
-        // SAFETY: the buffer has the state's size and alignment. An unkeyed hash reads no context, and a generic one
-        // needs no section.
+        // SAFETY: the buffer has the size and alignment of a state. An unkeyed hash reads no
+        // context, and a generic implementation needs no section.
         unsafe {
             ops.init?(ptr::null(), to);
             ops.update?(ptr::null(), to, data.as_ptr(), data.len());
@@ -48,11 +48,12 @@ impl Impl {
         Some(bytes.take(self.state_size()).collect())
     }
 
-    /// Processes one message in pieces. With `other`, the two implementations alternate on the same state. Returns the
-    /// tag or digest, both for encryption and decryption.
+    /// Processes one message in pieces. With `other`, the two implementations take turns on the
+    /// same state. Returns the tag or digest, for both encryption and decryption.
     ///
     /// # Panics
-    /// As for [`Impl::crypt`], or if the text is longer than [`Impl::longest`].
+    /// If an implementation does not accept the message or cannot be used here, or if the text is
+    /// longer than [`Impl::longest`].
     pub fn pieces(self, ctx: &Context, message: &mut Pieces<'_>) -> Vec<u8> {
         for imp in [Some(self), message.other].into_iter().flatten() {
             assert!(imp.tier().usable(), "{imp:?} cannot be used here");
@@ -87,7 +88,7 @@ impl Impl {
             pieces: all.len() as u32,
             aad_pieces: message.aad_pieces.len() as u32,
         };
-        // SAFETY: the pieces add up to the buffers, as checked above.
+        // SAFETY: the assertions above ensure that the pieces add up to the buffers.
         let err = unsafe { cpu::gate(sys::kiln_pieces_run, (&raw mut raw).cast()) };
         assert_eq!(err, 0, "the text is not too long");
         tag

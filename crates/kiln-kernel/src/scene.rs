@@ -1,5 +1,5 @@
-//! Scenes: programs for a task, and for the hardirqs and softirqs that interrupt it, which produce a trace
-//! (`kiln/scene.h`). A real kernel runs the same scenes (`linux/fidelity/`).
+//! Scenes: programs for a task and for the hardirqs and softirqs that interrupt it, and the trace
+//! of their execution (`kiln/scene.h`). A real kernel runs the same scenes (`linux/fidelity/`).
 
 use std::ffi::{CStr, CString};
 
@@ -8,30 +8,30 @@ use crate::sys;
 
 /// Capacity of a trace in bytes.
 const TRACE: usize = 4096;
-/// `KILN_SCENE_SLACK`.
+/// Bytes after the trace that an interrupted word may use; equals `KILN_SCENE_SLACK`.
 const SLACK: usize = 64;
 
-/// Programs of the task, a hardirq, a softirq and a hardirq over a softirq, in the letters of `kiln/scene.h`.
+/// The programs of a scene, in the letters of `kiln/scene.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scene {
     pub task: &'static str,
-    /// Runs when the task is interrupted.
+    /// Runs when a hardirq interrupts the task.
     pub hardirq: &'static str,
     pub softirq: &'static str,
-    /// Runs when the softirq is interrupted.
+    /// Runs when a hardirq interrupts the softirq.
     pub over_softirq: &'static str,
 }
 
 impl Scene {
-    /// The four, in the order of the fields.
+    /// Returns the four programs, in the order of the fields.
     pub fn programs(&self) -> [&'static str; 4] {
         [self.task, self.hardirq, self.softirq, self.over_softirq]
     }
 
-    /// Runs the scene under the active policy; returns its trace.
+    /// Runs the scene under the active policy and returns its trace.
     ///
     /// # Panics
-    /// A program contains a NUL.
+    /// If a program contains a NUL.
     pub fn play(&self, _cpu: &mut Cpu) -> String {
         let programs = self
             .programs()
@@ -43,8 +43,8 @@ impl Scene {
             trace: trace.as_mut_ptr().cast(),
             ..Default::default()
         };
-        // SAFETY: the function takes this structure; programs and trace outlive the call, and nothing is pending
-        // afterwards.
+        // SAFETY: `kiln_scene` takes a pointer to this structure. Programs and trace outlive the
+        // call, and no softirq that refers to them is pending afterwards.
         unsafe { cpu::gate(sys::kiln_scene, (&raw mut raw).cast()) };
         let text = CStr::from_bytes_until_nul(&trace).expect("the slack contains a NUL");
         text.to_string_lossy().into_owned()

@@ -1,5 +1,5 @@
-//! Scripts of requests made one after the other in given contexts, with the outcome of each: they show the rules of an
-//! asynchronous crypto API as callers observe them.
+//! Scripts of requests that are made one after the other in given contexts, with the result of
+//! each. They test the behaviour of an asynchronous crypto API as callers see it.
 
 use std::ffi::c_void;
 
@@ -11,19 +11,19 @@ use crate::sys;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Submit a number of requests: the transform's index, the context, flags, and the number.
+    /// Submit requests: the transform's index, the context, flags, and the number of requests.
     Submit(usize, Context, u32, u32),
-    /// Let others run until this many more requests have completed.
+    /// Let other tasks run until this many more requests have completed.
     Run(u32),
     /// Open an FPU section.
     SectionBegin,
-    /// Close the section.
+    /// Close the FPU section.
     SectionEnd,
     /// Disable softirqs.
     BhOff,
-    /// Enable softirqs again.
+    /// Enable softirqs.
     BhOn,
-    /// Free a transform.
+    /// Free the transform with this index.
     Free(usize),
 }
 
@@ -50,33 +50,33 @@ impl Step {
     }
 }
 
-/// An event of a request.
+/// The return of a request's call, or a call of its callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The request's number, in order of submission.
+    /// Number of the request, in order of submission.
     pub request: u32,
-    /// Whether the callback received the result, as opposed to the call returning it.
+    /// Whether the callback received the result. If false, the call returned it.
     pub answer: bool,
-    /// Whether it happened in a kernel thread.
+    /// Whether the event occurred in a kernel thread.
     pub kthread: bool,
-    /// Whether the result was 0 but the output wrong.
+    /// Whether the result was 0 although the output was wrong.
     pub wrong: bool,
-    /// The result.
+    /// Result that the callback received or the call returned.
     pub err: Errno,
     pub preempt_count: u32,
 }
 
-/// How a script ended.
+/// The outcome of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// In order of occurrence.
+    /// All events, in the order of their occurrence.
     pub events: Vec<Event>,
-    /// Index of the step that never ended; the number of steps if requests never completed.
+    /// Index of the step that never ended, or the number of steps if some requests never completed.
     pub stuck: Option<usize>,
 }
 
-/// Runs `steps`. Every request has the same message, with its own memory for the result. Pass transforms that a step
-/// frees to [`give_up`] afterwards.
+/// Runs `steps`. All requests have the same message, but each has its own memory for the result. If
+/// a step frees a transform, pass the transform to [`give_up`] afterwards.
 pub fn run(
     _cpu: &mut Cpu,
     tfms: &[&Skcipher],
@@ -90,7 +90,7 @@ pub fn run(
 
 pub use crate::sys::RequestOps;
 
-/// Like [`run`], on another crypto API than Kiln's.
+/// Like [`run`], but with a crypto API other than Kiln's.
 ///
 /// # Safety
 /// The functions must fulfil the contract of `struct kiln_request_ops` with these transforms.
@@ -104,9 +104,9 @@ pub unsafe fn run_foreign(
     run_on(ops, tfms, steps, message)
 }
 
-/// Scripts that reveal the rules of a crypto API: the queue's limit, its backlog, which requests may overtake others,
-/// how long a transform lives, and which requests need no kworker. Each has a number of `xts(aes)` transforms; the
-/// policy must be `legacy`.
+/// Scripts that reveal the behaviour of a crypto API: the limit of its queue, its backlog, which
+/// requests may overtake others, how long a transform lives, and which requests need no kworker.
+/// Each has a name and a number of `xts(aes)` transforms. The policy must be `legacy`.
 pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
     use Context::{Softirq, Task, TaskBhOff};
     const BACKLOG: u32 = crate::crypto::MAY_BACKLOG;
@@ -176,10 +176,10 @@ pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
     ]
 }
 
-/// The steps of a scenario.
+/// Returns the steps of a scenario.
 ///
 /// # Panics
-/// The name of the scenario is unknown.
+/// If no scenario has this name.
 pub fn scenario(name: &str) -> Vec<Step> {
     let all = scenarios().into_iter();
     let mut named = all.filter(|(n, ..)| *n == name).map(|(.., steps)| steps);
@@ -203,7 +203,7 @@ fn run_on(
         .filter(|s| s.kind == 0)
         .map(|s| s.count)
         .sum();
-    // Up to three events per request: submission, leaving the backlog, and completion.
+    // A request causes up to three events: submission, leaving the backlog, and completion.
     let mut events = vec![sys::ScriptEvent::default(); 3 * requests as usize + 8];
     let mut raw = sys::Script {
         ops,
@@ -218,7 +218,7 @@ fn run_on(
         max_events: events.len() as u32,
         ..Default::default()
     };
-    // SAFETY: the function takes this structure, and every index refers to a handle.
+    // SAFETY: `kiln_script` takes a pointer to this structure, and every index refers to a handle.
     unsafe { cpu::gate(sys::kiln_script, (&raw mut raw).cast()) };
     assert!(raw.events as usize <= events.len(), "{} events", raw.events);
     events.truncate(raw.events as usize);
@@ -238,7 +238,7 @@ fn run_on(
     }
 }
 
-/// Forgets a transform that a script has freed.
+/// Forgets a transform that a script has freed, so that it is not freed a second time.
 pub fn give_up(mut tfm: Skcipher) {
     tfm.raw.tfm = std::ptr::null_mut();
 }

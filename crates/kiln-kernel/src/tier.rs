@@ -31,21 +31,21 @@ macro_rules! tiers {
             /// Every tier, lowest first.
             pub const ALL: [Tier; [$(Tier::$tier),*].len()] = [$(Tier::$tier),*];
 
-            /// The name that `KILN_TIERS` takes.
+            /// Returns the name that `KILN_TIERS` accepts.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Tier::$tier => $name),*
                 }
             }
 
-            /// Width of its widest register in bits.
+            /// Returns the width in bits of the tier's widest register.
             pub const fn bits(self) -> u32 {
                 match self {
                     $(Tier::$tier => $bits),*
                 }
             }
 
-            /// Features that a CPU needs for it.
+            /// Returns the features that a CPU needs for the tier.
             pub fn features(self) -> &'static [Feature] {
                 match self {
                     $(Tier::$tier => &[$(Feature::$has),*]),*
@@ -58,51 +58,53 @@ macro_rules! tiers {
 include!(concat!(env!("OUT_DIR"), "/tiers.rs"));
 
 impl Tier {
-    /// Whether a CPU needs `feature` for it.
+    /// Returns whether a CPU needs `feature` for the tier.
     pub fn has(self, feature: Feature) -> bool {
         self.features().contains(&feature)
     }
 
-    /// Whether the CPU supports it, masked or not.
+    /// Returns whether the CPU supports the tier, even if the mask forbids it.
     pub fn present(self) -> bool {
-        // SAFETY: takes no arguments, reads CPUID, and accesses a word of its own atomically.
+        // SAFETY: the function takes no arguments, reads CPUID, and caches the result atomically.
         let present = unsafe { sys::kiln_tiers_present() };
         present & self.bit() != 0
     }
 
-    /// Whether it is present and the mask allows it.
+    /// Returns whether the CPU supports the tier and the mask allows it.
     pub fn usable(self) -> bool {
-        // SAFETY: as in `present`.
+        // SAFETY: the function takes no arguments, reads CPUID, and caches the result atomically.
         let usable = unsafe { sys::kiln_tiers() };
         usable & self.bit() != 0
     }
 
-    /// A feature of the tier that this CPU lacks; `None` if it has all of them.
+    /// Returns a feature of the tier that this CPU lacks, or `None` if it has all of them.
     pub fn lacks(self) -> Option<&'static str> {
-        // SAFETY: accepts any number, and returns null or a static string.
+        // SAFETY: the function accepts any number, and returns null or a static string.
         unsafe { static_str(sys::kiln_tier_lacks(self as u32)) }
     }
 
-    /// Allows only these tiers; the generic one is always allowed.
+    /// Allows only these tiers. The generic tier is always allowed.
     pub fn mask(tiers: &[Tier]) {
         let mask = tiers.iter().fold(0, |m, t| m | t.bit());
         MASKED.store(true, Ordering::Relaxed);
-        // SAFETY: atomically stores any value.
+        // SAFETY: the function stores any value atomically.
         unsafe { sys::kiln_tiers_mask(mask) }
     }
 
-    /// The masks for tests: the lowest tier alone, then adding one at a time, up to all that are usable now.
+    /// Returns masks for tests: the lowest tier alone, then one more tier in each, up to all that
+    /// are usable now.
     pub fn masks() -> Vec<Vec<Tier>> {
         let usable: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.usable()).collect();
         (1..=usable.len()).map(|n| usable[..n].to_vec()).collect()
     }
 
-    /// Whether a mask is set, even one that allows every tier of this CPU.
+    /// Returns whether a mask was set, even one that allows every tier of this CPU.
     pub fn masked() -> bool {
         MASKED.load(Ordering::Relaxed)
     }
 
-    /// Width in bits of the widest register of the tiers this CPU supports, masked or not.
+    /// Returns the width in bits of the widest register of the tiers that this CPU supports,
+    /// ignoring the mask.
     pub fn widest_present() -> u32 {
         let present = Tier::ALL.iter().filter(|t| t.present());
         present.map(|t| t.bits()).max().unwrap_or(0)
@@ -119,13 +121,15 @@ impl Tier {
 
 parse_names!(Tier, "tier", Tier::ALL);
 
+/// Converts a C string. Returns `None` for null.
+///
 /// # Safety
 /// `p` must be null or point to a NUL-terminated string that is never freed.
 pub(crate) unsafe fn static_str(p: *const std::ffi::c_char) -> Option<&'static str> {
     if p.is_null() {
         return None;
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises a NUL-terminated string that is never freed.
     unsafe { CStr::from_ptr(p) }.to_str().ok()
 }
 

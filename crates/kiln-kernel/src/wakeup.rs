@@ -1,4 +1,4 @@
-//! A wake-up by an interrupt: does the woken task preempt the running one?
+//! Tests whether a task that is woken by an interrupt preempts the running task.
 
 use crate::cpu::{self, Cpu};
 use crate::sys;
@@ -8,7 +8,7 @@ pub use crate::sys::Wakeup;
 impl Wakeup {
     /// Runs the experiment on a CPU with full preemption that runs nothing else.
     pub fn run(mut self, _cpu: &mut Cpu) -> Wakeup {
-        // SAFETY: the function takes this structure.
+        // SAFETY: `kiln_wakeup` takes a pointer to this structure.
         let failed = unsafe { cpu::gate(sys::kiln_wakeup, (&raw mut self).cast()) };
         assert_eq!(failed, 0, "a task is left for the sleeper");
         self

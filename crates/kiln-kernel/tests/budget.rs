@@ -1,5 +1,6 @@
-//! Long messages are split into FPU sections by seven strategies. The results must not change, sections must not exceed
-//! their limits, and stalls must not affect the measurements that budgets are based on.
+//! Seven strategies divide long messages into FPU sections. The results must not change, sections
+//! must not exceed their limits, and stalls must not affect the measurements on which budgets are
+//! based.
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
@@ -16,7 +17,7 @@ use kiln_kernel::messages::{Lens, Messages};
 use kiln_kernel::Tier;
 use kiln_measure::SplitMix64;
 
-/// Strategies and budgets are global to the process, so only one test may use them at a time.
+/// Prevents other tests from running meanwhile: strategies and budgets are global to the process.
 fn lock_budgets() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +62,7 @@ impl Subject {
         self.ask(Op::Encrypt, src, lens)
     }
 
-    /// The result of one request whose source and destination are at odd addresses.
+    /// Makes one request whose source and destination are at odd addresses. Returns its result.
     fn ask(&mut self, op: Op, src: &[u8], lens: Lens) -> Vec<u8> {
         const OFF: usize = 3;
         let Subject(imp, driver) = self;
@@ -82,23 +83,24 @@ impl Subject {
             .run(&mut message.with_lens(lens), 1)
             .unwrap_or_else(|e| panic!("{imp:?} {op:?} {lens:?}: {e}"));
         assert_eq!(later, 0);
-        // Nothing was written outside the result.
+        // The bytes before and after the result must be unchanged.
         assert_eq!((to[0], to[end]), (0xa5, 0xa5), "{imp:?}");
-        // What a cipher leaves in its IV is part of the result.
+        // The final content of the IV is part of a cipher's result.
         if imp.kind() == Kind::Skcipher {
             to.extend(&iv_room);
         }
-        // Associated data are not written to the destination.
+        // Associated data is not written to the destination.
         to[1 + if lens.digest == 0 { lens.assoc } else { 0 }..].to_vec()
     }
 }
 
-/// Lengths that an implementation is likely to get wrong, for a budget of this many bytes.
+/// Returns lengths that an implementation is likely to process wrongly with a budget of this many
+/// bytes.
 fn lengths(imp: Impl, budget: usize) -> Vec<usize> {
     let block = imp.block_size().max(16);
     let mut all = vec![0, 1, block - 1, block];
     all.extend([budget - 1, budget, budget + 1, 2 * budget + 1]);
-    // Boundaries of loops over several vectors, and of CRC-32C's parts.
+    // Add the boundaries of loops over several vectors, and of CRC-32C's parts.
     all.extend([
         192, 255, 256, 448, 512, 768, 896, 1008, 1024, 1025, 4032, 4080,
     ]);
@@ -115,10 +117,11 @@ fn lengths(imp: Impl, budget: usize) -> Vec<usize> {
     all
 }
 
-/// Minimum and maximum number of sections for a request of this size, under a strategy that counts bytes.
+/// Returns the minimum and maximum number of sections for a request of this size, under a strategy
+/// that counts bytes.
 fn sections(imp: Impl, lens: Lens, most: usize) -> (u64, u64) {
     let whole = lens.assoc + lens.text + lens.tag;
-    // A cipher is not called for an empty message.
+    // Requests with an empty message do not call the cipher.
     if imp.kind() == Kind::Skcipher && lens.text == 0 {
         return (0, 0);
     }
@@ -181,7 +184,8 @@ fn every_way_answers_what_generic_code_does() {
                                 "{imp:?} {way} {lens:?}: {opened} sections, {least} to {at_most}"
                             );
                         } else if at_most > 0 {
-                            // Nothing is pending and the clock never reaches the target, so there is one section.
+                            // No work is pending and the target is never reached, so there is one
+                            // section.
                             assert_eq!(opened, 1, "{imp:?} {way} {lens:?}");
                         }
                         if imp.kind() == Kind::Hash {
@@ -189,7 +193,7 @@ fn every_way_answers_what_generic_code_does() {
                         }
                         let skcipher = imp.kind() == Kind::Skcipher;
                         let iv = if skcipher { imp.iv_size() } else { 0 };
-                        // The poison after the result and the IV are not part of the message.
+                        // Leave out what follows the text and the tag: a byte of poison and the IV.
                         let sealed = [&src[..lens.assoc], &want[..want.len() - 1 - iv]].concat();
                         let got = subject.ask(Op::Decrypt, &sealed, lens);
                         let what = format!("{imp:?} {way}: decrypting {len} bytes");
@@ -206,7 +210,8 @@ fn every_way_answers_what_generic_code_does() {
     assert!(requests > 5_000 || !Tier::Aesni.usable(), "{requests}");
 }
 
-/// From one piece to the next, XTS advances its tweak by this many blocks, in steps of 16384, 2048, 128 and 56.
+/// Between pieces, XTS advances its tweak by the number of blocks in a piece, in steps of 16384,
+/// 2048, 128 and 56 blocks.
 #[test]
 fn tweaks_of_long_pieces_are_right() {
     let _one = lock_budgets();
@@ -225,7 +230,7 @@ fn tweaks_of_long_pieces_are_right() {
     }
 }
 
-/// Learnt step sizes remain a positive number of whole blocks, however short the target.
+/// However short the target is, learnt step sizes must remain a positive number of whole blocks.
 #[test]
 fn the_clock_halves_no_step_to_nothing() {
     let _one = lock_budgets();
@@ -233,7 +238,7 @@ fn the_clock_halves_no_step_to_nothing() {
         let mut judge = Subject::open(judge_of(alg));
         for imp in simd_of(alg) {
             let mut subject = Subject::open(imp);
-            // Nothing was measured, or it took no time, so steps start long.
+            // Nothing was measured or it took no time, so the first steps are long.
             plant(&[], 700, false);
             Way::Clocked.set(1 << 20);
             let lens = imp.lens(16, 20_480);
@@ -255,7 +260,7 @@ fn the_clock_halves_no_step_to_nothing() {
     budget::calibrate();
 }
 
-/// The control: the test above detects a result that was split wrongly.
+/// Control: the test above must detect a result that was divided wrongly.
 #[test]
 fn a_lost_piece_is_seen() {
     let imp = judge_of("sha256");
@@ -294,7 +299,7 @@ fn parse_posted(text: &str) -> Vec<Posted> {
     .collect()
 }
 
-/// The implementations whose limit in `kernel/` differs from the table's.
+/// Returns the implementations whose limit in `kernel/` differs from the table.
 fn unlike_posted(table: &[Posted]) -> Vec<String> {
     let limit = |imp: &Impl| {
         let row = |p: &&Posted| p.driver.as_deref() == Some(imp.driver());
@@ -313,7 +318,7 @@ fn fixed_is_what_was_posted_for_the_algorithm_and_the_tier_and_nothing_else() {
     let table = parse_posted(POSTED);
     assert_eq!(table.len(), 23);
     assert_eq!(unlike_posted(&table), [""; 0]);
-    // The controls: a changed number, a row for a tier that has none, and a missing row.
+    // Controls: a changed number, a row for a tier without a limit, and a missing row.
     let planted = |from: &str, to: &str| {
         assert!(POSTED.contains(from), "{from}");
         unlike_posted(&parse_posted(&POSTED.replace(from, to)))
@@ -357,7 +362,7 @@ fn a_posted_limit_is_of_the_same_algorithm_and_isa_level_and_has_a_message_id() 
     }
 }
 
-/// Checks the actual requests instead of the table.
+/// Checks the sections of actual requests, not only the table.
 #[test]
 fn requests_are_cut_by_the_posted_limits() {
     let _one = lock_budgets();
@@ -404,13 +409,13 @@ fn constants_that_cannot_be_do_not_compile() {
     assert!(!compiles("FPU_BUDGET(-64, 64)"));
 }
 
-/// All budgets for 30 µs at a TSC frequency of 2.6 GHz.
+/// Returns all budgets for 30 µs at a TSC frequency of 2.6 GHz.
 fn budgets() -> Vec<Option<u32>> {
     let all = Impl::all().into_iter();
     all.map(|i| i.bytes_in(Op::Encrypt, 78_000)).collect()
 }
 
-/// Rates ranging from a slow hash's to a fast checksum's.
+/// Returns rates from that of a slow hash to that of a fast checksum.
 fn rates() -> Vec<u64> {
     (0..Impl::all().len() as u64)
         .map(|i| 2_000 + i * i * i % 470_001)
@@ -435,7 +440,8 @@ fn most_moved(a: &[Option<u32>], b: &[Option<u32>]) -> f64 {
     a.iter().zip(b).map(moved).fold(0.0, f64::max)
 }
 
-/// Stalls as caused by interrupts, SMIs and hosts: some microseconds, some hundreds, and several runs in a row.
+/// Plants stalls as interrupts, SMIs and hosts cause them: of some microseconds, of some hundreds,
+/// and in several consecutive runs.
 #[test]
 fn planted_stalls_move_no_budget() {
     let _one = lock_budgets();
@@ -451,16 +457,16 @@ fn planted_stalls_move_no_budget() {
                 _ => 0,
             })
             .collect();
-        // An SMI stops all CPUs and affects many runs.
+        // An SMI stops all CPUs and therefore affects many runs.
         stalls[200..340].fill(600_000);
         plant(&stalls, 700, false);
         let moved = most_moved(&clean, &budgets());
         assert!(moved <= 0.05, "seed {seed}: by {:.1} %", 100.0 * moved);
     }
-    // The control: a stall in every run does change the budgets.
+    // Control: stalls in every run must change the budgets.
     plant(&[40_000, 60_000, 90_000], 700, false);
     assert!(most_moved(&clean, &budgets()) > 0.05);
-    // Recalibrate for real, because other tests start from these budgets.
+    // Calibrate with real measurements, because other tests start from these budgets.
     budget::calibrate();
 }
 
@@ -549,7 +555,8 @@ fn sections_end_on_demand_and_their_victims_are_served() {
         return;
     };
     budget::calibrate();
-    // Nothing ends an unbounded section, so an interrupt in it is a stall if the section is long by any standard.
+    // Nothing ends an unbounded section early, so an interrupt in a section that is long by any
+    // standard must count as a stall.
     let part = disturbed(imp, Way::Unbounded, 1, |p| {
         p.stalls > 2 && p.softirq.total() > 2 && p.wake.total() > 2
     });
@@ -558,7 +565,7 @@ fn sections_end_on_demand_and_their_victims_are_served() {
     let part = disturbed(imp, Way::OnDemand, u64::MAX, |p| p.softirq.total() > 2);
     assert!(part.sections > part.ops, "{part:?}");
     assert_eq!((part.stalls, part.long_sections), (0, 0));
-    // The clock ends sections whatever happens, because 1 MiB takes many times the target.
+    // 1 MiB takes many times the target, so the clock ends sections whatever happens.
     let part = disturbed(imp, Way::Clocked, u64::MAX, |p| p.ops > 0);
     assert!(part.sections > 5 * part.ops, "{part:?}");
 }

@@ -1,8 +1,9 @@
 //! C programs that test internals of `kernel/` that its interface does not export.
 //!
-//! A program includes the source file under test, so that it can call static functions and replace the time-stamp
-//! counter by a variable; the rest of `kernel/` comes from the archive. Nothing here depends on measured time. Each
-//! test runs one case of one program, named after the test.
+//! A program includes the source file under test, so that it can call static functions and replace
+//! the time stamp counter by a variable. The rest of `kernel/` is linked from the archive. No
+//! result depends on measured time. Each test runs one case of one program; the case has the name
+//! of the test.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -26,7 +27,7 @@ fn link(name: &str) -> PathBuf {
     let kernel = root.join("../../kernel");
     let compiler = Compiler::from_env().unwrap_or_else(|e| panic!("{e}"));
     let mut cc = Command::new(&compiler.path);
-    // The flags that `kernel/` depends on, as in the recipe.
+    // These flags are required by `kernel/`; the build recipe uses the same.
     cc.args(["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"])
         .args(["-mno-red-zone", "-fno-strict-aliasing", "-funsigned-char"])
         .args([OsStr::new("-I"), kernel.as_os_str()])

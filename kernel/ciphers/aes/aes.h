@@ -21,9 +21,9 @@ struct aes_key {
 };
 
 /*
- * key.c: expand a key of @len bytes (16, 24 or 32), in constant time and in general
- * registers, so that it may run in any context. Return 0, or -EINVAL for
- * another length, with @key unchanged.
+ * key.c: expand a key of @len bytes (16, 24 or 32), in constant time and in general registers, so
+ * that any context may call these functions. Return 0, or -EINVAL for any other length, with @key
+ * unchanged.
  */
 int aes_expandkey(struct aes_key *key, const u8 *raw, size_t len);
 
@@ -36,8 +36,8 @@ typedef void aes_block_t(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],
 aes_block_t aes_encrypt_generic, aes_decrypt_generic;
 
 /*
- * fixed_time.c: processes any number of blocks (ECB), four at a time, in constant time. @dst may
- * equal @src.
+ * fixed_time.c: processes any number of blocks (ECB) in constant time, four blocks per pass. @dst
+ * may equal @src.
  */
 typedef void aes_blocks_t(const struct aes_key *key, u8 *dst, const u8 *src, size_t blocks);
 aes_blocks_t aes_encrypt_fixed_time, aes_decrypt_fixed_time;

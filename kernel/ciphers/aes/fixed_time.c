@@ -3,13 +3,13 @@
  * Constant-time, bit-sliced AES without vector registers. It is used where kernel_fpu_begin() is
  * not possible and the table look-ups of aes_generic would leak secrets.
  *
- * Four blocks are processed at once, as eight planes of 64 bits: plane i holds bit i of all 64
- * bytes. The byte of row r, column c of block b is at bit
+ * Four blocks are processed together as eight planes of 64 bits: plane i holds bit i of all 64
+ * bytes. The byte in row r and column c of block b occupies bit
  *
  *	16 * r + 4 * c + b
  *
- * so that the rows that MixColumns combines are rotations of whole words, and ShiftRows rotates
- * groups of 16 bits.
+ * of each plane. MixColumns can therefore combine rows by rotating whole words, and ShiftRows
+ * rotates groups of 16 bits.
  *
  * Branches and addresses depend only on the number of rounds and the number of blocks.
  */
@@ -31,8 +31,7 @@
 #define for_each_lane(b) for_each_step(b, LANES, 1)
 
 /*
- * spread() moves the bytes of @x to the even bytes of the result; the other function is its
- * inverse.
+ * spread() moves the bytes of @x to the even bytes of the result. gather() is its inverse.
  */
 static __always_inline u64 spread(u32 x)
 {
@@ -79,8 +78,9 @@ static __always_inline void swap_bits(u64 *a, u64 *b, u64 mask, int n)
 }
 
 /*
- * Transposes bit j of each byte of word i with bit i of that byte of word j: this turns one word
- * per block and column parity into planes. The function is its own inverse.
+ * Exchanges bit j of each byte of word i with bit i of the same byte of word j. On entry there is
+ * one word per block and column parity; on return there is one per plane. The function is its own
+ * inverse.
  */
 static __always_inline void transpose(u64 q[PLANES])
 {
@@ -97,8 +97,8 @@ static __always_inline void transpose(u64 q[PLANES])
 }
 
 /*
- * Makes the planes of a round key, which is the same for all blocks. With four equal blocks,
- * transposing means spreading each bit over its group of four.
+ * Makes the planes of a round key. All four blocks use the same key, so instead of transposing four
+ * copies, each key bit is repeated four times.
  */
 static void slice_key(u64 q[PLANES], const u8 *rk)
 {
@@ -115,9 +115,9 @@ static void slice_key(u64 q[PLANES], const u8 *rk)
 }
 
 /*
- * Adds the constant that the S-box circuits leave out. Since it is the same for all bytes,
- * ShiftRows and MixColumns do not change it, so it can be added to the round key next to the S-box
- * instead.
+ * Adds the affine constant that the S-box circuits leave out. The constant is the same for all
+ * bytes, so ShiftRows and MixColumns do not change it, and it can be added to the adjacent round
+ * key instead of the state.
  */
 static __always_inline void add_affine(u64 q[PLANES])
 {
@@ -144,7 +144,7 @@ static __always_inline u64 shift_low_rows(u64 x)
 	return x ^ t ^ t << 8;
 }
 
-/* Also rotates rows 1 and 3 by one column. */
+/* Rotates row r by r columns: shift_low_rows() moves rows 2 and 3, the masks rows 1 and 3. */
 static __always_inline void shift_rows(u64 q[PLANES])
 {
 	u64 x;
@@ -186,7 +186,7 @@ static __always_inline void mix_columns(u64 q[PLANES])
 		q[i] = below ^ ror64(p[i], 32);
 	}
 	/*
-	 * Multiply by {02}: shift up by one plane; the bits that leave the top plane come back as
+	 * Multiply by {02}: shift up by one plane. The bits that leave the top plane wrap around as
 	 * 0x1b.
 	 */
 	q[0] ^= p[7];
@@ -199,7 +199,9 @@ static __always_inline void mix_columns(u64 q[PLANES])
 	q[7] ^= p[6];
 }
 
-/* MixColumns after adding {04} times the sum of bytes two rows apart. */
+/*
+ * InvMixColumns: adds {04} times the sum of the bytes two rows apart, and then applies MixColumns.
+ */
 static __always_inline void inv_mix_columns(u64 q[PLANES])
 {
 	u64 t[PLANES];
@@ -207,7 +209,10 @@ static __always_inline void inv_mix_columns(u64 q[PLANES])
 
 	for_each_plane(i)
 		t[i] = q[i] ^ ror64(q[i], 32);
-	/* Shift up by two planes; t[6] comes back as 0x1b, t[7] as 0x36. */
+	/*
+	 * Multiply by {04}: shift up by two planes. The bits in t[6] wrap around as 0x1b, those in
+	 * t[7] as 0x36.
+	 */
 	q[0] ^= t[6];
 	q[1] ^= t[6] ^ t[7];
 	q[2] ^= t[0] ^ t[7];
@@ -236,7 +241,7 @@ static __always_inline void encrypt_planes(u64 q[PLANES], const u64 rk[][PLANES]
 	add_round_key(q, rk[rounds]);
 }
 
-/* The equivalent inverse cipher, because @dec is its key schedule. */
+/* Runs the equivalent inverse cipher, because the key schedule in @dec is made for it. */
 static __always_inline void decrypt_planes(u64 q[PLANES], const u64 rk[][PLANES],
 					   u32 rounds)
 {
@@ -266,8 +271,8 @@ static __always_inline void crypt(const u8 schedule[][AES_BLOCK_SIZE], u32 round
 	for (r = 0; r <= rounds; r++)
 		slice_key(rk[r], schedule[r]);
 	/*
-	 * For encryption, the constant goes into the key after each S-box; for decryption, into the
-	 * key before each inverse S-box.
+	 * Encryption adds the affine constant to the round key after each S-box, decryption to the
+	 * round key before each inverse S-box.
 	 */
 	for (r = 0; r < rounds; r++)
 		add_affine(rk[decrypt ? r : r + 1]);

@@ -40,8 +40,8 @@
 #define BYTE(v) v,
 
 /*
- * One object per direction, so that position-independent code needs a single base register for all
- * its tables. @mix combines the S-box and MixColumns, with one table per row; @sub is the S-box
+ * All tables of one direction are in one object, so that position-independent code needs only one
+ * base register. @mix combines the S-box and MixColumns, with one table per row; @sub is the S-box
  * alone, for the last round.
  */
 struct tables {
@@ -116,9 +116,9 @@ static __always_inline void last_round(const struct tables *t, u32 d[4],
 }
 
 /*
- * The whole cipher, unrolled. Counted from the last round, all key sizes have the same rounds, so
- * longer schedules run their additional rounds first. Input and output use 64-bit words, because a
- * caller that loads the result as such would stall on narrower stores.
+ * Processes one block, unrolled. All key sizes end with the same rounds, so longer schedules run
+ * their additional rounds first. Input and output use 64-bit words: a caller that loads the result
+ * in 64-bit words would stall on narrower stores.
  */
 static __always_inline void crypt(const struct tables *t, int step,
 				  const u8 *rk, u32 rounds, u8 *dst, const u8 *src)

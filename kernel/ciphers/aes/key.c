@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The AES key schedule (FIPS 197, 5.2) in constant time. Keys must not leak even if the cipher that
- * uses them, aes_generic, leaks data.
+ * The AES key schedule (FIPS 197, 5.2) in constant time. A key must not leak during its expansion,
+ * even though aes_generic, which may use it later, is not constant-time.
  */
 #include <kiln/bitops.h>
 #include <kiln/string.h>
@@ -13,9 +13,9 @@
 #define BYTES(x) ((x) * 0x01010101u)
 
 /*
- * Applies the S-box to the four bytes of @w. For so few bytes, a shift by i is enough to make plane
- * i: bit 0 of each byte is used; the bits above belong to other planes and are masked off at the
- * end.
+ * Applies the S-box to the four bytes of @w. Shifting the word by i is enough to make plane i: bit
+ * 0 of each byte is the plane, and the bits above it, which belong to other planes, are masked off
+ * at the end.
  */
 static u32 sub_word(u32 w)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The AES S-box and its inverse (FIPS 197, figures 7 and 14) as lists of X(v) for each value in
- * order, from which a file can build its own tables.
+ * The AES S-box and its inverse (FIPS 197, figures 7 and 14), each as a list of X(value) for all
+ * 256 inputs in order. Including files define X to build their own tables.
  */
 #ifndef KILN_AES_SBOX_H
 #define KILN_AES_SBOX_H

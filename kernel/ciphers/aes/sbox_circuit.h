@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The AES S-box as a circuit of AND and XOR on bit planes: word i of the eight holds bit i of up to
- * 64 bytes. It has no look-ups and no branches, so its time does not depend on the data.
+ * The AES S-box as a circuit of AND and XOR gates on bit planes: each of the eight words holds one
+ * bit of up to 64 bytes. The circuit has no look-ups and no branches, so its time does not depend
+ * on the data.
  *
- * The structure is that of Boyar and Peralta ("A small depth-16 circuit for the AES S-box", 2011;
- * 115 gates in the form used here): a linear layer, the inversion in GF(2^8) through its subfields,
- * and another linear layer. The inverse S-box uses the same inversion; its two linear layers are
- * the forward ones composed with the inverse of the affine matrix, and were shortened by search (23
- * and 31 gates).
+ * The structure follows Boyar and Peralta ("A small depth-16 circuit for the AES S-box", 2011; 115
+ * gates in the form used here): a linear layer, the inversion in GF(2^8) through its subfields, and
+ * another linear layer. The inverse S-box uses the same inversion. Its two linear layers are the
+ * forward layers composed with the inverse of the affine matrix, shortened by search to 23 and 31
+ * gates.
  *
  * Both directions leave out the affine constant 0x63. Callers can add it at no cost, as part of a
  * round key.
@@ -21,7 +22,7 @@
 #define AES_SBOX_AFFINE 0x63
 
 /*
- * The inversion. @y has the linear forms that the top layer computes from the input, @z the
+ * Inverts in GF(2^8). @y holds the linear forms that the top layer computes from the input, @z the
  * products that the bottom layer adds up.
  */
 static __always_inline void aes_sbox_middle(u64 z[18], const u64 y[22])
@@ -29,7 +30,7 @@ static __always_inline void aes_sbox_middle(u64 z[18], const u64 y[22])
 	u64 a0, a1, a2, a3, b, c0, c1, c2, c3, d, e;
 	u64 i0, i1, i2, i3, i01, i23, i03, i12, all;
 
-	/* The norm, in GF(2^4): bits a0..a3. */
+	/* The norm in GF(2^4) is a3..a0. */
 	b = y[12] & y[15];
 	a0 = (y[3] & y[6]) ^ b;
 	a1 = (y[4] & y[0]) ^ b;
@@ -44,7 +45,7 @@ static __always_inline void aes_sbox_middle(u64 z[18], const u64 y[22])
 	a2 ^= c0 ^ y[21];
 	a3 ^= c1 ^ y[18];
 
-	/* The inverse of the norm: bits i0..i3. */
+	/* The inverse of the norm is i3..i0. */
 	c0 = a0 ^ a1;
 	c1 = a2 ^ a3;
 	b = a0 & a2;

@@ -12,7 +12,7 @@
 
 struct aes_scalar {
 	aes_blocks_t *encrypt, *decrypt;
-	size_t batch;	/* blocks per call, if that many are left */
+	size_t batch;	/* maximum blocks per call */
 };
 
 static __always_inline void aes_encrypt_blocks_generic(const struct aes_key *key, u8 *dst,
@@ -36,8 +36,8 @@ static const struct aes_scalar aes_scalar_generic = {
 };
 
 /*
- * Bit-slicing the round keys once per call costs a third of the time of four blocks. A batch of
- * this size fits in the 512 bytes that the stack of a kernel can spare.
+ * Bit-slicing the round keys, once per call, takes a third of the time of four blocks, so large
+ * batches pay off. 32 blocks fit in the 512 bytes that a kernel stack can spare.
  */
 static const struct aes_scalar aes_scalar_fixed_time = {
 	.encrypt = aes_encrypt_fixed_time,

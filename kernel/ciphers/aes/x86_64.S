@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES encryption by table look-up in x86-64 assembly, general registers only. It is a
- * straightforward hand-written equivalent of aes/generic.c, not derived from compiler output. As it
- * does not depend on a compiler, it is the fixed reference in comparisons of compilers. Like
- * generic.c, it is NOT constant-time.
+ * AES encryption by table look-up in x86-64 assembly, with general registers only. The code is
+ * hand-written after aes/generic.c, not derived from compiler output. Since no compiler affects it,
+ * it serves as the fixed reference in comparisons of compilers. Like generic.c, it is NOT
+ * constant-time.
  */
 #include "sbox.h"
 
@@ -35,8 +35,8 @@ sub:
 	.text
 
 /*
- * Adds one column of the state to the four columns of the next state that its bytes belong to. The
- * column is in a register whose second byte has a name (ax and so on).
+ * Adds the contributions of one column of the state to the four columns of the next state. The
+ * column is in a register whose second byte is addressable (%ah, %bh, ...).
  */
 .macro mix_column x, d0, d1, d2, d3
 	movzbl %\x\()l, %esi
@@ -50,7 +50,7 @@ sub:
 	xorl 3*ROW(%r15,%rbp,4), \d3
 .endm
 
-/* The same with the S-box alone. */
+/* Adds the S-box value of \byte, shifted left by \shift bits, to the column \d of the result. */
 .macro sub_byte byte, d, shift
 	movzbl \byte, %esi
 	movzbl sub-tables(%r15,%rsi), %esi

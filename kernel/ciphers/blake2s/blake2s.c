@@ -63,8 +63,8 @@ static void mac_init(const void *context, void *state)
 }
 
 /*
- * Begins a message. The MAC of an empty message keeps the key block, because it is the last
- * block.
+ * Begins a message. For the MAC of an empty message, the key block stays in the buffer, because it
+ * is also the last block.
  */
 static __always_inline void mac_begin(const struct blake2smac_ctx *ctx,
 				      struct blake2s_state *s, size_t len)
@@ -165,11 +165,11 @@ TIER(vaes_avx512)
 	}
 
 /*
- * General registers have the higher priority: a round is a chain of 24 operations in any kind of
- * register, and operations on general registers never have a higher latency (Zen 5: 4.3 cycles per
- * byte, 8.1 with AVX-512, 10.3 with SSSE3).
+ * The general-register implementation has the higher priority. A round is a chain of 24 dependent
+ * operations in any kind of register, and the latency of vector operations is never lower (Zen 5:
+ * 4.3 cycles per byte in general registers, 8.1 with AVX-512, 10.3 with SSSE3).
  *
- * blake2smac is OpenSSL's name; Linux's blake2s-256 has an optional key.
+ * The algorithm name blake2smac is OpenSSL's. Linux has a single blake2s-256 with an optional key.
  */
 static const struct kiln_impl impls[] = {
 	IMPL(generic, GENERIC, "generic", 100),

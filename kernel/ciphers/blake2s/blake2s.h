@@ -39,8 +39,11 @@ struct blake2s_state {
 	R(6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5)               \
 	R(10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0)
 
-/* Compresses @blocks blocks. @bytes is the number of message bytes hashed including the first of
- * them; each further block adds 64. For the last block of a message all bits of @last are set. */
+/*
+ * Compresses @blocks blocks. @bytes is the number of message bytes hashed up to the end of the
+ * first block; each further block adds 64. For the last block of a message all bits of @last are
+ * set.
+ */
 typedef void blake2s_blocks_t(u32 h[8], const u8 *data, size_t blocks, u64 bytes, u32 last);
 
 blake2s_blocks_t blake2s_blocks_generic, blake2s_blocks_aesni, blake2s_blocks_vaes_avx512;

@@ -5,7 +5,7 @@
 
 #include "blake2s.h"
 
-/* Interleaves two of RFC 7693's G: the columns, or diagonals, are independent of each other. */
+/* Runs half of four G functions (RFC 7693), interleaved: columns, or diagonals, are independent. */
 #define HALF(a, b, c, d, m, r1, r2)                                           \
 	v##a += get_le32(data + 4 * (m));                                     \
 	v##a += v##b;                                                         \

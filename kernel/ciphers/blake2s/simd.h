@@ -6,12 +6,12 @@
  * The including file defines:
  *
  *	BLOCKS		name of the entry point
- *	v_ror(v, n)	of words, n 16, 12, 8 or 7
- *	MESSAGE		what to load of a block
- *	v_pick(a, b, c, d)	these four words of it
+ *	v_ror(v, n)	rotates each word right by n, which is 16, 12, 8 or 7
+ *	MESSAGE		loads a block
+ *	v_pick(a, b, c, d)	returns words a, b, c and d of the block as a vector
  *
- * A round is one chain of 24 dependent operations. That is 24 cycles where vector
- * operations have a latency of one, and 48 on Zen 5, where general registers are faster.
+ * A round is one chain of 24 dependent operations. It takes 24 cycles where vector operations have
+ * a latency of one cycle, and 48 on Zen 5, where general registers are faster.
  */
 
 #include "blake2s.h"
@@ -24,7 +24,9 @@
 	d = v_ror(_mm_xor_si128(d, a), r1);                                   \
 	c = _mm_add_epi32(c, d);                                              \
 	b = v_ror(_mm_xor_si128(b, c), r2);
-/* To form the diagonals, rotate the other three rows instead of b, which is always ready last. */
+/*
+ * To form the diagonals, rotates the other three rows instead of b, which is always ready last.
+ */
 #define ROUND(m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, ma, mb, mc, md, me, mf) \
 	HALF(v_pick(m0, m2, m4, m6), 16, 12)                                  \
 	HALF(v_pick(m1, m3, m5, m7), 8, 7)                                    \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * BLAKE2s on 128-bit vectors with AVX-512's rotations. One permutation picks the sixteen words of a
- * round out of a block.
+ * BLAKE2s on 128-bit vectors with AVX-512's rotations. One permutation selects all sixteen message
+ * words of a round.
  */
 #include <immintrin.h>
 

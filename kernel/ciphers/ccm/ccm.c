@@ -32,8 +32,8 @@ struct tier {
 };
 
 /*
- * Writes a block as two 64-bit words. It is read again immediately, and a load that needs bytes of
- * several stores cannot be forwarded and waits for all of them.
+ * Writes a block as two 64-bit words. The block is loaded immediately afterwards, and a load that
+ * needs bytes from more than one store cannot be forwarded and waits for all of them.
  */
 static __always_inline void put_block(u8 *p, u64 first, u64 second)
 {
@@ -42,7 +42,7 @@ static __always_inline void put_block(u8 *p, u64 first, u64 second)
 }
 
 /*
- * A mask of the last bytes of an IV's second word, which hold the message length or the block
+ * Returns a mask of the bytes in an IV's second word that hold the message length or the block
  * number.
  */
 static __always_inline u64 number_mask(const u8 *iv)
@@ -72,8 +72,7 @@ static __always_inline void first_block(u8 *b0, const u8 *iv, size_t aadlen, siz
 }
 
 /*
- * Loads up to eight bytes of @p from offset @at on, padded with zeros if fewer than @len - @at are
- * left.
+ * Loads eight bytes at offset @at of @p, which has @len bytes. Bytes past its end are zero.
  */
 static __always_inline u64 word(const u8 *p, size_t len, size_t at)
 {
@@ -90,7 +89,7 @@ static __always_inline u64 word(const u8 *p, size_t len, size_t at)
 	return w;
 }
 
-/* Encodes the length of the associated data; returns the number of bytes. */
+/* Encodes the length of the associated data at @p. Returns the number of bytes written. */
 static size_t aad_length(u8 *p, size_t aadlen)
 {
 	size_t n = 0, bytes;
@@ -135,7 +134,7 @@ static __always_inline void add_aad(const struct tier *t, const struct aes_key *
 	memcpy(s->buffer, aad + (len - s->kept), s->kept);
 }
 
-/* Pads the last block of associated data. */
+/* Pads the last block of associated data with zeros and adds it to the MAC. */
 static __always_inline void end_aad(const struct tier *t, const struct aes_key *key,
 				    struct ccm_state *s)
 {
@@ -233,7 +232,10 @@ static __always_inline void end(const struct tier *t, const struct aes_key *key,
 	memzero_explicit(s, sizeof(*s));
 }
 
-/* The text functions in general registers: first the MAC, then CTR (for decryption the reverse). */
+/*
+ * In general registers, a piece of text takes two passes: encryption updates the MAC and then runs
+ * CTR, decryption runs CTR first.
+ */
 static __always_inline void mac_text(aes_mac_t *mac, const struct aes_key *key, u8 *acc,
 				     const u8 *text, size_t len)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES-CCM (RFC 3610, NIST SP 800-38C). The IV is one block, as in Linux: its first byte is L - 1,
- * from 1 to 7, where L is the width of the length field in bytes; then follows the nonce of 15 - L
- * bytes.
+ * AES-CCM (RFC 3610, NIST SP 800-38C). The IV is one block, as in Linux: the first byte is L - 1,
+ * from 1 to 7, where L is the width of the length field in bytes. The nonce of 15 - L bytes
+ * follows.
  */
 #ifndef KILN_CCM_H
 #define KILN_CCM_H

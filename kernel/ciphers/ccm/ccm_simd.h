@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES-CCM with vector registers: the template every SIMD tier includes once, after its vectors
- * (simd/rounds.h) and CCM(name), the name of an entry point of this tier.
+ * AES-CCM with vector registers: the template that every SIMD tier includes once, after its vectors
+ * (simd/rounds.h) and after defining CCM(name), the full name of an entry point of the tier.
  *
- * CBC-MAC processes one block after the other. With AES-256, each takes fourteen rounds of four
- * cycles, and the AES units are idle most of that time. The counters of a vector are encrypted
- * right before or after its blocks are added to the MAC, so that the CPU can overlap the two.
+ * CBC-MAC processes one block after the other. With AES-256, each block takes fourteen rounds of
+ * four cycles, and the AES units are idle most of that time. The counters of a vector are therefore
+ * encrypted right before or after the vector's blocks are added to the MAC, so that the CPU can
+ * overlap the two.
  */
 #include <kiln/fpu_assert.h>
 

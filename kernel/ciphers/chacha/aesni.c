@@ -7,7 +7,7 @@
 
 #define v_counts(n) _mm_cvtsi32_si128((int)(n))
 
-/* Nothing to do: a vector holds one row, which is a quarter of a block. */
+/* Each vector holds one row, a quarter of a block, so lanes need not be reordered. */
 #define v_lanes(a, b, c, d) do { } while (0)
 
 #include "chacha_simd.h"

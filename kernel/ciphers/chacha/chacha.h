@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * ChaCha20 (RFC 8439) with a 16-byte IV as in Linux: the 32-bit counter of the first block, which
- * wraps, and then the nonce of 12 bytes.
+ * wraps around, followed by the 12-byte nonce.
  *
- * chacha.c		what all tiers share, the table
+ * chacha.c		code that all tiers share, and the table
  * generic.c, TIER.c	key stream and its XOR
  * chacha_scalar.h	one block in general registers
  * chacha_simd.h	the template of the SIMD tiers, with chacha_blocks.h
@@ -38,7 +38,7 @@ typedef void chacha_crypt_t(const struct chacha_key *key, u8 *dst, const u8 *src
 typedef void chacha_start_t(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
 			    u8 *dst, const u8 *src, size_t len,
 			    const u8 iv[CHACHA_IV_SIZE]);
-/* The same, but writes the key stream itself to @dst, which has room for CHACHA_AHEAD bytes. */
+/* Like chacha_start_t, but writes the key stream itself to @dst, which has CHACHA_AHEAD bytes. */
 typedef void chacha_stream_t(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
 			     u8 *dst, size_t len, const u8 iv[CHACHA_IV_SIZE]);
 typedef void chacha_xor_t(u8 *dst, const u8 *src, const u8 *with, size_t len);
@@ -51,9 +51,9 @@ typedef void chacha_xor_t(u8 *dst, const u8 *src, const u8 *with, size_t len);
 VECTOR_ALL(CHACHA_DECLARE, )
 
 /*
- * Key stream of two or eight blocks for vaes_avx512.c, from the one @more after the counter. joint
- * is for the beginning of an authenticated message: the first of the blocks is block 0 and goes to
- * @block, and the others go to @dst.
+ * Write the key stream of two or eight blocks for vaes_avx512.c, starting @more blocks after the
+ * counter in @iv. The _joint functions begin an authenticated message: they write block 0 to @block
+ * and the following blocks to @dst.
  */
 void chacha_ymm_two(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst);
 void chacha_ymm_two_joint(const struct chacha_key *key, const u8 *iv, u8 *dst, u8 *block);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * ChaCha20 with vector registers: blocks in rows and in columns, for chacha_simd.h, which explains
- * what the including file defines.
+ * ChaCha20 blocks in vector registers, laid out in rows or in columns. Part of chacha_simd.h, which
+ * explains the layouts and what the including file defines.
  */
 #include "chacha_scalar.h"
 
@@ -12,14 +12,14 @@
 #include "../simd/rotate.h"
 
 #define LANES VBLOCKS
-#define ROW_BLOCKS LANES		/* blocks per step in rows */
-#define SET_BLOCKS (4 * LANES)		/* blocks per set of columns */
+#define ROW_BLOCKS LANES		/* blocks that four vectors of rows hold */
+#define SET_BLOCKS (4 * LANES)		/* blocks that sixteen vectors of columns hold */
 #define ROW_BYTES (64 * ROW_BLOCKS)
 #define SET_BYTES (64 * SET_BLOCKS)
 
 static const u32 constants[4] __aligned(16) = CHACHA_CONSTANTS;
 
-/* Counter offsets of the blocks of rows, and of columns by lane. */
+/* Offsets of the counters: in rows one block per lane, in columns one block per 32-bit word. */
 static const u32 row_counters[16] __aligned(64) = {
 	0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0
 };
@@ -50,8 +50,8 @@ static const u32 set_counters[16] __aligned(64) = {
 	F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
 
 /*
- * Interleaves the steps of the very first block with those of the others, unless @block is NULL. It
- * uses the general registers, which are otherwise idle.
+ * Interleaves the steps of block 0 with those of the vectors, unless @block is NULL. Block 0 is
+ * computed in general registers, which would otherwise be idle.
  */
 #define BESIDE(step)                                                          \
 	if (block) {                                                          \
@@ -86,8 +86,8 @@ static const u32 set_counters[16] __aligned(64) = {
 	STEP2(x##a2, x##b2, x##d2, x##a3, x##b3, x##d3, n)                    \
 	STEP2(y##a2, y##b2, y##d2, y##a3, y##b3, y##d3, n)
 /*
- * All four steps of two columns, then those of the other two, so that only half of the sixteen
- * words are in use at a time.
+ * Runs all four steps of two columns. The other two columns follow separately, so that only half of
+ * the sixteen words are in use at the same time.
  */
 #define PAIR(a0, a1, b0, b1, c0, c1, d0, d1)                                  \
 	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, 16)                   \
@@ -110,7 +110,7 @@ static const u32 set_counters[16] __aligned(64) = {
 		BESIDE(CHACHA_DIAGONALS)                                      \
 	}                                                                     \
 	BESIDE(CHACHA_PUT(block))
-/* F(p, i, the initial word i) */
+/* Calls F(p, i, initial value) for each word i of a set of columns. */
 #define SET_WORDS(F, p, n)                                                    \
 	F(p, 0, v_all32(constants[0])) F(p, 1, v_all32(constants[1]))         \
 	F(p, 2, v_all32(constants[2])) F(p, 3, v_all32(constants[3]))         \
@@ -138,7 +138,7 @@ static const u32 set_counters[16] __aligned(64) = {
 		d = v_hi64(h0, h1);                                           \
 	} while (0)
 
-/* Wipes whole vectors. */
+/* Wipes @bytes bytes, a whole number of vectors. */
 static __always_inline void wipe(u8 *p, size_t bytes)
 {
 	size_t i;
@@ -165,7 +165,7 @@ static __always_inline void put_blocks(u8 *dst, const u8 *src, vec_t a, vec_t b,
 	v_store(dst + 3 * VBYTES, d);
 }
 
-/* The same for the first blocks of a message, of which the very first one goes to @block. */
+/* Writes the first LANES blocks of key stream: block 0 to @block, the others to @dst. */
 static __always_inline void put_first(u8 *block, u8 *dst, vec_t a, vec_t b, vec_t c, vec_t d)
 {
 	v_lanes(a, b, c, d);
@@ -181,7 +181,7 @@ static __always_inline void put_first(u8 *block, u8 *dst, vec_t a, vec_t b, vec_
 	}
 }
 
-/* If @first is not NULL, the very first block goes there, and the others to @dst. */
+/* Writes a set of columns to @dst. If @first is not NULL, writes block 0 there instead. */
 #define SET_PUT(p, dst, src, first)                                           \
 	do {                                                                  \
 		u8 *to = (first) ? (dst) - 64 : (dst);                        \
@@ -204,8 +204,9 @@ static __always_inline void put_first(u8 *block, u8 *dst, vec_t a, vec_t b, vec_
 	} while (0)
 
 /*
- * If @first is not NULL, the very first block goes there. It is computed by itself, or is the first
- * block of the rows if @more is 0; then @src is NULL.
+ * Computes LANES blocks in rows. If @first is not NULL, block 0 is written there, and @src is NULL.
+ * If @more is 0, block 0 is the first block of the rows; otherwise it is computed separately in
+ * general registers.
  */
 static __always_inline void rows_1(const struct chacha_key *key, const u8 *iv, const u32 more,
 				   u8 *dst, const u8 *src, u8 *const first)
@@ -295,7 +296,7 @@ static __always_inline void columns_2(const struct chacha_key *key, const u8 *iv
 	SET_STATE(y, SET_BLOCKS)
 
 	SET_ROUNDS(SET_ROUND_2)
-	/* Stores words to free their registers. The initial words are loaded again later. */
+	/* Spills words to free their registers. The initial words are loaded again later. */
 #define KEEP(i) v_store(kept + VBYTES * (i), y##i);
 #define KEPT(i) vec_t z##i = v_load(kept + VBYTES * (i));
 	EACH_16(KEEP)

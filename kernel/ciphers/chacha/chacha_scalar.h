@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * One block of ChaCha20's key stream in general registers, in steps that can be placed between
- * those of vectors. It has no look-ups and no branches on data.
+ * One block of ChaCha20's key stream in general registers, divided into steps that can be placed
+ * between vector operations. The code has no look-ups and no branches on data.
  */
 #ifndef KILN_CHACHA_SCALAR_H
 #define KILN_CHACHA_SCALAR_H
@@ -10,7 +10,7 @@
 
 #include "chacha.h"
 
-/* Assembly, because compilers that may use vectors would put the four columns into one. */
+/* Uses assembly, because a compiler that may use vectors would pack the four columns into one. */
 #define CHACHA_MIX(d, a, n)                                                             \
 	w##d ^= w##a;                                                                   \
 	__asm__("roll %1, %0" : "+r"(w##d) : "i"(n) : "cc")
@@ -30,7 +30,7 @@
 #define CHACHA_COLUMNS CHACHA_ROUND(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #define CHACHA_DIAGONALS CHACHA_ROUND(5, 6, 7, 4, 10, 11, 8, 9, 15, 12, 13, 14)
 
-/* RFC 8439, 2.3 */
+/* Declares the sixteen words of the initial state (RFC 8439, 2.3). */
 #define CHACHA_WORDS(key, count, iv)                                                    \
 	static const u32 wc[4] = CHACHA_CONSTANTS;                                      \
 	const u32 *const wk = (key)->word;                                              \
@@ -41,7 +41,7 @@
 	u32 w8 = wk[4], w9 = wk[5], w10 = wk[6], w11 = wk[7];                           \
 	u32 w12 = wcount, w13 = get_le32(wn), w14 = get_le32(wn + 4), w15 = get_le32(wn + 8)
 
-/* Stores the words in the host's byte order, which is little-endian. */
+/* Adds the initial state and stores the words in host byte order, which is little-endian. */
 #define CHACHA_PUT(out)                                                                 \
 	do {                                                                            \
 		put_le32(w0 + wc[0], out);                                              \

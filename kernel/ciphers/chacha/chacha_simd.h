@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * ChaCha20 with vector registers: the template every SIMD tier includes once.
+ * ChaCha20 with vector registers: the template that every SIMD tier includes once.
  *
  * The including file includes one of ../simd/vec_*.h first and defines:
  *
- *	CHACHA(name)	name of an entry point of this tier
- *	SETS		1 or 2: sets of columns that are worked on at a time
- *	v_counts(n)	the word @n first in each lane, and zeros
- *	v_lanes(a, b, c, d)	blocks from lanes: lane i of the four becomes, in order, the
- *			64 bytes of block i
- *	TIER_FEW	two_blocks(), two_joint(), eight_blocks() and eight_joint() take less time
- *			than rows of LANES blocks; see chacha.h
+ *	CHACHA(name)	full name of an entry point of this tier
+ *	SETS		number of column sets that are processed together: 1 or 2
+ *	v_counts(n)	a vector with the word @n first in each lane, and zeros
+ *	v_lanes(a, b, c, d)	turns rows into blocks: afterwards the four vectors hold, in memory
+ *			order, block 0 (lane 0 of each row), block 1 (lane 1), and so on
+ *	TIER_FEW	declares that two_blocks(), two_joint(), eight_blocks() and eight_joint()
+ *			exist and take less time than rows of LANES blocks; see chacha.h
  *
  * and with two sets
  *
- *	V_VAR_x(i), V_VAR_y(i)	declares a word of a set
- *	V_ADD(a, b), V_XOR(a, b)	a += b, a ^= b, words of 32 bits
- *	V_ROL(a, n)	of words
+ *	V_VAR_x(i), V_VAR_y(i)	declare word i of a set
+ *	V_ADD(a, b), V_XOR(a, b)	a += b, a ^= b, on 32-bit words
+ *	V_ROL(a, n)	rotates each 32-bit word of a left by n
  *
- * Shape. Blocks are laid out in one of two ways. In rows: a vector holds one row of the state of
- * LANES blocks. A step is a single chain of 20 * 12 dependent operations, whose latency is the time
- * it takes; this suits few blocks. In columns: there are sixteen vectors, one for each word of the
- * state, for 4 * LANES blocks. The four columns are then independent of each other, at the cost of
- * a transposition at the end.
+ * Shape. Blocks are laid out in one of two ways. In rows, a vector holds one row of the state for
+ * LANES blocks. The computation is a single chain of 20 * 12 dependent operations, so its time is
+ * the latency of the chain; this suits few blocks. In columns, sixteen vectors each hold one word
+ * of the state for 4 * LANES blocks. The four columns of the state are then independent of each
+ * other, at the cost of a transposition at the end.
  *
- * Where vector operations have a latency of two cycles and four of them start in each cycle (Zen
- * 5), the four chains of one set fill half of the slots. Two sets fit in 32 registers if nothing
- * else is in a register, so each operation must overwrite its operand. Compilers do not arrange
- * that by themselves, so the tier uses inline assembly (measured on Zen 5, 16 blocks: 525 cycles;
- * 32 blocks in two sets: 650, or 800 with compiler-generated operations).
+ * On Zen 5, vector operations have a latency of two cycles and four of them start per cycle, so the
+ * four chains of one set use only half of the slots. Two sets fit in 32 registers if nothing else
+ * is in a register, so each operation must overwrite its operand. Compilers do not arrange this by
+ * themselves, so the tier uses inline assembly (measured on Zen 5, 16 blocks: 525 cycles; 32 blocks
+ * in two sets: 650, or 800 with compiler-generated operations).
  *
- * An authenticated message needs block 0 as well, which is the key of Poly1305. If it fits in the
- * rows that the blocks of the text need anyway, all are computed together. Otherwise it is computed
- * in general registers, between the vector operations of the others. On Zen 5, a block in general
- * registers takes less time than the chain of a row, so that costs nothing. On Zen 4, the rows wait
- * for it (one block of text and block 0, gcc 12: 440 cycles; 300 together).
+ * An authenticated message also needs block 0, which is the key of Poly1305. If it fits in the rows
+ * that the blocks of the text need anyway, all are computed together. Otherwise block 0 is computed
+ * in general registers, between the vector operations for the other blocks. On Zen 5, this costs
+ * nothing, because a block in general registers takes less time than the chain of a row. On Zen 4,
+ * the rows wait for block 0 (one block of text and block 0, gcc 12: 440 cycles; 300 together).
  *
  * The blocks of a column vector are assigned to its lanes such that, after the transposition within
  * lanes, the vectors look like rows of LANES consecutive blocks.
@@ -50,7 +50,7 @@
 #define two_joint(key, iv, dst, block) do { } while (0)
 #define eight_blocks(key, iv, more, dst) rows_2(key, iv, more, dst, NULL, NULL)
 #define eight_joint rows_2_joint
-/* A function of its own, which has the registers to itself. */
+/* Not inlined, so that the two sets of rows have all registers to themselves. */
 static noinline void rows_2_joint(const struct chacha_key *key, const u8 *iv, u8 *dst, u8 *block)
 {
 	rows_2(key, iv, 0, dst, NULL, block);
@@ -79,7 +79,7 @@ SET_FUNC(2)
 #endif
 
 #ifndef xor_bytes
-/* XORs less than a vector. */
+/* XORs @len bytes of key stream, less than a vector, into the text. */
 static __always_inline void xor_bytes(u8 *dst, const u8 *src, const u8 *with, size_t len)
 {
 	for (; len >= 8; len -= 8, dst += 8, src += 8, with += 8)
@@ -115,7 +115,7 @@ static __always_inline void one_block(const struct chacha_key *key, u8 *dst, con
 	wipe(buffer, sizeof(buffer));
 }
 
-/* Bytes of key stream written for a message of @len bytes. The excess is wiped as well. */
+/* Bytes of key stream written for a message of @len bytes. All of them are wiped afterwards. */
 #define WRITTEN(len)                                                          \
 	((len) > SET_BYTES ? SETS * SET_BYTES :                               \
 	 (len) > 2 * ROW_BYTES ? SET_BYTES :                                  \
@@ -188,14 +188,14 @@ static __always_inline void start(const struct chacha_key *key, u8 *block, u8 *d
 		set_1_start(key, iv, dst, src, block);
 }
 
-/* Whether rows have room for block 0 as well. */
+/* Whether the rows for @len bytes of text have room for block 0 as well. */
 #define IN_TWO(len) (TWO_BYTES && (len) <= TWO_BYTES - 64)
 #define IN_ROWS_1(len) (LANES > 1 && (len) <= ROW_BYTES - 64)
 #define IN_ROWS_2(len) (LANES > 1 && (len) > ROW_BYTES && (len) <= 2 * ROW_BYTES - 64)
 
 /*
- * Writes block 0 of the key stream to @block, and the blocks that a text of @len bytes needs to
- * @dst, at most WRITTEN(len) bytes.
+ * Writes block 0 of the key stream to @block, and the blocks for @len bytes of text to @dst, at
+ * most WRITTEN(len) bytes.
  */
 static __always_inline void stream(const struct chacha_key *key, u8 *block, u8 *dst, size_t len,
 				   const u8 *iv)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * ChaCha20-Poly1305 (RFC 8439, 2.8): what all tiers share, and the list of implementations.
+ * ChaCha20-Poly1305 (RFC 8439, 2.8): code that all tiers share, and the list of implementations.
  *
- * The first blocks of the key stream are computed together: block 0, which is the key of Poly1305,
- * in general registers, and at the same time the others in vectors. The rest is encrypted and
- * hashed in chunks that fit in the L1 cache. Decryption hashes everything and compares the tag
- * first.
+ * The first blocks of the key stream are computed together: block 0, the key of Poly1305, in
+ * general registers, and the blocks after it in vectors. The rest of the message is encrypted and
+ * hashed in chunks that fit in the L1 cache. Decryption first hashes the whole message and checks
+ * its tag.
  *
- * Chunks of 2048 bytes that interleave the instructions of both were measured as well (Zen 5,
- * AVX-512). They need a third of ChaCha20's state in memory, and took 850 cycles, compared with 690
- * and 195 for one after the other. Each of the two alone is already near the limit of four
- * operations per cycle.
+ * Interleaving the instructions of both algorithms was tried with chunks of 2048 bytes (Zen 5,
+ * AVX-512). A third of ChaCha20's state then has to be kept in memory, and a chunk took 850 cycles;
+ * running one algorithm after the other takes 690 and 195. Each of the two alone is already near
+ * the limit of four operations per cycle.
  */
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
@@ -25,7 +25,7 @@
 #define NONCE_SIZE 12
 #define TAG_SIZE POLY1305_DIGEST_SIZE
 
-/* Bytes that are first encrypted and then hashed. */
+/* Bytes per chunk, which is encrypted and then hashed while it is in the L1 cache. */
 #define TURN 8192
 
 struct tier {
@@ -36,7 +36,7 @@ struct tier {
 	poly1305_blocks_t *blocks;
 	poly1305_powers_t *powers;
 	size_t ahead;		/* maximum number of bytes encrypted together with block 0 */
-	size_t few;		/* up to this many bytes are hashed without powers of the key */
+	size_t few;		/* up to this length, hashing does not use powers of the key */
 };
 
 struct mac {
@@ -95,7 +95,7 @@ struct whole {
 	u8 block[CHACHA_BLOCK_SIZE] __aligned(64);
 	size_t ahead;		/* bytes of text for which the key stream exists */
 	bool powers;
-	u8 iv[CHACHA_IV_SIZE];	/* counter and nonce of the blocks after these */
+	u8 iv[CHACHA_IV_SIZE];	/* counter and nonce of the first block after @ahead */
 };
 
 static __always_inline void whole_padded(const struct tier *t, struct whole *o, const u8 *data,
@@ -107,7 +107,7 @@ static __always_inline void whole_padded(const struct tier *t, struct whole *o, 
 		hash_padded(poly1305_blocks_generic, &o->mac, data, len);
 }
 
-/* If @stream_only, writes the key stream to @dst and does not read @src. */
+/* Begins a message. If @stream_only, writes the key stream to @dst and does not read @src. */
 static __always_inline void whole_begin(const struct tier *t, const struct chacha_key *key,
 					struct whole *o, u8 *dst, const u8 *src,
 					const bool stream_only, size_t len, const u8 *nonce,
@@ -191,7 +191,7 @@ static __always_inline int open(const struct tier *t, const struct chacha_key *k
 	} else {
 		memset(dst, 0, len);
 	}
-	/* The stream may extend beyond @ahead. Bytes that encrypt nothing need not be wiped. */
+	/* The stream may extend beyond @ahead, but the bytes there encrypt nothing: leave them. */
 	wipe(t, stream, o.ahead);
 	return wrong ? -EBADMSG : 0;
 }
@@ -277,7 +277,7 @@ TIER(aesni, 256, 207, poly1305_powers)
 TIER(avx2, 512, 207, poly1305_powers)
 TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
 
-/* RFC 8439, 2.8: a 32-bit counter, and the first block is the key of the MAC. */
+/* RFC 8439, 2.8: the counter has 32 bits, and block 0 is the key of the MAC. */
 #define MAX_TEXT (((1ull << 32) - 1) * 64)
 
 #define IMPL(name, tier_name, end_name, prio)                                         \

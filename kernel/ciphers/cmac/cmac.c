@@ -11,7 +11,7 @@
 #include "../modes/modes.h"
 #include "../partial.h"
 
-/* A full block is also kept in the buffer, because it may be the last one. */
+/* The buffer may hold a full block, because that block may be the last one of the message. */
 struct cmac_state {
 	u8 acc[AES_BLOCK_SIZE];
 	u8 buffer[AES_BLOCK_SIZE];

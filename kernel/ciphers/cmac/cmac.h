@@ -12,7 +12,7 @@ struct cmac_key {
 	u8 sub[2][AES_BLOCK_SIZE] __aligned(16);
 };
 
-/* The function for a whole message. */
+/* Declares a tier's function for a whole message. */
 #define CMAC_DECLARE(name, ...) \
 	void cmac_digest_##name(const void *ctx, const u8 *data, size_t len, u8 *out);
 AES_SIMD(CMAC_DECLARE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * CMAC of a whole message: the template every SIMD tier includes once, after its vectors
- * (simd/rounds.h) and CMAC(name), the name of an entry point of this tier.
+ * CMAC of a whole message: the template that every SIMD tier includes once, after its vectors
+ * (simd/rounds.h) and after defining CMAC(name), the full name of an entry point of the tier.
  */
 #include <kiln/fpu_assert.h>
 
@@ -11,7 +11,7 @@
 void CMAC(digest)(const void *ctx, const u8 *data, size_t len, u8 *out)
 {
 	const struct cmac_key *key = ctx;
-	/* At offset 16 - n: n zeros, followed by the padding of a block of n bytes. */
+	/* filling + 16 - n holds n zeros followed by the padding of a block of n bytes. */
 	static const u8 filling[32] __aligned(16) = { [16] = 0x80 };
 	const size_t before = len ? (len - 1) / AES_BLOCK_SIZE : 0;
 	const size_t n = len - before * AES_BLOCK_SIZE;

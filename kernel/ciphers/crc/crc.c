@@ -8,7 +8,7 @@
 /* Every 32-bit value is a valid state. */
 #define crc32c_valid NULL
 
-/* The state must fit in 16 bits: its upper 8 select a row of a table. */
+/* A valid state fits in 16 bits: its upper byte selects a row of a table. */
 static bool crct10dif_valid(const void *state)
 {
 	const struct crc_state *s = state;
@@ -29,8 +29,8 @@ CRC(crc32c)
 CRC(crct10dif)
 
 /*
- * Only these depend on the data: the table look-ups of the generic implementations and, for
- * CRC-T10-DIF, the look-up for an odd byte and the test whether the CRC so far is zero.
+ * @ct is false where the time depends on the data: the generic implementations look up tables, and
+ * those of CRC-T10-DIF look up an odd byte and test whether the CRC so far is zero.
  */
 #define IMPL(name, bytes, tier_name, TIER, ct, driver_name, prio)                     \
 	{                                                                             \

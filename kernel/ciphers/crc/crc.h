@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Cyclic redundancy checks: CRC-32C (RFC 3720, 12.1; least significant bit first, initial value and
- * final XOR all ones) and CRC-16/T10-DIF (SBC-3, 4.22.4; most significant bit first, begins with
- * zero). The digest is the number, little-endian, as Linux's shashes leave it.
+ * final XOR all ones) and CRC-16/T10-DIF (SBC-3, 4.22.4; most significant bit first, initial value
+ * zero). The digest is the CRC as a little-endian number, as in Linux's shashes.
  *
  * crc.c			the table
  * table.h			tables for the general registers, made by the compiler
@@ -11,8 +11,9 @@
  * crct10dif_simd.h		the template of the SIMD tiers of CRC-16/T10-DIF
  * fold.h				folding of vectors
  *
- * A short message takes few cycles more than the calls that lead to it, so each tier's file has the
- * functions of the table itself: a digest is one call, and its code for short messages is inlined.
+ * A short message takes only a few cycles more than the calls that lead to its function. Each
+ * tier's file therefore defines the functions of the table itself, with the code for short messages
+ * inlined, so that a digest is a single call.
  */
 #ifndef KILN_CRC_H
 #define KILN_CRC_H
@@ -38,7 +39,7 @@ static __always_inline void put_crct10dif(u32 crc, u8 *out)
 	out[1] = (u8)(crc >> 8);
 }
 
-/* F(name, bytes, tier's function, tier, constant-time, driver, priority) */
+/* Calls F(name, digest bytes, tier's function, tier, constant-time, driver, priority) per tier. */
 #define CRC_ALL(F)                                                                    \
 	F(crc32c, 4, generic, GENERIC, false, "crc32c-generic", 100)                  \
 	F(crc32c, 4, sse42, AESNI, true, "crc32c-sse42-aesni", 200)                   \
@@ -54,8 +55,8 @@ void name##_digest_##tier(const void *ctx, const u8 *data, size_t len, u8 *out);
 CRC_ALL(CRC_DECLARE)
 
 /*
- * Defines them. add(crc, data, len) returns the CRC after @len more bytes; neither @crc nor the
- * result is inverted.
+ * Defines the update and digest functions of a tier. add(crc, data, len) returns the CRC after @len
+ * more bytes; neither @crc nor the result is inverted.
  */
 #define CRC_ENTRIES(name, tier, add)                                                  \
 void name##_update_##tier(const void *ctx __maybe_unused, void *state,                \
@@ -71,7 +72,7 @@ void name##_digest_##tier(const void *ctx __maybe_unused, const u8 *data,       
 	put_##name(add(name##_seed, data, len), out);                                 \
 }
 
-/* Adds one byte. The other tiers use it, too. */
+/* Adds one byte by table look-up. The SIMD tiers use this function for an odd byte. */
 u32 crct10dif_byte(u32 crc, u8 byte);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * CRC-32C with SSE4.2's CRC32 instruction, in one stream, or in six that are combined with
- * PCLMULQDQ.
+ * CRC-32C with SSE4.2's CRC32 instruction, in one stream, or in six streams that PCLMULQDQ
+ * combines.
  *
  * The instruction has a latency of three cycles, and one or two can start per cycle, so six streams
- * are enough for every CPU. Parts have one of a few fixed lengths, so the powers of x that move a
- * stream's CRC to the end of its part are constants.
+ * are enough for every CPU. A message is divided into parts of a few fixed lengths, so that the
+ * powers of x that move a stream's CRC to the end of its part are constants.
  */
 #include "crc32c_stream.h"
 
@@ -22,8 +22,9 @@ struct part {
 	u32 each;
 	/*
 	 * For each stream but the last: x^(8 * m - 33) mod P with the bits in reverse order, where
-	 * m bytes follow the stream. The product of two bit-reversed polynomials is one bit short,
-	 * and the CRC32 instruction multiplies by x^32.
+	 * m is the number of bytes after the stream. The exponent is 33 less than 8 * m because the
+	 * product of two bit-reversed polynomials is one bit short, and because the CRC32
+	 * instruction multiplies by x^32.
 	 */
 	u32 to_end[5];
 };
@@ -58,7 +59,7 @@ static __always_inline u32 six_streams(u32 crc, const u8 *data, const struct par
 	return (u32)(c5 ^ _mm_crc32_u64(0, (u64)_mm_cvtsi128_si64(sum)));
 }
 
-/* For messages that have at least six streams of 32 bytes. */
+/* Processes a message that has at least six streams of 32 bytes. */
 static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 {
 #define PARTS(n, each)                                                        \

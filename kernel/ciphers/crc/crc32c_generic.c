@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* CRC-32C in general registers, eight bytes at a time with eight tables. */
+/* CRC-32C in general registers; eight tables process eight bytes per step. */
 #include "crc.h"
 
 #define CRC_FIRST 1u
 #define CRC_STEP(c) ((c) & 1 ? (unsigned)(c) >> 1 ^ 0x82f63b78u : (unsigned)(c) >> 1)
 /*
- * Bit i of a byte reaches the lowest place after i steps; 8 - i of the byte's steps are then
- * left.
+ * The CRC of a byte in which only bit i is set. Bit i reaches the lowest place after i of the
+ * byte's eight steps, so 8 - i steps remain.
  */
 #define CRC_OF_BIT(k, i) CRC_OF_BIT_##i(k)
 #define CRC_OF_BIT_0(k) c_##k##7

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * CRC-32C with VPCLMULQDQ on 512-bit vectors and SSE4.2's instruction side by side.
+ * CRC-32C with VPCLMULQDQ on 512-bit vectors and SSE4.2's CRC32 instruction side by side.
  *
- * Folding takes two multiplications per 64 bytes: 16 bytes per cycle if one can start every other
- * cycle. Meanwhile the CRC32 instruction processes another 8 or 16 bytes per cycle in general
- * registers. A part of a message begins with six streams for that instruction. Eight times the
- * length of one stream follows, for the four vector accumulators, whose first fold moves them over
- * the streams. The CRCs of the streams are moved to the end of the part and added there.
+ * Folding takes two multiplications per 64 bytes, that is, 16 bytes per cycle if one multiplication
+ * can start every other cycle. Meanwhile the CRC32 instruction processes another 8 or 16 bytes per
+ * cycle in general registers. A part of a message begins with six streams for that instruction. The
+ * bytes for the four vector accumulators follow, eight times as many as in one stream. The first
+ * fold of a part moves the accumulators over the streams. The CRCs of the streams are moved to the
+ * end of the part and added there.
  */
 #include "../simd/vec_zmm.h"
 #include "crc32c_stream.h"
 #include "fold.h"
 
 /*
- * struct move: to move 16 bytes by D, the lower half is multiplied by x^(8D + 63) mod P, the upper
- * one by x^(8D - 1), with the bits in reverse order; products are one bit short.
+ * Multipliers in struct move. To move 16 bytes by D bytes, the lower half is multiplied by
+ * x^(8D + 63) mod P and the upper half by x^(8D - 1) mod P, with the bits in reverse order. The
+ * exponents are one less because a product of bit-reversed polynomials is one bit short.
  */
 
 #define MOVE_16 { 0x3743f7bd00000000, 0x3171d43000000000 }
@@ -25,7 +27,9 @@ static const struct move by_64 = { 0x1c19243b00000000, 0x75bba45b00000000 };
 static const struct move by_128 = { 0x6577b24500000000, 0x7417153f00000000 };
 static const struct move by_192 = { 0x7ccbbbf200000000, 0x31c9460800000000 };
 static const struct move by_256 = { 0xe9a5d8be00000000, 0x1426a81500000000 };
-/* Multipliers that move each lane of a vector to the last one. The last lane is not multiplied. */
+/*
+ * Multipliers that move each lane of a vector to the last lane. The last lane is not multiplied.
+ */
 static const struct move to_last[4] __aligned(64) = { MOVE_48, MOVE_32, MOVE_16 };
 
 /* A part: six streams of 32 * @steps bytes, then 256 * @steps bytes for the vectors. */
@@ -62,7 +66,7 @@ struct acc {
 	vec_t v0, v1, v2, v3;
 };
 
-/* Adds the next four vectors. */
+/* Moves the four accumulators by 256 bytes and adds the next four vectors. */
 static __always_inline void fold_256(struct acc *a, vec_t by, const u8 *p)
 {
 	a->v0 = fold(a->v0, by, v_load(p));
@@ -77,7 +81,10 @@ static __always_inline __m128i move_crc(u64 crc, u64 by)
 				    _mm_cvtsi64_si128((long long)by), 0);
 }
 
-/* @crc is the CRC of the preceding bytes if @a does not include them. */
+/*
+ * Adds one part. For the first part, @crc is the CRC of the bytes before it and @a is initialised;
+ * otherwise @a already covers those bytes and @crc is 0.
+ */
 static __always_inline void add_part(struct acc *a, const bool first, u32 crc, const u8 *data,
 				     const struct part *part, const u32 steps)
 {
@@ -112,7 +119,7 @@ static __always_inline void add_part(struct acc *a, const bool first, u32 crc, c
 	a->v3 = _mm512_xor_si512(a->v3, _mm512_zextsi128_si512(sum));
 }
 
-/* For messages of 256 bytes and more. */
+/* Processes a message of at least 256 bytes. */
 static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 {
 	struct acc a;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* CRC-16/T10-DIF in general registers, eight bytes at a time with eight tables. */
+/* CRC-16/T10-DIF in general registers; eight tables process eight bytes per step. */
 #include "crc.h"
 
 #define CRC_FIRST 0x8000u
 #define CRC_STEP(c) (((c) << 1 ^ ((c) & 0x8000 ? 0x8bb7u : 0)) & 0xffff)
-/* Bit i of a byte stands for x^(16 + i). */
+/* The CRC of a byte in which only bit i is set; bit i represents x^(16 + i). */
 #define CRC_OF_BIT(k, i) c_##k##i
 
 #include "table.h"

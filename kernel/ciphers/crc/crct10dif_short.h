@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * CRC-16/T10-DIF of short messages in xmm registers, for all SIMD tiers: a function that fits into
- * its caller, and the reduction with which longer messages end.
+ * CRC-16/T10-DIF of short messages in xmm registers, for all SIMD tiers: a function small enough to
+ * be inlined, and the reduction at the end of longer messages.
  *
- * Limits: the reduction takes four multiplications, one after the other, and each 16 bytes after
- * the first take two. On Zen 4, one can start every other cycle, and the chains of consecutive
- * messages overlap, so 16 bytes could take eight cycles and 64 bytes twenty.
+ * Limits: the reduction takes four multiplications, one after the other, and every 16 bytes after
+ * the first take two. On Zen 4, one multiplication can start every other cycle, and the chains of
+ * consecutive messages overlap, so 16 bytes could take eight cycles and 64 bytes twenty.
  *
  * Since the initial value is zero, zeros before a message do not change the CRC. Messages are
  * therefore padded to whole vectors at their beginning.
@@ -17,14 +17,14 @@
 
 #include "crc.h"
 
-/* Up to this many bytes, vectors of more than 16 bytes take longer. */
+/* Up to this length, xmm registers are faster than wider vectors. */
 #define SHORT_BYTES 63
 
 /* A PSHUFB pattern that reverses the order of the bytes, so that the highest comes first. */
 #define REVERSE16 _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f)
 
 /*
- * At from_top + n: a PSHUFB pattern that moves bytes down by n and fills the top with zeros.
+ * from_top + n holds a PSHUFB pattern that moves bytes down by n and fills the top with zeros.
  */
 static const u8 from_top[32] __aligned(16) = {
 	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
@@ -37,13 +37,13 @@ static __always_inline __m128i load16(const u8 *p)
 	return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)p), REVERSE16);
 }
 
-/* Moves @v, whose highest bytes come first, such that only the first @n bytes are left. */
+/* Shifts @v, whose highest bytes come first, down so that only the first @n bytes remain. */
 static __always_inline __m128i keep_first(__m128i v, size_t n)
 {
 	return _mm_shuffle_epi8(v, _mm_loadu_si128((const __m128i *)(from_top + 16 - n)));
 }
 
-/* The CRC where the first two of @n bytes are, n > 1. */
+/* Returns the CRC at the place of the first two of @n message bytes, n > 1, for XORing it in. */
 static __always_inline __m128i put_crc16(u32 crc, size_t n)
 {
 	return keep_first(_mm_slli_si128(_mm_cvtsi32_si128((int)crc), 14), n);
@@ -55,7 +55,7 @@ static __always_inline __m128i load_few(const u8 *p, size_t n)
 	u64 hi = 0, lo;
 
 	if (n >= 8) {
-		/* The n - 8 bytes that precede the last 8. */
+		/* Take the n - 8 bytes that precede the last 8. */
 		hi = n == 8 ? 0 : __builtin_bswap64(get_le64(p)) >> 8 * (16 - n);
 		lo = __builtin_bswap64(get_le64(p + n - 8));
 	} else if (n >= 4) {
@@ -71,7 +71,7 @@ static __always_inline __m128i load_few(const u8 *p, size_t n)
 /* Returns x^16 times the 128 bits mod P. */
 static __always_inline u32 reduce(__m128i v)
 {
-	/* x^64 mod P; the lower bits of P; the quotient of x^80 and P without its x^64. */
+	/* x^64 mod P; the lower bits of P; the quotient of x^80 and P, without its x^64 term. */
 	const __m128i k = _mm_set_epi64x(0x8bb7, 0xf249);
 	const __m128i mu = _mm_set_epi64x(0, (long long)0xf65a57f81d33a48a);
 	__m128i t, q;
@@ -83,10 +83,10 @@ static __always_inline u32 reduce(__m128i v)
 	return (u32)_mm_cvtsi128_si32(_mm_clmulepi64_si128(q, k, 0x10)) & 0xffff;
 }
 
-/* Processes at most SHORT_BYTES. */
+/* Processes a message of at most SHORT_BYTES bytes. */
 static __always_inline u32 short_message(u32 crc, const u8 *data, size_t len)
 {
-	/* x^192 and x^128 mod P move 16 bytes by 16. */
+	/* These constants, x^192 and x^128 mod P, move 16 bytes by 16. */
 	const __m128i by = _mm_set_epi64x(0x1faa, 0xa010);
 	size_t first = len % 16;
 	__m128i v;
@@ -97,7 +97,7 @@ static __always_inline u32 short_message(u32 crc, const u8 *data, size_t len)
 		first = 16;
 		v = load16(data);
 	} else {
-		/* The first vector would have a single byte, but a CRC needs two. */
+		/* The first vector would have a single byte, but two are needed to add the CRC. */
 		if (unlikely(first == 1) && (crc || len == 1)) {
 			crc = crct10dif_byte(crc, *data++);
 			len--;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * CRC-16/T10-DIF by folding: the template of its SIMD tiers. The including file includes one of
+ * CRC-16/T10-DIF by folding: the template of the SIMD tiers. The including file includes one of
  * ../simd/vec_*.h first and defines
  *
- *	BY_1 ... BY_4	MOVE_n by so many vectors
+ *	BY_1 ... BY_4	the MOVE_n macros for distances of one to four vectors
  *
  * and after the template
  *
- *	load_first(p, n)	the n < VBYTES bytes at @p, as LOAD(), zeros before them; @p has at
- *			least SHORT_BYTES bytes
- *	put_crc(crc, n)	the CRC where the first two of those bytes are, n > 1
- *	sum_last(v)	all lanes moved to the last one, and added
- *	CRC_ENTRIES(crct10dif, its name, add_bytes)
+ *	load_first(p, n)	loads the n < VBYTES bytes at @p like LOAD(), with zeros before
+ *			them; at least SHORT_BYTES bytes can be read at @p
+ *	put_crc(crc, n)	returns the CRC at the place of the first two of those bytes, n > 1
+ *	sum_last(v)	moves all lanes to the last one and adds them
+ *	CRC_ENTRIES(crct10dif, tier, add_bytes)
  */
 
 #include <kiln/fpu_assert.h>
@@ -20,8 +20,8 @@
 #include "fold.h"
 
 /*
- * struct move: to move 16 bytes by D, the lower half is multiplied by x^(8D) mod P, the upper one by
- * x^(8D + 64).
+ * Multipliers in struct move. To move 16 bytes by D bytes, the lower half is multiplied by x^(8D)
+ * mod P and the upper half by x^(8D + 64) mod P.
  */
 #define MOVE_16 { 0xa010, 0x1faa }
 #define MOVE_32 { 0x857d, 0x7acc }
@@ -41,7 +41,7 @@ static __always_inline vec_t put_crc(u32 crc, size_t n);
 static __always_inline __m128i sum_last(vec_t v);
 #endif
 
-/* For messages of more than SHORT_BYTES. If @crc is not zero, @len % VBYTES is not 1. */
+/* Processes more than SHORT_BYTES bytes. If @crc is not zero, @len % VBYTES must not be 1. */
 static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 {
 	static const struct move by_1 = BY_1, by_2 = BY_2, by_3 = BY_3, by_4 = BY_4;
@@ -85,7 +85,10 @@ static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 	return crc;
 }
 
-/* The first vector would have a single byte, but the CRC needs two. */
+/*
+ * Processes one byte by table first: the first vector would otherwise have a single byte, but two
+ * are needed to add the CRC.
+ */
 static noinline u32 odd_message(u32 crc, const u8 *data, size_t len)
 {
 	return long_message(crct10dif_byte(crc, *data), data + 1, len - 1);

@@ -3,7 +3,7 @@
 #ifndef KILN_CRC_FOLD_H
 #define KILN_CRC_FOLD_H
 
-/* Multipliers that move 16 bytes to a later place: for the lower half, and for the upper half. */
+/* Multipliers that move 16 bytes forward: one for the lower half and one for the upper half. */
 struct move {
 	u64 lower, upper;
 };
@@ -13,7 +13,7 @@ static __always_inline vec_t wide(const struct move *m)
 	return v_all(_mm_loadu_si128((const __m128i *)m));
 }
 
-/* Moves each block of @v by the multipliers in @by, and adds (XORs) @more. */
+/* Multiplies each block of @v by the multipliers in @by and adds (XORs) @more. */
 static __always_inline vec_t fold(vec_t v, vec_t by, vec_t more)
 {
 	return v_xor3(v_clmul(v, by, 0x00), v_clmul(v, by, 0x11), more);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Tables for eight bytes at a time, as constant expressions. Entry b of table k is the CRC of byte
- * b followed by k bytes of zero. It is linear in the bits of b, so the eight entries with a single
- * bit determine all others. Each of these follows from the one before: the including file defines
- * CRC_FIRST and CRC_STEP(c), which appends one zero bit.
+ * Tables for processing eight bytes at once, as constant expressions. Entry b of table k is the CRC
+ * of byte b followed by k zero bytes. It is linear in the bits of b, so the eight entries with a
+ * single bit determine all others. Each single-bit entry follows from the one before: the including
+ * file defines CRC_FIRST, and CRC_STEP(c), which appends one zero bit.
  */
 
 #define CRC_EIGHT(to, before)                                           \
@@ -12,7 +12,7 @@
 	to##4 = CRC_STEP(to##3), to##5 = CRC_STEP(to##4),                     \
 	to##6 = CRC_STEP(to##5), to##7 = CRC_STEP(to##6)
 
-/* c_kn: CRC_FIRST after 8k + n + 1 steps. */
+/* c_kn is CRC_FIRST after 8k + n + 1 steps. */
 enum {
 	CRC_EIGHT(c_0, CRC_FIRST),
 	CRC_EIGHT(c_1, c_07),

@@ -2,8 +2,8 @@
 /*
  * gcm(aes) and rfc4106(gcm(aes)): keys, messages in pieces, and the list of implementations.
  *
- * The associated data of rfc4106 is as the RFC defines it: without the IV, which Linux's requests
- * append to it.
+ * The associated data of rfc4106 is what the RFC defines. Linux's requests append the IV to it;
+ * these functions do not expect that.
  */
 #include "gcm.h"
 
@@ -38,7 +38,7 @@ static int gcm_setkey(void *ctx, const u8 *raw, size_t len)
 	return result;
 }
 
-/* The last four bytes are the salt (RFC 4106, 8.1). */
+/* Sets an rfc4106 key, whose last four bytes are the salt (RFC 4106, 8.1). */
 static int rfc4106_setkey(void *ctx, const u8 *raw, size_t len)
 {
 	struct gcm_key *key = ctx;
@@ -60,7 +60,7 @@ static __always_inline struct gcm_iv gcm_iv(const struct gcm_key *key __maybe_un
 	return (struct gcm_iv){ .first = get_le64(iv), .last = get_le32(iv + 8) };
 }
 
-/* Salt, then IV (RFC 4106, 4). */
+/* Forms the GCM IV of an rfc4106 message: the salt, followed by the IV (RFC 4106, 4). */
 static __always_inline struct gcm_iv rfc4106_iv(const struct gcm_key *key, const u8 *iv)
 {
 	const u64 explicit = get_le64(iv);
@@ -103,7 +103,7 @@ static __always_inline void add_aad(polyval_blocks_t *blocks, const struct gcm_k
 	memcpy(s->buffer, aad + len / AES_BLOCK_SIZE * AES_BLOCK_SIZE, len % AES_BLOCK_SIZE);
 }
 
-/* Completes the associated data. Zeros follow the kept bytes. */
+/* Hashes the last partial block of associated data, which the buffer holds padded with zeros. */
 static __always_inline void end_aad(polyval_blocks_t *blocks, const struct gcm_key *key,
 				    struct gcm_state *s)
 {
@@ -130,7 +130,7 @@ static __always_inline void end(polyval_blocks_t *blocks, kiln_crypt_t *encrypt,
 	memzero_explicit(s, sizeof(*s));
 }
 
-/* An empty piece has no effect: end_aad() must run once, before the first byte of text. */
+/* Ignores an empty piece, since end_aad() must run exactly once, before the first byte of text. */
 static __always_inline void crypt(polyval_blocks_t *blocks, gcm_text_t *text,
 				  const struct gcm_key *key, struct gcm_state *s, u8 *dst,
 				  const u8 *src, size_t len)
@@ -149,14 +149,14 @@ static int verdict(bool right, u8 *dst, size_t len)
 	return -EBADMSG;
 }
 
-/* The functions for pieces; @hash is the tier's polyval function. */
+/* Defines a tier's functions for pieces; @hash is the tier's polyval function. */
 #define PIECES(name, hash)                                                            \
 AEAD_AAD(aad_##name, add_aad, polyval_blocks_##hash)                                  \
 AEAD_TEXT(encrypt_##name, crypt, polyval_blocks_##hash, gcm_encrypt_##name)           \
 AEAD_TEXT(decrypt_##name, crypt, polyval_blocks_##hash, gcm_decrypt_##name)           \
 AEAD_END(end_##name, end, polyval_blocks_##hash, aes_ecb_encrypt_##name)
 
-/* The functions for whole messages, implemented by pieces. */
+/* Defines a tier's functions for whole messages in terms of its functions for pieces. */
 #define WHOLE_PIECES(name)                                                            \
 static __always_inline void gcm_seal_##name(const struct gcm_key *key, u8 *dst, const u8 *src, \
 					size_t len, const u8 *aad, size_t aadlen,     \
@@ -186,7 +186,7 @@ static __always_inline bool gcm_open_##name(const struct gcm_key *key, u8 *dst, 
 	return right;                                                                 \
 }
 
-/* Whole messages of gcm(aes) and rfc4106(gcm(aes)). */
+/* Process whole messages of gcm(aes) and rfc4106(gcm(aes)), which differ in @make_iv. */
 static __always_inline void seal(make_iv_t *make_iv, gcm_seal_t *fn, const struct gcm_key *key,
 				 u8 *dst, const u8 *src, size_t len, const u8 *aad,
 				 size_t aadlen, const u8 *iv, u8 *tag, size_t tagsize)

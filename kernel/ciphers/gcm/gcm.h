@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES-GCM (NIST SP 800-38D) with IVs of 96 bits, and as IPsec uses it (RFC 4106).
+ * AES-GCM (NIST SP 800-38D) with IVs of 96 bits, and AES-GCM as IPsec uses it (RFC 4106).
  *
  * gcm.c			keys, messages in pieces, the table
  * generic.c, fixed_time.c	text in general registers, by scalar.h
  * aesni.c, vaes_avx2.c, vaes_avx512.c	text and whole messages with vectors, by gcm_simd.h
- * ../polyval/		what authenticates
+ * ../polyval/		GHASH
  */
 #ifndef KILN_GCM_H
 #define KILN_GCM_H

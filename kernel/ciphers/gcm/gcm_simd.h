@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES-GCM with vector registers: the template every SIMD tier includes once, after its vectors
- * (simd/rounds.h) and GCM(name), the name of an entry point of this tier.
+ * AES-GCM with vector registers: the template that every SIMD tier includes once, after its vectors
+ * (simd/rounds.h) and after defining GCM(name), the full name of an entry point of the tier.
  *
- * Shape. While more than MAIN vectors are left, the main loop processes MAIN vectors per step: AES
- * rounds interleaved with the multiplications of the same number of ciphertext vectors (when
- * encrypting, those of the previous step) and one reduction (gcm_step.h). The rest, from one byte
- * to eight vectors, is summed up together with the previous result and the final block of lengths,
- * and reduced once. Messages of that size are processed in the same way.
+ * Shape. While more than MAIN vectors remain, the main loop processes MAIN vectors per step: AES
+ * rounds interleaved with the multiplications of MAIN vectors of ciphertext (when encrypting, those
+ * of the previous step) and one reduction (gcm_step.h). The last vectors, from one byte to eight
+ * vectors, are summed up together with the previous result and the final block of lengths, and
+ * reduced once. Messages of at most eight vectors take only this last part.
  */
 #include <kiln/fpu_assert.h>
 
@@ -87,9 +87,9 @@ struct progress {
 	size_t len;
 	vec_t next;	/* counter of the next block, little-endian, in all blocks */
 	__m128i acc;
-	const u8 *cipher;	/* the last @pending blocks of ciphertext, not in @acc yet */
+	const u8 *cipher;	/* the last @pending blocks of ciphertext, not yet in @acc */
 	size_t pending;
-	u8 *stream;	/* NULL, or STREAM_BYTES for the key stream of all that is left */
+	u8 *stream;	/* NULL, or STREAM_BYTES for the key stream of the remaining text */
 	bool streams;	/* @stream holds the key stream */
 };
 
@@ -101,7 +101,7 @@ static __always_inline void advance(struct progress *m, size_t bytes)
 }
 
 #if MAIN == 16
-/* The same with a key stream that was computed before; the stream is wiped. */
+/* Like text_some(), but uses a key stream that was computed before, and wipes it. */
 static __always_inline void stream_some(u8 *stream, u8 *dst, const u8 *src, size_t len,
 					struct sums *g, const u8 *p)
 {
@@ -125,7 +125,7 @@ static __always_inline void stream_some(u8 *stream, u8 *dst, const u8 *src, size
 }
 #endif
 
-/* Processes at most eight vectors and adds them to the sums with the powers from @p on. */
+/* Processes at most eight vectors and adds them, times the powers from @p on, to the sums. */
 static __always_inline void text_some(const struct gcm_key *key, const bool decrypting,
 				      struct progress *m, size_t len, struct sums *g,
 				      const u8 *p)
@@ -158,8 +158,8 @@ static __always_inline void text_some(const struct gcm_key *key, const bool decr
 }
 
 /*
- * Processes steps until at most eight vectors are left. The counter must exceed a multiple of a
- * step's blocks by FIRST.
+ * Runs steps of the main loop until at most eight vectors remain. The counter must be FIRST more
+ * than a multiple of the number of blocks per step.
  */
 static __always_inline void text_steps(const struct gcm_key *key, const bool decrypting,
 				       struct progress *m)
@@ -199,10 +199,7 @@ static __always_inline void text_steps(const struct gcm_key *key, const bool dec
 			m->pending = SUM_BLOCKS;
 			advance(m, SUM_BYTES);
 		} else if (m->stream && !decrypting && m->len > SUM_BYTES / 2) {
-			/*
-			 * Compute the key stream for the rest, and at the same time hash the
-			 * previous step.
-			 */
+			/* Compute the key stream for the rest while hashing the previous step. */
 			vec_t next = m->next;
 
 			m->acc = step_half(key, keys, m->stream, NULL, &next, cipher,
@@ -229,8 +226,8 @@ static __always_inline void text_steps(const struct gcm_key *key, const bool dec
 }
 
 /*
- * Adds the pending blocks to @acc. It is called as late as possible, so that the data after them
- * can be processed meanwhile.
+ * Adds the pending blocks to @acc. Callers do this as late as possible, so that the CPU can process
+ * the following data at the same time.
  */
 static __always_inline void hash_pending(const struct gcm_key *key, struct progress *m)
 {
@@ -239,7 +236,7 @@ static __always_inline void hash_pending(const struct gcm_key *key, struct progr
 	m->pending = 0;
 }
 
-/* The counter after @blocks blocks of a message, with the IV above it. */
+/* Returns the counter after @blocks blocks of a message, with the IV in the bytes above it. */
 static __always_inline vec_t number(u64 first, u32 last, u64 blocks)
 {
 	return v_all(_mm_set_epi64x(__builtin_bswap64(first),
@@ -280,8 +277,7 @@ static __always_inline void piece(const struct gcm_key *key, struct gcm_state *s
 }
 
 /*
- * Hashes the associated data except for its last block, which is added to the result but not
- * multiplied.
+ * Hashes the associated data. The last block is added to the result but not yet multiplied.
  */
 static __always_inline __m128i associated(const struct gcm_key *key, const u8 *aad, size_t len)
 {

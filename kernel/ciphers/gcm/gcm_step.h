@@ -14,9 +14,9 @@
 
 /*
  * The counter of a message's first block is 2. At the start of each step, the counter is 2 more
- * than a multiple of the step's number of blocks, so adding a block's offset does not carry, except
- * for the last two blocks. The offsets of all others can be XORed into a block that holds the
- * multiple.
+ * than a multiple of the step's number of blocks. Adding a block's offset to that multiple does not
+ * carry, except for the last two blocks, so the other offsets can be XORed into a block that holds
+ * the multiple.
  */
 #define FIRST 2
 #define STEP_BYTES (MAIN * VBYTES)
@@ -37,7 +37,7 @@ static const u64 numbers[64][2] __aligned(64) = {
 #define OUT(j)                                                                  \
 	d##j = v_enclast(d##j, v_xor(k, v_load(src + j * VBYTES)));             \
 	v_store(dst + j * VBYTES, d##j);
-/* Without text, it writes the key stream alone. */
+/* Writes the text, or the key stream if there is no text. */
 #define OUT_STEP(j)                                                             \
 	if (text) {                                                             \
 		OUT(j)                                                          \
@@ -48,24 +48,24 @@ static const u64 numbers[64][2] __aligned(64) = {
 /* The sum of a step while it is being computed. */
 struct weave {
 	const u8 *cipher, *power;
-	const u8 *ahead;	/* text of the next step, to be prefetched; or NULL */
+	const u8 *ahead;	/* text of the next step to prefetch, or NULL */
 	struct sums sum, even;	/* @even: products of the previous vector */
 	vec_t x;	/* the vector being multiplied */
-	__m128i acc;	/* the sum of everything before these vectors; at the end, includes them */
+	__m128i acc;	/* the sum before these vectors; at the end, includes them */
 };
 
 #define CIPHER(j) v_shuffle(v_load(w->cipher + (j) * VBYTES), v_key(reverse))
 #define POWER(j) v_load(w->power + (j) * VBYTES)
 #if MAIN == 16
-/* The powers for 16 vectors; UPPER_HALVES belong to the first eight. */
+/* Blocks whose powers a step uses: 16 vectors. The first eight vectors use UPPER_HALVES. */
 #define WEAVE_BLOCKS 64
 #define CLMUL_HALVES(j, x)                                                      \
 	((j) < 8 ? v_clmul(x, v_load(w->power + (j) * VBYTES + UPPER_HALVES), 0x10) : \
 		   v_clmul(x, v_load(w->power + (j) * VBYTES + HALVES), 0x00))
 
 /*
- * The multiplications and the reduction, in order. The first vector comes last, since the previous
- * sum is added to it.
+ * Runs one of the multiplications and reduction steps, in the order of @slot. The first vector is
+ * multiplied last, because the previous sum is added to it.
  */
 #define WEAVE_SLOTS 52
 static __always_inline void weave_slot(struct weave *w, const int slot)
@@ -113,8 +113,8 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 }
 
 /*
- * Four times: a quarter of the vectors, then a slot. If nothing is to be summed up, the slots are
- * omitted.
+ * Call F for a quarter of the vectors and then S for one slot, four times. If nothing is to be
+ * summed up, SLOT() does nothing.
  */
 #define QUARTERS_8(F, S, i)                                                           \
 	F(0) F(1) S(i) F(2) F(3) S((i) + 1) F(4) F(5) S((i) + 2) F(6) F(7) S((i) + 3)
@@ -130,7 +130,7 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 		const vec_t k = KEY(r);         \
 		QUARTERS(ENC, SLOT, i)          \
 	} while (0)
-/* The slots of those rounds that only longer keys have. */
+/* Runs two rounds that only longer keys have. For shorter keys, runs only their slots. */
 #define WOVEN_MORE(more, QUARTERS, i)                   \
 	do {                                            \
 		if (more) {                             \
@@ -156,7 +156,9 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 		WOVEN_ROUND(9, QUARTERS_##n, 48);                               \
 	} while (0)
 #else
-/* With 16 registers, none is free for a pending product. The compiler's order is good enough. */
+/*
+ * With 16 registers, none is free to hold a pending product, so the order is left to the compiler.
+ */
 #define WEAVE_BLOCKS (8 * VBLOCKS)
 #define WEAVE_ROUND(r)                                                                \
 	do {                                                                          \
@@ -173,8 +175,9 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 #endif
 
 /*
- * Defines a step. Its counters start from @next, which has the same number in all blocks. If
- * @cipher is not NULL, the vectors there, of this step or the previous one, are added to @acc.
+ * Defines a step function. The counters start from @next, which holds the same number in all
+ * blocks. If @cipher is not NULL, it points to the ciphertext vectors, from this step or the
+ * previous one, that are added to @acc.
  */
 #define STEP_FUNC(name, n, EACH)                                                      \
 static __always_inline __m128i step_##name(const struct gcm_key *key, const u8 *rk,   \

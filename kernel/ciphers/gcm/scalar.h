@@ -20,7 +20,7 @@ static void hash(const struct gcm_key *key, u64 acc[2], const u8 *data, size_t l
 	}
 }
 
-/* The counter in the last four bytes does not wrap in a message of valid length. */
+/* Sets the counter block. The 32-bit counter does not wrap in a message of valid length. */
 static void counter(const struct gcm_state *s, u8 ctr[AES_BLOCK_SIZE])
 {
 	const u32 number = 2 + s->len / AES_BLOCK_SIZE;

@@ -2,14 +2,14 @@
 /*
  * CBC encryption of many messages under one key: the template that modes_simd.h includes.
  *
- * In one message a block waits for all rounds of the one before, four cycles each, and the AES unit
- * is idle for seven eighths of the time. Eight vectors keep it busy. Each block of these vectors is
- * a lane with a message of its own. All lanes run for as many blocks as the shortest has left; then
- * the lanes whose messages have ended take the next messages.
+ * Within one message, each block waits for all rounds of the previous block, four cycles per round,
+ * and the AES unit is idle for seven eighths of the time. Eight vectors keep it busy. Each 16-byte
+ * lane of these vectors processes a different message. All lanes run for as many blocks as the
+ * shortest of their messages has left; then the lanes whose messages have ended take the next ones.
  *
- * All lanes have the same key, so one vector per round key serves all of them. That is the case for
- * the packet queue of one IPsec SA or the sectors of one disk. Lanes with different keys would need
- * vectors assembled from several keys, for each of up to 14 rounds.
+ * All messages have the same key, so one vector per round key serves all lanes. This is the case
+ * for the packet queue of one IPsec SA or for the sectors of one disk. Lanes with different keys
+ * would need each of up to 15 round-key vectors assembled from several keys.
  */
 #ifndef KILN_AES_CBC_MANY_H
 #define KILN_AES_CBC_MANY_H
@@ -24,13 +24,13 @@ struct lanes {
 	size_t blocks[LANES];	/* blocks left */
 };
 
-/* Load the blocks at offset @o of a vector's lanes, and store them. */
+/* Load one block per lane of a vector from offset @o of each lane's pointer, and store them. */
 #if VBLOCKS == 4
 static __always_inline vec_t gather(const u8 *const *p, size_t o)
 {
 	vec_t v = v_one(load1(p[0] + o));
 
-	/* A broadcast load into its place needs no shuffle. */
+	/* A masked broadcast load puts the block into its lane without a shuffle. */
 	v = _mm512_mask_broadcast_i32x4(v, 0x00f0, load1(p[1] + o));
 	v = _mm512_mask_broadcast_i32x4(v, 0x0f00, load1(p[2] + o));
 	return _mm512_mask_broadcast_i32x4(v, 0xf000, load1(p[3] + o));
@@ -66,7 +66,10 @@ static __always_inline void scatter(u8 *const *p, size_t o, vec_t v)
 }
 #endif
 
-/* All sources are read before anything is written, because two lanes may have the same message. */
+/*
+ * Sources are all read before results are written, because unused lanes repeat another lane's
+ * message.
+ */
 #define CHAIN_IN(j) d##j = v_load(l->chain[j * VBLOCKS]);
 #define CHAIN_OUT(j) v_store(l->chain[j * VBLOCKS], d##j);
 #define ADD(j) d##j = v_xor3(d##j, gather(l->src + j * VBLOCKS, o), k0);
@@ -118,7 +121,7 @@ static void lane_copy(struct lanes *l, u32 to, u32 from)
 	store1(l->chain[to], load1(l->chain[from]));
 }
 
-/* Processes @blocks blocks of the first @live lanes. The other lanes repeat what lane 0 does. */
+/* Processes @blocks blocks in the first @live lanes. Unused lanes of a vector repeat lane 0. */
 static void lanes_run(const struct aes_key *key, struct lanes *l, u32 live, size_t blocks)
 {
 	const size_t bytes = blocks * AES_BLOCK_SIZE;

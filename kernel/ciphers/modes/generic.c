@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * AES modes with the table-based AES, block by block. Like that (aes/generic.c), they are slow and
- * not constant-time.
+ * AES modes with the table-based AES of aes/generic.c, block by block. They are slow and not
+ * constant-time.
  */
 #include "scalar.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * AES in the modes of NIST SP 800-38A: ECB, CBC, CTR. Their context is a struct aes_key. CMAC and
- * CCM use them, too.
+ * CCM also use these functions.
  *
  * modes.c		the table
  * scalar.h		the modes in general registers: generic.c, fixed_time.c
- * modes_simd.h		with vectors: aesni.c, vaes_avx2.c, vaes_avx512.c
- * cbc_many.h		of them, CBC encryption of many messages
+ * modes_simd.h		the modes with vectors: aesni.c, vaes_avx2.c, vaes_avx512.c
+ * cbc_many.h		CBC encryption of many messages with vectors
  */
 #ifndef KILN_AES_MODES_H
 #define KILN_AES_MODES_H
@@ -17,15 +17,15 @@
 #include "../tiers.h"
 
 /*
- * Runs CBC over all blocks of @data, starting from the block at @acc, which becomes the last block
- * of ciphertext. The other ciphertext is not stored.
+ * Runs CBC over all blocks of @data, starting from the block at @acc. Afterwards @acc holds the
+ * last block of ciphertext; the other blocks are not stored.
  */
 typedef void aes_mac_t(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], const u8 *data,
 		       size_t blocks);
 
 /*
- * Functions of type kiln_crypt_t. ECB ignores the IV. CTR counts in all 128 bits, and its
- * encryption and decryption are the same.
+ * A tier's functions, of type kiln_crypt_t. ECB ignores the IV. CTR uses all 128 bits as the
+ * counter, and has one function for encryption and decryption.
  */
 #define AES_MODES_DECLARE(name, ...)                                   \
 	kiln_crypt_t aes_ecb_encrypt_##name, aes_ecb_decrypt_##name;   \

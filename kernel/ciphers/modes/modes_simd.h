@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The AES modes with vector registers: the template every SIMD tier includes once, after its
- * vectors (simd/rounds.h) and MODES(name), the name of an entry point of this tier.
+ * The AES modes with vector registers: the template that every SIMD tier includes once, after its
+ * vectors (simd/rounds.h) and after defining MODES(name), the full name of an entry point.
  */
 #include <kiln/fpu_assert.h>
 #include <kiln/string.h>
@@ -13,11 +13,10 @@ enum mode { ECB_ENCRYPT, ECB_DECRYPT, CBC_DECRYPT, CTR };
 
 /*
  * crypt_n: processes n vectors. For CTR, @chain holds the counters of the next vector as
- * little-endian numbers; for CBC, it is the vector before @src, of which only the last block is
- * used.
+ * little-endian numbers. For CBC, @chain is the vector before @src; only its last block is used.
  *
- * Results are written from the last vector to the first, so that source and destination may be the
- * same although CBC XORs each block with the previous block of the source.
+ * Results are written from the last vector to the first. This allows in-place operation, although
+ * CBC decryption XORs each block with the previous block of the source.
  */
 #define COUNT(j)                                           \
 	d##j = v_xor(v_shuffle(*chain, order), k0);        \
@@ -72,7 +71,7 @@ CRYPT_FUNC(8, 8, EACH_8, DOWN_8)
 #endif
 CRYPT_FUNC(main, MAIN, EACH_MAIN, DOWN_MAIN)
 
-/* Less than a vector. Only CTR may end within a block. */
+/* Processes less than a vector. Only CTR may end within a block. */
 #if VBLOCKS == 4
 static __always_inline void crypt_rest(const struct aes_key *key, const enum mode mode,
 				       u8 *dst, const u8 *src, size_t len, vec_t chain)
@@ -159,7 +158,7 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 		wipe_keys(&keys, rounds);
 	}
 	/*
-	 * Two half steps, so that the first rounds of the second fill the slots that the last
+	 * Run two half steps, so that the first rounds of the second use the slots that the last
 	 * rounds of the first leave free.
 	 */
 	for (; len >= MAIN * VBYTES; len -= MAIN * VBYTES) {
@@ -192,8 +191,8 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 }
 
 /*
- * A single block, as in a MAC or a random number generator, needs neither a frame nor wide vectors.
- * Longer messages are processed by a separate function.
+ * A single block, as MACs and random number generators encrypt it, needs neither a stack frame nor
+ * wide vectors. A separate function processes longer messages.
  */
 #define ECB(direction, DIRECTION)                                                     \
 static noinline void ecb_##direction##_long(const struct aes_key *key, u8 *dst, const u8 *src, \
@@ -242,9 +241,9 @@ static __always_inline __m128i cbc_load(const u8 *src, const u8 *dst)
 }
 
 /*
- * Serial CBC: a block waits for all rounds of the one before, and for nothing else. The key of the
- * last round is XORed with the next block and the first round key, so the result is the next block,
- * already whitened. XORing both out again gives the ciphertext.
+ * Serial CBC: each block waits for all rounds of the previous block, and for nothing else. The last
+ * round key is XORed beforehand with the next block and the first round key, so the last round
+ * directly yields the next block, already whitened. XORing the two out again gives the ciphertext.
  */
 static __always_inline __m128i cbc_chain(const struct aes_key *key, u8 *dst, const u8 *src,
 					 size_t blocks, __m128i acc)
@@ -288,7 +287,9 @@ void MODES(mac)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], const u8 *dat
 
 #include "cbc_many.h"
 
-/* Processes counter blocks from hi:lo on; the lower half must not overflow. */
+/*
+ * Encrypts or decrypts with the counter blocks from hi:lo on. The lower half must not overflow.
+ */
 static __always_inline void ctr_run(const struct aes_key *key, u8 *dst, const u8 *src,
 				    size_t len, u64 hi, u64 lo)
 {
@@ -299,7 +300,7 @@ static __always_inline void ctr_run(const struct aes_key *key, u8 *dst, const u8
 static noinline void ctr_carrying(const struct aes_key *key, u8 *dst, const u8 *src,
 				  size_t len, u64 hi, u64 lo)
 {
-	/* lo is not 0, since the lower half would not overflow then. */
+	/* lo is not 0: the lower half could not overflow from 0. */
 	const size_t first = -lo * AES_BLOCK_SIZE;
 
 	ctr_run(key, dst, src, first, hi, lo);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * NH with vector registers: the template every SIMD tier includes once, after its vectors
+ * NH with vector registers: the template that every SIMD tier includes once, after its vectors
  * (../simd/vec_*.h). The tier also defines:
  *
  *	NH		name of the entry point
- *	v_put(sum, s0, s1, s2, s3)	each vector's words summed up, to memory
- *	REST(n)		the last n units of a message, less than a vector
- *	nh_few(key, src, units, sum)	at most FEW units, if FEW is defined
+ *	v_put(sum, s0, s1, s2, s3)	adds up the 64-bit words of each vector and stores the sums
+ *	REST(n)		processes the last n units of a message, less than a vector
+ *	nh_few(key, src, units, sum)	optional: hashes up to FEW units, if FEW is defined
  *
  * A pass takes four operations per vector instead of five, because the words of the message are
- * reordered before the key is added: 17 operations per vector in all. Additions can use all ports,
- * multiplications only two. Each pass loads its own part of the key.
+ * reordered before the key is added. With the reordering, a vector takes 17 operations in all.
+ * Additions can use all ports, multiplications only two. Each pass loads its own part of the key.
  */
 
 #include "nhpoly1305.h"
@@ -18,8 +18,8 @@
 #include <kiln/fpu_assert.h>
 
 /*
- * v_order() puts the words of each unit in the order 0, 2, 1, 3; the other macro multiplies the two
- * halves of each 64-bit word.
+ * v_order() puts the words of each unit in the order 0, 2, 1, 3. v_mul() multiplies the two halves
+ * of each 64-bit word.
  */
 #define v_order(v) v_shuffle32(v, 0xd8)
 static __always_inline vec_t v_mul(vec_t v)
@@ -27,7 +27,9 @@ static __always_inline vec_t v_mul(vec_t v)
 	return v_mul32(v, v_srl(v, 32));
 }
 
-/* The four passes of the words @m with the key at @k. SUM(m, k) adds the two. */
+/*
+ * Runs the four passes over the words @m with the key at @k. SUM(m, k) adds the key to the words.
+ */
 #define PASSES(SUM, m)                                                        \
 	s0 = v_add64(s0, v_mul(SUM(m, k)));                                   \
 	s1 = v_add64(s1, v_mul(SUM(m, k + 4)));                               \

@@ -9,7 +9,7 @@
 #include "../list.h"
 #include "../partial.h"
 
-/* NH sums that are computed before Poly1305 hashes them. */
+/* Number of NH sums that are collected before Poly1305 hashes them. */
 #define SUMS 16
 
 static int setkey(void *ctx, const u8 *key, size_t len)
@@ -37,7 +37,7 @@ static int setkey(void *ctx, const u8 *key, size_t len)
 
 HASH_ZERO(init, struct nhpoly1305_state)
 
-/* Hashes whole units. */
+/* Hashes @units whole units with NH, and each complete NH sum with Poly1305. */
 static __always_inline void hash_units(nh_t *nh, poly1305_blocks_t *blocks,
 				       const struct nhpoly1305_key *key,
 				       struct nhpoly1305_state *s, const u8 *src, size_t units)
@@ -50,7 +50,7 @@ static __always_inline void hash_units(nh_t *nh, poly1305_blocks_t *blocks,
 		size_t n = units < left ? units : left, i;
 
 		if (s->begun || n < left) {
-			/* Part of an NH message of 1024 bytes. */
+			/* The units are part of an NH message of 1024 bytes. */
 			nh(key->nh + s->begun / 4, src, n, sums);
 			for (i = 0; i < NH_PASSES; i++)
 				s->nh.pass[i] += sums[0].pass[i];
@@ -116,7 +116,7 @@ static __always_inline void final(nh_t *nh, poly1305_blocks_t *blocks,
 	if (s->begun)
 		blocks(&key->poly, &s->sum, (const u8 *)&s->nh,
 		       sizeof(s->nh) / POLY1305_BLOCK_SIZE);
-	/* s is zero. */
+	/* The key has no nonce: its s is zero. */
 	poly1305_emit(&key->poly, &s->sum, out);
 	wipe_words(s, sizeof(*s));
 }

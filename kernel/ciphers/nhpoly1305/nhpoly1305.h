@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * NHPoly1305 as in Linux's Adiantum. NH reduces each 1024 bytes of the message to 32 bytes (the
- * last ones may be fewer, padded with zeros to a multiple of 16). Poly1305 without a nonce reduces
- * these to 16 bytes. A key has 16 bytes for Poly1305 and 1072 for NH.
+ * NHPoly1305 as in Linux's Adiantum. NH reduces each 1024 bytes of the message to 32 bytes; a
+ * shorter end of the message is padded with zeros to a multiple of 16 bytes. Poly1305 without a
+ * nonce reduces the NH sums to 16 bytes. A key has 16 bytes for Poly1305 and 1072 for NH.
  *
- * nhpoly1305.c		what all tiers share: keys, pieces, the table
+ * nhpoly1305.c		code that all tiers share: keys, pieces, the table
  * generic.c, TIER.c	NH
  * nh_simd.h		the template of the SIMD tiers
  */
@@ -13,7 +13,7 @@
 
 #include "../poly1305/poly1305.h"
 
-#define NH_UNIT 16		/* bytes that NH processes at a time */
+#define NH_UNIT 16		/* bytes that NH hashes as one unit */
 #define NH_PASSES 4
 #define NH_MESSAGE 1024
 #define NH_KEY_BYTES (NH_MESSAGE + NH_UNIT * (NH_PASSES - 1))
@@ -27,7 +27,7 @@ struct nh_sum {
 /*
  * Pass p adds unit n of a message and unit n + p of the key word by word, which gives a0..a3, and
  * accumulates a0 * a2 + a1 * a3. The words of each unit of the key are stored in the order 0, 2, 1,
- * 3. If the words of the message are in this order, too, the two factors of a product are the
+ * 3. Once the words of the message are in the same order, the two factors of each product are the
  * halves of a 64-bit word.
  */
 struct nhpoly1305_key {
@@ -37,8 +37,8 @@ struct nhpoly1305_key {
 
 struct nhpoly1305_state {
 	struct poly1305_sum sum;
-	struct nh_sum nh;		/* of the current NH message */
-	u64 begun;			/* bytes of it so far, in whole units */
+	struct nh_sum nh;		/* NH value of the current NH message so far */
+	u64 begun;			/* bytes of the current NH message so far, in whole units */
 	u8 buffer[NH_UNIT];
 	u64 kept;			/* number of bytes in the buffer */
 };

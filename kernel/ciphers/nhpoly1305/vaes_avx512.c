@@ -19,7 +19,7 @@
 			_mm256_permute2x128_si256(a, b, 0x31)));              \
 	} while (0)
 
-/* For absent units, the sum with the key is set to zero, so that they add nothing. */
+/* Processes @n units. For absent units, masks set the sum with the key to zero. */
 #define REST(n)                                                               \
 	if (n) {                                                              \
 		const __mmask16 mask = (__mmask16)((1u << 4 * n) - 1);        \
@@ -30,7 +30,7 @@
 	}
 #define REST_SUM(m, k) _mm512_maskz_add_epi32(mask, m, _mm512_maskz_loadu_epi32(mask, k))
 
-/* Messages of less than a vector are processed without masks, whose latency would dominate. */
+/* Up to this many units, less than a vector, avoid masks, because their latency would dominate. */
 #define FEW 3
 #define nh_few(key, src, units, sum)                                          \
 	do {                                                                  \

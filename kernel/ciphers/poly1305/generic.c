@@ -9,8 +9,8 @@ struct words {
 };
 
 /*
- * Computes (h + block) * r. Clamping leaves the two low bits of r1 zero, so 2^128 * r1 is congruent
- * to 5/4 * r1 modulo 2^130 - 5.
+ * Computes (h + block) * r. Clamping clears the two low bits of r1, so 2^128 * r1 is congruent to
+ * 5/4 * r1 modulo 2^130 - 5, and 5/4 * r1 is an integer.
  */
 static __always_inline struct words step(struct words h, const u8 *src, u64 bit, u64 r0,
 					 u64 r1)
@@ -63,7 +63,7 @@ void poly1305_blocks_generic(const struct poly1305_key *key, struct poly1305_sum
 		u128 d0, d1;
 		u64 d2;
 
-		/* Add the block before the carry c, which is ready last. */
+		/* Add the block first and the carry c afterwards, since c is ready last. */
 		d0 = (u128)h0 + get_le64(src);
 		d1 = (u128)h1 + get_le64(src + 8) + (u64)(d0 >> 64);
 		h2 += (u64)(d1 >> 64) + 1;
@@ -101,7 +101,10 @@ void poly1305_emit(const struct poly1305_key *key, const struct poly1305_sum *su
 	u64 h0 = sum->h[0], h1 = sum->h[1], h2 = sum->h[2], mask;
 	u128 t;
 
-	/* h + 5 reaches 2^130 exactly if h reaches 2^130 - 5. That can happen at most once. */
+	/*
+	 * h + 5 is at least 2^130 exactly if h is at least 2^130 - 5. Subtracting the modulus once
+	 * is then enough.
+	 */
 	t = (u128)h0 + 5;
 	t = (u128)h1 + (u64)(t >> 64);
 	mask = 0 - ((h2 + (u64)(t >> 64)) >> 2);

@@ -5,7 +5,7 @@
  * poly1305.c		pieces, padding, the table
  * generic.c		blocks in general registers, powers of r
  * simd26.h		blocks in vectors, limbs of 26 bits: aesni.c, avx2.c
- * poly1305_limbs.h	products
+ * poly1305_limbs.h	multiplication in limbs of 44 bits, for powers of r
  * vaes_avx512.c	blocks in vectors, limbs of 44 bits and IFMA
  */
 #ifndef KILN_POLY1305_H
@@ -20,9 +20,9 @@
 #define POLY1305_DIGEST_SIZE 16
 
 /*
- * r, s, and the powers of r for implementations that process several blocks at a time. n-th in
- * low44 and low26 is r^(8 - n), whose limbs are in consecutive arrays; high44 has r^16, r^24 and
- * r^32.
+ * r, s, and the powers of r for implementations that process several blocks together. Element n of
+ * each array in low44 and low26 belongs to r^(8 - n); the first index selects the limb. high44 has
+ * r^16, r^24 and r^32.
  */
 struct poly1305_key {
 	u64 r[2], s[2];
@@ -42,7 +42,7 @@ struct poly1305_state {
 	u64 kept;			/* number of bytes in the buffer */
 };
 
-/* Processes whole blocks. All tiers but the generic one use the powers in @key. */
+/* Processes whole blocks. All tiers except the generic one use the powers in @key. */
 typedef void poly1305_blocks_t(const struct poly1305_key *key, struct poly1305_sum *sum,
 			       const u8 *src, size_t blocks);
 
@@ -52,15 +52,15 @@ VECTOR_ALL(POLY1305_DECLARE, )
 /* Computes the powers of r that a message of @len bytes needs. */
 typedef void poly1305_powers_t(struct poly1305_key *key, size_t len);
 
-/* generic.c: the first sets r and s, the second computes all powers. */
+/* In generic.c: poly1305_clamp() sets r and s, poly1305_powers() computes all powers. */
 void poly1305_clamp(struct poly1305_key *key, const u8 *raw);
 poly1305_powers_t poly1305_powers;
-/* Computes only those powers that blocks_vaes_avx512 uses. */
+/* Computes only the powers that poly1305_blocks_vaes_avx512() uses. */
 poly1305_powers_t poly1305_powers_vaes_avx512;
-/* Processes one block with the given 129th bit. */
+/* Processes one block. @bit is the 129th bit that is appended to it, 0 or 1. */
 void poly1305_block(const struct poly1305_key *key, struct poly1305_sum *sum, const u8 *src,
 		    u64 bit);
-/* (sum mod 2^130 - 5) + s mod 2^128 */
+/* Writes the tag: ((sum mod 2^130 - 5) + s) mod 2^128. */
 void poly1305_emit(const struct poly1305_key *key, const struct poly1305_sum *sum, u8 *out);
 
 #endif

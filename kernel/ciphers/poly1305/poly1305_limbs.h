@@ -14,7 +14,10 @@ struct poly1305_limbs {
 	u64 l0, l1, l2;
 };
 
-/* 2^132 is congruent to 20. The limbs of the product have at most one bit more than 44 and 42. */
+/*
+ * Multiplies, using that 2^132 is congruent to 20. The limbs of the product have at most one bit
+ * more than 44 and 42.
+ */
 static __always_inline struct poly1305_limbs poly1305_mul(struct poly1305_limbs a, struct poly1305_limbs b)
 {
 	const u64 s1 = 20 * b.l1, s2 = 20 * b.l2;

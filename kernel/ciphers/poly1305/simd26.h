@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Poly1305 with 32-bit multiplications: the template of the tiers without IFMA. It processes LANES
- * blocks at a time, in five limbs of 26 bits.
+ * blocks per vector, in five limbs of 26 bits.
  *
  * The including file includes one of ../simd/vec_*.h first and defines:
  *
  *	BLOCKS		name of the entry point
- *	v_power(p)	u32 at p, for the blocks in the order unpacking leaves them in
- *	v_at_first(x)	@x for the first block, else 0
- *	v_sum64(v)	of the words
+ *	v_power(p)	loads the u32 values at p into 64-bit words, in the order in which
+ *			unpacking leaves the blocks
+ *	v_at_first(x)	returns @x in the word of the first block, 0 in the others
+ *	v_sum64(v)	returns the sum of the 64-bit words
  *
  * Two vectors share one carry propagation, h = h r^(2 LANES) + m0 r^LANES + m1. At the very end the
  * lanes are multiplied by the powers that their blocks need. Blocks that do not fill a vector are
@@ -27,7 +28,7 @@
 
 #define v_all64(x) V(set1_epi64x)((long long)(x))
 
-/* r, and 5 times its higher limbs, since 2^130 is congruent to 5. */
+/* The limbs of a power of r, and 5 times the higher limbs, since 2^130 is congruent to 5. */
 struct power {
 	vec_t r0, r1, r2, r3, r4, s1, s2, s3, s4;
 };

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Poly1305 with IFMA on 512-bit vectors. It processes eight blocks at a time, in three limbs of 44,
- * 44 and 42 bits.
+ * Poly1305 with IFMA on 512-bit vectors. It processes eight blocks per vector, in three limbs of
+ * 44, 44 and 42 bits.
  *
- * The product of two numbers of up to 52 bits has two halves. The weight of the upper half is 2^52,
- * which is 2^8 in the next limb. Eight blocks take eighteen multiplications, of which two can start
- * per cycle: 9 cycles for 128 bytes. A carry propagation is a chain of a dozen operations of two
- * cycles each, so four vectors share one,
+ * A product of two numbers of up to 52 bits is computed in two halves. The upper half has the
+ * weight 2^52, which is 2^8 in the next limb. Eight blocks take eighteen multiplications, and two
+ * multiplications can start per cycle: 9 cycles for 128 bytes. A carry propagation is a chain of a
+ * dozen operations of two cycles each, so four vectors share one,
  *
  *	h = h r^32 + m0 r^24 + m1 r^16 + m2 r^8 + m3
  *
- * of which only the first product waits for the previous h. The lanes of h are multiplied
- * by the powers that their blocks need, r^8 to r, at the very end.
+ * and only the first of these products waits for the previous h. The lanes of h are multiplied by
+ * the powers that their blocks need, r^8 to r, at the very end.
  *
  * If the blocks do not fill all vectors, the first vector is padded: zeros before the message
  * change nothing as long as they have no 129th bit.
@@ -31,7 +31,7 @@
 #define v_lo(sum, a, b) _mm512_madd52lo_epu64(sum, a, b)
 #define v_hi(sum, a, b) _mm512_madd52hi_epu64(sum, a, b)
 
-/* r, and 20 times its higher limbs, since 2^132 is congruent to 20. */
+/* The limbs of a power of r, and 20 times the higher limbs, since 2^132 is congruent to 20. */
 struct power {
 	vec_t r0, r1, r2, s1, s2;
 };
@@ -45,7 +45,7 @@ struct limbs {
 	vec_t l0, l1, l2;
 };
 
-/* Block n of a vector is in lane order[n], the order in which unpacking leaves them. */
+/* Lane n of a vector holds block order[n], because unpacking leaves the blocks in this order. */
 #define ORDER _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0)
 
 static __always_inline struct power power_from(vec_t r0, vec_t r1, vec_t r2)
@@ -121,7 +121,7 @@ static __always_inline struct sum sum_of(struct limbs m)
 static __always_inline struct limbs first(const struct poly1305_sum *sum, const u8 *src,
 					  size_t n)
 {
-	/* Load them as if they ended a whole vector. */
+	/* Load the blocks as the end of a whole vector; the mask excludes what precedes them. */
 	const u8 *from = src - 16 * (8 - n);
 	const u32 mask = (0xffffu << 2 * (8 - n)) & 0xffff;
 	const __mmask8 has = _mm512_cmpge_epu64_mask(ORDER, v_all64(8 - n));
@@ -166,7 +166,7 @@ static __always_inline void put_sum(struct poly1305_sum *sum, struct limbs h)
 #define EIGHTH power_from(v_all64(key->low44[0][0]), v_all64(key->low44[1][0]), \
 			  v_all64(key->low44[2][0]))
 
-/* Passes sums, not arrays of vectors, so that nothing is forced into memory. */
+/* Uses structures of sums, because arrays of vectors would be forced into memory. */
 static noinline void long_message(const struct poly1305_key *key, struct poly1305_sum *sum,
 				  const u8 *src, size_t blocks)
 {
@@ -227,7 +227,7 @@ void poly1305_blocks_vaes_avx512(const struct poly1305_key *key, struct poly1305
 		long_message(key, sum, src, blocks);
 }
 
-/* r^4 to r, twice; the first four are then multiplied to become r^8 to r^5. */
+/* r^4 to r, twice. Multiplying the first four by r^4 turns them into r^8 to r^5. */
 #define FOUR_TWICE(l) _mm512_set_epi64((long long)p1.l, (long long)p2.l, (long long)p3.l, \
 	(long long)p4.l, (long long)p1.l, (long long)p2.l, (long long)p3.l, (long long)p4.l)
 #define UPPER_FOUR(one, l) _mm512_mask_set1_epi64(one, 0x0f, (long long)p4.l)
@@ -252,7 +252,7 @@ void poly1305_powers_vaes_avx512(struct poly1305_key *key, size_t len)
 	v_store(key->low44[0], low.l0);
 	v_store(key->low44[1], low.l1);
 	v_store(key->low44[2], low.l2);
-	/* r^16 is needed if two vectors follow the first, the other powers if four do. */
+	/* long_message() uses r^16 if two vectors follow the first, r^24 and r^32 if four do. */
 	if (len <= 2 * 128)
 		goto out;
 	p = power_from(_mm512_permutexvar_epi64(zero, low.l0),
@@ -263,10 +263,7 @@ void poly1305_powers_vaes_avx512(struct poly1305_key *key, size_t len)
 	mul_add(&d, high, &p);
 	high = carry(d);
 	if (len > 4 * 128) {
-		/*
-		 * The lower lane keeps r^16; the others become r^16 times r^8 and r^16 times
-		 * r^16.
-		 */
+		/* Lane 0 keeps r^16; lane 1 becomes r^16 times r^8, lane 2 r^16 times r^16. */
 		p = power_from(_mm512_mask_mov_epi64(high.l0, 0x02, p.r0),
 			       _mm512_mask_mov_epi64(high.l1, 0x02, p.r1),
 			       _mm512_mask_mov_epi64(high.l2, 0x02, p.r2));

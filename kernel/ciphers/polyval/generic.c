@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * POLYVAL in general registers, in constant time: keys, and blocks for contexts where SIMD is not
- * usable.
+ * POLYVAL in general registers, in constant time: the key setup of all tiers, and the processing of
+ * blocks in contexts where SIMD is not usable.
  */
 #include "polyval.h"
 
@@ -15,10 +15,10 @@ struct element {
 };
 
 /*
- * A carryless product by integer multiplication. Both factors are split into parts whose bits are
- * four places apart, so that the sum at each place stays below 16 and does not reach the next. 16
- * bits by 16 would be one too many, so the first factor contributes only 15 per part; its top four
- * bits are multiplied by shifts.
+ * Computes a carryless product by integer multiplication. Both factors are split into parts whose
+ * bits are four places apart, so that the sum at each place stays below 16 and does not carry into
+ * the next used place. 16 bits times 16 bits could reach 16, so each part of the first factor has
+ * only 15 bits; the top four bits of that factor are multiplied by shifts.
  */
 static __always_inline u128 clmul(u64 a, u64 b)
 {
@@ -39,7 +39,7 @@ static __always_inline u128 clmul(u64 a, u64 b)
 	return sum;
 }
 
-/* The value to add to the words above @v when @v is eliminated modulo the polynomial. */
+/* Returns the value to add to the words above @v when @v is eliminated modulo the polynomial. */
 static __always_inline u128 fold(u64 v)
 {
 	const u128 w = v;
@@ -49,7 +49,7 @@ static __always_inline u128 fold(u64 v)
 
 /*
  * Reduces a product, given as its sums at 1, x^64 and x^128, and multiplies it by x^-128. Each step
- * divides by x^64: the halves change places, and the fold is added.
+ * divides by x^64: it exchanges the halves and adds fold() of the lower half.
  */
 static __always_inline struct element reduce(u128 lo, u128 mid, u128 hi)
 {
@@ -83,7 +83,10 @@ static __always_inline struct element square(struct element a)
 		      (u128)spread(a.hi >> 32) << 64 | spread(a.hi));
 }
 
-/* A square takes a fifth of the time of a product, so every other power is computed as a square. */
+/*
+ * Computes the powers of @h. Every other power is computed as a square, because a square takes a
+ * fifth of the time of a product.
+ */
 static void powers(struct polyval_key *key, struct element h)
 {
 	struct element p = h;
@@ -120,7 +123,7 @@ void ghash_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE])
 	const u64 lo = __builtin_bswap64(get_le64(raw + 8));
 	const u64 carry = -(hi >> 63);
 
-	/* Multiply by x. */
+	/* GHASH's key must be multiplied by x (RFC 8452, appendix A). */
 	powers(key, (struct element){
 		.lo = lo << 1 ^ (carry & 1),
 		.hi = (hi << 1 | lo >> 63) ^ (carry & 0xc200000000000000),

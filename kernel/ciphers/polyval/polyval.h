@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * POLYVAL (RFC 8452, 3) and GHASH (NIST SP 800-38D, 6.4), which is POLYVAL with the bytes of all
- * blocks in reverse order and a key multiplied by x (RFC 8452, appendix A). Both use the same
+ * POLYVAL (RFC 8452, 3) and GHASH (NIST SP 800-38D, 6.4). GHASH is POLYVAL with the bytes of all
+ * blocks in reverse order and a key multiplied by x (RFC 8452, appendix A), so both use the same
  * arithmetic.
  *
  * An element is two little-endian words, the lower first. A product is a * b * x^-128 modulo
@@ -20,18 +20,19 @@
 
 #define POLYVAL_BLOCK_SIZE 16
 
-/* Number of powers of the key: for 16 vectors of four blocks, and a few blocks more. */
+/* Number of powers of the key: enough for 16 vectors of four blocks and a few more blocks. */
 #define POLYVAL_POWERS 68
-/* Sums of more blocks than this always consist of 16 whole vectors. */
+/* A sum of more blocks than this always covers exactly 16 whole vectors. */
 #define POLYVAL_SHORT 36
 #define POLYVAL_UPPER (POLYVAL_POWERS - POLYVAL_SHORT)
 
 /*
  * Row i of @power is the key to the power of POLYVAL_POWERS - i, so the last n blocks of a sum are
- * multiplied by the last n rows. Zeros follow for partial vectors. Karatsuba's method needs the sum
- * of both halves of each row. For row i of the last POLYVAL_SHORT rows, it is in the lower half of
- * row i - POLYVAL_UPPER of @halves; for the same number of first rows, it is in the upper half of
- * row i of @halves.
+ * multiplied by the last n rows. Rows of zeros follow, for partial vectors.
+ *
+ * Karatsuba's method needs the sum of the two halves of each row, which @halves stores. For row i
+ * of the last POLYVAL_SHORT rows, the sum is in the lower half of row i - POLYVAL_UPPER of @halves.
+ * For row i of the first POLYVAL_SHORT rows, it is in the upper half of row i of @halves.
  */
 struct polyval_key {
 	u64 power[POLYVAL_POWERS + 4][2] __aligned(64);
@@ -43,8 +44,8 @@ void polyval_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE]);
 void ghash_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE]);
 
 /*
- * @acc is in POLYVAL's representation for both. With @ghash, the bytes of each block are
- * reversed.
+ * Hashes @blocks blocks. @acc is in POLYVAL's representation for both algorithms; with @ghash, the
+ * bytes of each block are reversed first.
  */
 typedef void polyval_blocks_t(const struct polyval_key *key, u64 acc[2], const u8 *data,
 			      size_t blocks, bool ghash);

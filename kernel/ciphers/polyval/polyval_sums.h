@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Sums of products in vector registers, which POLYVAL (polyval_simd.h) and AES-GCM
- * (../gcm/gcm_simd.h) use. Include this after the vectors (../simd/rounds.h).
+ * Sums of products in vector registers, used by POLYVAL (polyval_simd.h) and AES-GCM
+ * (../gcm/gcm_simd.h). Include this after the vectors (../simd/rounds.h).
  *
- * Products are added up unreduced, and each sum is reduced once, so that the reduction and the
- * addition of the blocks within a vector are shared by many blocks. Karatsuba's method replaces
- * one of four multiplications by two operations that can run on any port.
+ * Products are added up unreduced, and each sum is reduced once, so that many blocks share the cost
+ * of the reduction and of adding up the blocks of a vector. Karatsuba's method replaces one of four
+ * multiplications by two operations that can run on any port.
  */
 #ifndef KILN_POLYVAL_SUMS_H
 #define KILN_POLYVAL_SUMS_H
@@ -13,7 +13,7 @@
 #include "../simd/rounds.h"
 #include "polyval.h"
 
-/* The longest sum with a single reduction: eight vectors. */
+/* Blocks in the longest sum with a single reduction: eight vectors. */
 #define SUM_BLOCKS (8 * VBLOCKS)
 #define SUM_BYTES (8 * VBYTES)
 
@@ -36,8 +36,8 @@ static __always_inline const u8 *power(const struct polyval_key *key, size_t n)
 }
 
 /*
- * The offset from a row to the sum of its halves. That sum is in a lower half; for upper rows, in an
- * upper half.
+ * Offset from a row of the key to the sum of the row's halves. With HALVES, the sum is in the lower
+ * half of the word found there; with UPPER_HALVES, in the upper half.
  */
 #define UPPER_HALVES offsetof(struct polyval_key, halves)
 #define HALVES (UPPER_HALVES - POLYVAL_UPPER * AES_BLOCK_SIZE)
@@ -107,10 +107,9 @@ static __always_inline void mul_set_pair(struct sums *g, vec_t x, const u8 *p, v
 }
 
 /*
- * Reduces the sums, adds up all blocks, and multiplies by x^-128. Each step divides by x^64: the
- * halves change places, and the terms that eliminate the lower half are added above. The reduction
- * runs on all blocks of the vectors at once; afterwards there is one vector to add up instead of
- * three.
+ * Reduces the sums, adds up all blocks, and multiplies by x^-128. Each step divides by x^64: it
+ * exchanges the halves and adds the terms that eliminate the lower half. The reduction runs on all
+ * blocks of the vectors at once; afterwards only one vector has to be added up instead of three.
  */
 static __always_inline __m128i reduce(const struct sums *g)
 {
@@ -137,7 +136,7 @@ static __always_inline __m128i hash_blocks(const struct polyval_key *key, __m128
 	for (; blocks > 8 * VBLOCKS; blocks -= 8 * VBLOCKS, data += 8 * VBYTES) {
 		mul_set_pair(&g, DATA(1), p + VBYTES, DATA(2), p + 2 * VBYTES);
 		PAIR(3, 4) PAIR(5, 6)
-		/* The previous result is added last, because it is ready last. */
+		/* The previous result is multiplied last, because it is ready last. */
 		mul_add_pair(&g, DATA(7), p + 7 * VBYTES, v_xor(DATA(0), v_one(acc)), p);
 		acc = reduce(&g);
 	}

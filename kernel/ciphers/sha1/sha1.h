@@ -2,7 +2,7 @@
 /*
  * SHA-1 (FIPS 180-4).
  *
- * sha1.c	the table; what all tiers share is ../merkle.h's
+ * sha1.c	the table; ../merkle.h has the code that all tiers share
  * TIER.c	blocks
  */
 #ifndef KILN_SHA1_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SHA-1 with the SHA instructions. SHA1RNDS4 does four rounds and depends on the four before,
- * twenty times per block. Everything else stays off that chain.
+ * SHA-1 with the SHA instructions. SHA1RNDS4 runs four rounds and depends on the previous four,
+ * twenty times per block. Everything else stays off this chain.
  */
 #include "../merkle_sha_ni.h"
 #include "sha1.h"
 
-/* Runs rounds 4i to 4i + 3. @w has their words; e is added to its top word. */
+/* Runs rounds 4i to 4i + 3 with the words @w. e is added to the top word of @w. */
 #define ROUNDS(i, w) do {                                                     \
 	const __m128i before = abcd;                                          \
 										      \
@@ -19,7 +19,7 @@
 	w0 = _mm_sha1msg2_epu32(_mm_xor_si128(_mm_sha1msg1_epu32(w0, w1), w2), w3)
 
 struct words {
-	/* In abcd, the first word is on top; e has its value in the top word. */
+	/* abcd holds a in its top word and d in its lowest; e has its value in the top word. */
 	__m128i abcd, e;
 };
 
@@ -66,7 +66,7 @@ void sha1_blocks_sha_ni(void *state, const u8 *data, size_t blocks)
 	h[4] = (u32)_mm_extract_epi32(s.e, 3);
 }
 
-/* Converts words with the first on top into bytes with the first byte first. */
+/* Writes the digest. In vectors the first word is on top; in the digest the first byte is first. */
 static __always_inline void put_digest(const struct words *s, u8 *out, __m128i swap)
 {
 	_mm_storeu_si128((__m128i *)out, _mm_shuffle_epi8(s->abcd, swap));

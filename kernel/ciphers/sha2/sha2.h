@@ -2,11 +2,11 @@
 /*
  * SHA-256 and SHA-512 (FIPS 180-4).
  *
- * sha2.c			the table; what all tiers share is ../merkle.h's
+ * sha2.c			the table; ../merkle.h has the code that all tiers share
  * sha256_TIER.c, sha512_TIER.c	blocks
  * sha2_generic.h		the template of the generic tiers
  * sha512_simd.h		the template of SHA-512's SIMD tiers
- * two_blocks.h			what those have in common with SHA-256's: messages by two blocks
+ * two_blocks.h			two blocks per pass, for SIMD tiers of both hashes
  * rounds.h			rounds in general registers, between those of vectors
  */
 #ifndef KILN_SHA2_H
@@ -30,7 +30,9 @@
 SHA256_ALL(MD_DECLARE)
 SHA512_ALL(MD_DECLARE)
 
-/* The constants of SHA-512's first 64 rounds; SHA-256's are their upper halves. */
+/*
+ * The constants of SHA-512's first 64 rounds. Their upper halves are the constants of SHA-256.
+ */
 #define SHA2_K(F) \
 	F(0x428a2f98d728ae22) F(0x7137449123ef65cd) F(0xb5c0fbcfec4d3b2f) F(0xe9b5dba58189dbbc) \
 	F(0x3956c25bf348b538) F(0x59f111f1b605d019) F(0x923f82a4af194f9b) F(0xab1c5ed5da6d8118) \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * SHA-256 with AVX2 and BMI2, for CPUs without the SHA instructions. Rounds run in general
- * registers. Vectors compute the message schedule of two blocks at a time; the second block reads
- * its words from memory.
+ * registers. Vectors compute the message schedule of two blocks at once, between the rounds of the
+ * first block; the rounds of the second block read their words from memory.
  */
 #include <kiln/fpu_assert.h>
 
@@ -21,7 +21,7 @@ typedef u32 word_t;
 
 #include "rounds.h"
 
-/* Words plus constants, in groups of four, for both lanes. */
+/* Message words plus round constants, in groups of four, for both lanes. */
 struct schedule {
 	u32 kw[STEPS][LANES][4];
 };
@@ -35,8 +35,8 @@ static __always_inline vec_t sigma0(vec_t v)
 }
 
 /*
- * Each word is in both halves of a 64-bit word, so that a shift works as a rotation. The result is
- * in the lower half.
+ * Each 64-bit word holds the same message word twice, so that a shift works as a rotation. The
+ * result is in the lower half.
  */
 static __always_inline vec_t sigma1(vec_t v)
 {
@@ -45,8 +45,8 @@ static __always_inline vec_t sigma1(vec_t v)
 }
 
 /*
- * Computes words 4n to 4n + 3 from the sixteen before them. The last two of them depend on the
- * first two.
+ * Computes words 4n to 4n + 3 from the sixteen words before them. Words 4n + 2 and 4n + 3 depend on
+ * words 4n and 4n + 1.
  */
 static __always_inline vec_t next_four(vec_t x0, vec_t x1, vec_t x2, vec_t x3)
 {
@@ -81,7 +81,7 @@ static __always_inline vec_t next_four(vec_t x0, vec_t x1, vec_t x2, vec_t x3)
 	FOUR(e, f, g, h, a, b, c, d, (n) + 1);                                \
 } while (0)
 
-/* Runs the rounds of the first block and computes the schedule of both. */
+/* Runs the rounds of the first block and computes the message schedule of both blocks. */
 static __always_inline void first_block(u32 *st, struct schedule *s, const u8 *data,
 					const size_t stride)
 {

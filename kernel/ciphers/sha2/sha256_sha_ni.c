@@ -2,8 +2,8 @@
 /*
  * SHA-256 with the SHA instructions.
  *
- * SHA256RNDS2 does two rounds in four cycles, and each pair of rounds depends on the one before:
- * 128 cycles per block. Everything else costs nothing as long as it stays off that chain.
+ * SHA256RNDS2 runs two rounds in four cycles, and each pair of rounds depends on the previous pair:
+ * 128 cycles per block. Everything else costs nothing as long as it stays off this chain.
  */
 #include "../merkle_sha_ni.h"
 #include "sha2.h"
@@ -23,7 +23,7 @@
 			      _mm_alignr_epi8(w3, w2, 4)), w3)
 
 struct words {
-	/* The words a b e f and c d g h, as the instructions expect them: the first on top. */
+	/* The state as the instructions expect it: a b e f and c d g h, the first word on top. */
 	__m128i abef, cdgh;
 };
 
@@ -37,7 +37,7 @@ static __always_inline struct words words_in(const __m128i *h)
 	};
 }
 
-/* Converts the words to their order in memory, except for the byte order. */
+/* Puts the words into their order in memory; the bytes of each word stay as they are. */
 static __always_inline void words_out(const struct words *s, __m128i *abcd, __m128i *efgh)
 {
 	const __m128i feba = _mm_shuffle_epi32(s->abef, 0x1b);

@@ -4,8 +4,8 @@
  * The including file defines:
  *
  *	word_t		u32 or u64
- *	ROUNDS		their number
- *	SHA2(name)	the names of the hash
+ *	ROUNDS		number of rounds
+ *	SHA2(name)	full name of a function or constant of the hash
  *	get_word(p)	the big-endian word at @p
  *	SIGMA0(a), SIGMA1(e), sigma0(w), sigma1(w)	FIPS 180-4, 4.1.2 or 4.1.3, with ror(v, n)
  */

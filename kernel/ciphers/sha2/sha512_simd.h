@@ -3,12 +3,12 @@
  * SHA-512 with rounds in general registers (RORX) and the message schedule in vectors, which hold
  * two words of each of two blocks. The including file defines, after simd/two_lanes.h:
  *
- *	MD_NAME(name)	name of an entry point
+ *	MD_NAME(name)	full name of an entry point
  *	v_sigma0(v), v_sigma1(v)	FIPS 180-4, 4.1.3
  *
  * The schedule is a dependency chain: each two words depend on the two before, with a latency of
- * some ten cycles and few operations. It is therefore computed for two blocks at a time, between
- * the rounds of the first; the second block reads its words from memory.
+ * some ten cycles and few operations. Therefore the schedule of two blocks is computed at once,
+ * between the rounds of the first block; the rounds of the second read their words from memory.
  */
 
 #include <kiln/fpu_assert.h>
@@ -19,7 +19,7 @@
 #define MD sha512_md
 #define PAIRS 40
 
-/* Words plus constants, in pairs, for all lanes. */
+/* Message words plus round constants, in pairs, for all lanes. */
 struct schedule {
 	u64 kw[PAIRS][LANES][2];
 };
@@ -38,7 +38,7 @@ typedef u64 word_t;
 	ROUND(h, a, b, c, d, e, f, g, KW(pair, 1));                           \
 } while (0)
 
-/* The upper word of @lo, followed by the lower word of @hi. */
+/* In each lane: the upper word of @lo, followed by the lower word of @hi. */
 #define NEXT(hi, lo) _mm256_alignr_epi8(hi, lo, 8)
 
 /* Computes words 2 * pair and 2 * pair + 1 from the sixteen before them, which are in x0 ... x7. */
@@ -62,7 +62,7 @@ typedef u64 word_t;
 	EACH(7) TWO(c, d, e, f, g, h, a, b, (pair) + 7);                      \
 } while (0)
 
-/* Runs the rounds of the first block and computes the schedule of both. */
+/* Runs the rounds of the first block and computes the message schedule of both blocks. */
 static __always_inline void first_block(u64 *st, struct schedule *s, const u8 *data,
 					const size_t lane_stride)
 {

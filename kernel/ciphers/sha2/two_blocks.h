@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Processes messages two blocks at a time. The including file defines what ../merkle_entry.h needs,
+ * Processes messages two blocks per pass. The including file defines what ../merkle_entry.h needs,
  * except for run() and wipe(), and also:
  *
- *	first_block(st, s, data, stride)	rounds of the block at @data, and the schedule of the
- *						one @stride bytes further
- *	other_block(st, s, lane)	rounds of that one
+ *	first_block(st, s, data, stride)	runs the rounds of the block at @data, and computes
+ *						the schedule of the block @stride bytes further
+ *	other_block(st, s, lane)	runs the rounds of that second block
  */
 static __always_inline void run(word_t *st, struct schedule *s, const u8 *data, size_t blocks,
 				const u8 *last, size_t more)
@@ -19,12 +19,12 @@ static __always_inline void run(word_t *st, struct schedule *s, const u8 *data, 
 		first_block(st, s, one, (size_t)(two - one));
 		other_block(st, s, 1);
 	}
-	/* If the number of blocks is odd, the last one is in both lanes. */
+	/* If the number of blocks is odd, both lanes process the last one. */
 	if (i < blocks + more)
 		first_block(st, s, md_block_at(&MD, data, blocks, last, i), 0);
 }
 
-/* HMAC's states are as secret as its key. */
+/* Wipes the state as well, because the states of an HMAC are as secret as its key. */
 static __always_inline void wipe(struct schedule *s, word_t st[8])
 {
 	size_t i;

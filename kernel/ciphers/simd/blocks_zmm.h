@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Loads and stores less than a vector of whole AES blocks. */
+/* Loads and stores the first few AES blocks of a vector. */
 #ifndef KILN_SIMD_BLOCKS_ZMM_H
 #define KILN_SIMD_BLOCKS_ZMM_H
 
@@ -9,8 +9,8 @@
 
 /*
  * Load and store the first @n blocks of a vector at @p. They use masks unless the access would
- * reach into the next page: if that page is not mapped, the CPU takes 400 cycles to find that the
- * mask excludes it.
+ * reach into the next page: if that page is not mapped, the CPU takes 400 cycles to find out that
+ * the mask excludes it.
  */
 static __always_inline bool within_page(const void *p)
 {

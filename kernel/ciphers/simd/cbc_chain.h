@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Serial CBC. A block waits for all rounds of the one before, and should wait for nothing else: the
- * key of the last round is XORed with the next block and the first round key, so that no separate
- * XOR is needed between two blocks.
+ * Serial CBC. Each block waits for all rounds of the previous block, and should wait for nothing
+ * else: the last round key is XORed beforehand with the next block and the first round key, so that
+ * no separate XOR is needed between two blocks.
  */
 #ifndef KILN_SIMD_CBC_CHAIN_H
 #define KILN_SIMD_CBC_CHAIN_H
@@ -12,8 +12,8 @@
 struct cbc_chain {
 	const struct aes_key *key;
 	__m128i first, last;	/* round keys */
-	__m128i d;		/* the state so far, before the last round ... */
-	bool fresh;		/* ... or the IV if no block was added yet */
+	__m128i d;		/* the state before the last round, or the IV */
+	bool fresh;		/* @d is the IV: no block was added yet */
 };
 
 static __always_inline struct cbc_chain cbc_begin(const struct aes_key *key, __m128i iv)
@@ -24,7 +24,7 @@ static __always_inline struct cbc_chain cbc_begin(const struct aes_key *key, __m
 	};
 }
 
-/* Adds a block. */
+/* Encrypts one block except for its last round, which is merged with adding the next block. */
 static __always_inline void cbc_add(struct cbc_chain *c, __m128i block)
 {
 	const __m128i whitened = _mm_xor_si128(block, c->first);
@@ -35,7 +35,7 @@ static __always_inline void cbc_add(struct cbc_chain *c, __m128i block)
 	c->d = inner_rounds(c->key->enc, c->key->rounds, false, d);
 }
 
-/* Returns the last block of ciphertext. */
+/* Runs the last round and returns the last block of ciphertext. */
 static __always_inline __m128i cbc_end(const struct cbc_chain *c)
 {
 	return c->fresh ? c->d : _mm_aesenclast_si128(c->d, c->last);

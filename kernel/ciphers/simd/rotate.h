@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Left rotations of 32-bit words without a rotate instruction. Include this after one of
+ * Left rotations of 32-bit words for tiers without a rotate instruction. Include this after one of
  * vec_*.h.
  */
 #ifndef KILN_SIMD_ROTATE_H
 #define KILN_SIMD_ROTATE_H
 
-/* Rotations by whole bytes take one instruction instead of three. */
+/* Rotates left by n. A rotation by whole bytes takes one instruction instead of three. */
 static __always_inline vec_t v_rol32(vec_t v, const int n)
 {
 	switch (n) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * AES rounds on vectors and on single blocks. Include this after vec_xmm.h, vec_ymm.h or vec_zmm.h.
- * xts/xts_simd.h explains the number of vectors in flight.
+ * xts/xts_simd.h explains why a main loop keeps eight or sixteen vectors in flight.
  */
 #ifndef KILN_SIMD_ROUNDS_H
 #define KILN_SIMD_ROUNDS_H
@@ -33,9 +33,9 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #endif
 
 /*
- * Loads round key r of @rk, which has one vector per round key if @wide, else one block. A widened
- * key is stored to @keep, unless NULL, for later steps, because a widening load takes a vector
- * operation.
+ * Loads round key r from @rk, which holds one vector per round key if @wide, else one block. If
+ * @keep is not NULL, the key is stored there as a vector for later steps, because a widening load
+ * takes a vector operation.
  */
 #define v_key(p) v_all(_mm_load_si128((const __m128i *)(p)))
 #define KEY(r) (wide ? v_load(rk + (r) * VBYTES) : v_key(rk + (r) * AES_BLOCK_SIZE))
@@ -55,7 +55,7 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define DECLARE(j) vec_t d##j;
 #define ENC(j) d##j = v_enc(d##j, k);
 #define DEC(j) d##j = v_dec(d##j, k);
-/* Rounds 1 to 9, with STEP(n) to STEP(n + 8) after them. */
+/* Runs rounds 1 to 9, followed by STEP(n) to STEP(n + 8) respectively. */
 #define NINE_ROUNDS(EACH, STEP, n)              \
 	do {                                    \
 		ROUND(1, EACH); STEP(n);        \
@@ -69,9 +69,9 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 		ROUND(9, EACH); STEP((n) + 8);  \
 	} while (0)
 /*
- * All rounds but the last on d0, d1 ..., with STEP(1) to STEP(11) in between. Counted from the last
- * round, all key sizes have the same rounds, so longer schedules run their additional rounds first;
- * then @rk and @keep point to the keys of the last nine.
+ * Runs all rounds but the last on d0, d1 ..., with STEP(1) to STEP(11) in between. All key sizes
+ * end with the same rounds, so longer schedules run their additional rounds first; these advance
+ * @rk and @keep, so that the last nine rounds and LAST_KEY always have the same indices.
  */
 #define NO_STEP(r) do { } while (0)
 #define TWO_MORE(EACH)                                          \
@@ -95,8 +95,8 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define LAST_KEY KEY(10)
 
 /*
- * The round keys of a main loop, one vector each, in memory. They are wiped with vector stores,
- * because REP STOSB takes 20 cycles to start.
+ * Round keys in memory, widened to one vector each, for a main loop. They are wiped with vector
+ * stores, because REP STOSB takes 20 cycles to start.
  */
 struct wide_keys {
 	u8 k[AES_MAX_ROUND_KEYS * VBYTES] __aligned(64);
@@ -238,8 +238,8 @@ static __always_inline __m128i keep1(__m128i v, size_t n)
 }
 
 /*
- * The first @n bytes of a vector, 0 < n <= VBYTES: loads them padded with zeros, stores them, and
- * clears the other bytes of a vector. AVX-512 uses masks for this.
+ * Load the first @n bytes of a vector, 0 < n <= VBYTES, padded with zeros; store them; and clear
+ * the bytes of a vector after them. AVX-512 uses masks for this.
  */
 #if VBLOCKS == 1
 static __always_inline vec_t v_load_part(const u8 *p, size_t n)

@@ -12,12 +12,12 @@
  *	v_all(x)	block x in every place
  *	v_one(x)	block x in the first place, zeros in the others
  *	v_pair(x, y)	blocks x and y in the first two places, zeros in the others
- *	v_xor3(a, b, c)
+ *	v_xor3(a, b, c)	a ^ b ^ c
  *	v_number()	0, 1, 2 ... in the lower halves of the blocks
  *	v_set64(hi, lo)	the block hi:lo in every place
  *	v_before(prev, v)	the last block of prev, then all blocks of v but the last
  *	v_first(v), v_sum(v)	the first block; the XOR of all blocks
- *	v_end()		to be used before a function returns (VZEROUPPER)
+ *	v_end()		VZEROUPPER, to be used before a function returns
  */
 #ifndef KILN_SIMD_VEC_H
 #define KILN_SIMD_VEC_H
@@ -47,7 +47,7 @@
 #define v_hi32(a, b) V(unpackhi_epi32)(a, b)
 #define v_lo64(a, b) V(unpacklo_epi64)(a, b)
 #define v_hi64(a, b) V(unpackhi_epi64)(a, b)
-/* Operations within every block: PSHUFB, PSHUFD, exchange of the halves, shifts by bytes. */
+/* Operations within each block: PSHUFB, PSHUFD, exchange of the halves, shifts by bytes. */
 #define v_shuffle(v, pattern) V(shuffle_epi8)(v, pattern)
 #define v_shuffle32(v, imm) V(shuffle_epi32)(v, imm)
 #define v_swap(v) v_shuffle32(v, 0x4e)

@@ -2,7 +2,7 @@
 /*
  * SM3 (GB/T 32905-2016, draft-sca-cfrg-sm3-02).
  *
- * sm3.c	the table; what all tiers share is ../merkle.h's
+ * sm3.c	the table; ../merkle.h has the code that all tiers share
  * TIER.c	blocks
  * sm3_simd.h	the template of the SIMD tiers
  */
@@ -20,10 +20,10 @@
 	F(SM3, sm3, avx512, VAES_AVX512, "avx512", 700)
 SM3_ALL(MD_DECLARE)
 
-/* 4.2: the constant of each round, rotated as the round takes it */
+/* The constant of each round (GB/T 32905-2016, 4.2), already rotated for the round. */
 extern const u32 sm3_t[64];
 
-/* 4.1 */
+/* The initial value (GB/T 32905-2016, 4.1). */
 static const u32 sm3_iv[8] = {
 	0x7380166f, 0x4914b2b9, 0x172442d7, 0xda8a0600,
 	0xa96f30bc, 0x163138aa, 0xe38dee4d, 0xb0fb0e4e,

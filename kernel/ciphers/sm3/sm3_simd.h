@@ -3,20 +3,20 @@
  * SM3 with rounds in general registers (RORX) and the message expansion in vectors, which hold four
  * words of each of two blocks. The including file defines, after simd/two_lanes.h:
  *
- *	MD_NAME(name)	name of an entry point
- *	v_xor3(a, b, c)
- *	v_rol(v, n)	of words
+ *	MD_NAME(name)	full name of an entry point
+ *	v_xor3(a, b, c)	a ^ b ^ c
+ *	v_rol(v, n)	rotates each 32-bit word left by n
  *	v_p1(x)		x ^ rol32(x, 15) ^ rol32(x, 23)
- *	v_zero_64(p)	64 bytes of zero
+ *	v_zero_64(p)	writes 64 bytes of zero at p
  *
- * A round waits for the one before: e goes through an addition, a rotation by 7, another addition
- * and P0, three operations deep, to the next e. That takes six cycles, and everything else must be
- * ready by then. GG of the new e would be late if it were computed from e; it is computed from the
- * two operands of P0's last XOR instead, one step ahead of e itself.
+ * Each round waits for the previous one: the path from e to the next e is an addition, a rotation
+ * by 7, another addition and P0, which is three operations deep. That takes six cycles, and
+ * everything else must be ready by then. GG of the new e would be late if it were computed from e,
+ * so it is computed one step earlier, from the two operands of the last XOR in P0.
  *
- * A word depends on the third before it, so three words are computed at a time, for two blocks.
+ * A word depends on the third word before it, so each step computes three words, for two blocks.
  * With t the step, a vector a_k holds the words 3k to 3k + 2, and a vector g_k those from 3k + 1
- * on; the fourth word is not used.
+ * on; the fourth word of each vector is not used.
  */
 
 #include <kiln/bitops.h>
@@ -27,17 +27,17 @@
 
 #define MD sm3_md
 #define STEPS 20
-/* The words up to the last step, and the unused fourth word that is stored with them. */
+/* Number of words after the last step, with the unused fourth word that is stored with them. */
 #define WORDS (16 + 3 * STEPS + 1)
 
 struct schedule {
 	struct {
-		u32 w[WORDS + 3];	/* words */
+		u32 w[WORDS + 3];	/* expanded message words */
 		u32 x[WORDS + 3];	/* w[j] ^ w[j + 4] */
 	} lane[LANES];
 };
 
-/* In each block: @lo from word n on, followed by @hi. */
+/* In each block: the words of @lo from word n on, followed by words of @hi. */
 #define ALIGN(hi, lo, n) _mm256_alignr_epi8(hi, lo, 4 * (n))
 
 struct vectors {
@@ -51,7 +51,7 @@ typedef u32 word_t;
 
 #define FF_XOR(a, b, c) ((a) ^ (b) ^ (c))
 #define FF_MAJORITY(a, b, c) (((a) & (b)) | ((c) & ((a) | (b))))
-/* GG of f, g and the new e, which is y ^ z. */
+/* Computes GG of f, g and the new e from the operands of e = y ^ z. */
 #define GG_XOR(y, z, f, g) (((f) ^ (g) ^ (z)) ^ (y))
 #define GG_CHOOSE(y, z, f, g) (((((f) ^ (g)) & (z)) ^ (g)) ^ (((f) ^ (g)) & (y)))
 
@@ -135,8 +135,8 @@ static __always_inline void begin(struct vectors *v, struct schedule *s, const u
 }
 
 /*
- * Runs the rounds of a block. For lane 0, also expands both blocks; the second is @stride bytes
- * further.
+ * Runs the rounds of a block. For lane 0, also expands two blocks: the one at @data and the one
+ * @stride bytes further.
  */
 static __always_inline void block(u32 *st, struct schedule *s, const int lane,
 				  const u8 *data, const size_t stride)
@@ -151,7 +151,7 @@ static __always_inline void block(u32 *st, struct schedule *s, const int lane,
 #define STEP(t) do { if (expand) step(&v, s, t); } while (0)
 	if (expand) {
 		begin(&v, s, data, stride);
-		/* Otherwise gcc would extract the words from the vectors one by one. */
+		/* Without the barrier, gcc would extract the words from the vectors one by one. */
 		barrier();
 	}
 	STEP(0);
@@ -183,9 +183,9 @@ static __always_inline void block(u32 *st, struct schedule *s, const int lane,
 }
 
 /*
- * From this many blocks on, a loop without checks for a next block is worth it. Measured on Zen 5
- * with gcc 12: 424 cycles per block compared with 442, but changing from one loop to the other
- * costs some 150 cycles once, for an unknown reason.
+ * From this many blocks on, a loop that does not check for a next block is worthwhile. Measured on
+ * Zen 5 with gcc 12: 424 cycles per block, compared with 442, but changing from one loop to the
+ * other costs some 150 cycles once, for an unknown reason.
  */
 #define MANY 16
 
@@ -198,7 +198,7 @@ static __always_inline void run(u32 *st, struct schedule *s, const u8 *data, siz
 		block(st, s, 0, data + i * SM3_BLOCK, SM3_BLOCK);
 		block(st, s, 1, data, 0);
 	}
-	/* A single block is in both lanes. */
+	/* If a single block remains, both lanes expand it. */
 	for (; i < blocks + more; i += LANES) {
 		const u8 *const one = md_block_at(&MD, data, blocks, last, i);
 		const u8 *const two = md_block_at(&MD, data, blocks, last, i + 1);
@@ -211,7 +211,7 @@ static __always_inline void run(u32 *st, struct schedule *s, const u8 *data, siz
 	}
 }
 
-/* The state never depends on a key: there is no hmac(sm3). */
+/* Wipes the schedule only: the state never depends on a key, because there is no hmac(sm3). */
 static __always_inline void wipe(struct schedule *s, u32 st[8])
 {
 	u8 *at;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * AES-XTS with the table-based AES, block by block. Like that (aes/generic.c), it is slow and not
+ * AES-XTS with the table-based AES of aes/generic.c, block by block. It is slow and not
  * constant-time.
  */
 #include "xts_scalar.h"
@@ -18,8 +18,8 @@ static __always_inline void decrypt_block(const struct aes_key *key, u8 *dst, co
 }
 
 /*
- * aes_scalar_generic is not used here: its loop over blocks would cost an extra instruction per
- * block.
+ * Processes one block per call. aes_scalar_generic is not used here, because its loop over blocks
+ * would cost an extra instruction per block.
  */
 static const struct aes_scalar one_block = { encrypt_block, decrypt_block, 1 };
 

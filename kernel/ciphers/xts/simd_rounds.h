@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES-XTS with vector registers: the AES rounds, on many vectors and on one block. Part of
+ * AES-XTS with vector registers: the AES rounds, on several vectors and on one block. Part of
  * xts_simd.h.
  */
 #ifndef KILN_XTS_SIMD_ROUNDS_H
 #define KILN_XTS_SIMD_ROUNDS_H
 
 /*
- * crypt_n: encrypts or decrypts n vectors at @src whose tweaks are at @tw. If @tk is not NULL, it
- * also computes the tweaks of the next step. The round keys at @rk are one vector each if @wide,
- * else one block each.
+ * crypt_n: encrypts or decrypts n vectors at @src with the tweaks at @tw. If @tk is not NULL, it
+ * also computes the tweaks of the next step. @rk holds one vector per round key if @wide, else one
+ * block.
  */
 #define WHITEN(j) \
 	d##j = v_xor3(v_load(src + j * VBYTES), v_load(tw + j * VBYTES), k0);
@@ -33,9 +33,9 @@
 		}                                                \
 	} while (0)
 /*
- * Unlike in ROUNDS of simd/rounds.h, longer schedules run their additional rounds last. Then no
- * branch separates the tweaks' steps from the whitening before them, which with gcc 12 takes up to
- * 20 % less time in the main loop (Zen 4, AES-128).
+ * Unlike ROUNDS in simd/rounds.h, longer schedules run their additional rounds last. Thus no branch
+ * separates the computation of the tweaks from the whitening before it, and with gcc 12 the main
+ * loop takes up to 20 % less time (Zen 4, AES-128).
  */
 #define XTS_ROUNDS(EACH, STEP)                            \
 	do {                                              \
@@ -97,7 +97,7 @@ static __always_inline __m128i xts_block(const round_key *rk, u32 rounds,
 			  _mm_xor_si128(load1(rk[rounds]), t));
 }
 
-/* Computes the first tweak (IEEE 1619, 5.3.1) except for the last round, which is simple. */
+/* Computes the first tweak (IEEE 1619, 5.3.1) except for the last AES round. */
 static __always_inline __m128i begin_tweak(const struct aes_key *key, const u8 *iv)
 {
 	return inner_rounds(key->enc, key->rounds, false,

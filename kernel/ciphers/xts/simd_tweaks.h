@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* AES-XTS with vector registers: the tweaks. Part of xts_simd.h, after simd/vec_*.h. */
+/* AES-XTS with vector registers: the tweaks. Part of xts_simd.h; needs simd/vec_*.h. */
 #ifndef KILN_XTS_SIMD_TWEAKS_H
 #define KILN_XTS_SIMD_TWEAKS_H
 
-/* In the low half of every block: x^7 + x^2 + x + 1, which is congruent to x^128. */
+/* x^7 + x^2 + x + 1, which is congruent to x^128, in the lower half of every block. */
 #define v_poly() v_all(_mm_set_epi64x(0, 0x87))
 
 /* Multiplies one block by x. */
 static __always_inline __m128i mul_x(__m128i t)
 {
-	/* The sign bit of each half, moved to the place where its carry is added. */
+	/* Take the sign bit of each half and move it to the place where its carry is added. */
 	const __m128i carry = _mm_and_si128(
 		_mm_shuffle_epi32(_mm_srai_epi32(t, 31), 0x13),
 		_mm_set_epi32(0, 1, 0, 0x87));
@@ -18,14 +18,14 @@ static __always_inline __m128i mul_x(__m128i t)
 }
 
 /*
- * The tweak of block i of a message is the first one times x^i, in GF(2^128) with the polynomial
- * x^128 + x^7 + x^2 + x + 1. A tier that can do better than shifts and a multiplication defines
- * TIER_TWEAKS and these three itself.
+ * The tweak of block i of a message is the first tweak times x^i, in GF(2^128) with the polynomial
+ * x^128 + x^7 + x^2 + x + 1. A tier that has a faster method than shifts and a multiplication
+ * defines TIER_TWEAKS and also:
  *
- *	struct tweaks	tw and next point to room for the tweaks of MAIN vectors
- *	tweaks_begin	those of the first n blocks to tw, n at most MAIN vectors
- *	tweaks_next	called for each j from 0 to MAIN - 1 between the rounds of a
- *			step of the main loop: vector j of the step after to next
+ *	struct tweaks	with @tw and @next, which point to room for the tweaks of MAIN vectors
+ *	tweaks_begin	writes the tweaks of the first n blocks to @tw; n is at most MAIN vectors
+ *	tweaks_next	writes the tweaks of vector j of the next step to @next; called for each j
+ *			from 0 to MAIN - 1 between the rounds of the main loop's current step
  */
 #ifndef TIER_TWEAKS
 struct tweaks {

@@ -9,16 +9,16 @@
 
 /*
  * Tweaks by permutation. Let b0..b15 be the bytes of a tweak t. When t is multiplied by x^64, its
- * upper half is shifted out and must be folded back: clmul with 0x87 turns each of its bytes v into
- * a low byte L(v) and seven bits H(v) for the byte above:
+ * upper half is shifted out and must be folded back: a carryless multiplication by 0x87 turns each
+ * of its bytes v into a low byte L(v) and seven bits H(v), which are added to the byte above:
  *
  *	tx^64 = L(b8), L(b9)^H(b8) ... L(b15)^H(b14), H(b15)^b0, b1 ... b7
  *	tx^8m = L(b[16-m]), then the last bytes of tx^64 from L(b[17-m])^H(b[16-m])
  *		on, then b8 ... b[15-m]
  *
- * Given tx^64 and L(b8)..L(b15), each of the seven tweaks in between takes a single two-source byte
- * permutation. Shifting and multiplying would take three operations, one of them on a port that AES
- * needs.
+ * Given tx^64 and L(b8)..L(b15), a single two-source byte permutation yields each of the seven
+ * tweaks in between. Shifting and multiplying would take three operations, one of them on a port
+ * that AES needs.
  */
 struct tweaks {
 	u8 *tw;			/* tweaks of this step */
@@ -28,7 +28,7 @@ struct tweaks {
 	vec_t fold[2];		/* L(b8)..L(b15), b8..b15 of t */
 };
 
-/* Row m - 1 makes tx^8m; indices of 64 and more select from the second source. */
+/* Row m - 1 is the permutation that yields tx^8m; indices from 64 on select the second source. */
 static const u8 window[7][64] __aligned(64) = {
 #define ROW(m) { LANE(m, 0), LANE(m, 16), LANE(m, 32), LANE(m, 48) }
 #define BYTE(m, l, i) \
@@ -42,7 +42,7 @@ static const u8 window[7][64] __aligned(64) = {
 	ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7)
 };
 
-/* Returns the bytes of the upper halves, folded and unchanged. */
+/* Returns L of the bytes of each upper half, followed by the same bytes unchanged. */
 static __always_inline vec_t fold_upper(vec_t t)
 {
 	/* GF2P8AFFINEQB matrices: L in the lower half of a block, identity in the upper half. */
@@ -57,7 +57,7 @@ static __always_inline vec_t mul_x64(vec_t t)
 	return v_xor(v_bsll(t, 8), v_clmul(t, v_poly(), 0x01));
 }
 
-/* Computes from t[h] the values that the permutations need. */
+/* Computes the values that the permutations need from tk->t[h]. */
 static __always_inline void tweaks_derive(struct tweaks *tk, const int h)
 {
 	tk->t64[h] = mul_x64(tk->t[h]);
@@ -74,8 +74,8 @@ static __always_inline vec_t tweaks_vector(const struct tweaks *tk, const int j)
 }
 
 /*
- * Computes the tweaks x^(4j) to x^(4j+3) times the first one, which is in every block of @all. Each
- * half is shifted, and the bits shifted out are carried over or folded.
+ * Computes the first tweak, which is in every block of @all, times x^(4j) to x^(4j+3). Each half is
+ * shifted; the bits shifted out are carried over to the upper half or folded.
  */
 static __always_inline vec_t tweaks_from(vec_t all, const int j)
 {
@@ -107,7 +107,7 @@ static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_
 		WINDOW(12) WINDOW(13) WINDOW(14) WINDOW(15)
 		return;
 	}
-	/* For few tweaks, only latency matters. */
+	/* Few tweaks are computed with the lowest latency, many with the fewest operations. */
 	if (n > 8) {
 		DIRECT(2) DIRECT(3)
 	}

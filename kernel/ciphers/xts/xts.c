@@ -7,8 +7,8 @@
 #include "../list.h"
 
 /*
- * Key1, then Key2: together 32, 48 or 64 bytes. 48 (AES-192) is not in IEEE 1619, but kernels
- * accept it.
+ * Sets Key1 and Key2, which follow each other: together 32, 48 or 64 bytes. 48 bytes (AES-192) are
+ * not in IEEE 1619, but kernels accept them.
  */
 static int setkey(void *ctx, const u8 *raw, size_t len)
 {
@@ -26,8 +26,8 @@ struct tweak {
 };
 
 /*
- * Multiplies by x^n, n from 1 to 56. The bits that are shifted out at the top, a v of up to 56
- * bits, come back as the carryless product v * (x^7 + x^2 + x + 1), which has less than 64 bits.
+ * Multiplies by x^n, n from 1 to 56. The bits v that are shifted out at the top, up to 56 of them,
+ * come back as the carryless product v * (x^7 + x^2 + x + 1), which has less than 64 bits.
  */
 static __always_inline struct tweak times(struct tweak t, const unsigned int n)
 {
@@ -45,7 +45,10 @@ static __always_inline struct tweak plus(struct tweak a, struct tweak b)
 	return a;
 }
 
-/* x^128 is congruent to x^7 + x^2 + x + 1; its 2^k-th power has these exponents times 2^k. */
+/*
+ * Multiplies by x^128, which is congruent to x^7 + x^2 + x + 1. Since squaring doubles exponents,
+ * the 2^k-th power of x^128 has these exponents times 2^k.
+ */
 static struct tweak times_128(struct tweak t)
 {
 	return plus(plus(times(t, 7), times(t, 2)), plus(times(t, 1), t));
@@ -67,7 +70,7 @@ static struct tweak times_16384(struct tweak t)
 	return plus(plus(seven, two), plus(one, t));
 }
 
-/* For the blocks of a long section, this takes a few hundred cycles at most. */
+/* Even for as many blocks as a long section processes, this takes a few hundred cycles at most. */
 void xts_tweak_advance(u8 tweak[AES_BLOCK_SIZE], size_t blocks)
 {
 	struct tweak t = { .lo = get_le64(tweak), .hi = get_le64(tweak + 8) };
@@ -102,7 +105,7 @@ void xts_tweak_advance(u8 tweak[AES_BLOCK_SIZE], size_t blocks)
 		.cipher.decrypt_piece = xts_decrypt_piece_##func,                      \
 	}
 
-/* Priorities are those of Linux 6.12's equivalents where they exist. */
+/* Implementations that Linux 6.12 also has use its priorities. */
 static const struct kiln_impl impls[] = {
 	IMPL("generic", generic, GENERIC, 100, false),
 	IMPL("fixed-time", fixed_time, GENERIC, 110, true),

@@ -15,7 +15,7 @@
 #include "../tiers.h"
 
 /*
- * @tweak encrypts the IV (Key2 of IEEE 1619), @data the message (Key1). The part that every call
+ * @data (Key1 of IEEE 1619) encrypts the message, @tweak (Key2) the IV. The part that every call
  * reads comes first and is aligned to a cache line.
  */
 struct xts_key {
@@ -25,10 +25,10 @@ struct xts_key {
 
 /*
  * kiln/cipher.h describes the arguments. A message has at least 16 bytes and is one data unit; a
- * length that is not a multiple of 16 ends in ciphertext stealing. Whole messages leave the IV
- * unchanged. first() turns the IV into the tweak of the first block (IEEE 1619, 5.3.1), and a piece
- * advances it to the tweak of the piece that follows. All pieces but the last have whole blocks;
- * the last has at least one.
+ * length that is not a multiple of 16 requires ciphertext stealing. Functions for whole messages
+ * leave the IV unchanged. For pieces, first() turns the IV into the tweak of the first block (IEEE
+ * 1619, 5.3.1), and each piece advances it to the tweak of the next piece. All pieces but the last
+ * consist of whole blocks; the last piece has at least one block.
  */
 #define XTS_DECLARE(name, ...)                                                \
 	kiln_crypt_t xts_encrypt_##name, xts_decrypt_##name;                  \
@@ -37,8 +37,7 @@ struct xts_key {
 AES_ALL(XTS_DECLARE)
 
 /*
- * The tweak of the block @blocks after the one that @tweak belongs to (IEEE 1619, 5.2:
- * times x^blocks).
+ * Advances @tweak by @blocks blocks: multiplies it by x^blocks (IEEE 1619, 5.2).
  */
 void xts_tweak_advance(u8 tweak[AES_BLOCK_SIZE], size_t blocks);
 

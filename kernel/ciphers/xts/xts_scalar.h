@@ -40,7 +40,7 @@ static __always_inline struct xts_tweak xts_load(const u8 *p)
 	return (struct xts_tweak){ .lo = get_le64(p), .hi = get_le64(p + 8) };
 }
 
-/* The first tweak (IEEE 1619, 5.3.1). */
+/* Computes the tweak of the first block (IEEE 1619, 5.3.1). */
 static __always_inline struct xts_tweak xts_first(const struct aes_scalar *c,
 						  const struct xts_key *key,
 						  const u8 *iv, u8 *work)
@@ -50,8 +50,8 @@ static __always_inline struct xts_tweak xts_first(const struct aes_scalar *c,
 }
 
 /*
- * Between the two XORs of the tweaks, blocks are kept in @work, not in the destination, which
- * others may be able to read.
+ * Encrypts or decrypts a message or piece. Between the two XORs of the tweaks, blocks are kept in
+ * @work rather than in the destination, which other programs may be able to read.
  */
 static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool decrypt,
 					     const struct xts_key *key, u8 *dst,
@@ -60,7 +60,7 @@ static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool de
 {
 	aes_blocks_t *ecb = decrypt ? c->decrypt : c->encrypt;
 	size_t tail = len % AES_BLOCK_SIZE;
-	/* If there is stealing, it uses the last whole block. */
+	/* If there is ciphertext stealing, it takes the last whole block. */
 	size_t blocks = len / AES_BLOCK_SIZE - (tail ? 1 : 0);
 	struct xts_tweak first, last;
 	size_t n, i;
@@ -74,7 +74,7 @@ static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool de
 			t = xts_next(t);
 		}
 		ecb(&key->data, work, work, n);
-		/* Computing the tweaks again is cheaper than storing all of them. */
+		/* Computing the tweaks a second time is cheaper than storing all of them. */
 		t = first;
 		for (i = 0; i < n; i++) {
 			xts_xor(dst + i * AES_BLOCK_SIZE,
@@ -95,9 +95,9 @@ static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool de
 		ecb(&key->data, work, work, 1);
 		xts_xor(work, work, first);
 		/*
-		 * The head of this block becomes the partial last block of the result; the source's
-		 * partial block takes its place. Read it before overwriting it, since @dst may
-		 * equal @src.
+		 * The head of this block becomes the partial last block of the result, and the
+		 * source's partial block replaces it. Read each source byte before writing the
+		 * result, since @dst may equal @src.
 		 */
 		for (i = 0; i < tail; i++) {
 			u8 stolen = work[i];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES-XTS with vector registers: the template every SIMD tier includes once.
+ * AES-XTS with vector registers: the template that every SIMD tier includes once.
  *
  * The including file includes one of simd/vec_*.h first and defines
  *
- *	XTS(name)	name of an entry point of this tier
+ *	XTS(name)	full name of an entry point of this tier
  *
  * Shape. An AES unit that starts two rounds per cycle with a latency of four cycles is just
  * saturated by eight vectors in flight: any other vector operation on one of its ports then costs
@@ -13,14 +13,14 @@
  * room for eight vectors.
  *
  * The tweaks of the next MAIN vectors are computed between the rounds of the current ones and kept
- * in memory: a block's tweak is needed again only fourteen rounds later and would occupy a register
- * all that time. Each round key is loaded once per MAIN vectors, when it is needed, so that a short
- * message does not begin by loading fifteen keys, and the same code serves the three key sizes. The
- * main loop uses round keys that were widened to vectors beforehand, because a widening load takes
- * a vector operation.
+ * in memory: a block's tweak is not needed again until fourteen rounds later and would occupy a
+ * register all that time. Each round key is loaded once per MAIN vectors, when it is needed, so a
+ * short message does not begin by loading fifteen keys, and the same code serves the three key
+ * sizes. The main loop uses round keys that were widened to vectors beforehand, because a widening
+ * load takes a vector operation.
  *
- * simd_tweaks.h has the tweaks and simd_rounds.h the rounds. This file has ciphertext stealing, the
- * paths for short, medium and long messages, and the entry points.
+ * simd_tweaks.h contains the tweaks and simd_rounds.h the rounds. This file contains ciphertext
+ * stealing, the paths for short, medium and long messages, and the entry points.
  */
 
 #include <kiln/fpu_assert.h>
@@ -41,8 +41,8 @@ static __always_inline void tweaks_step(struct tweaks *tk)
 }
 
 /*
- * PSHUFB patterns for unaligned loads: the one at shift16 + 16 - n moves bytes up by 16 - n and
- * clears those below; the one at shift16 + 16 + n moves them down by n.
+ * PSHUFB patterns for unaligned loads: the pattern at shift16 + 16 - n moves bytes up by n and
+ * clears the n lowest; the pattern at shift16 + 16 + n moves bytes down by n.
  */
 static const u8 shift16[48] __aligned(16) = {
 	0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
@@ -54,9 +54,9 @@ static const u8 shift16[48] __aligned(16) = {
 
 /*
  * The second half of ciphertext stealing (IEEE 1619, 5.3.2). @full is the result of the last whole
- * block, which is at @src; r bytes follow it, 0 < r < 16. Bytes are read and written as the two
- * 16-byte words that cover them, the later one first. Nothing beyond the message is accessed, and
- * in-place operation works.
+ * block, which is at @src and is followed by r bytes, 0 < r < 16. These 16 + r bytes are read and
+ * written as two overlapping 16-byte words, the later one first. Nothing beyond the message is
+ * accessed, and in-place operation works.
  */
 static __always_inline void steal(const round_key *rk, u32 rounds,
 				  const bool decrypt, u8 *dst, const u8 *src,
@@ -66,9 +66,9 @@ static __always_inline void steal(const round_key *rk, u32 rounds,
 	const __m128i up = load1(shift16 + r);
 	const __m128i tail = _mm_shuffle_epi8(load1(src + r), down);
 	/*
-	 * The bytes of @down have the top bit set exactly where @tail has no byte, and is zero.
-	 * PBLENDVB is not used: with -funsigned-char, as Linux is compiled since 6.2, gcc 12
-	 * assumes that bit to be clear.
+	 * A byte of @down has its top bit set exactly where @tail has no byte and is zero.
+	 * PBLENDVB would select by that bit, but with -funsigned-char, which Linux uses since 6.2,
+	 * gcc 12 assumes the bit to be clear.
 	 */
 	const __m128i there = _mm_shuffle_epi8(_mm_set1_epi32(-1), down);
 	const __m128i mixed = _mm_or_si128(tail, _mm_andnot_si128(there, full));
@@ -90,14 +90,13 @@ static __always_inline void crypt_stealing(const round_key *rk, u32 rounds,
 }
 
 /*
- * Processes the end of a message: @blocks whole blocks at @src with their tweaks at @tw, at most a
- * vector of them, and then r bytes. If r is not 0, there is at least one whole block.
+ * Processes the end of a message: @blocks whole blocks at @src, at most one vector, with the tweaks
+ * at @tw, and then r bytes. If r is not 0, there is at least one whole block.
  */
 #if VBLOCKS == 4
 #define REST_TWEAK(tw) v_load(tw)
 /*
- * VPERMQ patterns for unaligned loads: the one at lanes + 2n moves block n down to the first
- * place.
+ * VPERMQ patterns: the pattern at lanes + 2n moves block n of a vector down to the first place.
  */
 static const u64 lanes[14] = { 0, 1, 2, 3, 4, 5, 6, 7 };
 
@@ -144,7 +143,7 @@ static __always_inline void crypt_rest(const round_key *rk, u32 rounds,
 				       const bool decrypt, u8 *dst, const u8 *src,
 				       const u8 *tw, size_t blocks, size_t r)
 {
-	/* At most one whole block precedes the one, if any, that takes part in stealing. */
+	/* At most one whole block remains besides the one that takes part in stealing. */
 	if (blocks > (r != 0)) {
 		store1(dst, xts_block(rk, rounds, decrypt, load1(src), load1(tw)));
 		dst += AES_BLOCK_SIZE;
@@ -179,8 +178,8 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 
 		do {
 			/*
-			 * Reload tweaks and keys in each step: gcc would keep them in registers, of
-			 * which there are not enough.
+			 * Reload tweaks and keys in each step. Otherwise gcc would try to keep them
+			 * in registers and run out of registers.
 			 */
 			barrier();
 			crypt_main(wide, true, rounds, decrypt, dst, src, tk.tw,
@@ -192,7 +191,7 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 		} while (blocks >= MAIN * VBLOCKS);
 		wipe_keys(&keys, rounds);
 	} else if (blocks >= MAIN * VBLOCKS) {
-		/* A single step does not justify widening and wiping the keys. */
+		/* For a single step, widening and wiping the keys does not pay off. */
 		barrier();
 		crypt_main(rk[0], false, rounds, decrypt, dst, src, tk.tw, &tk);
 		tweaks_step(&tk);
@@ -232,8 +231,8 @@ static __always_inline void xts_short(const struct xts_key *key, u8 *dst,
 
 	if (len == AES_BLOCK_SIZE) {
 		/*
-		 * XOR the whitened block in the tweak's last round, which removes one XOR from the
-		 * critical path.
+		 * XOR the whitened block into the round key of the tweak's last round, to remove
+		 * one XOR from the critical path.
 		 */
 		const __m128i p = _mm_aesenclast_si128(almost, _mm_xor_si128(
 			last, _mm_xor_si128(load1(src), load1(rk[0]))));
@@ -246,7 +245,7 @@ static __always_inline void xts_short(const struct xts_key *key, u8 *dst,
 	}
 }
 
-/* The same for a piece, whose tweak is given. */
+/* Processes a piece of less than two blocks. The tweak of its first block is given. */
 static __always_inline void xts_short_piece(const struct xts_key *key, u8 *dst,
 					    const u8 *src, size_t len, __m128i t,
 					    const bool decrypt)
@@ -262,7 +261,7 @@ static __always_inline void xts_short_piece(const struct xts_key *key, u8 *dst,
 }
 
 #if VBLOCKS == 4
-/* Processes at most one vector of whole blocks, with neither stored tweaks nor a stack frame. */
+/* Processes at most one vector of whole blocks, without stored tweaks and without a stack frame. */
 static __always_inline void xts_medium(const struct xts_key *key, u8 *dst,
 				       const u8 *src, size_t len, __m128i first,
 				       const bool decrypt)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * FPU section budgets: how many bytes one section may process. Chunking strategies cut long
- * messages accordingly; two of them depend on the calibration. abi/bench.h has the host's
- * interface.
+ * FPU section budgets: how many bytes one section may process. Chunking strategies divide long
+ * messages accordingly; two of the strategies depend on the calibration. The host's interface is in
+ * abi/bench.h.
  */
 #ifndef KILN_BUDGET_H
 #define KILN_BUDGET_H
@@ -12,46 +12,50 @@
 
 /*
  * A constant budget. It compiles only if @bytes is positive and a multiple of @block: with a budget
- * of zero the message would never end, and most functions take a partial block as the end of the
- * message.
+ * of zero, processing a message would never end, and most functions interpret a partial block as
+ * the end of the message.
  */
 #define FPU_BUDGET(bytes, block) \
 	((bytes) + 0 * sizeof(char[(bytes) > 0 && (bytes) % (block) == 0 ? 1 : -1]))
 
 /* The budget of one implementation in one direction. */
 struct fpu_budget {
-	u32 most;		/* bytes per call; shorter messages are not cut */
-	u32 granule;		/* all pieces but the last are multiples of this; never 0 */
-	u32 start;		/* TSC ticks of overhead per call, including its section ... */
-	u64 rate;		/* ... and additional ticks per 65536 bytes; 0: not measured */
+	u32 most;		/* bytes per call; shorter messages are not divided */
+	u32 granule;		/* all pieces but the last are multiples of it; never 0 */
+	u32 start;		/* overhead per call in TSC ticks, including its section */
+	u64 rate;		/* TSC ticks per 65536 bytes besides @start; 0: not measured */
 };
 
-/* The state of a message that is being cut. */
+/* The state of a message that is being divided into sections. */
 struct fpu_cut {
-	struct fpu_budget *budget;	/* NULL: no section is opened and the message is not cut */
+	struct fpu_budget *budget;	/* NULL: no section is opened, and nothing is divided */
 	u32 way;		/* enum kiln_way */
-	u32 least;		/* if less than this is left, ask the strategy again */
+	u32 least;		/* ask the strategy again if fewer bytes than this are left */
 	u32 step;		/* bytes per section, or until the next check */
-	u32 given, left;	/* bytes granted at the last check, and how many of them are left */
+	u32 given, left;	/* bytes granted at the last check, and those still unused */
 	u64 begun, then;	/* TSC at the start of the section, and at the last check */
 };
 
-/* An upper bound on the number of implementations, for tables indexed by them. */
+/* Size of tables that are indexed by implementation number. */
 enum { KILN_MAX_IMPLS = 256 };
 
 /*
- * Returns the budgets for encryption and decryption, in this order; NULL if @impl is not in
+ * Returns the budgets for encryption and decryption, in this order, or NULL if @impl is not in
  * ciphers/list.c.
  */
 struct fpu_budget *fpu_budget_of(const struct kiln_impl *impl);
-/* Scalar code is faster for messages shorter than this; 0 before the calibration. */
+/*
+ * Returns a pointer to the length in bytes below which scalar code is faster; it is 0 before the
+ * calibration.
+ */
 u32 *fpu_min_bytes_of(const struct kiln_impl *impl);
 
 /*
- * crypto/cut.c. All ciphers use it in the same way: open; while data is left, take a piece of at
- * most room() bytes, process it, and pass its length to spent(); close. room() closes the section
- * and opens another where the strategy requires it. A piece may be longer than room() only if it is
- * one block that straddles two pieces of memory.
+ * crypto/cut.c. All ciphers use these functions in the same way: fpu_cut_open(); while data
+ * remains, take a piece of at most fpu_cut_room() bytes, process it, and pass its length to
+ * fpu_cut_spent(); fpu_cut_close(). fpu_cut_room() closes the section and opens another where the
+ * strategy requires it. A piece may be longer than fpu_cut_room() only if it is one block that
+ * straddles two pieces of memory.
  */
 void fpu_cut_open(struct fpu_cut *cut, struct fpu_budget *budget);
 void fpu_cut_look(struct fpu_cut *cut);
@@ -71,16 +75,19 @@ static __always_inline void fpu_cut_spent(struct fpu_cut *cut, u32 n)
 
 /* Must be called before the first algorithm is registered. */
 void fpu_budgets_init(void);
-/* The implementation of @alg that is fastest by measurement; NULL if none was measured. */
+/* Returns the implementation of @alg that was measured as the fastest, or NULL if none was. */
 const struct kiln_impl *fpu_fastest(const char *alg);
 void fpu_fastest_set(const struct kiln_impl *impl);
-/* Recomputes all budgets; call it after the measured rates have changed. */
+/* Recomputes all budgets. Call this after the measured rates have changed. */
 void fpu_budgets_settle(void);
-/* Sets the TSC ticks per 65536 bytes that reading and writing memory adds to the measured rates. */
+/*
+ * Sets how many TSC ticks per 65536 bytes must be added to the measured rates if the data is in
+ * memory instead of the caches.
+ */
 void fpu_miss_rate_set(u64 rate);
 /*
- * How many bytes can be processed in @ticks, rounded down to whole granules; 0 if that is less than
- * one granule or the implementation was not measured.
+ * Returns how many bytes can be processed in @ticks, rounded down to whole granules. The result is
+ * 0 if not even one granule fits, or if the implementation was not measured.
  */
 u32 fpu_bytes_in(const struct kiln_impl *impl, const struct fpu_budget *budget, u64 ticks);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * One implementation of an algorithm: its names, its parameters and its functions. Each
- * directory of ciphers/ has a table of them; ciphers/list.c has them all.
+ * directory of ciphers/ has a table of implementations; ciphers/list.c combines the tables.
  *
  * Rules for all functions:
- * - the caller opens an FPU section around functions of a SIMD tier; they never open one;
- * - a context (@ctxsize bytes) holds the expanded key, a state (@statesize bytes)
+ * - functions of a SIMD tier never open an FPU section; the caller opens it around the call;
+ * - a context (@ctxsize bytes) holds the expanded key; a state (@statesize bytes) holds
  *   the progress of a message that is processed in pieces. Both are aligned to 64 bytes and
  *   are plain memory: a copy of a state can continue where the original was, and any tier
- *   of an algorithm can continue from the state of any other;
+ *   of an algorithm can continue from the state of any other tier;
  * - source and destination are the same or do not overlap, and need no alignment;
  *   nothing beyond the given lengths is read or written;
  * - a message may have a length of zero if the algorithm allows that.
@@ -29,19 +29,19 @@ enum kiln_kind { KILN_SKCIPHER, KILN_AEAD, KILN_HASH };
 #define KILN_ANY_KEY 0xffffffff
 
 /*
- * @len bytes, a multiple of the block size unless this is the last piece of the message.
- * @iv is the IV of the message, @ivsize bytes. On return it is the IV of the next piece (for
- * CBC the last block of ciphertext, for a counter mode the next counter), as with Linux's
- * skciphers.
+ * Encrypts or decrypts @len bytes, a multiple of the block size unless this is the last piece of
+ * the message. @iv is the IV of the message, @ivsize bytes. On return it is the IV of the next
+ * piece (for CBC the last block of ciphertext, for a counter mode the next counter), as with
+ * Linux's skciphers.
  */
 typedef void kiln_crypt_t(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv);
 
 /*
- * Process one whole message, whose text is not longer than @longest: beyond that the block counter
- * would wrap, so callers must reject the message (kiln_text_fits()). Requests to the crypto API
+ * Process one whole message. Its text must not be longer than @longest, because the block counter
+ * would wrap: callers must reject longer messages (kiln_text_fits()). Requests to the crypto API
  * have 32-bit lengths, which are never too long.
  *
- * Seal writes the tag (@tagsize bytes); open compares it in constant
+ * kiln_seal_t writes the tag (@tagsize bytes). kiln_open_t compares it in constant
  * time and returns 0, or -EBADMSG with the destination wiped.
  */
 typedef void kiln_seal_t(const void *ctx, u8 *dst, const u8 *src, size_t len,
@@ -52,10 +52,10 @@ typedef int kiln_open_t(const void *ctx, u8 *dst, const u8 *src, size_t len,
 			size_t tagsize);
 
 /*
- * Independent messages under one key, encrypted side by side: for modes that are serial within a
- * message. Each message is complete and has its own length, which may be zero; its IV is left as
- * kiln_crypt_t leaves it. Messages do not overlap each other; source and destination of one are the
- * same or do not overlap.
+ * Independent messages that are encrypted in parallel under one key, in modes that are serial
+ * within a message. Each message is complete and has its own length, which may be zero; its IV is
+ * updated as by kiln_crypt_t. Messages do not overlap each other; source and destination of a
+ * message are the same or do not overlap.
  */
 struct kiln_message {
 	u8 *dst;
@@ -67,24 +67,25 @@ struct kiln_message {
 typedef void kiln_crypt_many_t(const void *ctx, const struct kiln_message *m, size_t count);
 
 /*
- * In XTS the later pieces of a message cannot be described by an IV, since the tweak has been
- * encrypted. For such algorithms, first() replaces the IV by the value that encrypt_piece() and
- * decrypt_piece() take and update; encrypt() and decrypt() take whole messages only and do not
- * change the IV. For all others, first() and the functions for pieces are NULL.
+ * In XTS, no IV can describe a later piece of a message, since the tweak has been encrypted. For
+ * such algorithms, first() replaces the IV by the value that encrypt_piece() and decrypt_piece()
+ * take and update; encrypt() and decrypt() take whole messages only and do not change the IV. For
+ * all other algorithms, first() and the functions for pieces are NULL.
  */
 struct kiln_cipher_ops {
 	kiln_crypt_t *encrypt, *decrypt;
 	void (*first)(const void *ctx, u8 *iv);
 	kiln_crypt_t *encrypt_piece, *decrypt_piece;
-	/* Encrypts @lanes messages in parallel. NULL if one after the other is as fast. */
+	/* Encrypts @lanes messages in parallel. NULL if that is not faster than one by one. */
 	kiln_crypt_many_t *encrypt_many;
 	u32 lanes;
 };
 
 /*
- * A message in pieces: begin() with the lengths of the whole message, which CCM needs; aad() for
- * pieces of any length; encrypt() or decrypt() for pieces of whole blocks, except for the last
- * one; end() for the tag of @tagsize bytes. When decrypting, the caller compares the tag.
+ * Functions for a message in pieces: begin() takes the lengths of the whole message, which CCM
+ * needs; aad() takes pieces of any length; encrypt() and decrypt() take pieces of whole blocks,
+ * except for the last one; end() writes the tag of @tagsize bytes. When decrypting, the caller
+ * compares the tag.
  */
 struct kiln_aead_ops {
 	kiln_seal_t *seal;
@@ -97,23 +98,23 @@ struct kiln_aead_ops {
 	void (*end)(const void *ctx, void *state, u8 *tag, size_t tagsize);
 };
 
-/* @ctx is NULL for hashes without a key. digest() is init(), update() and final() in one call. */
+/* @ctx is NULL for hashes without a key. digest() combines init(), update() and final(). */
 struct kiln_hash_ops {
 	void (*init)(const void *ctx, void *state);
 	void (*update)(const void *ctx, void *state, const u8 *data, size_t len);
 	void (*final)(const void *ctx, void *state, u8 *out);
 	void (*digest)(const void *ctx, const u8 *data, size_t len, u8 *out);
 	/*
-	 * Whether an imported state is safe for update() and final(): with a bad counter they
-	 * would access memory beyond its buffer. NULL if any bytes are safe.
+	 * Returns whether an imported state is safe for update() and final(), which with a bad
+	 * counter would access memory beyond the state's buffer. NULL if all states are safe.
 	 */
 	bool (*valid)(const void *state);
 };
 
 /*
- * Bytes per FPU section, by the speed of the algorithm, for the strategy "class" of crypto/cut.c:
- * the three values considered in the mail thread that crypto/posted.def is from. All are multiples
- * of every block size.
+ * Bytes per FPU section, depending on the speed of the algorithm, for the strategy "class" of
+ * crypto/cut.c. The three values were considered in the mail thread that crypto/posted.def cites.
+ * All are multiples of every block size.
  */
 enum kiln_class {
 	KILN_SLOW = 16 << 10,
@@ -122,8 +123,8 @@ enum kiln_class {
 };
 
 struct kiln_impl {
-	const char *alg;	/* the kernel's name: "ctr(aes)" */
-	const char *driver;	/* "ctr-aes-vaes-avx512" */
+	const char *alg;	/* name in the kernel, such as "ctr(aes)" */
+	const char *driver;	/* unique name, such as "ctr-aes-vaes-avx512" */
 	u32 kind;		/* enum kiln_kind */
 	u32 tier;		/* enum kiln_tier */
 	u32 priority;		/* the usable implementation with the highest priority is chosen */
@@ -132,12 +133,12 @@ struct kiln_impl {
 	u32 key_min, key_max, key_step;
 	u32 ivsize;
 	u32 blocksize;		/* skcipher: message lengths are multiples of this power of two */
-	u32 shortest;		/* minimum length of a message */
-	u32 digestsize;		/* of a hash, or the longest tag */
-	u32 tag_min, tag_step;	/* shorter tags: digestsize, digestsize - step ... min */
+	u32 shortest;		/* minimum length of a message in bytes */
+	u32 digestsize;		/* bytes of a hash's digest or of an AEAD's longest tag */
+	u32 tag_min, tag_step;	/* tag lengths: digestsize down to tag_min in steps of tag_step */
 	u32 ctxsize, statesize;
 	u32 class;		/* enum kiln_class; 0: sections end at a page */
-	u64 longest;		/* AEAD text in bytes, limited by the block counter; 0: no limit */
+	u64 longest;		/* AEAD: maximum text bytes, due to the counter; 0: no limit */
 	/* Returns 0, or -EINVAL with @ctx unchanged. Needs no FPU section; callable anywhere. */
 	int (*setkey)(void *ctx, const u8 *key, size_t len);
 	union {
@@ -157,10 +158,13 @@ static inline bool kiln_hash_valid(const struct kiln_impl *impl, const void *sta
 	return !impl->hash.valid || impl->hash.valid(state);
 }
 
-/* The implementation of @alg without vector registers that has the highest priority, or NULL. */
+/*
+ * Returns the implementation of @alg with the highest priority among those without vector
+ * registers, or NULL.
+ */
 const struct kiln_impl *kiln_best_scalar(const char *alg);
 
-/* The table of one directory. */
+/* The table of one directory of ciphers/. */
 struct kiln_impls {
 	const struct kiln_impl *impl;
 	size_t count;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Execution contexts, and their notification to a tree that has a preempt count of its own.
+ * Execution contexts, and how a tree with its own preempt count is notified of them.
  *
  * cpu/context.c APIs:
  *	run_in_context		runs a function in a given context
  *	context_bh_disable	local_bh_disable() that also notifies the tree
- *	context_bh_enable	the counterpart
+ *	context_bh_enable	local_bh_enable() that also notifies the tree
  * cpu/hosted.c APIs:
  *	count_foreign		adds the changes that the tree's inline functions made to its count
  */
@@ -19,8 +19,8 @@
 
 /*
  * Called by a task. Raises an interrupt that leads to the context, and returns after @fn has
- * run there. Returns false without calling @fn if the context cannot be reached: a softirq
- * while softirqs are disabled.
+ * run there. Returns false without calling @fn if the context cannot be reached, which is the case
+ * for softirqs while they are disabled.
  */
 bool run_in_context(enum kiln_context context, void (*fn)(void *arg), void *arg);
 

@@ -6,8 +6,8 @@
 #ifndef KILN_CPU_OFFSETS_H
 #define KILN_CPU_OFFSETS_H
 
-#define KILN_CPU_FOREIGN 0		/* a hosted tree's current task_struct */
-#define KILN_CPU_PREEMPT_COUNT 8	/* in the kernel's layout */
+#define KILN_CPU_FOREIGN 0		/* current task_struct of a hosted tree */
+#define KILN_CPU_PREEMPT_COUNT 8	/* preempt count in the kernel's layout */
 #define KILN_CPU_NUMBER 12
 #define KILN_CPU_SOFTIRQ_PENDING 40
 #define KILN_CPU_IRQS_OFF 72
@@ -19,10 +19,10 @@
 #define KILN_CPU_SECTION_START 112
 #define KILN_CPU_SECTIONS 192
 
-/* struct cpu ends before this offset; the host uses the memory from here on. */
+/* struct cpu ends before this offset; the memory from here on belongs to the host. */
 #define KILN_CPU_END 0xf0000
 
-/* Bytes of stack that are cleared when kernel mode is left. The deepest cipher uses 4030 (gcc 12). */
+/* Stack bytes that are cleared on exit from kernel mode. The deepest cipher uses 4030 (gcc 12). */
 #define KILN_STACK_CLEARED 6144
 
 #endif

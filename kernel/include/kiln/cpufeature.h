@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Which tiers (kernel/tiers.def) this CPU can run. A tier is usable if the CPU has all of its
- * features, the operating system saves its registers (XCR0), and the mask allows it.
+ * Which tiers (kernel/tiers.def) this CPU can run. A tier is usable if the CPU has all features of
+ * the tier, the operating system saves the tier's registers (XCR0), and the mask allows it.
  */
 #ifndef KILN_CPUFEATURE_H
 #define KILN_CPUFEATURE_H
@@ -14,16 +14,18 @@ enum kiln_tier {
 	KILN_NR_TIERS
 };
 
-/* A bit (1 << tier) for each tier that this CPU and operating system support. */
+/* Returns a bit (1 << tier) for each tier that this CPU and operating system support. */
 u32 cpu_tiers_present(void);
 
-/* Bits of the widest register of the tiers present: 64, 128, 256 or 512. */
+/* Returns the width in bits of the widest register of the tiers present: 64, 128, 256 or 512. */
 u32 cpu_register_bits(void);
 
-/* The tiers that are present and allowed by the mask; always includes the generic tier. */
+/*
+ * Returns the tiers that are present and allowed by the mask. The generic tier is always included.
+ */
 u32 cpu_tiers(void);
 
-/* The name of a feature of @tier that this CPU lacks, for messages; NULL if it has all. */
+/* Returns the name of a feature of @tier that this CPU lacks, or NULL if it has all features. */
 const char *cpu_tier_lacks(enum kiln_tier tier);
 
 /* Sets the mask of cpu_tiers(). Bits of absent tiers are ignored. */

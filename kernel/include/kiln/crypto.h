@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The crypto API: looks up algorithms by name, creates transforms of them, and processes requests.
- * Names, flags and return values are Linux's. abi/crypto.h has the host's interface
+ * The crypto API: looks up algorithms by name, opens transforms, and processes requests.
+ * Names, flags and return values are the same as in Linux. abi/crypto.h has the host's interface
  * (crypto/border.c).
  */
 #ifndef KILN_CRYPTO_H
@@ -25,13 +25,13 @@ enum {
 	CRYPTO_ALG_INTERNAL = 0x2000,	/* may be used only by other algorithms */
 };
 
-/* Flags of a request. */
+/* Flags of a request; all but the last are Linux's. */
 enum {
 	CRYPTO_TFM_REQ_MAY_SLEEP = 0x200,
 	CRYPTO_TFM_REQ_MAY_BACKLOG = 0x400,
 	/*
-	 * @data is the request that this one serves. While this one is queued, it also holds a
-	 * reference to that request's transform, which the callback needs.
+	 * The request serves an outer request, which @data points to. While it is queued, it also
+	 * holds a reference to the outer request's transform, which the callback needs.
 	 */
 	CRYPTO_TFM_REQ_HOLD_PARENT = 0x10000,
 };
@@ -40,8 +40,8 @@ enum {
 enum { CRYPTO_TFM_NEED_KEY = 1 };
 
 /*
- * Which drivers can be found depends on the FPU policy. If softirqs may find the FPU in use, SIMD
- * code is reached through the simd helper; otherwise it is called directly.
+ * Selects the drivers that can be found, depending on the FPU policy. If softirqs may find the FPU
+ * in use, SIMD code is reached through the simd helper; otherwise it is called directly.
  */
 enum crypto_model {
 	CRYPTO_MODEL_HELPER = 1,
@@ -55,15 +55,16 @@ struct crypto_tfm;
 
 /*
  * A request to a skcipher or an AEAD. It has the fields of Linux's two structures and their size,
- * because the simd helper copies one per request. The first @assoclen bytes of the scatterlist are
- * an AEAD's associated data. The tag follows the text and is included in @cryptlen when decrypting.
+ * because the simd helper copies one request structure per request. The first @assoclen bytes of
+ * the scatterlist are an AEAD's associated data. The tag follows the text and is included in
+ * @cryptlen when decrypting.
  */
 struct crypto_request {
 	u32 cryptlen;
 	u32 assoclen;
 	u8 *iv;
 	struct scatterlist *src, *dst;
-	struct crypto_request *next, *prev;	/* in a queue */
+	struct crypto_request *next, *prev;	/* links while in a queue */
 	crypto_completion_t *complete;
 	void *data;
 	struct crypto_tfm *tfm;
@@ -82,9 +83,9 @@ struct crypto_alg {
 	u32 tier;
 	u32 ctxsize;
 	u32 ivsize;
-	u32 maxauthsize;		/* AEAD only */
+	u32 maxauthsize;		/* AEAD: maximum tag length in bytes */
 	u32 form;			/* enum crypto_form */
-	u32 users;			/* transforms, and instances that have this algorithm in inner[] */
+	u32 users;			/* transforms, and instances that are built from this */
 	int (*setkey)(struct crypto_tfm *tfm, const u8 *key, u32 len);
 	int (*setauthsize)(struct crypto_tfm *tfm, u32 authsize);
 	int (*encrypt)(struct crypto_request *req);
@@ -92,21 +93,21 @@ struct crypto_alg {
 	int (*init)(struct crypto_tfm *tfm);
 	void (*exit)(struct crypto_tfm *tfm);
 	const void *impl;
-	struct fpu_budget *budget;	/* section budgets, encryption and decryption; NULL without SIMD */
-	u32 shortest;			/* skcipher: minimum message length in bytes; 1 if it may be empty */
-	u32 partial;			/* skcipher: mask of the length bits that must be 0 for whole blocks */
-	const u32 *min_bytes;		/* hash: shorter data goes to the fallback */
+	struct fpu_budget *budget;	/* [0]: encryption, [1]: decryption; NULL without SIMD */
+	u32 shortest;			/* skcipher: minimum message bytes, but at least 1 */
+	u32 partial;			/* skcipher: length bits that are 0 for whole blocks */
+	const u32 *min_bytes;		/* hash: the fallback processes shorter data */
 	const void *fallback;		/* hash: used where SIMD is not usable */
 	struct crypto_alg *next;
-	struct crypto_alg *inner[2];	/* algorithms that an instance is built from; it counts as a user of each */
+	struct crypto_alg *inner[2];	/* algorithms that this instance is built from */
 	bool instance;			/* instance of a template, freed when its last user is gone */
 };
 
-/* What an AEAD requires of its requests, besides valid lengths. */
+/* What an AEAD requires of its requests in addition to valid lengths. */
 enum crypto_form {
 	CRYPTO_FORM_PLAIN,
 	CRYPTO_FORM_IPSEC,	/* 8 or 12 bytes of associated data, then the IV */
-	CRYPTO_FORM_CCM,	/* first byte of the IV is the width of the length field minus 1 */
+	CRYPTO_FORM_CCM,	/* first byte of the IV is the length field's width minus 1 */
 };
 
 struct crypto_tfm {
@@ -118,30 +119,30 @@ struct crypto_tfm {
 	u64 ctx[] __aligned(64);
 };
 
-/* crypto/api.c */
+/* crypto/api.c: adds an algorithm; -EEXIST if the driver name is taken in its model. */
 int crypto_register_alg(struct crypto_alg *alg);
 
 /*
- * Finds the algorithm with this driver name, or else the one of this name that has the highest
- * priority, and opens a transform. The flags of the algorithm must equal @type in all bits of
- * @mask; they include the type of algorithm. Internal algorithms are found only if @type or @mask
- * asks for them. Returns NULL and sets *@err if it fails.
+ * Finds the algorithm with the driver name @name, or else the one with the algorithm name @name and
+ * the highest priority, and opens a transform. The flags of the algorithm, including its type, must
+ * equal @type in all bits of @mask. Internal algorithms are found only if @type or @mask has
+ * CRYPTO_ALG_INTERNAL. On failure, returns NULL and sets *@err.
  */
 struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask, int *err);
 /* Opens another transform of an algorithm that already has a user. */
 struct crypto_tfm *crypto_spawn_tfm(struct crypto_alg *alg, int *err);
 /*
- * Drops a reference. The transform is freed when its owner and all requests queued on it have
- * dropped theirs.
+ * Drops a reference. The transform is freed when its owner and all requests that are queued on it
+ * have dropped their references.
  */
 void crypto_free_tfm(struct crypto_tfm *tfm);
 
 int crypto_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len);
 int crypto_aead_setauthsize(struct crypto_tfm *tfm, u32 authsize);
 /*
- * Returns 0 if the request is done; -EINPROGRESS, or -EBUSY if it was backlogged, if the callback
- * will get the result; -ENOSPC if the queue is full; -EDEADLK in a hardirq or an NMI, where
- * requests are not allowed. Any other value says what is wrong with the request.
+ * Returns 0 if the request is done. If the callback will receive the result, returns -EINPROGRESS,
+ * or -EBUSY if the request was backlogged. Returns -ENOSPC if the queue is full, and -EDEADLK in a
+ * hardirq or an NMI, where requests are not allowed. Other errors mean that the request is invalid.
  */
 int crypto_encrypt(struct crypto_request *req);
 int crypto_decrypt(struct crypto_request *req);
@@ -162,7 +163,7 @@ static inline u32 crypto_tfm_reqsize(const struct crypto_tfm *tfm)
 	return tfm->reqsize;
 }
 
-/* Allocates a request on @tfm with @more bytes behind its ctx. Returns NULL if memory is exhausted. */
+/* Allocates a request on @tfm with @more bytes after its ctx. Returns NULL if out of memory. */
 struct crypto_request *crypto_request_alloc(struct crypto_tfm *tfm, size_t more);
 
 static inline void crypto_request_set_callback(struct crypto_request *req, u32 flags,
@@ -191,14 +192,14 @@ static inline void sg_init_one(struct scatterlist *sg, void *addr, u32 length)
 	sg->chain = false;
 }
 
-/* The entry after @sg, which must not be the last. */
+/* Returns the entry after @sg, which must not be the last. */
 static inline struct scatterlist *sg_next(struct scatterlist *sg)
 {
 	sg++;
 	return sg->chain ? (struct scatterlist *)sg->addr : sg;
 }
 
-/* For a task that waits for the completion of a request. */
+/* Lets a task wait for the completion of a request. */
 struct crypto_wait {
 	struct task *task;
 	int err;
@@ -209,16 +210,16 @@ void crypto_req_done(void *data, int err);
 int crypto_wait_req(int err, struct crypto_wait *wait);
 
 /*
- * crypto/walk.c: walks through the scatterlists of a request. Each step has @nbytes at @src and
- * @dst; all steps but the last have whole blocks. Blocks that straddle entries are copied to the
- * walk's own buffer.
+ * crypto/walk.c: iterates over the scatterlists of a request. Each step has @nbytes at @src and
+ * @dst; all steps but the last have whole blocks. Blocks that straddle entries are copied to a
+ * buffer in this structure.
  */
 enum { WALK_BLOCK = 16, WALK_MAX_BLOCK = 64, WALK_PAGE = 4096 };
 
 struct skcipher_walk {
 	u8 *src, *dst;
 	u32 nbytes;
-	u32 total;		/* bytes left, including this step */
+	u32 total;		/* remaining bytes, including this step */
 	u32 block;
 	struct scatterlist *in, *out;
 	u32 in_offset, out_offset;
@@ -227,8 +228,8 @@ struct skcipher_walk {
 };
 
 /*
- * Walks the @len bytes that follow the associated data, in blocks of @block bytes. Returns -EINVAL
- * if the scatterlists are shorter than that.
+ * Starts a walk over the @len bytes after the associated data, in blocks of @block bytes. Returns
+ * -EINVAL if the scatterlists are too short.
  */
 int skcipher_walk_text(struct skcipher_walk *walk, const struct crypto_request *req,
 		       u32 len, u32 block);
@@ -237,49 +238,52 @@ void skcipher_walk_next(struct skcipher_walk *walk, u32 step);
 void skcipher_walk_done(struct skcipher_walk *walk);
 
 /*
- * Whether the list has at least @n bytes. The lengths of a request are u32, but their sum may not
- * fit in 32 bits.
+ * Returns whether the list has at least @n bytes. @n has 64 bits, because the sum of a request's
+ * lengths may exceed 32 bits.
  */
 bool scatterwalk_holds(struct scatterlist *sg, u64 n);
 /*
- * Copies @n bytes between @buffer and the list, starting at offset @skip; @out: from @buffer to the
- * list.
+ * Copies @n bytes between @buffer and the list, starting at offset @skip of the list. If @out,
+ * copies from @buffer to the list.
  */
 void scatterwalk_copy(u8 *buffer, struct scatterlist *sg, u64 skip, u32 n, bool out);
 /* Copies the first @n bytes of the list @src to the list @dst. */
 void scatterwalk_copy_pieces(struct scatterlist *dst, struct scatterlist *src, u64 n);
-/* The address of the @n bytes at offset @skip if they are contiguous; otherwise NULL. */
+/* Returns the address of the @n bytes at offset @skip if they are contiguous, otherwise NULL. */
 u8 *scatterwalk_piece(struct scatterlist *sg, u64 skip, u32 n);
-/* The list from offset @skip on. @room is used if that offset is inside an entry. */
+/*
+ * Returns the rest of the list from offset @skip on. If the offset is inside an entry, @room is
+ * used for the entry's rest and a link to the next entry.
+ */
 struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterlist *sg,
 				     u64 skip);
 /*
- * Returns how many of the next @left bytes are contiguous, sets *@at to their address, and steps
- * over them.
+ * Returns how many of the next @left bytes are contiguous, sets *@at to their address, and advances
+ * past them.
  */
 u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u64 left, u8 **at);
 
 /*
- * crypto/queue.c: a queue of requests. Beyond @max_qlen it accepts only requests with
- * CRYPTO_TFM_REQ_MAY_BACKLOG.
+ * crypto/queue.c: a queue of requests. When it has @max_qlen requests, it accepts only requests
+ * with CRYPTO_TFM_REQ_MAY_BACKLOG.
  */
 struct crypto_queue {
 	struct crypto_request *head, *tail;
-	struct crypto_request *backlog;	/* the first backlogged request that has not got -EINPROGRESS yet */
+	struct crypto_request *backlog;	/* first backlogged request, still without -EINPROGRESS */
 	u32 qlen, max_qlen;
 };
 
 int crypto_enqueue_request(struct crypto_queue *queue, struct crypto_request *req);
 struct crypto_request *crypto_dequeue_request(struct crypto_queue *queue);
-/* crypto/cryptd.c */
+/* crypto/cryptd.c: the limit of each CPU's queue. */
 enum { CRYPTD_MAX_CPU_QLEN = 1000 };
 
-/* The number of requests in the calling CPU's queue. */
+/* Returns the number of requests in the calling CPU's queue. */
 u32 cryptd_queue_length(void);
 struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask, int *err);
 bool cryptd_queued(struct crypto_tfm *tfm);
 /*
- * crypto/cryptd.c, seqiv.c, authenc.c: create the instance of the template that @name asks for, for
+ * crypto/cryptd.c, seqiv.c, authenc.c: create the template instance that @name denotes, for
  * crypto_alloc_tfm(). Return NULL with -ENOENT if @name does not use the template.
  */
 struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err);
@@ -293,56 +297,57 @@ struct crypto_alg *authenc_instance(const char *name, u32 type, u32 mask, int *e
 int crypto_name_make(char to[CRYPTO_MAX_ALG_NAME], const char *outer, const char *first,
 		     const char *second);
 /*
- * Splits such a name; returns false if @name does not have this form. With a NULL @second it must
- * have one argument.
+ * Splits a name that crypto_name_make() could have built. Returns false if @name does not have this
+ * form. If @second is NULL, @name must have one argument.
  */
 bool crypto_name_split(const char *name, const char *outer,
 		       char first[CRYPTO_MAX_ALG_NAME], char second[CRYPTO_MAX_ALG_NAME]);
 
 /*
- * Allocates an algorithm with these names, both prefixed with @prefix; NULL if memory is
- * exhausted.
+ * Allocates an algorithm with these names, both prefixed with @prefix. Returns NULL if out of
+ * memory.
  */
 struct crypto_alg *crypto_alg_new(const char *name, const char *driver, const char *prefix);
 /* Registers the algorithm, or frees it on failure. */
 int crypto_alg_add(struct crypto_alg *alg);
 /*
- * Creates an instance of the template @outer, as a user of @first and, unless NULL, @second. All
- * but the names is copied from @first; the template changes what differs.
+ * Creates an instance of the template @outer, which becomes a user of @first and, unless NULL, of
+ * @second. All fields except the names are copied from @first; the template changes those that
+ * differ.
  */
 struct crypto_alg *crypto_instance(struct crypto_alg *first, const char *outer,
 				   struct crypto_alg *second, int *err);
 /* Adds a user to an algorithm that already has one. */
 void crypto_alg_get(struct crypto_alg *alg);
-/* Frees an instance that is not, or no longer, registered. */
+/* Frees an instance that is not registered. */
 void crypto_instance_free(struct crypto_alg *alg);
 
-/* The mask for a template's inner algorithm: it must be synchronous if the template must be. */
+/* Returns the mask for an inner algorithm: synchronous if the template must be synchronous. */
 static inline u32 crypto_inherited_mask(u32 type, u32 mask)
 {
 	return mask & ~type & CRYPTO_ALG_ASYNC;
 }
 
 /*
- * crypto/shash.c: a hash in progress. Its ctx can be copied, and any tier of the algorithm can continue
- * from it.
+ * crypto/shash.c: a hash in progress. Its ctx can be copied, and any tier of the algorithm can
+ * continue from it.
  */
 struct shash_desc {
 	struct crypto_tfm *tfm;
 	u8 ctx[KILN_MAX_STATE] __aligned(64);
 };
 
-/* Returns 0 or -ENOKEY. All these functions may be called in any context. */
+/* The functions of a hash. They return 0 or -ENOKEY, and may be called in any context. */
 int shash_init(struct shash_desc *desc);
 int shash_update(struct shash_desc *desc, const u8 *data, u32 len);
 int shash_final(struct shash_desc *desc, u8 *out);
 int shash_digest(struct crypto_tfm *tfm, const u8 *data, u32 len, u8 *out);
-/* Hashes the first @len bytes of a scatterlist. Returns -EINVAL if it is shorter. */
+/* Hashes the first @len bytes of a scatterlist. Returns -EINVAL if the list is shorter. */
 int shash_digest_pieces(struct crypto_tfm *tfm, struct scatterlist *sg, u64 len, u8 *out);
 
 /*
- * The same, but a message that is contiguous takes a single call, as in Linux's ahash around an
- * shash.
+ * Like shash_digest_pieces(), but hashes a contiguous message in a single call, as Linux's ahash
+ * does around an shash.
  */
 static inline int shash_digest_sg(struct crypto_tfm *tfm, struct scatterlist *sg, u64 len,
 				  u8 *out)
@@ -352,22 +357,22 @@ static inline int shash_digest_sg(struct crypto_tfm *tfm, struct scatterlist *sg
 	return shash_digest_pieces(tfm, sg, len, out);
 }
 
-/* Writes crypto_shash_statesize() bytes. */
+/* Writes the state, crypto_shash_statesize() bytes, to @out. */
 int shash_export(const struct shash_desc *desc, void *out);
-/* Returns -EINVAL and wipes the state of @desc if no message leads to the imported state. */
+/* Replaces the state. If no message leads to this state, returns -EINVAL and wipes the state. */
 int shash_import(struct shash_desc *desc, const void *in);
 u32 shash_digestsize(const struct crypto_tfm *tfm);
 u32 shash_statesize(const struct crypto_tfm *tfm);
 
-/* Whether SIMD code may run in this context; otherwise a request needs cryptd or scalar code. */
+/* Whether SIMD code may run in this context. If not, requests need cryptd or scalar code. */
 static __always_inline bool crypto_simd_usable(void)
 {
 	return irq_fpu_usable();
 }
 
 /*
- * For templates around one algorithm: the context of their transforms begins with a pointer to the
- * inner transform, which gets all requests.
+ * For templates around one algorithm: the context of a transform begins with a pointer to the inner
+ * transform, which processes all requests.
  */
 static inline struct crypto_tfm *crypto_tfm_child(const struct crypto_tfm *tfm)
 {
@@ -381,8 +386,8 @@ void crypto_child_ops(struct crypto_alg *alg, u32 ctxsize, int (*init)(struct cr
 		      int (*decrypt)(struct crypto_request *req));
 
 /*
- * crypto/simd.c: registers a wrapper for @inner. The names of @inner begin with "__"; the wrapper's
- * names omit that.
+ * crypto/simd.c: registers a simd helper for @inner. The names of @inner begin with "__"; the
+ * helper has the same names without these underscores.
  */
 int simd_register(const struct crypto_alg *inner);
 
@@ -405,8 +410,8 @@ static int name(struct crypto_request *req)                                     
 }
 
 /*
- * crypto/aead.c, skcipher.c and shash.c: set the algorithm's functions to those for an
- * implementation.
+ * crypto/aead.c, skcipher.c and shash.c: fill in the fields of @alg that depend on the type of
+ * algorithm, among them its functions, for the implementation @impl.
  */
 void aead_ops(struct crypto_alg *alg, const struct kiln_impl *impl);
 void skcipher_ops(struct crypto_alg *alg, const struct kiln_impl *impl);

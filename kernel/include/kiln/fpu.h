@@ -11,10 +11,10 @@ struct fpu_policy {
 	void (*begin)(void);
 	void (*end)(void);
 	bool (*usable)(void);
-	/* Called when a task is switched out or in; NULL if sections cannot be preempted. */
+	/* Called when a task is switched out and in. NULL if sections cannot be preempted. */
 	void (*switch_out)(struct task *task);
 	void (*switch_in)(struct task *task);
-	/* Replace user.c's functions if a hosted tree keeps the user's state. */
+	/* Replace the functions of user.c if a hosted tree manages the user's state. */
 	bool (*user_restore)(void);
 	void (*switch_to)(void *prev, void *next);
 };
@@ -23,7 +23,7 @@ struct fpu_policy {
 extern const struct fpu_policy fpu_legacy, fpu_bh_off, fpu_nested, fpu_nested_v1,
 	fpu_preemptible, fpu_none;
 extern const struct fpu_policy *fpu_policy;
-/* Shared by fpu_nested and fpu_nested_v1. */
+/* nested.c: functions that fpu_nested and fpu_nested_v1 share. */
 bool nested_usable(void);
 void nested_end(void);
 
@@ -31,14 +31,14 @@ void nested_end(void);
 void kernel_fpu_begin(void);
 void kernel_fpu_end(void);
 
-/* The same without the section timer, to measure its cost. */
+/* Open and close a section without the section timer, to measure the timer's cost. */
 void kernel_fpu_begin_untimed(void);
 void kernel_fpu_end_untimed(void);
 
-/* Whether the current context may open a section. */
+/* Returns whether the current context may open a section. */
 bool irq_fpu_usable(void);
 
-/* Whether the calling context is inside a section of its own. */
+/* Returns whether the calling context itself has an open section. */
 static __always_inline bool kernel_fpu_in_section(void)
 {
 	return this_cpu_read(section_depth) > this_cpu_read(section_base);
@@ -52,14 +52,14 @@ void fpu_user_save(void);
 void fpu_user_restore(void);
 void fpu_switch(struct task *prev, struct task *next);
 
-/* xstate.c */
+/* xstate.c: save the registers to memory and restore them. */
 void fpstate_save(struct fpstate *state);
 void fpstate_restore(const struct fpstate *state);
 void fpstate_init(struct fpstate *state);
-/* fpu_default_mxcsr() for objects in which law 2 does not allow LDMXCSR. */
+/* Does the same as fpu_default_mxcsr(), for objects in which law 2 does not allow LDMXCSR. */
 void fpstate_reset_mxcsr(void);
 
-/* MXCSR as C code expects it: all exceptions masked, round to nearest. */
+/* Sets MXCSR to the value that C code expects: all exceptions masked, round to nearest. */
 static __always_inline void fpu_default_mxcsr(void)
 {
 	static const u32 mxcsr = 0x1f80;

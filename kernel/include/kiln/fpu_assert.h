@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The check at the start of every SIMD function that its caller has opened an FPU section. ciphers/
- * knows nothing else about sections: only callers open and close them (<kiln/fpu.h>).
+ * A check that the caller of a SIMD function has opened an FPU section. This is the only place
+ * where ciphers/ deals with sections: callers open and close them (<kiln/fpu.h>).
  */
 #ifndef KILN_FPU_ASSERT_H
 #define KILN_FPU_ASSERT_H
@@ -10,7 +10,7 @@
 
 /*
  * The first statement of every SIMD entry point. With KILN_CHECKS it traps outside a section
- * (by ud2, as the kernel's BUG() does); without, it compiles to nothing.
+ * (by ud2, as the kernel's BUG() does); without KILN_CHECKS it compiles to nothing.
  */
 #ifdef KILN_CHECKS
 #include <kiln/cpu.h>

@@ -15,7 +15,10 @@ struct histogram {
 	u32 count[HISTOGRAM_BUCKETS];
 };
 
-/* Buckets 0 to 15 hold one value each; then sixteen buckets per power of two, up to 2^43. */
+/*
+ * Returns the bucket of @v. Buckets 0 to 15 hold one value each; above them there are sixteen
+ * buckets per power of two, up to 2^43.
+ */
 static __always_inline u32 histogram_bucket(u64 v)
 {
 	u32 top;
@@ -28,7 +31,7 @@ static __always_inline u32 histogram_bucket(u64 v)
 	return (top - 3) * 16 + ((v >> (top - 4)) & 15);
 }
 
-/* Counts @v as @weight values. */
+/* Adds @v to the histogram @weight times. */
 static __always_inline void histogram_add(struct histogram *h, u64 v, u32 weight)
 {
 	h->count[histogram_bucket(v)] += weight;

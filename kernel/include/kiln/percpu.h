@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Per-CPU data. The GS base of a CPU's host thread points to its struct cpu, so an access costs the
- * same as in a kernel: one instruction with a %gs prefix, which an interrupt cannot split.
+ * same as in a kernel: one instruction with a %gs prefix, which no interrupt can divide.
  */
 #ifndef KILN_PERCPU_H
 #define KILN_PERCPU_H
@@ -12,8 +12,8 @@ struct cpu;
 struct task;
 
 /*
- * Reads, writes or adds to a field of this CPU. Volatile, because an interrupt may change a field
- * between any two instructions.
+ * Read, write or add to a field of this CPU. The accesses are volatile, because an interrupt may
+ * change a field between any two instructions.
  */
 #define this_cpu_read(field)                                                 \
 	({                                                                   \

@@ -4,16 +4,16 @@
  * interrupt it, and the trace of its execution. The same interpreter runs on the emulated CPU
  * (load/scene_cpu.c) and in a real kernel (linux/fidelity/), so that their traces can be compared.
  *
- *	?	is the FPU usable
- *	s	is SIMD usable, as the crypto API asks it
+ *	?	query whether the FPU is usable
+ *	s	query whether SIMD is usable, as the crypto API does
  *	[ ]	open, close an FPU section
  *	( )	disable, enable softirqs
- *	!	an interrupt comes, here and now
+ *	!	be interrupted by a hardirq at this point
  *	^	raise a softirq
  *	~	yield to other tasks until no softirq is pending
- *	.	do nothing but leave a mark
+ *	.	write a mark to the trace and do nothing else
  *
- * The trace has one word per action: the level, the letter, y or n for a question, and the preempt
+ * The trace has one word per action: the level, the letter, y or n for a query, and the preempt
  * count after the action in hexadecimal. Example: "T[1 H^10000 S?n101 T]0".
  */
 #ifndef KILN_SCENE_H
@@ -45,18 +45,19 @@ struct kiln_scene_ops {
 struct kiln_scene {
 	const struct kiln_scene_ops *ops;
 	/*
-	 * One program per level. A level that is entered again only leaves a mark in the trace, so
-	 * a scene always ends.
+	 * One program per level. A level that is entered again while it runs only writes a mark to
+	 * the trace, so a scene always ends.
 	 */
 	const char *program[KILN_LEVELS];
 	u32 played[KILN_LEVELS];
-	u32 len, size;		/* bytes used of the trace, and its size */
+	u32 len, size;		/* bytes used of the trace, and the size of its buffer */
 	char *trace;
 };
 
 /*
- * Runs the program of one level. An interrupt may occur while a word is being written and tear it.
- * The trace nevertheless ends with a NUL if its buffer has KILN_SCENE_SLACK bytes beyond @size.
+ * Runs the program of one level. An interrupt may occur while a word is being written, and its own
+ * words may then split that word. The trace nevertheless ends with a NUL if its buffer has
+ * KILN_SCENE_SLACK bytes beyond @size.
  */
 void kiln_scene_play(struct kiln_scene *scene, enum kiln_level level);
 

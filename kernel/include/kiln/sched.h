@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Tasks of an emulated CPU: contexts with their own stacks on one host thread, scheduled fairly
- * by run time, all of nice 0.
+ * Tasks of an emulated CPU: contexts with their own stacks on one host thread, all of nice 0,
+ * scheduled fairly by their run time.
  */
 #ifndef KILN_SCHED_H
 #define KILN_SCHED_H
 
 #include <kiln/cpu.h>
 
-/* sched.c: runs the next task. The current one sleeps if its state is TASK_SLEEPING. */
+/* sched.c: runs the next task. The current task goes to sleep if its state is TASK_SLEEPING. */
 void schedule(void);
 bool cond_resched(void);
 void yield(void);
@@ -16,7 +16,7 @@ void wake_up(struct task *task);
 void sched_tick(struct cpu *cpu);
 bool need_resched(void);
 
-/* wait.c: sleeps until @condition holds. Whoever makes it true must then wake @on. */
+/* wait.c: sleeps until @condition holds. Code that makes it true must then wake @on. */
 #define wait_until(on, condition)            \
 	do {                                 \
 		for (;;) {                   \
@@ -28,13 +28,13 @@ bool need_resched(void);
 		kiln_wait_finish();          \
 	} while (0)
 
-/* kthread.c: creates a sleeping kthread; NULL if the CPU has no free task. */
+/* kthread.c: creates a sleeping kthread. Returns NULL if the CPU has no free task. */
 struct task *kthread_create(void (*fn)(void *arg), void *arg, const char *name);
 /* Creates a kthread and wakes it up. */
 struct task *kthread_run(void (*fn)(void *arg), void *arg, const char *name);
 void kthread_exit(void);
 
-/* wait.c: wakes a task of another CPU, at that CPU's next interrupt or task switch. */
+/* wait.c: makes another CPU wake one of its tasks at its next interrupt or task switch. */
 void wake_up_remote(struct task *task);
 void wakes_of_others(struct cpu *cpu);
 

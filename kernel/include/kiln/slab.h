@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Allocator for transforms and requests, in one block of memory that the host provides. */
+/* An allocator for transforms and requests, in one block of memory that the host provides. */
 #ifndef KILN_SLAB_H
 #define KILN_SLAB_H
 
@@ -9,13 +9,13 @@
 #define kfree kiln_kfree
 
 /*
- * Returns zeroed memory, aligned to 64 bytes, or NULL if memory is exhausted. Freed memory is
- * wiped.
+ * Returns zeroed memory, aligned to 64 bytes, or NULL if memory is exhausted. kfree() wipes
+ * the memory.
  */
 void *kmalloc(size_t size);
 void kfree(void *p);
 
-/* Number of allocations that have not been freed. */
+/* Returns the number of allocations that have not been freed. */
 size_t kiln_slab_in_use(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* A lock between CPUs. Interrupts must be off on the CPU that holds it. */
+/* A lock that CPUs share. Interrupts must be off on the CPU that holds it. */
 #ifndef KILN_SPINLOCK_H
 #define KILN_SPINLOCK_H
 
@@ -21,7 +21,7 @@ static __always_inline void spin_unlock(struct spinlock *lock)
 	__atomic_store_n(&lock->locked, 0, __ATOMIC_RELEASE);
 }
 
-/* Returns whether interrupts were off before. */
+/* Disables interrupts and takes the lock. Returns whether interrupts were off before. */
 static __always_inline bool spin_lock_irqsave(struct spinlock *lock)
 {
 	const bool off = local_irq_save();

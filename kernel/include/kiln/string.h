@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * memcpy and related functions in general registers (lib/string.c), with link names of Kiln's own.
- * The build renames the calls that compilers emit for structure copies, so that they reach the same
- * functions.
+ * memcpy and related functions in general registers (lib/string.c), under link names with Kiln's
+ * prefix. The build renames the calls that compilers emit for structure copies, so that they reach
+ * the same functions.
  */
 #ifndef KILN_STRING_H
 #define KILN_STRING_H
@@ -20,21 +20,21 @@ int kiln_memcmp(const void *a, const void *b, size_t n);
 #define memcmp kiln_memcmp
 
 /*
- * Wipe what earlier callees of the caller may have left: KILN_WIPED_BELOW bytes of the stack below
- * the caller, and all registers that a function need not preserve. This does not reach the
- * caller's own variables and spills, so the work is done in a function that is not inlined.
+ * Wipe data that earlier callees of the caller may have left: KILN_WIPED_BELOW bytes of the stack
+ * below the caller, and all registers that a function need not preserve. The caller's own variables
+ * and spills are not reached, so functions that handle secrets must not be inlined into the caller.
  */
 #define KILN_WIPED_BELOW 512
 void kiln_wipe_below(void);
 
-/* Wipes @n bytes at @p. Compilers cannot drop it as a dead store. */
+/* Wipes @n bytes at @p. Compilers cannot remove the stores as dead. */
 static __always_inline void memzero_explicit(void *p, size_t n)
 {
 	kiln_memset(p, 0, n);
 	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
-/* The same for a few whole words. memset uses REP STOSB, which has a high startup cost. */
+/* Wipes a few whole words. memset uses REP STOSB, which has a high startup cost. */
 static __always_inline void wipe_words(void *p, size_t n)
 {
 	u64 *word = p;
@@ -45,7 +45,10 @@ static __always_inline void wipe_words(void *p, size_t n)
 	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
-/* OR of the differences between the @n bytes at @a and at @b. The time depends on @n alone. */
+/*
+ * Returns the OR of the differences between the @n bytes at @a and at @b, which is 0 if they are
+ * equal. The time depends on @n alone.
+ */
 static __always_inline u8 secrets_differ(const u8 *a, const u8 *b, size_t n)
 {
 	u8 differ = 0;

@@ -3,7 +3,7 @@
 #ifndef KILN_TYPES_H
 #define KILN_TYPES_H
 
-/* Only the comparison of compilers builds portable ciphers alone, for 32-bit targets too. */
+/* Only the comparison of compilers may target 32 bits: it builds the portable ciphers alone. */
 #if (!defined(__x86_64__) || defined(__ILP32__)) && !defined(KILN_CIPHER_ALONE)
 #error "Kiln's kernel/ is x86-64 only (LP64): build it on, or for, an x86-64 host"
 #endif
@@ -20,7 +20,7 @@ typedef int8_t s8;
 typedef int32_t s32;
 typedef int64_t s64;
 
-/* Exported across the border; everything else is hidden. */
+/* Makes a function visible to the host; everything else is hidden. */
 #define KILN_EXPORT __attribute__((visibility("default")))
 
 #define __always_inline inline __attribute__((always_inline))
@@ -31,7 +31,7 @@ typedef int64_t s64;
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* A compiler barrier: the compiler moves no memory access across it. */
+/* A compiler barrier: the compiler does not move memory accesses across it. */
 #define barrier() __asm__ volatile("" : : : "memory")
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

@@ -1,6 +1,6 @@
-//! Allocates a CPU's memory: a mapping of its own or, once a kernel tree is loaded, one of the tree's areas. There, the
-//! tree's per-CPU data follow the CPU's own data and are kept when the CPU is dropped, for the next CPU with the same
-//! number.
+//! Allocates a CPU's memory: a separate mapping or, once a kernel tree is loaded, one of the tree's
+//! areas. In an area, the tree's per-CPU data follows the CPU's own data. It is kept when the CPU
+//! is dropped, for the next CPU with the same number.
 
 use std::io;
 use std::ptr::NonNull;
@@ -10,27 +10,27 @@ use std::sync::OnceLock;
 use super::memory::Mapping;
 use crate::sys::{self, GateFn};
 
-/// [`super::Cpu::TAIL`].
+/// Value of [`super::Cpu::TAIL`].
 pub(super) const TAIL: usize = 0x10_0000;
 
-/// Areas of the same size, one after the other; the first is for CPU 0.
+/// Consecutive areas of the same size, one per CPU. The first is for CPU 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Areas {
-    /// The start of the first area, aligned to 64 bytes.
+    /// Start of the first area, aligned to 64 bytes.
     pub base: NonNull<u8>,
     /// Size of each area in bytes.
     pub size: usize,
     /// Number of areas, at most 64.
     pub count: u32,
-    /// Minimum number of tasks for which each CPU has room.
+    /// Number of tasks that each CPU must be able to hold.
     pub tasks: usize,
-    /// Called in kernel mode on each CPU after boot; a result other than 0 means failure.
+    /// Function called in kernel mode on each CPU after boot. A result other than 0 means failure.
     pub start: GateFn,
 }
 
-// SAFETY: contains addresses only; `TAKEN` decides which CPU may use which area.
+// SAFETY: the structure contains addresses only; `TAKEN` decides which CPU may use which area.
 unsafe impl Send for Areas {}
-// SAFETY: as above.
+// SAFETY: the structure contains addresses only; `TAKEN` decides which CPU may use which area.
 unsafe impl Sync for Areas {}
 
 static AREAS: OnceLock<Areas> = OnceLock::new();
@@ -38,12 +38,12 @@ static AREAS: OnceLock<Areas> = OnceLock::new();
 /// One bit for each area that a live CPU uses.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// From now on, the data of each CPU of this process are at the start of the area with its number. Call once, before
-/// the first CPU.
+/// From now on, the data of each CPU of this process is at the start of the area with its number.
+/// Call this once, before the first CPU.
 ///
 /// # Safety
-/// The areas must be readable and writable as long as the process lives, and nothing else may use the part of each
-/// before [`super::Cpu::TAIL`]. `start` must be callable through the gate.
+/// The areas must be readable and writable until the process ends, and nothing else may use the
+/// part of each area before [`super::Cpu::TAIL`]. `start` must be callable through the gate.
 pub unsafe fn set_areas(areas: Areas) {
     assert!(areas.size > TAIL && (1..=64).contains(&areas.count));
     assert!(AREAS.set(areas).is_ok(), "areas have been set already");
@@ -63,13 +63,13 @@ pub(super) enum Memory {
 }
 
 impl Memory {
-    /// Allocates memory for the CPU of this number, with `tail` bytes after its own data. With
-    /// areas, `None` takes any free one; without areas, numbers are arbitrary and may repeat.
+    /// Allocates memory for the CPU with this number, with `tail` bytes after its own data. If
+    /// areas are set, `None` takes any free area; otherwise numbers are arbitrary and may repeat.
     pub(super) fn new(number: Option<u32>, tail: usize) -> io::Result<(Memory, u32)> {
         if let Some(areas) = AREAS.get() {
             return areas.take(number);
         }
-        // SAFETY: takes no arguments and returns a constant.
+        // SAFETY: the function takes no arguments and returns a constant.
         let size = unsafe { sys::kiln_cpu_size() };
         let map = match tail {
             0 => Mapping::data(size)?,
@@ -81,14 +81,15 @@ impl Memory {
     pub(super) fn base(&self) -> NonNull<u8> {
         match self {
             Memory::Own { map, .. } => map.base(),
-            // SAFETY: inside the areas, as the caller of `set_areas` promised.
+            // SAFETY: the address is inside the areas, which the caller of `set_areas` promised to
+            // be valid.
             Memory::Area { areas, number } => unsafe {
                 areas.base.add(*number as usize * areas.size)
             },
         }
     }
 
-    /// Number of bytes from [`super::Cpu::TAIL`] on.
+    /// Returns the number of bytes from [`super::Cpu::TAIL`] on.
     pub(super) fn tail(&self) -> usize {
         match self {
             Memory::Own { tail, .. } => *tail,

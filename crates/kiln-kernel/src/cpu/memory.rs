@@ -1,5 +1,5 @@
-//! The memory of a CPU: its data, followed by those of a hosted tree, its tasks, and their stacks with a guard page on
-//! either side.
+//! The memory of a CPU: its own data, followed by the data of a hosted tree; its tasks; and their
+//! stacks, with a guard page on either side.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 
 const PAGE: usize = 4096;
 
-/// Private zero pages, allocated on first access.
+/// A private mapping of zeroed pages, which use memory only once accessed.
 pub(super) struct Mapping {
     at: NonNull<u8>,
     len: usize,
@@ -18,7 +18,7 @@ pub(super) struct Mapping {
 impl Mapping {
     fn new(len: usize, access: i32) -> io::Result<Mapping> {
         let len = len.next_multiple_of(PAGE);
-        // SAFETY: a new anonymous mapping, owned by the result.
+        // SAFETY: the call creates a new anonymous mapping, which the result owns.
         let map = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -35,7 +35,7 @@ impl Mapping {
         }
     }
 
-    /// Readable and writable memory.
+    /// Maps readable and writable memory.
     pub(super) fn data(len: usize) -> io::Result<Mapping> {
         Mapping::new(len, libc::PROT_READ | libc::PROT_WRITE)
     }
@@ -48,21 +48,21 @@ impl Mapping {
 /// Allocates zeroed pages that are never freed. They use memory only once accessed.
 ///
 /// # Panics
-/// The host is out of memory.
+/// If the host is out of memory.
 pub(crate) fn leak_pages(bytes: usize) -> &'static [AtomicU64] {
     let pages = ManuallyDrop::new(Mapping::data(bytes).expect("memory"));
-    // SAFETY: mapped permanently, zeroed, and at least as long as requested.
+    // SAFETY: the memory is never unmapped, is zeroed, and is at least as long as the slice.
     unsafe { slice::from_raw_parts(pages.at.as_ptr().cast(), bytes / 8) }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new`, and the CPU that used the memory no longer runs.
+        // SAFETY: `new` has mapped the memory, and the CPU that used it has stopped.
         unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
     }
 }
 
-/// Stacks of a CPU's tasks.
+/// The stacks of a CPU's tasks.
 pub(super) struct Stacks {
     map: Mapping,
     pub size: usize,
@@ -75,7 +75,7 @@ impl Stacks {
         let map = Mapping::new(count * (size + PAGE) + PAGE, libc::PROT_NONE)?;
         let stacks = Stacks { map, size };
         for i in 0..count {
-            // SAFETY: inside the mapping made above.
+            // SAFETY: the stack is inside the mapping made above.
             let ret = unsafe {
                 libc::mprotect(
                     stacks.base().add(i * stacks.stride()).cast(),
@@ -90,13 +90,13 @@ impl Stacks {
         Ok(stacks)
     }
 
-    /// Lowest address of the first stack.
+    /// Returns the lowest address of the first stack.
     pub(super) fn base(&self) -> *mut u8 {
         // SAFETY: the first guard page is inside the mapping.
         unsafe { self.map.base().as_ptr().add(PAGE) }
     }
 
-    /// Distance in bytes between consecutive stacks.
+    /// Returns the distance in bytes between consecutive stacks.
     pub(super) fn stride(&self) -> usize {
         self.size + PAGE
     }

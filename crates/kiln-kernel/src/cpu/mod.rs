@@ -1,7 +1,8 @@
 //! Emulated CPUs. Each is a host thread whose GS base points to the CPU's data.
 //!
-//! A thread becomes a CPU with [`Cpu::boot`] and stops being one when that is dropped. It is interrupted by the sources
-//! in [`crate::irq`]. Any other thread that calls into `kernel/` automatically becomes a CPU that nothing interrupts.
+//! [`Cpu::boot`] turns the calling thread into a CPU, until the returned [`Cpu`] is dropped. The
+//! sources in [`crate::irq`] interrupt it. Any other thread that calls into `kernel/` automatically
+//! becomes a CPU that is never interrupted.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -30,10 +31,10 @@ pub(crate) use memory::leak_pages;
 use memory::{Mapping, Stacks};
 
 thread_local! {
-    /// The CPU of this thread. Const-initialised and without a destructor, so that the signal handler may read it at
-    /// any point of the thread's life.
+    /// The CPU of this thread. It is const-initialised and has no destructor, so the signal handler
+    /// may read it at any time until the thread ends.
     static HOST: Cell<*mut Host> = const { Cell::new(ptr::null_mut()) };
-    /// The CPU of a thread that became one only because it called into `kernel/`.
+    /// The CPU of a thread that became a CPU only because it called into `kernel/`.
     static PLAIN: RefCell<Option<Cpu>> = const { RefCell::new(None) };
 }
 
@@ -44,28 +45,29 @@ pub struct Config {
     pub number: u32,
     /// Full preemption instead of voluntary.
     pub preempt_full: bool,
-    /// The scheduler whose rules choose the task that runs.
+    /// Scheduler whose rules determine which task runs.
     pub scheduler: Scheduler,
     /// Interval between scheduler ticks, in microseconds.
     pub tick_us: u64,
-    /// EEVDF: base slice; CFS: minimum granularity. In microseconds.
+    /// EEVDF: base slice; CFS: minimum granularity; in microseconds.
     pub slice_us: u64,
-    /// CFS only: the period shared by all tasks, in microseconds.
+    /// CFS only: the period that all tasks share, in microseconds.
     pub latency_us: u64,
-    /// CFS only: a woken task preempts if it is this far behind, microseconds.
+    /// CFS only: a woken task preempts if it is this far behind, in microseconds.
     pub wakeup_us: u64,
-    /// Time charged for each task switch, nanoseconds.
+    /// Duration of each task switch in nanoseconds.
     pub switch_ns: u64,
-    /// Maximum number of tasks: the one that enters the kernel, ksoftirqd, the kworker and other kthreads.
+    /// Maximum number of tasks: the task that enters the kernel, ksoftirqd, the kworker, and other
+    /// kthreads.
     pub tasks: usize,
     /// Size of a task's stack in bytes.
     pub stack_size: usize,
-    /// Number of bytes after its own data, starting at [`Cpu::TAIL`], for per-CPU data of a hosted tree.
+    /// Number of bytes from [`Cpu::TAIL`] on, for per-CPU data of a hosted tree.
     pub tail: usize,
 }
 
 impl Default for Config {
-    /// Linux 6.12 on one CPU at 250 Hz. The cost of a switch is the measured cost of a hand-over between two host
+    /// Settings of Linux 6.12 on one CPU at 250 Hz. The switch time was measured between two host
     /// threads.
     fn default() -> Config {
         Config::for_scheduler(Scheduler::Eevdf612, 1)
@@ -73,7 +75,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The scheduler settings of a kernel on a machine with `cpus` CPUs.
+    /// Returns the scheduler settings of a kernel on a machine with `cpus` CPUs.
     pub fn for_scheduler(scheduler: Scheduler, cpus: u32) -> Config {
         let [slice_us, latency_us, wakeup_us] = scheduler.times_us(cpus);
         Config {
@@ -92,36 +94,37 @@ impl Config {
     }
 }
 
-/// The part of a thread's CPU that the signal handler needs.
+/// The data of a thread's CPU that the signal handler needs.
 pub(crate) struct Host {
     pub cpu: NonNull<sys::CpuHead>,
     pub injection: Injection,
 }
 
 impl Host {
-    /// The CPU of the calling thread, or null.
+    /// Returns the CPU of the calling thread, or null.
     pub(crate) fn current() -> *mut Host {
         HOST.get()
     }
 }
 
-/// The calling thread as a CPU.
+/// The calling thread in its role as a CPU.
 pub struct Cpu {
     host: Box<Host>,
-    /// The lengths recorded by [`Cpu::keep_sections`].
+    /// Section lengths that [`Cpu::keep_sections`] records.
     least: Vec<u64>,
     memory: Memory,
     _tasks: Mapping,
     _stacks: Stacks,
-    /// Not `Send`: the CPU belongs to this thread.
+    /// Makes the type not `Send`, because the CPU belongs to this thread.
     _here: PhantomData<*mut ()>,
 }
 
 impl Cpu {
-    /// Offset of its tail from the GS base, bytes.
+    /// Offset in bytes of a CPU's tail from its GS base.
     pub const TAIL: usize = area::TAIL;
 
-    /// Makes the calling thread a CPU. It must not be one from an earlier call.
+    /// Makes the calling thread a CPU. A CPU from an earlier call on this thread must have been
+    /// dropped.
     pub fn boot(config: &Config) -> std::io::Result<Cpu> {
         // Drop the CPU that the thread became by calling into `kernel/`.
         PLAIN.take();
@@ -134,7 +137,7 @@ impl Cpu {
             config.tasks >= 3,
             "a CPU needs tasks for ksoftirqd and the kworker"
         );
-        // SAFETY: takes no arguments and returns a constant.
+        // SAFETY: the function takes no arguments and returns a constant.
         let task = unsafe { sys::kiln_task_size() };
         let (memory, number) = Memory::new(number, config.tail)?;
         let nr_tasks = config.tasks.max(area::tasks());
@@ -150,8 +153,8 @@ impl Cpu {
             kstack_stride: stacks.stride() as u64,
             ..raw_config(config)
         };
-        // SAFETY: the memory has the required sizes and is zeroed where necessary. Tasks and stacks are as described by
-        // `raw`, and live as long as the CPU.
+        // SAFETY: the memory has the required sizes and is zeroed where necessary. Tasks and stacks
+        // match `raw`, and live as long as the CPU.
         unsafe { sys::kiln_cpu_init(cpu.as_ptr().cast(), &raw) };
         let mut this = Cpu {
             host: Box::new(Host {
@@ -166,10 +169,12 @@ impl Cpu {
         };
         set_gs_base(cpu.as_ptr() as u64)?;
         HOST.set(&mut *this.host);
-        // SAFETY: GS points to the initialised CPU, and the gate provides the kernel mode needed to create kthreads.
+        // SAFETY: GS points to the initialised CPU. `start` needs kernel mode, which the gate
+        // provides.
         unsafe { sys::kiln_gate(Some(start), ptr::null_mut()) };
         if let Some(tree) = area::start() {
-            // SAFETY: as above; the tree's function is callable through the gate.
+            // SAFETY: GS points to the initialised CPU, and the tree's function is callable through
+            // the gate.
             if unsafe { sys::kiln_gate(Some(tree), ptr::null_mut()) } != 0 {
                 return Err(std::io::ErrorKind::OutOfMemory.into());
             }
@@ -177,21 +182,21 @@ impl Cpu {
         Ok(this)
     }
 
-    /// Address of its memory, which the GS base points to.
+    /// Returns the address of the CPU's memory, which the GS base points to.
     pub fn base(&self) -> *mut u8 {
         self.memory.base().as_ptr()
     }
 
-    /// The [`Config::tail`] bytes after its own data, which start [`Cpu::TAIL`] bytes from the base.
+    /// Returns the [`Config::tail`] bytes after the CPU's own data, which start at [`Cpu::TAIL`].
     pub fn tail(&mut self) -> &mut [u8] {
-        // SAFETY: mapped in `boot` with this many bytes after the CPU's own.
+        // SAFETY: `boot` has mapped this many bytes after the CPU's own data.
         unsafe { std::slice::from_raw_parts_mut(self.base().add(Cpu::TAIL), self.memory.tail()) }
     }
 
-    /// Changes the configuration, except for the number and the sizes.
+    /// Changes the configuration, except for the CPU's number and the sizes.
     pub fn configure(&mut self, config: &Config) {
         let raw = raw_config(config);
-        // SAFETY: this thread is the CPU and is not in kernel mode now.
+        // SAFETY: this thread is the CPU, and it is not in kernel mode now.
         unsafe { sys::kiln_cpu_configure(self.raw(), &raw) }
     }
 
@@ -201,58 +206,59 @@ impl Cpu {
         unsafe { *sys::kiln_cpu_stats(self.raw()).cast() }
     }
 
-    /// Lengths of the FPU sections.
+    /// Returns the histogram of the FPU sections' lengths.
     pub fn section_time(&self) -> Histogram {
         self.histogram(sys::KILN_HISTOGRAM_SECTION)
     }
 
-    /// Delay from the raise of a softirq to its handler's first action.
+    /// Returns the histogram of the delay from the raise of a softirq to the start of its handler.
     pub fn softirq_latency(&self) -> Histogram {
         self.histogram(sys::KILN_HISTOGRAM_SOFTIRQ_LATENCY)
     }
 
     fn histogram(&self, which: u32) -> Histogram {
-        // SAFETY: as in `stats`; `which` is a valid number.
+        // SAFETY: the pointer is into the CPU's own memory, which only this thread writes. `which`
+        // is a valid number.
         unsafe { Histogram::from(&*sys::kiln_cpu_histogram(self.raw(), which)) }
     }
 
     /// Resets all counters to zero.
     pub fn reset_stats(&mut self) {
-        // SAFETY: as in `configure`.
+        // SAFETY: this thread is the CPU, and it is not in kernel mode now.
         unsafe { sys::kiln_cpu_reset_stats(self.raw()) }
     }
 
-    /// From now on times every FPU section. Otherwise only a sample of the short ones is timed, which costs them less.
-    /// Keeps the lengths of the first `room` sections after each [`Cpu::reset_stats`].
+    /// Times every FPU section from now on, instead of only a sample of the short ones, which slows
+    /// them down. Keeps the lengths of the first `room` sections after each [`Cpu::reset_stats`].
     pub fn keep_sections(&mut self, room: usize) {
         self.least = vec![u64::MAX; room];
         let least = self.least.as_mut_ptr();
-        // SAFETY: as in `configure`. No section is open between calls through the gate, and the buffer lives as long as
-        // the CPU.
+        // SAFETY: this thread is the CPU and is not in kernel mode, so no section is open. The
+        // buffer lives as long as the CPU.
         unsafe { sys::kiln_cpu_keep_sections(self.raw(), least, room) }
     }
 
-    /// The minimum length of the n-th section over all runs since [`Cpu::forget_sections`], in TSC ticks. A disturbance
-    /// in one run of the same code does not recur in the next.
+    /// Returns the minimum length of the n-th section over all runs since [`Cpu::forget_sections`],
+    /// in TSC ticks. A disturbance in one run of the same code does not recur in the next run.
     pub fn least_sections(&self) -> &[u64] {
         let least = &self.least;
         let known = least.partition_point(|&ticks| ticks != u64::MAX);
         &least[..known]
     }
 
-    /// Call this before running other code.
+    /// Forgets the lengths of sections. Call this before running other code.
     pub fn forget_sections(&mut self) {
         self.least.fill(u64::MAX);
     }
 
-    /// The control for a detector: makes nested saves use the area of `owner`, another CPU.
+    /// A control for detectors: nested sections are saved to the area of `owner`, another CPU.
     #[doc(hidden)]
     pub fn share_nested_area(&mut self, owner: NestedArea) {
         // SAFETY: the area belongs to a CPU that outlives its use in the test.
         unsafe { sys::kiln_cpu_share_area(self.raw(), owner.0) }
     }
 
-    /// This CPU's nested area, for [`Cpu::share_nested_area`].
+    /// Returns this CPU's area for nested sections, for [`Cpu::share_nested_area`].
     #[doc(hidden)]
     pub fn nested_area(&self) -> NestedArea {
         NestedArea(self.raw())
@@ -267,18 +273,19 @@ impl Cpu {
     }
 }
 
-/// A CPU's nested area, to be shared on purpose.
+/// A CPU's area for nested sections, which a test shares with another CPU on purpose.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct NestedArea(*mut sys::Cpu);
 
-// SAFETY: the pointer is only passed back to C, which is the purpose of the control.
+// SAFETY: Rust only passes the pointer back to C. That two threads use the area is what the test
+// wants.
 unsafe impl Send for NestedArea {}
 
 impl Drop for Cpu {
     fn drop(&mut self) {
         self.host.injection.stop();
-        // SAFETY: this thread's CPU is in user mode, and its kthreads never run again.
+        // SAFETY: this thread's CPU is in user mode, and its kthreads never run afterwards.
         unsafe { sys::kiln_cpu_stop(self.raw()) };
         HOST.set(ptr::null_mut());
         // Nothing reads GS from here on, so a failure would only leave an unused pointer.
@@ -287,7 +294,7 @@ impl Drop for Cpu {
 }
 
 extern "C" fn start(_: *mut c_void) -> u64 {
-    // SAFETY: called through the gate, in kernel mode.
+    // SAFETY: the gate calls this function in kernel mode.
     unsafe { sys::kiln_cpu_start() };
     0
 }
@@ -312,17 +319,17 @@ fn raw_config(config: &Config) -> sys::CpuConfig {
 
 static TSC_HZ: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
 
-/// Adopts the TSC frequency that another process has measured on this machine, unless this process has measured it
-/// already.
+/// Adopts the TSC frequency that another process has measured on this machine, unless this process
+/// has already measured it.
 pub fn set_kiln_tsc_hz(hz: f64) {
     let _ = TSC_HZ.set(hz);
 }
 
-/// TSC ticks per second, measured once.
+/// Returns the TSC ticks per second, which are measured only once.
 pub fn kiln_tsc_hz() -> f64 {
     *TSC_HZ.get_or_init(|| {
         let read = || {
-            // SAFETY: RDTSC is unprivileged on every host this runs on.
+            // SAFETY: RDTSC is unprivileged on every supported host.
             let t = unsafe { core::arch::x86_64::_rdtsc() };
             (std::time::Instant::now(), t)
         };
@@ -335,7 +342,7 @@ pub fn kiln_tsc_hz() -> f64 {
 
 fn set_gs_base(address: u64) -> std::io::Result<()> {
     const ARCH_SET_GS: i32 = 0x1001;
-    // SAFETY: sets this thread's GS base, which only `kernel/` uses.
+    // SAFETY: the call sets this thread's GS base, which only `kernel/` uses.
     match unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, address) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
@@ -345,11 +352,11 @@ fn set_gs_base(address: u64) -> std::io::Result<()> {
 /// Enters kernel mode on the calling thread's CPU and calls `f(arg)` there.
 ///
 /// # Safety
-/// `f` must be a function of `kernel/` or of a hosted tree that is callable through the gate, and `arg` must be what it
-/// takes.
+/// `f` must be a function of `kernel/` or of a hosted tree that is callable through the gate, and
+/// `arg` must be a valid argument for it.
 pub unsafe fn gate(f: sys::GateFn, arg: *mut c_void) -> u64 {
     ensure();
-    // SAFETY: the thread is a CPU, and the caller promises the rest.
+    // SAFETY: the thread is a CPU, and the caller promises that `f` and `arg` are suitable.
     unsafe { sys::kiln_gate(Some(f), arg) }
 }
 

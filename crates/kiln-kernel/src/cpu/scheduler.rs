@@ -1,11 +1,11 @@
-//! Schedulers of specific kernel versions, and their time parameters.
+//! Schedulers of specific kernel versions, with their time parameters.
 
 use std::fmt;
 
 /// Ticks per second: the default of `kernel/Kconfig.hz` in Linux 6.1 to 7.3.
 pub const HZ: u64 = 250;
 
-/// The scheduler whose rules choose the task that runs (`kernel/cpu/sched.c`).
+/// A scheduler whose rules determine which task runs (`kernel/cpu/sched.c`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
     /// CFS of Linux 6.1.
@@ -20,7 +20,7 @@ impl Scheduler {
     /// All schedulers, in the order of `enum kiln_scheduler`.
     pub const ALL: [Scheduler; 3] = [Scheduler::Cfs61, Scheduler::Eevdf612, Scheduler::Eevdf73];
 
-    /// The name used in flags and records.
+    /// Returns the name used in flags and records.
     pub fn name(self) -> &'static str {
         match self {
             Scheduler::Cfs61 => "cfs-6.1",
@@ -29,8 +29,9 @@ impl Scheduler {
         }
     }
 
-    /// Base slice (for CFS: minimum granularity), latency and wake-up granularity in microseconds, on a machine with
-    /// this many CPUs. Linux scales them with the logarithm of the number of CPUs, up to eight.
+    /// Returns the base slice (for CFS: minimum granularity), the latency and the wakeup
+    /// granularity in microseconds, on a machine with `cpus` CPUs. Linux scales them with the
+    /// logarithm of the number of CPUs, up to eight.
     pub(crate) fn times_us(self, cpus: u32) -> [u64; 3] {
         let factor = u64::from(1 + cpus.clamp(1, 8).ilog2());
         let times = match self {

@@ -3,7 +3,7 @@
 use crate::derive::add_fields;
 use crate::sys;
 
-/// Counts since boot or [`crate::cpu::Cpu::reset_stats`].
+/// Counts since boot or since [`crate::cpu::Cpu::reset_stats`].
 pub use crate::sys::CpuStats as Stats;
 
 add_fields!(Stats, irqs irqs_user irqs_in_section softirqs softirqs_deferred softirqs_behind sections sections_timed
@@ -12,7 +12,8 @@ add_fields!(Stats, irqs irqs_user irqs_in_section softirqs softirqs_deferred sof
 
 const BUCKETS: usize = sys::HISTOGRAM_BUCKETS as usize;
 
-/// A histogram of TSC intervals in buckets of a sixteenth of an octave. With 64-bit counts it can hold the sum of many.
+/// A histogram of TSC intervals with sixteen buckets per octave. Its counts have 64 bits, so it can
+/// also hold the sum of many histograms.
 #[derive(Clone, Debug)]
 pub struct Histogram<Count = u32> {
     max: u64,
@@ -38,18 +39,18 @@ impl From<&sys::Histogram> for Histogram {
 }
 
 impl<Count: Copy + Into<u64>> Histogram<Count> {
-    /// Number of intervals.
+    /// Returns the number of intervals.
     pub fn total(&self) -> u64 {
         self.count.iter().map(|&c| c.into()).sum()
     }
 
-    /// The longest interval, in TSC ticks.
+    /// Returns the longest interval in TSC ticks.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The interval that a share `q` of all does not exceed, in TSC ticks: the upper end of its bucket, but at most the
-    /// maximum. `None` if the histogram is empty.
+    /// Returns the interval in TSC ticks that a share `q` of all intervals does not exceed: the
+    /// upper end of its bucket, but at most the maximum. Returns `None` if the histogram is empty.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let total = self.total();
         if total == 0 {
@@ -66,7 +67,7 @@ impl<Count: Copy + Into<u64>> Histogram<Count> {
         Some(self.max)
     }
 
-    /// For each non-empty bucket, its upper end in TSC ticks and its count.
+    /// Returns the upper end in TSC ticks and the count of each non-empty bucket.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         let all = self.count.iter().map(|&n| n.into()).enumerate();
         all.filter(|&(_, n)| n > 0)
@@ -95,7 +96,7 @@ impl Histogram {
     }
 }
 
-/// The largest value in a bucket; see `histogram_bucket()`.
+/// Returns the largest value in a bucket; see `histogram_bucket()`.
 fn upper_end(bucket: usize) -> u64 {
     if bucket < 16 {
         return bucket as u64;
@@ -108,7 +109,7 @@ fn upper_end(bucket: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// A copy of `histogram_bucket()`, to check `upper_end` against.
+    /// A copy of C's `histogram_bucket()`, against which `upper_end` is checked.
     fn bucket(v: u64) -> usize {
         if v < 16 {
             return v as usize;

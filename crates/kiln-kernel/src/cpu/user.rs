@@ -18,8 +18,8 @@ extern "C" {
     fn kiln_user_call_512(want: Want, found: Found, f: sys::GateFn, arg: *mut c_void) -> u64;
 }
 
-/// The contents of a task's FPU registers, laid out as `struct pattern` of `kernel/load/patterns.h`. Registers that
-/// this CPU lacks stay zero.
+/// The contents of a task's FPU registers, with the layout of `struct pattern` in
+/// `kernel/load/patterns.h`. Registers that this CPU lacks stay zero.
 #[repr(C, align(64))]
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pattern {
@@ -31,14 +31,14 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// All zero, to receive the registers found.
+    /// Returns an all-zero pattern, which is later overwritten with register contents.
     pub fn zero() -> Pattern {
-        // SAFETY: consists of plain numbers, for which zero is valid.
+        // SAFETY: the structure consists of plain numbers, for which zero is valid.
         unsafe { std::mem::zeroed() }
     }
 
-    /// Pseudo-random registers from a seed. MXCSR and the x87 control word mask all exceptions and use unusual
-    /// rounding.
+    /// Generates pseudo-random register contents. MXCSR and the x87 control word mask all
+    /// exceptions and select unusual rounding modes.
     pub(crate) fn from_seed(seed: u64) -> Pattern {
         let mut p = Pattern::zero();
         let mut random = SplitMix64(seed);
@@ -75,7 +75,7 @@ const _: () = {
 pub(crate) struct UserProgram {
     want: Pattern,
     found: Pattern,
-    /// Number of entries after which its registers had changed.
+    /// Number of entries after which the program's registers had changed.
     pub corrupted: u64,
 }
 
@@ -91,7 +91,7 @@ impl UserProgram {
     /// Enters kernel mode and calls `f(arg)` there, like [`super::gate`].
     ///
     /// # Safety
-    /// As for [`super::gate`].
+    /// The requirements of [`super::gate`] apply.
     pub(crate) unsafe fn enter(&mut self, f: sys::GateFn, arg: *mut c_void) {
         super::ensure();
         let call = match Tier::widest_present() {
@@ -99,8 +99,9 @@ impl UserProgram {
             256 => kiln_user_call_256,
             _ => kiln_user_call_128,
         };
-        // SAFETY: the thread is a CPU that supports this width. The routine preserves callee-saved registers and leaves
-        // MXCSR and the x87 control word at their defaults. The caller promises the rest.
+        // SAFETY: the thread is a CPU that supports this width. The routine preserves callee-saved
+        // registers and leaves MXCSR and the x87 control word at their defaults. The caller
+        // promises that `f` and `arg` are suitable.
         unsafe { call(&self.want, &mut self.found, f, arg) };
         self.corrupted += u64::from(self.found != self.want);
     }

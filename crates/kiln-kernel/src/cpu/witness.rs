@@ -1,16 +1,17 @@
-//! Detects, independently of any clock, that the host took the CPU away.
+//! Detects, independently of any clock, that the host took the CPU away from its thread.
 //!
-//! With restartable sequences (rseq(2)) the host's kernel clears a pointer in the thread's own memory when it preempts
-//! or migrates the thread, or delivers a signal to it, outside the critical section that the pointer designates. An FPU
-//! section that finds the pointer cleared was disturbed.
+//! With restartable sequences (rseq(2)), the host's kernel clears a pointer in the thread's memory
+//! when it preempts or migrates the thread, or delivers a signal to it, while the thread is outside
+//! the critical section that the pointer designates. If an FPU section finds the pointer cleared at
+//! its end, it was disturbed.
 
 use std::ffi::c_void;
 
 #[derive(Clone, Copy)]
 pub(super) struct Witness {
-    /// The word that the host clears.
+    /// Address of the word that the host clears.
     pub word: *mut u64,
-    /// The value to write there beforehand.
+    /// Value to write to the word beforehand.
     pub armed: u64,
 }
 
@@ -18,11 +19,11 @@ extern "C" {
     static kiln_witness_section: u8;
 }
 
-/// The calling thread's witness, if its C library has registered it for rseq.
+/// Returns the calling thread's witness, if the C library has registered the thread for rseq.
 pub(super) fn word() -> Option<Witness> {
     const RSEQ_CS: isize = 8;
-    // SAFETY: dlsym with string literals. Both symbols are glibc's (2.35 and later) and constant after start-up: a
-    // ptrdiff_t and an unsigned int.
+    // SAFETY: dlsym is called with string literals. Both symbols are glibc's (2.35 and later), a
+    // ptrdiff_t and an unsigned int, and do not change after startup.
     let (offset, size) = unsafe {
         let find = |name: &std::ffi::CStr| libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
         let offset: *mut c_void = find(c"__rseq_offset");

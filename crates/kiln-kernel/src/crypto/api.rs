@@ -1,4 +1,5 @@
-//! Selects a crypto API: the one linked in, or that of another build of `kernel/`.
+//! Selects a crypto API: the one linked into this program, or the one of another build of
+//! `kernel/`.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,11 +8,11 @@ use std::sync::OnceLock;
 use crate::cpu;
 use crate::sys::{self, GateFn};
 
-/// Bytes of memory for transforms and requests, enough for scripts of a few thousand requests. Pages use memory only
-/// once accessed.
+/// Bytes of memory for transforms and requests, enough for scripts of a few thousand requests. The
+/// pages use memory only once accessed.
 const MEMORY: usize = 16 << 20;
 
-/// The API's functions, as declared by `abi/crypto.h`.
+/// The functions of a crypto API, as declared by `abi/crypto.h`.
 #[derive(Debug)]
 pub struct Api {
     pub(super) open: GateFn,
@@ -37,13 +38,13 @@ type Init = unsafe extern "C" fn() -> i32;
 /// Starts an API with memory that is never freed, and registers its algorithms. Returns the memory.
 ///
 /// # Safety
-/// The functions must belong to one `kernel/` that has not been started.
+/// The functions must belong to one copy of `kernel/` that has not been started.
 ///
 /// # Panics
-/// Registration fails.
+/// If registration fails.
 unsafe fn start(give: Give, init: Init) -> &'static [AtomicU64] {
     extern "C" fn call_both(arg: *mut c_void) -> u64 {
-        // SAFETY: called through the gate with the tuple below, and the memory is never freed.
+        // SAFETY: the gate calls this with the tuple below, and the memory is never freed.
         unsafe {
             let (give, init, memory) = *arg.cast::<(Give, Init, &[AtomicU64])>();
             give(memory.as_ptr().cast_mut().cast(), size_of_val(memory));
@@ -52,21 +53,24 @@ unsafe fn start(give: Give, init: Init) -> &'static [AtomicU64] {
     }
     let memory = cpu::leak_pages(MEMORY);
     let mut arg = (give, init, memory);
-    // SAFETY: the function takes this tuple, and the calling thread is or becomes a CPU.
+    // SAFETY: `call_both` takes a pointer to this tuple, and the calling thread is or becomes a
+    // CPU.
     let err = unsafe { cpu::gate(call_both, (&raw mut arg).cast()) };
     assert_eq!(err, 0, "the algorithms can be registered");
     memory
 }
 
-/// The memory of transforms and requests, whether in use or free. Other threads may be using it.
+/// Memory of all transforms and requests, in use or free. Other threads may be using it.
 static SLAB: OnceLock<&[AtomicU64]> = OnceLock::new();
 
 pub(crate) fn init() {
-    // SAFETY: these functions are linked in, and nothing else calls them.
+    // SAFETY: both functions belong to the `kernel/` that is linked in, and only this code calls
+    // them.
     SLAB.get_or_init(|| unsafe { start(sys::kiln_slab_give, sys::kiln_crypto_init) });
 }
 
-/// Whether the memory of transforms and requests contains these two consecutive words, to check that keys are wiped.
+/// Returns whether the memory of transforms and requests contains these two consecutive words.
+/// Tests use this to check that keys are wiped.
 pub fn memory_holds(words: [u64; 2]) -> bool {
     let pairs = SLAB.get().into_iter().flat_map(|memory| memory.windows(2));
     let mut pairs = pairs.map(|pair| [0, 1].map(|i| pair[i].load(Ordering::Relaxed)));
@@ -74,24 +78,25 @@ pub fn memory_holds(words: [u64; 2]) -> bool {
 }
 
 impl Api {
-    /// The API linked into this program, with its algorithms registered.
+    /// Returns the API linked into this program, with its algorithms registered.
     pub fn get_linked() -> &'static Api {
         init();
         &LINKED
     }
 
-    /// The API of another build, which gets memory that is never freed and registers its algorithms. For tests.
+    /// Starts the API of another build, for tests: gives it memory that is never freed, and
+    /// registers its algorithms.
     ///
     /// # Safety
-    /// `symbol` must return the exported functions of a `kernel/` with the same structures, which stays loaded. Call
-    /// once per build.
+    /// `symbol` must return the exported functions of a `kernel/` that has the same structures and
+    /// stays loaded. Call this once per build.
     ///
     /// # Panics
-    /// Registration fails.
+    /// If registration fails.
     pub unsafe fn foreign(symbol: &dyn Fn(&str) -> *const c_void) -> &'static Api {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises that the symbol is a function of this type.
         let function = |name| unsafe { std::mem::transmute::<*const c_void, GateFn>(symbol(name)) };
-        // SAFETY: likewise.
+        // SAFETY: the caller promises that the symbols are functions of these types.
         unsafe {
             start(
                 std::mem::transmute::<*const c_void, Give>(symbol("kiln_slab_give")),

@@ -1,4 +1,4 @@
-//! Transforms: of any kind, and specifically of skciphers, AEADs and hashes.
+//! Transforms: one type for any kind of algorithm, and types for skciphers, AEADs and hashes.
 
 use std::ffi::CString;
 use std::marker::PhantomData;
@@ -12,10 +12,10 @@ use crate::fpu::Context;
 use crate::sys;
 use crate::tier::static_str;
 
-/// Flag bits that contain an algorithm's type.
+/// Mask of the flag bits that hold an algorithm's type.
 const TYPE_MASK: u32 = 0xf;
 
-/// The type under which this kind of algorithm is registered.
+/// Returns the type under which algorithms of this kind are registered.
 fn type_of(kind: Kind) -> u32 {
     match kind {
         Kind::Aead => 0x3,
@@ -37,12 +37,13 @@ impl Transform {
         Transform::open_in(Api::get_linked(), kind, driver, 0, 0)
     }
 
-    /// Opens the driver of an implementation: wrapped by the simd helper if `helper` is set, otherwise the synchronous
-    /// one.
+    /// Opens the driver of an implementation: behind the simd helper if `helper` is set, otherwise
+    /// the synchronous driver.
     pub fn open_impl(api: &'static Api, imp: Impl, helper: bool) -> Result<Transform, Errno> {
         let (kind, name) = (imp.kind(), imp.driver());
         if !helper {
-            // Hashes and scalar code are not wrapped, so they have no internal driver.
+            // Hashes and scalar code have no internal driver, because the simd helper does not wrap
+            // them.
             let inner = format!("__{name}");
             if let Ok(tfm) = Transform::open_in(api, kind, &inner, INTERNAL, INTERNAL) {
                 return Ok(tfm);
@@ -65,7 +66,7 @@ impl Transform {
             mask: mask | TYPE_MASK,
             ..Default::default()
         };
-        // SAFETY: the function takes this structure, and the name outlives the call.
+        // SAFETY: the function takes a pointer to this structure, and the name outlives the call.
         unsafe { cpu::gate(api.open, (&raw mut raw).cast()) };
         raw.name = ptr::null();
         check(raw.err)?;
@@ -76,23 +77,23 @@ impl Transform {
         })
     }
 
-    /// Name of the driver that was chosen.
+    /// Returns the name of the driver that was chosen.
     pub fn driver(&self) -> &str {
         // SAFETY: the algorithm stays registered while it has transforms.
         unsafe { static_str(self.raw.driver) }.unwrap_or("?")
     }
 
-    /// Whether it may complete asynchronously.
+    /// Returns whether requests may complete asynchronously.
     pub fn is_async(&self) -> bool {
         self.raw.flags & ASYNC != 0
     }
 
-    /// Whether it is internal to other algorithms.
+    /// Returns whether the algorithm is internal, that is, for use by other algorithms only.
     pub fn is_internal(&self) -> bool {
         self.raw.flags & INTERNAL != 0
     }
 
-    /// Higher is preferred.
+    /// Returns the algorithm's priority. Algorithms with a higher priority are preferred.
     pub fn priority(&self) -> i32 {
         self.raw.priority
     }
@@ -108,7 +109,7 @@ impl Transform {
             len: len as u32,
             err: 0,
         };
-        // SAFETY: the function takes this structure.
+        // SAFETY: the function takes a pointer to this structure.
         unsafe { cpu::gate(function, (&raw mut raw).cast()) };
         check(raw.err)
     }
@@ -136,7 +137,7 @@ impl Transform {
         dst: &[(*mut u8, usize)],
         context: Context,
     ) -> (Errno, Errno) {
-        // Callers pass the same list twice to request in-place operation.
+        // To request in-place operation, callers pass the same list twice.
         let in_place = src == dst;
         let mut src = scatterlist(src);
         let mut dst = scatterlist(dst);
@@ -154,8 +155,8 @@ impl Transform {
             context: context as u32,
             ..Default::default()
         };
-        // SAFETY: the function takes this structure, and the lists end with a marked entry. It returns once the request
-        // has completed.
+        // SAFETY: the function takes a pointer to this structure and returns once the request has
+        // completed. The lists end with an entry that is marked as the last.
         unsafe { cpu::gate(self.api.request, (&raw mut raw).cast()) };
         (Errno(raw.submitted), Errno(raw.result))
     }
@@ -164,21 +165,22 @@ impl Transform {
 impl Drop for Transform {
     fn drop(&mut self) {
         if !self.raw.tfm.is_null() {
-            // SAFETY: it is open, and is closed only here.
+            // SAFETY: the transform is open, and only this code closes it.
             unsafe { cpu::gate(self.api.close, (&raw mut self.raw).cast()) };
         }
     }
 }
 
-/// Declares transform types for one kind each, with the methods common to all.
+/// Declares one transform type per kind, with the methods that all kinds have in common.
 macro_rules! transforms {
     ($($(#[$doc:meta])* $name:ident: $kind:expr;)*) => {$(
         $(#[$doc])*
         pub struct $name(Transform);
 
         impl $name {
-            /// Opens the algorithm with this driver name or, by priority, this algorithm name, whose flags in `mask`
-            /// equal those in `flags`.
+            /// Opens the algorithm with this driver name or, if there is none, the one with this
+            /// algorithm name and the highest priority. Its flags must equal `flags` in the bits of
+            /// `mask`.
             pub fn open(name: &str, flags: u32, mask: u32) -> Result<$name, Errno> {
                 Transform::open_in(Api::get_linked(), $kind, name, flags, mask).map($name)
             }
@@ -205,16 +207,18 @@ transforms! {
     Skcipher: Kind::Skcipher;
     /// A transform of an AEAD.
     Aead: Kind::Aead;
-    /// A transform of a hash, which is synchronous in any context.
+    /// A transform of a hash. Hashes are synchronous in any context.
     Shash: Kind::Hash;
 }
 
 impl Skcipher {
-    /// Makes one request over pieces of memory in `context`. Returns the call's return value, and the final result.
+    /// Makes one request over pieces of memory in `context`. Returns the return value of the call,
+    /// and the final result.
     ///
     /// # Safety
-    /// The pieces of `src` must be readable, those of `dst` writable. Pieces of one list must not overlap. The two
-    /// lists must either cover the same bytes in the same order, or not overlap at all.
+    /// The pieces of `src` must be readable, those of `dst` writable. Pieces of one list must not
+    /// overlap. The two lists must either cover the same bytes in the same order, or not overlap at
+    /// all.
     pub unsafe fn request(
         &mut self,
         op: Op,
@@ -224,23 +228,23 @@ impl Skcipher {
         dst: &[(*mut u8, usize)],
         context: Context,
     ) -> (Errno, Errno) {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises that the pieces are valid.
         unsafe { self.0.request(op, iv, 0, len, src, dst, context) }
     }
 }
 
 impl Aead {
-    /// Sets the tag length; the default is the longest.
+    /// Sets the length of tags in bytes. The default is the maximum.
     pub fn set_tag_size(&mut self, bytes: usize) -> Result<(), Errno> {
         let function = self.api.setauthsize;
         self.set(function, ptr::null(), bytes)
     }
 
-    /// Like [`Skcipher::request`]. The first `assoclen` bytes of the pieces are associated data, followed by `len`
-    /// bytes, which include the tag for decryption.
+    /// Makes a request like [`Skcipher::request`]. The first `assoclen` bytes of the pieces are
+    /// associated data. `len` bytes follow, which include the tag for decryption.
     ///
     /// # Safety
-    /// As for [`Skcipher::request`].
+    /// The requirements of [`Skcipher::request`] apply.
     #[allow(clippy::too_many_arguments)]
     pub unsafe fn request(
         &mut self,
@@ -252,7 +256,7 @@ impl Aead {
         dst: &[(*mut u8, usize)],
         context: Context,
     ) -> (Errno, Errno) {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises that the pieces are valid.
         unsafe { self.0.request(op, iv, assoclen, len, src, dst, context) }
     }
 }
@@ -261,11 +265,11 @@ impl Aead {
 const MAX_DIGEST: usize = 64;
 
 impl Shash {
-    /// The digest of a message, computed in these pieces or, if none are given, in one call. With `reimport`, the state
-    /// is exported and imported after each piece. Bytes after the digest are zero.
+    /// Computes the digest of a message, in these pieces or, if none are given, in one call. With
+    /// `reimport`, exports and imports the state after each piece. Bytes after the digest are zero.
     ///
     /// # Panics
-    /// The pieces do not add up to the message.
+    /// If the pieces do not add up to the message.
     pub fn digest(
         &mut self,
         data: &[u8],
@@ -276,13 +280,14 @@ impl Shash {
         self.digest_from(None, data, pieces, reimport, context)
     }
 
-    /// The digest of a message continued from an exported state, in one piece.
+    /// Computes the digest of a message whose beginning led to an exported state. The rest of the
+    /// message is one piece.
     ///
     /// # Errors
     /// [`Errno::INVALID`] if the state is not valid.
     ///
     /// # Panics
-    /// The state is shorter than the algorithm's.
+    /// If `state` is shorter than the states of the algorithm.
     pub fn resume(
         &mut self,
         imp: Impl,
@@ -317,7 +322,8 @@ impl Shash {
             context: context as u32,
             err: 0,
         };
-        // SAFETY: the function takes this structure, and no digest is longer than the buffer.
+        // SAFETY: the function takes a pointer to this structure, and no digest is longer than the
+        // buffer.
         unsafe { cpu::gate(self.0.api.digest, (&raw mut raw).cast()) };
         check(raw.err)?;
         Ok(out)

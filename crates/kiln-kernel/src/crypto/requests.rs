@@ -1,4 +1,5 @@
-//! Timed requests, for many messages or repeatedly for one, in the loop of `kernel/bench/requests.c`.
+//! Timed requests, for many messages or repeatedly for one. The loop is in
+//! `kernel/bench/requests.c`.
 
 use std::ffi::c_void;
 
@@ -8,34 +9,34 @@ use crate::cpu;
 use crate::messages::{IvRoom, Lens, Messages, Needs};
 use crate::sys;
 
-/// What to time: a whole request, or one part of the simd helper's overhead.
+/// What is timed: whole requests, or one part of the simd helper's overhead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Part {
     Whole = sys::KILN_REQUEST,
-    /// Checking whether SIMD is usable and whether anything is queued.
+    /// Checks whether SIMD is usable and whether requests are queued.
     Checks = sys::KILN_REQUEST_CHECKS,
-    /// Copying the request to the sub-request.
+    /// Copies the request to the sub-request.
     Copy = sys::KILN_REQUEST_COPY,
-    /// An indirect call and return.
+    /// Makes an indirect call and returns.
     Call = sys::KILN_REQUEST_CALL,
-    /// What a caller does to set up a request.
+    /// Sets up the request, as its caller does.
     Setup = sys::KILN_REQUEST_SETUP,
 }
 
-/// One request over pieces of memory, to be repeated.
+/// One request over pieces of memory that is made repeatedly.
 pub struct Repeat<'a> {
-    /// Ignored by hashes.
+    /// Direction; ignored by hashes.
     pub op: Op,
-    /// Associated data, text and, for decryption, the tag.
+    /// Source: associated data, text and, for decryption, the tag.
     pub src: &'a [(*mut u8, usize)],
     /// Destination; the same pieces for an in-place request.
     pub dst: &'a [(*mut u8, usize)],
-    /// The IV of the first call; afterwards, what the last call left in it.
+    /// IV of the first request. Afterwards, it is what the last request has left.
     pub iv: &'a mut [u8],
-    /// Receives a hash's digest.
+    /// Memory for the digest of a hash.
     pub digest: &'a mut [u8],
-    /// Sizes of the message's parts in bytes.
+    /// Sizes in bytes of the message's parts.
     pub lens: Lens,
 }
 
@@ -54,20 +55,24 @@ fn raw_requests(tfm: *mut c_void, m: sys::Messages, part: Part) -> sys::Requests
     }
 }
 
+/// Runs the timed loop of `kernel/`.
+///
 /// # Safety
 /// The memory that the structure points to must be valid.
 unsafe fn run_raw(mut raw: sys::Requests) -> Result<u64, Errno> {
-    // SAFETY: the function takes this structure, and the caller promises the rest.
+    // SAFETY: `kiln_requests_run` takes a pointer to this structure, and the caller promises that
+    // the memory is valid.
     unsafe { cpu::gate(sys::kiln_requests_run, (&raw mut raw).cast()) };
     check(raw.err)?;
     Ok(raw.later)
 }
 
 impl Skcipher {
-    /// Makes `calls` requests, or `part` of each. Returns how many completed asynchronously.
+    /// Makes `calls` requests, or only `part` of each. Returns how many completed asynchronously.
     ///
     /// # Errors
-    /// The first error that a request returned; [`Errno::INVALID`] if the messages exceed their buffers.
+    /// Returns the first error of a request, or [`Errno::INVALID`] if the messages exceed their
+    /// buffers.
     pub fn run(
         &mut self,
         messages: &mut Messages<'_>,
@@ -97,29 +102,31 @@ impl Driver {
     /// Opens the driver of this implementation.
     ///
     /// # Errors
-    /// Its tier cannot be used here.
+    /// Fails if the implementation's tier cannot be used here.
     pub fn open(imp: Impl) -> Result<Driver, Errno> {
         let tfm = Transform::open_impl(Api::get_linked(), imp, false)?;
         Ok(Driver { tfm, imp })
     }
 
-    /// Whether its code uses vector registers.
+    /// Returns whether the driver opens FPU sections, that is, whether it uses vector registers.
     pub(crate) fn opens_sections(&self) -> bool {
         self.imp.tier() != crate::Tier::Generic
     }
 
-    /// Expands a key.
+    /// Sets the key.
     ///
     /// # Errors
-    /// The driver rejects the key.
+    /// Fails if the driver rejects the key.
     pub fn set_key(&mut self, key: &[u8]) -> Result<(), Errno> {
         self.tfm.set_key(key)
     }
 
-    /// Makes `calls` requests, cycling through the messages. Returns how many completed asynchronously.
+    /// Makes `calls` requests, cycling through the messages. Returns how many completed
+    /// asynchronously.
     ///
     /// # Errors
-    /// The first error that a request returned; [`Errno::INVALID`] if the messages exceed their buffers.
+    /// Returns the first error of a request, or [`Errno::INVALID`] if the messages exceed their
+    /// buffers.
     pub fn run(&mut self, messages: &mut Messages<'_>, calls: u64) -> Result<u64, Errno> {
         let mut single = IvRoom::default();
         let raw = self.raw_requests(messages, &mut single, calls)?;
@@ -127,7 +134,7 @@ impl Driver {
         unsafe { run_raw(raw) }
     }
 
-    /// The requests in C's format. The messages and `single` are borrowed as long as the result is used.
+    /// Converts the requests to C's format. The result points into the messages and `single`.
     pub(crate) fn raw_requests(
         &mut self,
         messages: &mut Messages<'_>,
@@ -143,10 +150,10 @@ impl Driver {
     /// Makes one request `calls` times. Returns how many completed asynchronously.
     ///
     /// # Errors
-    /// The first error that a request returned; [`Errno::INVALID`] if the pieces are too short.
+    /// Returns the first error of a request, or [`Errno::INVALID`] if the pieces are too short.
     ///
     /// # Safety
-    /// As for [`super::Skcipher::request`].
+    /// The requirements of [`super::Skcipher::request`] apply.
     pub unsafe fn repeat(&mut self, repeat: &mut Repeat<'_>, calls: u64) -> Result<u64, Errno> {
         let lens = repeat.lens;
         self.check_sizes(lens.text, lens.assoc, lens.tag)?;
@@ -158,7 +165,7 @@ impl Driver {
         let fresh = repeat.iv.to_vec();
         let in_place = hash || repeat.src == repeat.dst;
         let mut from = scatterlist(repeat.src);
-        // A hash has no destination.
+        // A hash has no destination, but the list must not be empty.
         let mut to = scatterlist(if in_place { repeat.src } else { repeat.dst });
         let m = sys::Messages {
             dst: repeat.digest.as_mut_ptr(),
@@ -181,7 +188,8 @@ impl Driver {
             },
             ..raw_requests(self.tfm.raw.tfm, m, Part::Whole)
         };
-        // SAFETY: promised by the caller; the lists end with a marked entry.
+        // SAFETY: the caller promises that the pieces are valid. The lists end with an entry that
+        // is marked as the last.
         unsafe { run_raw(raw) }
     }
 
@@ -198,7 +206,8 @@ impl Driver {
         }
     }
 
-    /// Checks that the tag has the size the transform was opened with, and that lengths fit a request.
+    /// Checks that the tag has the size that the transform was opened with, and that the lengths
+    /// fit in a request.
     fn check_sizes(&self, len: usize, prefix: usize, tag_size: usize) -> Result<(), Errno> {
         let aead = self.imp.kind() == Kind::Aead;
         let tag = if aead { self.imp.digest_size() } else { 0 };

@@ -1,7 +1,9 @@
-//! An IPsec gateway on an emulated CPU: softirqs process ESP packets while a task encrypts disk sectors.
+//! An IPsec gateway on an emulated CPU: softirqs process ESP packets while a task encrypts disk
+//! sectors.
 //!
-//! Flow 0 comes from the tunnel and is decrypted; flow 1 goes into the tunnel and is encrypted. The task also sends
-//! packets on flow 1. Each flow ends at a receiver with an anti-replay window.
+//! Packets of flow 0 come from the tunnel and are decrypted; packets of flow 1 are sent into the
+//! tunnel and are encrypted. The task also sends packets on flow 1. Each flow ends at a receiver
+//! with an anti-replay window.
 
 mod packet;
 pub mod replay;
@@ -19,47 +21,48 @@ use crate::fpu::Context;
 use crate::load::Messages;
 use crate::sys;
 
-/// Maximum number of a flow's requests in flight. It exceeds the capacity of cryptd's queue, so a packet is dropped
-/// only because that queue is full.
+/// Maximum number of requests in flight per flow. It exceeds the capacity of cryptd's queue, so
+/// packets are dropped only because that queue is full.
 const SLOTS: usize = 1280;
 const SAMPLES: usize = 4096;
-/// The flow from the tunnel.
+/// Index of the flow from the tunnel.
 pub const IN: usize = 0;
-/// The flow into the tunnel.
+/// Index of the flow into the tunnel.
 pub const OUT: usize = 1;
 
-/// An arriving packet.
+/// The arrival of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Time in nanoseconds of the load's clock.
+    /// Time of arrival, in nanoseconds of the load's clock.
     pub at: u64,
-    /// Index into [`Plan::sizes`].
+    /// Size of the packet, as an index into [`Plan::sizes`].
     pub packet: u32,
-    /// [`IN`] or [`OUT`].
+    /// Flow of the packet: [`IN`] or [`OUT`].
     pub flow: u32,
 }
 
 /// The settings of a load.
 #[derive(Clone)]
 pub struct Plan {
-    /// The transform that encrypts and authenticates packets.
+    /// Algorithms that encrypt and authenticate the packets.
     pub transform: Transform,
     /// Payload sizes in bytes; arrivals refer to them by index.
     pub sizes: Vec<u32>,
-    /// Sorted by time.
+    /// Arrivals of packets, sorted by time.
     pub arrivals: Arc<[Arrival]>,
     /// Ends of the three phases (low, high, low load), in nanoseconds of the load's clock.
     pub phase_end: [u64; 3],
-    /// Sequence numbers in a receiver's anti-replay window.
+    /// Size of a receiver's anti-replay window, in sequence numbers.
     pub window: u32,
-    /// Number of sectors after which the task sends a packet of its own; 0: never.
+    /// Number of sectors after which the task sends a packet; 0: never.
     pub own_every: u32,
-    /// Nanoseconds between interrupts. If a gap is more than three times as long, the excess is attributed to the host.
+    /// Nanoseconds between interrupts. If a gap is more than three times as long, the excess counts
+    /// as time that the host took away.
     pub irq_ns: u64,
-    /// Nanoseconds of busy-waiting before each request for a packet from the card. They represent the network stack,
-    /// which is not modelled.
+    /// Nanoseconds of busy-waiting before each request for a packet from the card, in place of the
+    /// network stack, which is not modelled.
     pub stack_ns: u64,
-    /// Capacity of [`Outcome::log`].
+    /// Maximum length of [`Outcome::log`].
     pub log: usize,
 }
 
@@ -70,14 +73,15 @@ pub struct Flow {
     pub sent: u64,
     /// Number of completed requests.
     pub done: u64,
-    /// Payload bytes that the receiver accepted, by phase, excluding the task's own packets.
+    /// Payload bytes that the receiver accepted in each phase, without the packets that the task
+    /// sent.
     pub bytes: [u64; 3],
     /// Number of wrong results, including errors.
     pub corrupted: u64,
     pub errors: u64,
     /// Requests that completed asynchronously.
     pub async_punts: u64,
-    /// Packets that found cryptd's queue full.
+    /// Packets dropped because cryptd's queue was full.
     pub dropped: u64,
     /// Requests that completed after the request of a later packet.
     pub reordered: u64,
@@ -89,30 +93,31 @@ pub struct Flow {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     pub flows: [Flow; 2],
-    /// Packets that found the card's ring full.
+    /// Packets lost because the card's ring was full.
     pub missed: u64,
     /// Number of packets that arrived.
     pub arrived: u64,
-    /// Number of sectors the task encrypted.
+    /// Number of sectors that the task encrypted.
     pub sectors: u64,
     pub sectors_corrupted: u64,
-    /// Number of packets the task sent.
+    /// Number of packets that the task sent.
     pub own_packets: u64,
     /// Kernel entries that changed the user's FPU state.
     pub user_corrupted: u64,
     /// Duration in seconds, excluding time that the host took away.
     pub seconds: f64,
-    /// Microseconds from the end of the high load until no packet was waiting; `None` if that never happened.
+    /// Microseconds from the end of the high load until no packet was waiting. `None` if packets
+    /// were waiting until the end.
     pub recovery_us: Option<f64>,
     pub samples: Vec<Sample>,
     /// Sequence numbers of flow 1 in order of completion.
     pub log: Vec<u32>,
 }
 
-/// A sample of a load's progress.
+/// The progress of a load at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Time in milliseconds of the load's clock.
+    /// Time in milliseconds, on the load's clock.
     pub ms: f64,
     /// Payload bytes accepted so far.
     pub bytes: u64,
@@ -130,15 +135,15 @@ pub struct Sample {
     pub waiting: u32,
 }
 
-/// The packets of a flow, used in turn: inputs and expected results.
+/// The packets of a flow, which are used in turn, and their expected results.
 struct Ring {
     raw: Vec<sys::EspPacket>,
     _bytes: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A load, with its transforms and memory.
+/// A load with its transforms and its memory.
 pub struct Esp {
-    /// Boxed, because `kernel/` keeps its address.
+    /// Boxed, because `kernel/` stores its address.
     raw: Box<sys::EspLoad>,
     driver: String,
     user: UserProgram,
@@ -153,12 +158,13 @@ pub struct Esp {
     _sectors: (Arc<Messages>, Vec<u8>),
 }
 
-/// The salt that `seqiv` XORs with sequence numbers, obtained as the IV that it generates for number zero.
+/// Returns the salt that `seqiv` XORs with sequence numbers: the IV that it generates for number
+/// zero.
 fn salt(tfm: &mut Aead) -> Result<[u8; 8], Errno> {
     let mut iv = [0; BLOCK];
     let mut bytes = [0u8; HEADER + 8 + ICV];
     let list = [(bytes.as_mut_ptr(), bytes.len())];
-    // SAFETY: the piece is the array.
+    // SAFETY: the only piece is the whole array, which is writable.
     let (_, result) =
         unsafe { tfm.request(Op::Encrypt, &mut iv, HEADER, 8, &list, &list, Context::Task) };
     match result {
@@ -250,10 +256,10 @@ impl Esp {
     /// Creates a load with the best drivers of the current model. The task encrypts `sectors`.
     ///
     /// # Errors
-    /// The crypto API rejects a transform or its key.
+    /// Fails if the crypto API rejects a transform or its key.
     ///
     /// # Panics
-    /// An arrival refers to a size that does not exist, or a size exceeds [`MAX_PAYLOAD`].
+    /// If an arrival refers to a size that does not exist, or a size exceeds [`MAX_PAYLOAD`].
     pub fn new(
         plan: &Plan,
         sectors: Arc<Messages>,
@@ -326,7 +332,8 @@ impl Esp {
             raw.flow[i].packet = rings[i].raw.as_ptr();
             raw.flow[i].slot = slots[i].as_mut_ptr();
         }
-        // SAFETY: the function takes this structure, and everything it points to lives in this Esp.
+        // SAFETY: `kiln_esp_open` takes a pointer to this structure, and everything that it points
+        // to lives in this `Esp`.
         if unsafe { cpu::gate(sys::kiln_esp_open, (&raw mut *raw).cast()) } != 0 {
             return Err(Errno(-12));
         }
@@ -346,10 +353,10 @@ impl Esp {
         })
     }
 
-    /// Replaces the arrivals and the ends of the phases, keeping the packets.
+    /// Replaces the arrivals and the ends of the phases, but keeps the packets.
     ///
     /// # Panics
-    /// An arrival refers to a size that does not exist.
+    /// If an arrival refers to a size that does not exist.
     pub fn set_arrivals(&mut self, arrivals: &[Arrival], phase_end: [u64; 3]) {
         let packets = self.raw.flow[IN].packets;
         assert!(arrivals.iter().all(|a| a.packet < packets && a.flow < 2));
@@ -360,21 +367,23 @@ impl Esp {
         self.raw.sample_every = sample_every(phase_end);
     }
 
-    /// Name of the driver that encrypts the packets.
+    /// Returns the name of the driver that encrypts the packets.
     pub fn driver(&self) -> &str {
         &self.driver
     }
 
-    /// Mean nanoseconds per packet over `packets` packets, with softirqs disabled.
+    /// Measures the mean time per packet in nanoseconds over `packets` packets, with softirqs
+    /// disabled.
     pub fn price_ns(&mut self, _: &mut Cpu, packets: u64) -> f64 {
         self.raw.ops = packets;
-        // SAFETY: the function takes this structure.
+        // SAFETY: `kiln_esp_price` takes a pointer to this structure.
         let ticks = unsafe { cpu::gate(sys::kiln_esp_price, (&raw mut *self.raw).cast()) };
         1e3 * ticks as f64 / self.ticks_per_us / packets.max(1) as f64
     }
 
-    /// Runs the load once, starting at the first interrupt; an interrupt source must be running. The task encrypts
-    /// `entry` sectors per kernel entry. With `quiet`, the control, the same interrupts occur but no packets arrive.
+    /// Runs the load once. It starts at the first interrupt, so an interrupt source must be
+    /// running. The task encrypts `entry` sectors per kernel entry. With `quiet`, which is the
+    /// control, the same interrupts occur but no packets arrive.
     pub fn run(&mut self, _: &mut Cpu, entry: u64, quiet: bool) -> Outcome {
         self.raw.ops = entry;
         let (arrivals, own_every) = (self.raw.arrivals, self.raw.own_every);
@@ -383,8 +392,8 @@ impl Esp {
         }
         self.user.corrupted = 0;
         let raw: *mut sys::EspLoad = &raw mut *self.raw;
-        // SAFETY: the functions take this structure, which outlives their use of it. The read of the
-        // flag is volatile because interrupts write it.
+        // SAFETY: the functions take a pointer to this structure, which outlives their use of it.
+        // The flag is read as volatile, because interrupts write it.
         unsafe {
             cpu::gate(sys::kiln_esp_attach, raw.cast());
             while !ptr::read_volatile(&raw const (*raw).over) {
@@ -444,7 +453,7 @@ impl Esp {
 
 impl Drop for Esp {
     fn drop(&mut self) {
-        // SAFETY: the function takes this structure, and nothing is in flight.
+        // SAFETY: `kiln_esp_close` takes a pointer to this structure, and no request is in flight.
         unsafe { cpu::gate(sys::kiln_esp_close, (&raw mut *self.raw).cast()) };
     }
 }

@@ -3,16 +3,17 @@
 use crate::cipher::{Context, Impl, Kind, Op};
 use crate::crypto::authenc_key;
 
-/// Size in bytes of SPI and sequence number.
+/// Size in bytes of an ESP header: SPI and sequence number.
 pub const HEADER: usize = 8;
-/// Size in bytes of the integrity check value: a full GCM tag, or half of an HMAC-SHA-256 (RFC 4868).
+/// Size in bytes of the integrity check value: a full GCM tag, or half of an HMAC-SHA-256 digest
+/// (RFC 4868).
 pub(crate) const ICV: usize = 16;
 /// Protocol inside the tunnel: IPv4.
 const NEXT_HEADER: u8 = 4;
-/// The largest payload, that of a jumbo frame, in bytes.
+/// Size in bytes of the largest payload, that of a jumbo frame.
 pub const MAX_PAYLOAD: usize = 9216;
 
-/// The algorithms for encrypting and authenticating packets.
+/// The algorithms that encrypt and authenticate packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transform {
     /// `rfc4106(gcm(aes))` with 256-bit keys; `seqiv` generates the IVs of packets that are sent.
@@ -22,7 +23,7 @@ pub enum Transform {
 }
 
 impl Transform {
-    /// Its name in the crypto API.
+    /// Returns the name in the crypto API.
     pub fn alg(self) -> &'static str {
         match self {
             Transform::Rfc4106 => "seqiv(rfc4106(gcm(aes)))",
@@ -30,7 +31,7 @@ impl Transform {
         }
     }
 
-    /// IV size in bytes.
+    /// Returns the IV size in bytes.
     pub fn iv_len(self) -> usize {
         match self {
             Transform::Rfc4106 => 8,
@@ -38,7 +39,7 @@ impl Transform {
         }
     }
 
-    /// Payload and trailer together are padded to a multiple of this many bytes.
+    /// Returns the padding unit in bytes: payload and trailer together are a multiple of it.
     fn unit(self) -> usize {
         match self {
             Transform::Rfc4106 => 4,
@@ -46,7 +47,8 @@ impl Transform {
         }
     }
 
-    /// Length in bytes of the associated data in a request. For `seqiv` the IV is part of the text instead.
+    /// Returns the length in bytes of a request's associated data. With `seqiv` it does not include
+    /// the IV, which counts as text.
     pub(super) fn assoc_len(self) -> usize {
         match self {
             Transform::Rfc4106 => HEADER,
@@ -54,7 +56,7 @@ impl Transform {
         }
     }
 
-    /// Length in bytes of a packet with the given payload.
+    /// Returns the length in bytes of a packet with a payload of `payload` bytes.
     pub(crate) fn packet_len(self, payload: usize) -> usize {
         HEADER + self.iv_len() + (payload + 2).next_multiple_of(self.unit()) + ICV
     }
@@ -98,7 +100,7 @@ impl Sealer {
         }
     }
 
-    /// The key in the crypto API's format.
+    /// Returns the key in the format of the crypto API.
     pub fn key(&self) -> &[u8] {
         &self.raw
     }
@@ -117,7 +119,7 @@ impl Sealer {
         packet
     }
 
-    /// Encrypts such a packet and adds its ICV.
+    /// Encrypts a packet made by [`Sealer::plain`] and appends its ICV.
     pub fn seal(&self, plain: &[u8]) -> Vec<u8> {
         let text = HEADER + self.transform.iv_len();
         let (head, body) = plain.split_at(text);
@@ -137,7 +139,7 @@ impl Sealer {
     }
 }
 
-/// Encrypts or hashes one message; returns the resulting text and the tag or digest.
+/// Encrypts or hashes one message. Returns the resulting text, and the tag or digest.
 fn once(imp: Impl, key: &Context, text: &[u8], iv: &[u8], aad: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let size = match imp.kind() {
         Kind::Hash => imp.digest_size(),

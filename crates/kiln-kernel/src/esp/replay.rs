@@ -2,34 +2,34 @@
 
 use crate::sys;
 
-/// The largest window size.
+/// Maximum size of a window, in sequence numbers.
 pub const MAX: u32 = sys::KILN_REPLAY_MAX;
 
-/// The sequence numbers received recently.
+/// A window that records which of the latest sequence numbers have been received.
 pub struct Window(sys::Replay);
 
 impl Window {
     /// Creates a window of `size` sequence numbers.
     pub fn new(size: u32) -> Window {
         let mut raw = sys::Replay::default();
-        // SAFETY: the function takes this structure.
+        // SAFETY: the function initialises the structure that the pointer refers to.
         unsafe { sys::kiln_replay_init(&raw mut raw, size) };
         Window(raw)
     }
 
-    /// Records the sequence number of a packet; returns whether the packet is accepted.
+    /// Records the sequence number of a packet. Returns whether the packet is accepted.
     pub fn accept(&mut self, seq: u64) -> bool {
-        // SAFETY: as above.
+        // SAFETY: the structure was initialised by `new`.
         unsafe { sys::kiln_replay_accept(&raw mut self.0, seq) }
     }
 
-    /// Number of packets rejected as older than the window, and as duplicates.
+    /// Returns the numbers of packets rejected as older than the window, and as duplicates.
     pub fn refused(&self) -> (u64, u64) {
         (self.0.lost, self.0.replayed)
     }
 }
 
-/// Rules of the window that tests break on purpose, as controls.
+/// Rules of the window that tests break on purpose, to see whether checks detect it.
 #[doc(hidden)]
 pub mod broken {
     /// Packets older than the window are accepted.
@@ -37,9 +37,9 @@ pub mod broken {
     /// Packets that were received before are accepted.
     pub const BLIND: u32 = 2;
 
-    /// Breaks these rules from now on, in the whole process; 0 restores all.
+    /// Breaks these rules from now on, in the whole process. 0 restores all of them.
     pub fn set(rules: u32) {
-        // SAFETY: accepts any number.
+        // SAFETY: the function accepts any number.
         unsafe { crate::sys::kiln_replay_break(rules) }
     }
 }

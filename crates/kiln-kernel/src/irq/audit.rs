@@ -8,15 +8,17 @@
 use super::frame::Frame;
 use crate::sys::{self, Audit};
 
-/// Capacity for instructions, a power of two. A tree's suite has some ten thousand per job.
+/// Capacity of the table of instructions, a power of two. A tree's suite executes some ten thousand
+/// instructions per job.
 const ROOM: usize = 1 << 19;
 /// Maximum call depth; calls beyond it are not checked.
 const DEPTH: usize = 128;
-/// Maximum size of an image.
+/// Maximum size in bytes of a tree's image.
 const IMAGE: u64 = 1 << 30;
 /// Maximum number of breaches kept; later ones are dropped.
 const BREACHES: usize = 256;
-/// Length in bytes of the longest call instruction: a direct call has 5 bytes, an indirect one up to 8.
+/// Maximum length in bytes of a call instruction: a direct call has 5 bytes, an indirect one up to
+/// 8.
 const LONGEST_CALL: u64 = 8;
 
 /// Registers that a function must preserve (System V ABI, section 3.2.1), by their index in a signal frame.
@@ -54,27 +56,27 @@ pub struct Visit {
     pub job: u64,
     pub address: u64,
     pub visits: u64,
-    /// Number of visits at which no FPU section was open.
+    /// Number of visits during which no FPU section was open.
     pub outside: u64,
 }
 
-/// A violated rule.
+/// A violation that the handler has detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breach {
-    /// A function returned with a changed register.
+    /// A function returned with a changed value in a register that it must preserve.
     Preserved {
         job: u64,
         call: u64,
         step: u64,
         function: u64,
-        /// Return address.
+        /// Return address of the function's call.
         to: u64,
         register: &'static str,
     },
     /// From this instruction on, a backtrace from an interrupt would fail, because the frame pointer does not point
     /// into the stack.
     Frame { job: u64, address: u64 },
-    /// A section was begun while another was open; the address is the return address of the call.
+    /// A section was begun while another was open. `address` is the return address of the call.
     Nested {
         job: u64,
         call: u64,
@@ -98,7 +100,7 @@ impl Breach {
 struct Call {
     function: u64,
     to: u64,
-    /// The stack pointer after the return.
+    /// Value of the stack pointer after the return.
     rsp: u64,
     registers: [i64; 6],
 }
@@ -114,16 +116,17 @@ pub(super) struct AuditState {
     dropped: u64,
     calls: Vec<Call>,
     breaches: Vec<Breach>,
-    /// Address and stack pointer of the previous instruction.
+    /// Address of the previous instruction, and its stack pointer.
     before: (u64, u64),
     /// Number of instructions since the last one that was new or interrupted.
     idle: u64,
     /// Addresses of functions with 32-bit arguments, with a bit mask of those arguments.
     narrow: Vec<(u64, u8)>,
-    /// Functions whose callers get their registers restored whatever the function does, so that a breach does not
-    /// disturb later code.
+    /// Functions after which the handler restores the registers that they must preserve, so that a
+    /// violation does not disturb later code.
     restored: Vec<u64>,
-    /// Whether the code keeps frame pointers, and whether there was one at the last instruction.
+    /// Whether the code keeps frame pointers, and whether the pointer was valid at the last
+    /// instruction.
     frames: bool,
     framed: bool,
 }
@@ -133,7 +136,7 @@ impl AuditState {
         AuditState {
             shared,
             begin,
-            // Allocated now, because the handler must not allocate.
+            // Allocate the memory now, because the handler must not allocate.
             seen: vec![Visit::default(); ROOM],
             used: 0,
             dropped: 0,
@@ -171,12 +174,13 @@ impl AuditState {
         &self.breaches
     }
 
-    /// Number of instructions that did not fit into the table and were therefore not interrupted.
+    /// Returns the number of instructions that did not fit in the table and were therefore not
+    /// interrupted.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Clears the results.
+    /// Forgets all visits and violations.
     pub(super) fn clear(&mut self) {
         self.seen.fill(Visit::default());
         (self.used, self.dropped) = (0, 0);
@@ -190,7 +194,8 @@ impl AuditState {
     pub(super) unsafe fn handle_trap(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
         // SAFETY: the structure lives as long as the audit, and the code that shares it is stopped.
         let shared = unsafe { &mut *self.shared };
-        // SAFETY: reads a byte of `struct cpu`, which begins with the head.
+        // SAFETY: the offset is inside `struct cpu`, which begins with the head and belongs to this
+        // thread.
         let depth = unsafe {
             cpu.cast::<u8>()
                 .add(sys::KILN_CPU_SECTION_DEPTH as usize)
@@ -232,7 +237,8 @@ impl AuditState {
         if visits == 1 {
             shared.addresses += 1;
             let distance = rip.wrapping_sub(self.begin) as i64;
-            // Exclude Kiln's own code, which is further away and at different addresses in each process.
+            // Exclude Kiln's own code, which is further away and has different addresses in each
+            // process.
             if distance.unsigned_abs() < IMAGE {
                 shared.digest = shared.digest.wrapping_add(scatter(distance as u64));
             }
@@ -252,17 +258,18 @@ impl AuditState {
             shared.points += u64::from(visits == 1);
             shared.injected += 1;
             shared.at = rip;
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises that `cpu` is the CPU of the interrupted thread.
             shared.masked += u64::from(unsafe { !frame.interrupt(cpu) });
         }
     }
 
-    /// Records a call or a return made by the previous instruction.
+    /// Records the call or return that the previous instruction made, if it made one.
     fn follow_calls(&mut self, frame: &mut Frame<'_>, shared: &Audit, step: u64) {
         let (rip, rsp) = (frame.rip(), frame.register(libc::REG_RSP) as u64);
         while let Some(&call) = self.calls.last().filter(|c| c.rsp <= rsp) {
             self.calls.pop();
-            // A call that ends in another way, such as a thunk that replaces its return address, is not checked.
+            // Do not check a call that ends differently, such as a thunk that replaces its return
+            // address.
             if call.rsp != rsp || call.to != rip {
                 continue;
             }
@@ -283,7 +290,8 @@ impl AuditState {
             }
         }
         let (before_rip, before_rsp) = self.before;
-        // A static call goes through a jump.
+        // If the first instruction of the called function is a jump, as with static calls, follow
+        // it.
         let last = self.calls.last_mut();
         if let Some(call) = last.filter(|c| c.function == before_rip && rsp == before_rsp) {
             if rip.abs_diff(before_rip) > LONGEST_CALL {
@@ -293,7 +301,7 @@ impl AuditState {
         if before_rip == 0 || rsp != before_rsp.wrapping_sub(8) {
             return;
         }
-        // SAFETY: the previous instruction has just written there.
+        // SAFETY: the previous instruction has just written a return address there.
         let to = unsafe { (rsp as *const u64).read() };
         let called = to > before_rip && to <= before_rip + LONGEST_CALL && rip != to;
         if called && self.calls.len() < DEPTH {
@@ -324,7 +332,7 @@ impl AuditState {
         let Ok(at) = self.narrow.binary_search_by_key(&rip, |f| f.0) else {
             return;
         };
-        // A loop may jump back to the first instruction.
+        // The first instruction may also be reached by a loop's jump, which is not a call.
         if self.before.0.wrapping_sub(rip) < FAR {
             return;
         }
@@ -341,8 +349,8 @@ impl AuditState {
         }
     }
 
-    /// The table entry of an instruction, or `None` if the table is half full, in which case the instruction is not
-    /// interrupted.
+    /// Returns the table entry of an instruction. Returns `None` if the table is half full; the
+    /// instruction is not interrupted then.
     fn visit(&mut self, job: u64, address: u64) -> Option<&mut Visit> {
         let mut i = (scatter(address ^ job << 48) >> 44) as usize % ROOM;
         loop {

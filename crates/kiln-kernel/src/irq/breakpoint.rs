@@ -1,7 +1,8 @@
-//! Injects interrupts at random instructions using `int3`, the cheapest interrupt source.
+//! Injects interrupts at random instructions by `int3`, the cheapest interrupt source.
 //!
-//! One address of a list is patched at a time, chosen at random from the seed. When it is hit, the handler restores the
-//! instruction, injects an interrupt before it, and patches another address.
+//! Only one address of a list is patched at any time, chosen at random from the seed. When the
+//! breakpoint is hit, the handler restores the instruction, injects an interrupt before it, and
+//! patches another address.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,13 +14,14 @@ use crate::cpu::Cpu;
 
 /// Keeps breakpoints set until dropped.
 pub struct Breakpoints {
-    /// Not `Send`: the breakpoints belong to this thread's CPU.
+    /// Makes the type not `Send`, because the breakpoints belong to this thread's CPU.
     _here: PhantomData<*mut ()>,
 }
 
 impl Breakpoints {
-    /// Sets breakpoints at random `addresses`, which must be first bytes of instructions of `kernel/`. Only one CPU of
-    /// a process may do so at a time, because all of them execute the same text.
+    /// Sets breakpoints at random `addresses`, each of which must be the first byte of an
+    /// instruction of `kernel/`. Only one CPU of a process may have breakpoints at any time,
+    /// because all CPUs execute the same text.
     pub fn start(cpu: &mut Cpu, addresses: &BTreeSet<u64>, seed: u64) -> io::Result<Breakpoints> {
         if addresses.is_empty() {
             return Err(io::Error::new(
@@ -29,7 +31,7 @@ impl Breakpoints {
         }
         prepare(cpu, Handling::Faithful)?;
         for page in addresses.iter().map(|a| a & !4095).collect::<BTreeSet<_>>() {
-            // SAFETY: changes pages of this program's text, which stay executable.
+            // SAFETY: the call makes pages of this program's text writable; they stay executable.
             let ret = unsafe {
                 libc::mprotect(
                     page as *mut libc::c_void,
@@ -50,8 +52,8 @@ impl Breakpoints {
         Ok(Breakpoints { _here: PhantomData })
     }
 
-    /// Chooses another address if the breakpoint was not hit since the last call, because code need not execute every
-    /// address each time.
+    /// Chooses another address if the breakpoint was not hit since the last call: the code does not
+    /// necessarily execute every address each time.
     pub fn redraw(&mut self) {
         let Some(host) = host() else { return };
         without_interrupts(|| {
@@ -64,7 +66,7 @@ impl Breakpoints {
         });
     }
 
-    /// Number of breakpoints hit.
+    /// Returns the number of breakpoints that were hit.
     pub fn hits(&mut self) -> u64 {
         host().map_or(0, |h| h.injection.breakpoints.hits)
     }

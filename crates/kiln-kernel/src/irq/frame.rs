@@ -1,4 +1,5 @@
-//! A signal handler's frame: holds the interrupted thread's registers, and can divert the thread to the trampoline.
+//! The frame of a signal handler. It holds the interrupted thread's registers, and can divert the
+//! thread to the trampoline.
 
 use std::ptr;
 
@@ -18,10 +19,13 @@ const RED_ZONE: u64 = 128;
 pub(super) struct Frame<'a>(&'a mut [i64; 23]);
 
 impl Frame<'_> {
+    /// Accesses the registers of the interrupted thread.
+    ///
     /// # Safety
     /// `context` must be the argument that the kernel passed to a signal handler.
     pub(super) unsafe fn new<'a>(context: *mut libc::c_void) -> Frame<'a> {
-        // SAFETY: promised by the caller, and this is the only reference to the frame.
+        // SAFETY: the caller promises a valid context, and this is the only reference to the
+        // registers.
         Frame(unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs })
     }
 
@@ -29,7 +33,7 @@ impl Frame<'_> {
         self.0[libc::REG_RIP as usize] as u64
     }
 
-    /// A general-purpose register, by its index in the frame (`libc::REG_RBX`, ...).
+    /// Returns a general-purpose register, by its index in the frame (`libc::REG_RBX`, ...).
     pub(super) fn register(&self, place: i32) -> i64 {
         self.0[place as usize]
     }
@@ -46,14 +50,15 @@ impl Frame<'_> {
         self.0[libc::REG_EFL as usize] &= !TF;
     }
 
-    /// Diverts the thread to the trampoline and returns true. If interrupts are disabled, leaves this one pending and
-    /// returns false.
+    /// Diverts the thread to the trampoline and returns true. If interrupts are disabled, marks the
+    /// interrupt as pending and returns false.
     ///
     /// # Safety
-    /// The interrupted thread must be the CPU `head`, and its stack must have space below the red zone.
+    /// `head` must be the CPU of the interrupted thread, and the thread's stack must have space
+    /// below the red zone.
     pub(super) unsafe fn interrupt(&mut self, head: *mut sys::CpuHead) -> bool {
-        // SAFETY: the CPU belongs to this thread. Accesses are volatile because the interrupted code uses the same
-        // words.
+        // SAFETY: the CPU belongs to this thread. Accesses are volatile, because the interrupted
+        // code uses the same words.
         unsafe {
             if ptr::read_volatile(&raw const (*head).irqs_off) != 0 {
                 ptr::write_volatile(&raw mut (*head).irq_pending, 1);

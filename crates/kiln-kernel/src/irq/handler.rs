@@ -1,4 +1,4 @@
-//! The signal handlers, and the set-up that every interrupt source needs.
+//! The signal handlers, and the setup that every interrupt source needs.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,14 +8,15 @@ use std::sync::Once;
 use super::frame::Frame;
 use crate::cpu::{Cpu, Host};
 
-/// The calling thread's CPU, for methods of interrupt sources; `None` once the CPU has been dropped.
+/// Returns the calling thread's CPU, for methods of interrupt sources. Returns `None` once the CPU
+/// has been dropped.
 pub(super) fn host() -> Option<&'static mut Host> {
-    // SAFETY: the pointer is null or this thread's own. Sources are not Send, and their methods do not keep the
-    // reference.
+    // SAFETY: the pointer is null or points to this thread's own `Host`. Sources are not Send, and
+    // their methods do not keep the reference.
     unsafe { Host::current().as_mut() }
 }
 
-/// The signal that timers and other cores send as an interrupt.
+/// Returns the signal that timers and other cores send as an interrupt.
 pub(super) fn irq_signal() -> i32 {
     libc::SIGRTMIN()
 }
@@ -24,14 +25,14 @@ pub(super) fn irq_signal() -> i32 {
 pub(super) fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
     let before = block_irq_signal();
     let result = f();
-    // SAFETY: restores this thread's own signal mask.
+    // SAFETY: the call restores this thread's own signal mask from a valid structure.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) };
     result
 }
 
 /// Blocks interrupts to this thread and returns its previous signal mask.
 pub(super) fn block_irq_signal() -> libc::sigset_t {
-    // SAFETY: the calls fill these plain structures.
+    // SAFETY: the calls only fill these plain structures and change this thread's own mask.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
@@ -42,14 +43,14 @@ pub(super) fn block_irq_signal() -> libc::sigset_t {
     }
 }
 
-/// Which stack signals are handled on.
+/// The stack on which signals are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handling {
     /// On an alternate stack.
     #[default]
     Faithful,
-    /// On the interrupted stack, where the pushed frame overwrites the end of the host's
-    /// signal frame and with it part of the vector state: a control for tests.
+    /// On the interrupted stack, a control for tests: the pushed frame overwrites the end of the
+    /// host's signal frame, and with it part of the vector state.
     OnInterruptedStack,
 }
 
@@ -67,8 +68,8 @@ pub(super) fn prepare(cpu: &mut Cpu, handling: Handling) -> io::Result<()> {
             (irq_signal(), on_irq as *const () as usize),
             (libc::SIGTRAP, on_trap as *const () as usize),
         ] {
-            // SAFETY: the handlers are async-signal-safe: they access only this thread's Host, its CPU and the signal
-            // frame, and call only timer_settime.
+            // SAFETY: the handlers are async-signal-safe: they access only this thread's `Host`,
+            // its CPU and the signal frame, and call only timer_settime.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = handler;
@@ -79,10 +80,10 @@ pub(super) fn prepare(cpu: &mut Cpu, handling: Handling) -> io::Result<()> {
         }
     });
     if cpu.host().injection.stack.is_none() {
-        // The frame alone takes 3.5 KiB with AVX-512 state, 11 KiB with AMX.
+        // The signal frame alone takes 3.5 KiB with AVX-512 state, and 11 KiB with AMX.
         let mut stack = vec![0u8; 128 * 1024].into_boxed_slice();
         let mut alt = MaybeUninit::<libc::stack_t>::zeroed();
-        // SAFETY: the memory is kept in the injection state until `stop` disables the stack.
+        // SAFETY: the injection state owns the memory until `stop` disables the alternate stack.
         let ret = unsafe {
             let alt = alt.assume_init_mut();
             alt.ss_sp = stack.as_mut_ptr().cast();
@@ -113,7 +114,9 @@ extern "C" fn on_irq(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void
 }
 
 extern "C" fn on_trap(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: as in `on_irq`; the thread is this CPU, stopped at an instruction of `kernel/`.
+    // SAFETY: the host structure belongs to this thread and outlives its sources. The thread is
+    // this CPU, stopped at an instruction of `kernel/`, which holds no reference to the injection
+    // state.
     unsafe {
         let mut frame = Frame::new(context);
         let Some(host) = Host::current().as_mut() else {

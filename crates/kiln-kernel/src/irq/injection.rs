@@ -1,4 +1,4 @@
-//! The signal handler's state for each interrupt source. It does not refer to the CPU it belongs to.
+//! The state of the signal handler for each interrupt source. It does not refer to its CPU.
 
 use std::arch::asm;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use super::audit::AuditState;
 use super::frame::Frame;
 use crate::sys;
 
-/// What the signal handler should do on this CPU, and what it has done.
+/// What the signal handler is to do on this CPU, and what it has done.
 #[derive(Default)]
 pub(crate) struct Injection {
     /// Memory of the alternate stack; `None` before the first source.
@@ -24,12 +24,13 @@ pub(crate) struct Injection {
 }
 
 impl Injection {
-    /// Stops the timer and the breakpoints and releases the stack, before the CPU is dropped.
+    /// Stops the timer and the breakpoints, and releases the stack. Called before the CPU is
+    /// dropped.
     pub(crate) fn stop(&mut self) {
         self.timer.stop();
         self.breakpoints.disarm();
         if self.stack.take().is_some() {
-            // SAFETY: disables the alternate stack before its memory is freed.
+            // SAFETY: the call disables the alternate stack before its memory is freed.
             unsafe {
                 let mut off: libc::stack_t = std::mem::zeroed();
                 off.ss_flags = libc::SS_DISABLE;
@@ -39,14 +40,14 @@ impl Injection {
     }
 }
 
-/// When interrupts arrive.
+/// The times at which interrupts arrive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
-    /// Interrupts per second, evenly spaced.
+    /// Evenly spaced: interrupts per second.
     Periodic(f64),
-    /// Interrupts per second on average, at independent random times, and the seed.
+    /// At independent random times: mean interrupts per second, and the seed.
     Poisson(f64, u64),
-    /// Interrupts after these gaps in nanoseconds, repeated after the last one.
+    /// After these gaps in nanoseconds, starting over after the last gap.
     Replay(Arc<[u64]>),
 }
 
@@ -80,7 +81,7 @@ impl TimerState {
         settime(timer, first, period.unwrap_or(0));
     }
 
-    /// Arms the timer for the next interrupt, unless it is periodic.
+    /// Arms the timer for the next interrupt. Does nothing for a periodic timer.
     pub(super) fn arm_next(&mut self) {
         if let (Some(timer), Some(gap)) = (self.timer, self.next_gap()) {
             settime(timer, gap, 0);
@@ -104,7 +105,7 @@ impl TimerState {
 
     pub(super) fn stop(&mut self) {
         if let Some(timer) = self.timer.take() {
-            // SAFETY: made by `Timer::start` and deleted once.
+            // SAFETY: `Timer::start` has created the timer, and it is deleted only here.
             unsafe { libc::timer_delete(timer) };
         }
         self.arrivals = None;
@@ -120,13 +121,14 @@ fn settime(timer: libc::timer_t, first: u64, period: u64) {
         it_interval: spec(period),
         it_value: spec(first),
     };
-    // SAFETY: a valid timer of this process; the call is async-signal-safe (POSIX, section 2.4.3).
+    // SAFETY: the timer is a valid timer of this process. The call is async-signal-safe (POSIX,
+    // section 2.4.3).
     unsafe { libc::timer_settime(timer, 0, &value, ptr::null_mut()) };
 }
 
 const INT3: u8 = 0xcc;
 
-/// The breakpoint that is set, and the candidate addresses.
+/// The breakpoint that is set, if any, and the candidate addresses.
 #[derive(Default)]
 pub(super) struct BreakpointState {
     addresses: Vec<u64>,
@@ -138,16 +140,17 @@ pub(super) struct BreakpointState {
 }
 
 fn byte(address: u64) -> &'static AtomicU8 {
-    // SAFETY: the first byte of an instruction, in text that was made writable and stays mapped as long as the process
-    // lives.
+    // SAFETY: the address is the first byte of an instruction, in text that was made writable and
+    // stays mapped until the process ends.
     unsafe { &*(address as *const AtomicU8) }
 }
 
-/// Inline assembly instead of a function of the core library: in an unoptimised build, code with a
-/// breakpoint in it may share that function, and the handler would trap on its own breakpoint.
+/// Exchanges a byte. Uses inline assembly, because an unoptimised build may share a function of the
+/// core library with code that contains a breakpoint, and the handler would trap on its own
+/// breakpoint.
 #[inline(always)]
 fn poke(address: u64, value: u8) {
-    // SAFETY: as in `byte`; XCHG is atomic and a full barrier.
+    // SAFETY: the address is in text that was made writable; XCHG is atomic and a full barrier.
     unsafe {
         asm!("xchg [{}], {}", in(reg) address, inout(reg_byte) value => _, options(nostack));
     }
@@ -155,7 +158,7 @@ fn poke(address: u64, value: u8) {
 
 /// The text and the state must change together: an interrupt between the two changes could execute
 /// the address and hit a breakpoint that the state does not record. The handler runs with all signals
-/// blocked; elsewhere, these methods must be called inside [`super::handler::without_interrupts`].
+/// blocked; other code must call these methods inside [`super::handler::without_interrupts`].
 impl BreakpointState {
     /// Creates the state without setting a breakpoint.
     pub(super) fn new(addresses: &BTreeSet<u64>, seed: u64) -> BreakpointState {
@@ -174,14 +177,14 @@ impl BreakpointState {
         self.armed = Some(i);
     }
 
-    /// Restores the instruction.
+    /// Restores the instruction at the breakpoint.
     pub(super) fn disarm(&mut self) {
         if let Some(i) = self.armed.take() {
             poke(self.addresses[i], self.original[i]);
         }
     }
 
-    /// Handles the trap if it comes from the current breakpoint; returns false for any other trap.
+    /// Handles a trap if the current breakpoint caused it. Returns false for any other trap.
     ///
     /// # Safety
     /// `cpu` must be the CPU of the interrupted thread, and `frame` its registers.
@@ -198,41 +201,41 @@ impl BreakpointState {
         self.disarm();
         self.hits += 1;
         frame.set_rip(address);
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises that `cpu` is the CPU of the interrupted thread.
         unsafe { frame.interrupt(cpu) };
         self.arm_next();
         true
     }
 }
 
-/// Where to inject.
+/// The instructions at which interrupts are injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nowhere: count the instructions and record their addresses.
+    /// No instruction: only count the instructions and record their addresses.
     Trace,
     /// Before every instruction.
     Every,
-    /// Before each instruction from the first number up to, but not including, the second.
+    /// Before each instruction from the first number up to, but excluding, the second.
     Range(u64, u64),
-    /// Before instruction k (from 0) of those stepped.
+    /// Before instruction k of those stepped, counting from 0.
     At(u64),
-    /// Before instruction k1 of the task's section, and before instruction k2 of the softirq that
-    /// this interrupt raises; the load must set `step_softirq`.
+    /// `(k1, k2)`: before instruction k1 of the task's section, and before instruction k2 of the
+    /// softirq that this interrupt raises. The load must set `step_softirq`.
     Pair(u64, u64),
-    /// `(k1, first, end)`: before instruction k1 of the task's section; then, in the softirq that this
-    /// interrupt raises and in the code after it, before each instruction from `first` up to, but not
-    /// including, `end`. Stepping stops at `end`.
+    /// `(k1, first, end)`: before instruction k1 of the task's section, and then, in the softirq
+    /// that this interrupt raises and in the code after it, before each instruction from `first` up
+    /// to, but excluding, `end`. Stepping stops at `end`.
     Nest(u64, u64, u64),
 }
 
 #[derive(Default)]
 pub(super) struct StepState {
     pub(super) mode: Option<Step>,
-    /// Number of instructions seen, in the outer code and in the softirq.
+    /// Number of instructions seen in the outer code; `inner` counts those in the softirq.
     pub(super) outer: u64,
     pub(super) inner: u64,
     pub(super) in_softirq: bool,
-    /// Stop stepping after the last injection.
+    /// Whether to stop stepping after the last injection.
     pub(super) brief: bool,
     pub(super) injected: u64,
     pub(super) masked: u64,
@@ -244,7 +247,7 @@ impl StepState {
     pub(super) fn new(mode: Step) -> StepState {
         StepState {
             mode: Some(mode),
-            // Allocated now, because the handler must not allocate.
+            // Allocate the memory now, because the handler must not allocate.
             trace: match mode {
                 Step::Trace => vec![0; 1 << 20],
                 _ => Vec::new(),
@@ -297,10 +300,10 @@ impl StepState {
             _ => false,
         };
         if self.brief && last {
-            // The next trap clears the trap flag.
+            // Without a mode, the handler clears the trap flag at the next trap.
             self.mode = None;
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises that `cpu` is the CPU of the interrupted thread.
         if unsafe { frame.interrupt(cpu) } {
             if matches!(mode, Step::Pair(..) | Step::Nest(..)) {
                 self.in_softirq = true;

@@ -1,4 +1,4 @@
-//! Interrupts at set times, from a timer of this CPU or by signals from another core.
+//! Interrupts at given times, from a timer of this CPU or by signals from another core.
 
 use std::io;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use crate::cpu::Cpu;
 
 /// A timer that interrupts the CPU until it is dropped.
 pub struct Timer {
-    /// Not `Send`: the timer interrupts this thread's CPU.
+    /// Makes the type not `Send`, because the timer interrupts this thread's CPU.
     _here: PhantomData<*mut ()>,
 }
 
@@ -24,7 +24,8 @@ impl Timer {
         Timer::start_with(cpu, arrivals, Handling::Faithful)
     }
 
-    /// Like [`Timer::start`], with a choice of handling, which the first source in a process determines for all.
+    /// Like [`Timer::start`], with a choice of handling. The first source of a process determines
+    /// the handling for the whole process.
     #[doc(hidden)]
     pub fn start_with(cpu: &mut Cpu, arrivals: Arrivals, handling: Handling) -> io::Result<Timer> {
         prepare(cpu, handling)?;
@@ -52,7 +53,8 @@ impl Drop for Timer {
     }
 }
 
-/// A thread on another core that interrupts this CPU at a given rate, or as fast as it can if that is slower.
+/// A thread on another core that interrupts this CPU at a given rate, or at a lower one if the
+/// thread is too slow.
 pub struct CrossCore {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
@@ -60,12 +62,12 @@ pub struct CrossCore {
 }
 
 impl CrossCore {
-    /// Starts a sender, on `core` if given.
+    /// Starts the sending thread, on `core` if given.
     pub fn start(cpu: &mut Cpu, hz: f64, core: Option<usize>) -> io::Result<CrossCore> {
         prepare(cpu, Handling::Faithful)?;
         let stop = Arc::new(AtomicBool::new(false));
         let sent = Arc::new(AtomicU64::new(0));
-        // SAFETY: the calls take no arguments.
+        // SAFETY: the calls take no arguments and only return numbers.
         let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
         let (stop2, sent2) = (stop.clone(), sent.clone());
         let sender = std::thread::Builder::new()
@@ -84,7 +86,8 @@ impl CrossCore {
                     }
                     // After a delay, do not catch up on missed interrupts.
                     due = (due + gap).max(Instant::now());
-                    // SAFETY: signals a thread of this process, which lives until `drop` has joined this one.
+                    // SAFETY: the signal is sent to a thread of this process that lives until
+                    // `drop` has joined the sending thread.
                     unsafe {
                         libc::syscall(libc::SYS_tgkill, process, thread, irq_signal());
                     }
@@ -98,7 +101,7 @@ impl CrossCore {
         })
     }
 
-    /// Number of signals sent so far.
+    /// Returns the number of signals sent so far.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -114,8 +117,8 @@ impl Drop for CrossCore {
 }
 
 fn pin_to(core: usize) {
-    // SAFETY: sets this thread's own affinity. If the core does not exist, the call fails and the affinity is
-    // unchanged.
+    // SAFETY: the call sets this thread's own affinity from a valid structure. If the core does not
+    // exist, the call fails and the affinity is unchanged.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(core, &mut set);

@@ -1,8 +1,8 @@
 //! Injects interrupts at exact instructions, using the trap flag.
 //!
-//! `kernel/load` sets the flag around an FPU section. The thread then traps after each instruction, and the handler may
-//! inject an interrupt before the next one. The IRET at the end of the interrupt restores the trap flag, so that the
-//! next trap comes after the interrupted instruction.
+//! `kernel/load` sets the flag around an FPU section. The thread then traps after each instruction,
+//! and the handler may inject an interrupt before the next one. The IRET at the end of the
+//! interrupt restores the trap flag, so the next trap occurs after the interrupted instruction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,7 +14,7 @@ use crate::cpu::Cpu;
 
 /// Keeps stepping enabled until dropped.
 pub struct Stepping {
-    /// Not `Send`: the stepping belongs to this thread's CPU.
+    /// Makes the type not `Send`, because the stepping belongs to this thread's CPU.
     _here: PhantomData<*mut ()>,
 }
 
@@ -39,7 +39,7 @@ impl Stepping {
         self.state().brief = brief;
     }
 
-    /// Starts counting instructions from 0 again.
+    /// Restarts the count of instructions at 0.
     pub fn restart(&mut self, mode: Step) {
         let state = self.state();
         state.mode = Some(mode);
@@ -48,20 +48,21 @@ impl Stepping {
         state.trace_len = 0;
     }
 
-    /// Number of instructions stepped since the last restart, in the task and in the softirq.
+    /// Returns the number of instructions stepped since the last restart, in the task and in the
+    /// softirq.
     pub fn instructions(&mut self) -> (u64, u64) {
         let state = self.state();
         (state.outer, state.inner)
     }
 
-    /// Number of interrupts injected since the start, and how many of them arrived while interrupts were disabled and
-    /// were delayed.
+    /// Returns how many interrupts were injected since the start, and how many of them were delayed
+    /// because interrupts were disabled.
     pub fn injected(&mut self) -> (u64, u64) {
         let state = self.state();
         (state.injected, state.masked)
     }
 
-    /// The addresses executed at least `times` times during a [`Step::Trace`].
+    /// Returns the addresses that were executed at least `times` times during a [`Step::Trace`].
     pub fn addresses(&mut self, times: usize) -> BTreeSet<u64> {
         let state = self.state();
         let mut seen = BTreeMap::new();

@@ -1,5 +1,6 @@
 //! The raw interface: the bindings that bindgen generates from `kernel/include/kiln/abi/`
-//! (`crates/kiln-kbuild/tests/border.rs`), and types without a name in C. It does not use the safe wrappers.
+//! (`crates/kiln-kbuild/tests/border.rs`), and types that have no name in C. This module does not
+//! use the safe wrappers.
 
 #[rustfmt::skip]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, non_camel_case_types, unreachable_pub, unused)]
@@ -13,10 +14,10 @@ pub use generated::*;
 /// A function that the gate calls in kernel mode.
 pub type GateFn = unsafe extern "C" fn(*mut c_void) -> u64;
 
-/// An implementation's `setkey`.
+/// The `setkey` function of an implementation.
 pub(crate) type KeyFn = unsafe extern "C" fn(ctx: *mut c_void, key: *const u8, len: usize) -> i32;
 
-/// Callback with the result of an operation.
+/// A callback that receives the result of an operation.
 pub(crate) type OpDone = unsafe extern "C" fn(data: *mut c_void, answer: i32);
 
 /// The `crypt` function of an operation.

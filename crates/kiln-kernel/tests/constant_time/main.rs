@@ -1,7 +1,9 @@
-//! Checks whether any jump or address depends on a secret: valgrind's memcheck runs with keys and texts marked
-//! undefined. Each implementation declares whether it is constant-time, and both answers are verified.
+//! Checks whether any jump or address depends on a secret: valgrind's memcheck runs each
+//! implementation with keys and texts marked as undefined. Each implementation declares whether it
+//! is constant-time; the test verifies the declaration, whether yes or no.
 //!
-//! valgrind supports instructions up to AVX2, but not SHA-NI, VAES or AVX-512; see docs/CONSTANT-TIME.md for those.
+//! valgrind supports instructions up to AVX2, but not SHA-NI, VAES or AVX-512; see
+//! docs/CONSTANT-TIME.md for those.
 
 mod memcheck;
 mod secrets;
@@ -15,7 +17,7 @@ use std::process::Command;
 use kiln_kernel::tier::Tier;
 use secrets::Found;
 
-/// Runs a child under valgrind; returns its findings and its output.
+/// Runs a child process under valgrind. Returns its findings and its output.
 fn under_valgrind(child: &str) -> Option<(Vec<Found>, String)> {
     let suppressions =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/constant_time/public.supp");
@@ -35,7 +37,7 @@ fn under_valgrind(child: &str) -> Option<(Vec<Found>, String)> {
             "--nocapture",
             "--test-threads=1",
         ])
-        // KILN_TIERS is meant for other tests.
+        // If KILN_TIERS is set, it is meant for other tests.
         .env_remove("KILN_TIERS")
         .output();
     let output = match output {
@@ -73,12 +75,13 @@ fn only_what_says_so_depends_on_secrets() {
     let mut left_out = Vec::new();
     for (name, tier, constant_time) in secrets::all() {
         match errors.get(name) {
-            // memcheck reports an error where undefined data affect a jump or an address.
+            // memcheck reports an error where undefined data affects a jump or an address.
             Some(&n) if constant_time == (n == 0) => {}
             Some(&n) => wrong.push(format!(
                 "{name}: constant-time: {constant_time}, and {n} jumps or addresses depend on secrets"
             )),
-            // valgrind supports AVX2 and all tiers included in it.
+            // valgrind supports AVX2, so an AVX2 tier, or one whose features it includes, must have
+            // run.
             None if tier.features().iter().all(|f| Tier::Avx2.has(*f)) => {
                 wrong.push(format!("{name} was not tried"));
             }
@@ -97,7 +100,7 @@ fn only_what_says_so_depends_on_secrets() {
         found.len(),
         left_out.len()
     ));
-    // The table contains the controls, without which the test would prove nothing.
+    // The table must contain these controls, without which the test would prove nothing.
     for control in ["ctr-aes-generic", "xts-aes-generic", "gcm-aes-generic"] {
         assert!(errors[control] > 0, "{control} went unseen");
     }

@@ -5,7 +5,7 @@ use std::arch::asm;
 
 const RUNNING_ON_VALGRIND: u64 = 0x1001;
 const COUNT_ERRORS: u64 = 0x1201;
-/// Memcheck's own request numbers start at its two letters.
+/// Memcheck's request numbers start at its two letters.
 const MEMCHECK: u64 = (b'M' as u64) << 24 | (b'C' as u64) << 16;
 const MAKE_MEM_UNDEFINED: u64 = MEMCHECK + 1;
 const MAKE_MEM_DEFINED: u64 = MEMCHECK + 2;
@@ -15,8 +15,9 @@ fn request(code: u64, arguments: [u64; 3]) -> u64 {
     let [a, b, c] = arguments;
     let block = [code, a, b, c, 0, 0];
     let answer;
-    // SAFETY: a CPU executes these as rotations of rdi by 128 bits in total and an exchange of rbx with itself.
-    // valgrind reads `block` and writes its answer to rdx. Memory that a request may write is borrowed exclusively.
+    // SAFETY: a CPU executes these instructions as rotations of rdi by 128 bits in total and an
+    // exchange of rbx with itself. valgrind reads `block` and writes its answer to rdx. Memory to
+    // which a request may write is borrowed exclusively.
     unsafe {
         asm!(
             "rol rdi, 3",
@@ -33,12 +34,12 @@ fn request(code: u64, arguments: [u64; 3]) -> u64 {
     answer
 }
 
-/// Whether this program runs under valgrind.
+/// Returns whether this program runs under valgrind.
 pub(crate) fn running() -> bool {
     request(RUNNING_ON_VALGRIND, [0; 3]) > 0
 }
 
-/// Number of errors so far, excluding suppressed ones.
+/// Returns the number of errors so far, without suppressed ones.
 pub(crate) fn errors() -> u64 {
     request(COUNT_ERRORS, [0; 3])
 }
@@ -48,12 +49,12 @@ pub(crate) fn secret(bytes: &mut [u8]) {
     request(MAKE_MEM_UNDEFINED, span(bytes));
 }
 
-/// Marks these bytes as not secret from now on.
+/// Marks these bytes as public from now on.
 pub(crate) fn public(bytes: &mut [u8]) {
     request(MAKE_MEM_DEFINED, span(bytes));
 }
 
-/// Whether every byte depends on a secret.
+/// Returns whether every byte depends on a secret.
 pub(crate) fn all_secret(bytes: &[u8]) -> bool {
     let mut bits = vec![0u8; bytes.len()];
     let arguments = [

@@ -10,12 +10,12 @@ use kiln_kernel::tier::Tier;
 
 use crate::memcheck::{all_secret, errors, public, secret};
 
-/// Message lengths in bytes: parts of blocks, around the loops' step sizes, and the long loops.
+/// Message lengths in bytes: parts of blocks, lengths near the loops' step sizes, and long loops.
 const LENGTHS: [usize; 20] = [
     0, 1, 7, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 200, 256, 500, 528, 1100, 4200,
 ];
 
-/// The result of one call.
+/// What memcheck found during one call.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub name: String,
@@ -29,7 +29,7 @@ impl Found {
         println!("\nfound\t{}\t{}\t{}", self.name, self.what, self.errors);
     }
 
-    /// Parses a printed line.
+    /// Parses a line that the child has printed.
     pub(crate) fn read(line: &str) -> Option<Found> {
         match *line.split('\t').collect::<Vec<_>>() {
             ["found", name, what, errors] => Some(Found {
@@ -42,14 +42,14 @@ impl Found {
     }
 }
 
-/// Name, tier, and whether it declares itself constant-time.
+/// Returns each implementation's name, tier, and whether it declares itself constant-time.
 pub(crate) fn all() -> Vec<(&'static str, Tier, bool)> {
     let all = Impl::all().into_iter();
     all.map(|i| (i.driver(), i.tier(), i.constant_time()))
         .collect()
 }
 
-/// Runs `call`, and prints how many errors it caused.
+/// Runs `call` and prints how many errors memcheck reported meanwhile.
 fn watch(name: &str, what: &str, call: impl FnOnce()) {
     let before = errors();
     call();
@@ -88,12 +88,12 @@ pub(crate) fn every_implementation() {
     }
 }
 
-/// The shortest and the longest key, or all if there are few.
+/// Returns the shortest and the longest key length, or all lengths if there are few.
 fn key_lengths(imp: Impl) -> Vec<usize> {
     match imp.key_sizes() {
         sizes if sizes.is_empty() => vec![0],
         sizes if sizes.len() <= 3 => sizes,
-        // A hash's key may be longer than its block, in which case it is hashed.
+        // A key that is longer than a hash's block is hashed, so test one.
         sizes => vec![
             sizes[0],
             32.min(sizes[sizes.len() - 1]),
@@ -127,7 +127,7 @@ fn check_message(imp: Impl, key_len: usize, aad_len: usize, len: usize) {
     secret(&mut key);
     watch(imp.driver(), &format!("{what}: encrypt"), || {
         let mut text = text.clone();
-        // Without a key, the text is the only secret.
+        // If there is no key, the text is the only secret.
         secret(&mut text);
         let ctx = Context::new(imp, &key).expect("a size it takes");
         let got = message.call(&ctx, Op::Encrypt, &text, &[]);
@@ -166,7 +166,7 @@ fn check_message(imp: Impl, key_len: usize, aad_len: usize, len: usize) {
     });
 }
 
-/// Messages processed in parallel.
+/// Checks the function that processes many messages in parallel.
 fn many(imp: Impl, key_len: usize) {
     const COUNT: usize = 21;
     const LEN: usize = 64;
@@ -218,15 +218,15 @@ struct Message {
 #[derive(Clone)]
 struct Answer {
     text: Vec<u8>,
-    /// For sealing, hashing and pieces.
+    /// Tag or digest from sealing, hashing and pieces.
     tag: Vec<u8>,
     refused: u64,
-    /// The hash of an empty message may be independent of the key: GHASH's is 0.
+    /// Whether this is the hash of an empty message, which may not depend on the key: GHASH's is 0.
     nothing: bool,
 }
 
 impl Answer {
-    /// Compares with the expected answer, and checks that all of it depends on secrets.
+    /// Compares the answer with the expected one, and checks that all of it depends on secrets.
     fn is(mut self, want: &Answer, imp: Impl) {
         let (text, tag) = (all_secret(&self.text), all_secret(&self.tag));
         public(&mut self.text);
@@ -308,7 +308,7 @@ impl Message {
     }
 }
 
-/// Code by a careless programmer, and by a careful one.
+/// Runs controls: code that leaks secrets by its timing, and correct code.
 pub(crate) fn every_offender() {
     let mut a = bytes(16, 1);
     let b = bytes(16, 1);

@@ -1,5 +1,5 @@
-//! Requests to all AEADs and skciphers must agree with the reference implementation, however they are divided, wherever
-//! they are made, and whatever interrupts them.
+//! Requests to all AEADs and skciphers must agree with the reference implementation, however their
+//! memory is divided, in whatever context they are made, and whatever interrupts them.
 
 use kiln_kernel::cipher::{Context as KeyContext, Impl, Kind, Op, BLOCK};
 use kiln_kernel::crypto::{authenc_key, Aead, Errno, Model, Skcipher, ASYNC, INTERNAL};
@@ -9,19 +9,21 @@ use kiln_kernel::Tier;
 use crate::machine::{boot, run_alone};
 use crate::requests::{ask_under_every_policy, check_cipher, Draw, Memory};
 
-/// Total number of requests over all policies, in a test that runs alone.
+/// Number of requests over all policies if the test runs alone.
 const REQUESTS: u64 = 120_000;
 
 pub(crate) const RFC4106: &str = "rfc4106(gcm(aes))";
 pub(crate) const SEQIV: &str = "seqiv(rfc4106(gcm(aes)))";
 pub(crate) const AUTHENC: &str = "authenc(hmac(sha256),cbc(aes))";
 
-/// The first implementation of an algorithm, which uses neither SIMD nor requests.
+/// Returns the reference implementation of an algorithm, the first in its list. It uses neither
+/// SIMD nor requests.
 pub(crate) fn oracle(alg: &str) -> Impl {
     Impl::find_all(alg)[0]
 }
 
-/// The right result for a message, from the oracle: the output text, and its tag or digest.
+/// Computes the correct result for a message with the oracle: the output text, and its tag or
+/// digest.
 pub(crate) fn seal(
     alg: &str,
     key: &[u8],
@@ -41,15 +43,15 @@ pub(crate) fn seal(
     (sealed.expect("right lengths").unwrap_or_default(), tag)
 }
 
-/// The subject of a request.
+/// A transform under test.
 enum Subject {
-    /// With its reference implementation and key.
+    /// A cipher, with its reference implementation and key.
     Cipher(Skcipher, Impl, KeyContext),
-    /// With its algorithm, key and tag size.
+    /// An AEAD, with its algorithm, key and tag size.
     Aead(Aead, String, Vec<u8>, usize),
 }
 
-/// A key of the right length, from random bytes.
+/// Returns a key of the right length for `alg`, made from random bytes.
 pub(crate) fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
     match alg {
         SEQIV => bytes[..36].to_vec(),
@@ -61,14 +63,14 @@ pub(crate) fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A transform of this name with a key suitable for this algorithm.
+/// Opens the transform `name` and sets a key that is suitable for `alg`.
 pub(crate) fn open_keyed(name: &str, alg: &str) -> Aead {
     let mut tfm = Aead::open(name, 0, 0).expect(name);
     tfm.set_key(&key_for(alg, &[7; 256])).expect("a right key");
     tfm
 }
 
-/// Makes an in-place request over all of `bytes`; returns its result.
+/// Makes an in-place request over all of `bytes`. Returns its result.
 pub(crate) fn ask_in_place(
     tfm: &mut Aead,
     op: Op,
@@ -79,11 +81,11 @@ pub(crate) fn ask_in_place(
     context: Context,
 ) -> Errno {
     let list = [(bytes.as_mut_ptr(), bytes.len())];
-    // SAFETY: the piece is exactly the slice.
+    // SAFETY: the only piece is exactly the slice, which is borrowed exclusively.
     unsafe { tfm.request(op, &mut iv, assoc, len, &list, &list, context) }.1
 }
 
-/// Algorithms and their drivers' names.
+/// Returns algorithms and the names of their drivers.
 fn names() -> Vec<(&'static str, String)> {
     let mut names = vec![];
     let all = Impl::all().into_iter();
@@ -101,7 +103,7 @@ fn names() -> Vec<(&'static str, String)> {
     names
 }
 
-/// All subjects available under the current model.
+/// Opens all transforms that are available under the current model.
 fn subjects(draw: &mut Draw) -> Vec<Subject> {
     let mut all = Vec::new();
     for (alg, name) in names() {
@@ -128,7 +130,7 @@ fn subjects(draw: &mut Draw) -> Vec<Subject> {
     all
 }
 
-/// A whole packet computed by the reference implementation: associated data, text or ciphertext, tag.
+/// Computes a whole packet with the reference implementation: associated data, ciphertext, tag.
 fn packet(alg: &str, key: &[u8], iv: &[u8; BLOCK], aad: &[u8], text: &[u8], tag: usize) -> Vec<u8> {
     let (out, icv) = match alg {
         AUTHENC => {
@@ -138,7 +140,7 @@ fn packet(alg: &str, key: &[u8], iv: &[u8; BLOCK], aad: &[u8], text: &[u8], tag:
             (out, icv[..tag].to_vec())
         }
         SEQIV => {
-            // The first eight bytes of the text are space for the IV.
+            // The first eight bytes of the text are room for the IV.
             let (out, icv) = seal(RFC4106, key, &iv[..8], aad, &text[8..], tag);
             ([&iv[..8], &out].concat(), icv)
         }
@@ -148,7 +150,8 @@ fn packet(alg: &str, key: &[u8], iv: &[u8; BLOCK], aad: &[u8], text: &[u8], tag:
     [aad, &out, &icv].concat()
 }
 
-/// Seals and opens a packet, which may be corrupted in between. Returns whether a request completed asynchronously.
+/// Seals and opens a packet, which may be corrupted in between. Returns whether a request completed
+/// asynchronously.
 fn check_aead(
     draw: &mut Draw,
     memory: &mut Memory,
@@ -187,7 +190,8 @@ fn check_aead(
         from += 8;
     }
     let mut sealed = packet(alg, key, &iv, &aad, &text, tag);
-    // Out of place, some drivers copy the associated data and some do not, as in Linux.
+    // If source and destination differ, some drivers copy the associated data and some do not, as
+    // in Linux, so do not compare it.
     if got[assoc..] != sealed[assoc..] {
         return Err(format!(
             "sealing {assoc} + {len} bytes, tag {tag}: wrong bytes"
@@ -201,7 +205,7 @@ fn check_aead(
     let text_len = assoc + len;
     let (got, result, opened_later) =
         memory.pass(draw, &sealed, text_len, |src, dst, context| {
-            // SAFETY: as above.
+            // SAFETY: the pieces are inside the buffers and do not overlap.
             unsafe { tfm.request(Op::Decrypt, &mut iv, assoc, len + tag, src, dst, context) }
         })?;
     let text = &text[from - assoc..];

@@ -1,4 +1,4 @@
-//! The section timer counts every section, and recognises those that the host prolonged.
+//! The section timer accounts for every section, and recognises sections that the host prolonged.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +12,7 @@ use crate::machine::{
     attach, boot, cores, interrupted, pin, plan, policy, repeat_until, run_alone,
 };
 
-/// Maximum number of consecutive sections that are not timed.
+/// Maximum number of consecutive sections without timing.
 const SKIPS: u64 = 64;
 
 #[test]
@@ -27,7 +27,7 @@ fn the_histogram_stands_for_every_section() {
             assert_eq!(stats.sections, 100_000, "{p}");
             let total = cpu.section_time().total();
             assert!(total.abs_diff(stats.sections) <= SKIPS, "{p}: {total}");
-            // Most short sections are not timed.
+            // The timer skips most short sections.
             assert!(stats.sections_timed < stats.sections / 8, "{p}: {stats:?}");
             assert!(
                 stats.sections_timed >= stats.sections / SKIPS - 1,
@@ -52,7 +52,8 @@ fn long_sections_are_all_timed() {
     });
 }
 
-/// Number of iterations that makes a section long on any CPU: some execute two instructions in a third of a TSC tick.
+/// Iterations of a loop that make a section long on any CPU: some CPUs execute two instructions in
+/// a third of a TSC tick.
 const SPINS: u64 = 4 * SPINS_10_US;
 
 /// Runs long sections without interrupts.
@@ -66,12 +67,13 @@ fn run_undisturbed(cpu: &mut Cpu, seed: u64, sections: u64) -> Stats {
     load.cpu().stats()
 }
 
-/// The host also clears the witness when it migrates the thread or delivers a signal to it (rseq(2)). Both are rare.
+/// Allowance for other events that clear the witness: the host also clears it when it migrates the
+/// thread or delivers a signal to it (rseq(2)). Both are rare.
 const OTHER_REASONS: u64 = 16;
 
-/// How often the host took the CPU from the calling thread, by the host's own count.
+/// Returns how often the host took the CPU from the calling thread, according to the host.
 fn host_switches() -> u64 {
-    // SAFETY: plain data filled by the call.
+    // SAFETY: the call only fills a plain structure.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
@@ -79,8 +81,8 @@ fn host_switches() -> u64 {
     }
 }
 
-/// The host's scheduler is not one of our interrupts. A competitor on the core shows up as stolen time as often as the
-/// host reports a context switch.
+/// The host's scheduler does not use Kiln's interrupts. When another thread competes for the core,
+/// the number of stolen sections must match the context switches that the host reports.
 #[test]
 fn sections_the_host_interrupted_are_told_apart() {
     run_alone(|seed| {

@@ -1,5 +1,5 @@
-//! Faults planted on purpose, which the detectors must find, next to the same run without the fault, in which they must
-//! find nothing.
+//! Faults planted on purpose, which the detectors must find. Next to each fault, the same run
+//! without the fault must find nothing.
 
 use std::arch::asm;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -21,7 +21,7 @@ use crate::machine::{
 /// Minimum number of sections per run.
 const OPS: u64 = 20_000;
 
-/// Runs the load until `done`. Nothing may be corrupted, except in the control itself, where corruption is expected.
+/// Runs the load until `done`. Results may be corrupted only in the control.
 fn check(
     name: &str,
     mut load: Load<'_>,
@@ -48,7 +48,7 @@ fn check(
     }
 }
 
-/// Whether enough sections ran and, in the control, were corrupted.
+/// Returns a check whether enough sections have run and, in the control, results were corrupted.
 fn enough(control: bool) -> impl Fn(&Counts) -> bool {
     move |c| c.task_ops >= OPS && (!control || c.task_corrupted > 0)
 }
@@ -62,8 +62,9 @@ fn check_handling(handling: Handling, seed: u64) {
     check(&name, load, handling, seed, control, enough(control));
 }
 
-/// The host's signal frame is right below the red zone of the interrupted stack. Its end, which marks the extended
-/// state, is at the top, where the emulated interrupt frame is written.
+/// The host's signal frame is right below the red zone of the interrupted stack. The emulated
+/// interrupt frame is written over its upper end, which contains the end mark of the extended
+/// state.
 #[test]
 fn a_handler_on_the_interrupted_stack_is_caught() {
     run_alone(|seed| check_handling(Handling::OnInterruptedStack, seed));
@@ -80,17 +81,19 @@ static mut TO: [u8; BYTES] = [0; BYTES];
 
 /// Called in hardirq context, on the CPU's own thread only.
 unsafe extern "C" fn host_memcpy() {
-    // 4 KiB, and less, in case the host's memcpy uses string instructions for larger sizes.
+    // Copy 4 KiB and also less, in case the host's memcpy uses string instructions for larger
+    // sizes.
     for len in [BYTES, 700, 100] {
-        // SAFETY: only this function uses the two arrays, on one thread, and it is not reentered because hardirqs do
-        // not nest.
+        // SAFETY: only this function uses the two arrays, on one thread. It is not reentered,
+        // because hardirqs do not nest.
         unsafe { libc::memcpy((&raw mut TO).cast(), (&raw const FROM).cast(), len) };
     }
 }
 
-/// The same work using general-purpose registers.
+/// Copies the same bytes with general-purpose registers only.
 unsafe extern "C" fn string_copy() {
-    // SAFETY: as above; the trampoline clears the direction flag.
+    // SAFETY: only this function uses the two arrays, on one thread. The trampoline clears the
+    // direction flag.
     unsafe {
         asm!("rep movsb",
             inout("rcx") BYTES => _,
@@ -100,7 +103,7 @@ unsafe extern "C" fn string_copy() {
     }
 }
 
-/// Shows why law 2 is needed: the host's memcpy corrupts a section unnoticed.
+/// This is why law 2 is needed: in a hardirq, the host's memcpy corrupts a section silently.
 #[test]
 fn a_host_memcpy_in_interrupt_context_is_caught() {
     run_alone(|seed| {
@@ -139,7 +142,7 @@ fn a_save_that_forgets_the_mask_registers_is_caught() {
     });
 }
 
-/// State shared by the two CPUs of the next control.
+/// State that the two CPUs of the next control share.
 struct Shared {
     /// Makes the two CPUs wait for each other.
     meet: Barrier,
@@ -147,7 +150,8 @@ struct Shared {
     done: AtomicBool,
 }
 
-/// One of two CPUs. Its softirqs spend a long time in sections, so that those of both CPUs overlap.
+/// Runs one of the two CPUs. Its softirqs spend a long time in sections, so that sections of both
+/// CPUs overlap.
 fn sharer(
     number: u32,
     core: usize,
@@ -174,7 +178,7 @@ fn sharer(
             ..plan(keep(seed), seed)
         };
         let load = attach(&mut cpu, plan);
-        // It is enough for both if one CPU's section is corrupted by the other.
+        // Both CPUs are done as soon as one of them had a section corrupted by the other.
         let done = |c: &Counts| {
             let corrupted = shared.corrupted.fetch_max(c.task_corrupted, SeqCst) + c.task_corrupted;
             let enough = c.task_ops >= OPS && (!control || corrupted > 0);
@@ -182,7 +186,7 @@ fn sharer(
         };
         let name = format!("{name}, CPU {number}");
         check(&name, load, Handling::Faithful, seed, control, done);
-        // The area must stay valid while the other CPU uses it.
+        // Wait, because this CPU's area must stay valid while the other CPU uses it.
         shared.meet.wait();
     }
 }

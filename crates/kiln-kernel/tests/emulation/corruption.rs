@@ -1,4 +1,5 @@
-//! No policy except the broken one loses a bit of any state, whatever interrupts it.
+//! Except for the broken control, policies must preserve every bit of all register states, whatever
+//! interrupts a section.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,17 +13,18 @@ use crate::machine::{
     repeat_until, run_alone, two_cores,
 };
 
-/// Iterations of an empty loop that make a section of about 10 us at 4 GHz and one iteration per cycle. Golden Cove
-/// executes two per cycle.
+/// Iterations of an empty loop that make a section of about 10 us at 4 GHz and one iteration per
+/// cycle. Golden Cove executes two iterations per cycle.
 pub(crate) const SPINS_10_US: u64 = 40_000;
 
-/// A task that keeps patterns in registers for about 10 us at a time.
+/// Work of a task that keeps patterns in registers, for about 10 us per section.
 pub(crate) fn keep(seed: u64) -> TaskWork {
     let spins = SPINS_10_US;
     TaskWork::Keep { seed, spins }
 }
 
-/// The task's work in turn: keeping patterns, then encrypting in every tier.
+/// Returns the kinds of work that the task does in turn: keeping patterns, then encrypting in every
+/// tier.
 fn works(seed: u64, len: usize, spins: u64) -> Vec<(String, TaskWork)> {
     let mut works = vec![("patterns".into(), TaskWork::Keep { seed, spins })];
     for imp in all_impls() {
@@ -39,7 +41,7 @@ fn works(seed: u64, len: usize, spins: u64) -> Vec<(String, TaskWork)> {
     works
 }
 
-/// The addresses that a few operations execute, except those in interrupt handlers.
+/// Returns the addresses that a few operations execute, without those in interrupt handlers.
 pub(crate) fn trace(load: &mut Load<'_>, operations: u64) -> BTreeSet<u64> {
     let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
     load.set_stepping(true, false);
@@ -48,9 +50,9 @@ pub(crate) fn trace(load: &mut Load<'_>, operations: u64) -> BTreeSet<u64> {
     stepping.addresses(1)
 }
 
-/// CPU time of the calling thread.
+/// Returns the CPU time of the calling thread.
 fn cpu_time() -> Duration {
-    // SAFETY: plain data filled by the call.
+    // SAFETY: the call only fills a plain structure.
     unsafe {
         let mut t: libc::timespec = std::mem::zeroed();
         libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t);
@@ -62,7 +64,7 @@ fn since((wall, cpu): (Instant, Duration)) -> (Duration, Duration) {
     (wall.elapsed(), cpu_time() - cpu)
 }
 
-/// Interrupts in sections, all interrupts, and time, summed over several runs.
+/// Sums over several runs: interrupts in sections, all interrupts, and time.
 #[derive(Default)]
 pub(crate) struct Rate {
     in_section: u64,
@@ -92,7 +94,8 @@ impl Rate {
     }
 }
 
-/// With a started interrupt source, runs until `wanted` interrupts have arrived in sections.
+/// Runs the load until `wanted` interrupts have arrived in sections. An interrupt source must be
+/// running.
 pub(crate) fn interrupt(
     load: &mut Load<'_>,
     ops: u64,
@@ -129,7 +132,8 @@ fn breakpoints_corrupt_nothing_in_a_million() {
                         second.then(|| (best_impl(), messages(seed ^ 5, Op::Decrypt, 512, 8)));
                     let mut load = attach(&mut cpu, plan);
                     let addresses = trace(&mut load, 2);
-                    // The second task's code is at none of the addresses, so without a tick it would keep the CPU.
+                    // The second task's code has no breakpoints, so without a tick it would keep
+                    // the CPU.
                     let tick = second.then(|| {
                         Timer::start(load.cpu(), Arrivals::Periodic(2_000.0)).expect("a timer")
                     });
@@ -154,8 +158,8 @@ fn breakpoints_corrupt_nothing_in_a_million() {
     });
 }
 
-/// A timer interrupt may arrive between any two instructions that set or remove a breakpoint, and its softirq may
-/// execute that very address.
+/// A timer interrupt may arrive between any two instructions that set or remove a breakpoint, and
+/// its softirq may execute the address of the breakpoint.
 #[test]
 fn breakpoints_are_set_while_a_timer_runs() {
     run_alone(|seed| {
@@ -242,8 +246,8 @@ fn signals_of_another_core_corrupt_nothing() {
     });
 }
 
-/// Delivers an interrupt before every instruction of a section, including begin and end, and a hardirq within the
-/// resulting softirq, at points drawn from all of both.
+/// Delivers an interrupt before every instruction of a section, including its begin and end, and a
+/// hardirq within the resulting softirq, at pairs of points drawn at random.
 #[test]
 fn stepping_corrupts_nothing() {
     run_alone(|seed| {
@@ -256,7 +260,7 @@ fn stepping_corrupts_nothing() {
                 cpu.reset_stats();
                 let mut plan = plan(task, seed);
                 plan.hardirq_fpu = true;
-                // Short, because it is single-stepped too.
+                // Use short messages, because the softirq is single-stepped, too.
                 plan.softirq.1 = messages(!seed, Op::Encrypt, 16, 8);
                 plan.fallback = Impl::find("xts-aes-generic").expect("it needs no feature");
                 let mut load = attach(&mut cpu, plan);
@@ -292,7 +296,7 @@ fn stepping_corrupts_nothing() {
     });
 }
 
-/// The detector's own control: without any saving, it must detect many corruptions.
+/// Control: without any saving, the detector must find many corruptions.
 #[test]
 fn without_a_policy_more_than_one_section_in_twenty_is_corrupted() {
     run_alone(|seed| {

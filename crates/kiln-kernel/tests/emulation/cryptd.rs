@@ -1,4 +1,4 @@
-//! The rules of the simd helper and cryptd, each with a control in which it is broken.
+//! The rules of the simd helper and cryptd. For each rule there is a control in which it is broken.
 
 use kiln_kernel::cipher::{Context, Kind, Op, BLOCK};
 use kiln_kernel::cpu::Cpu;
@@ -26,7 +26,7 @@ struct Machine {
     want: Vec<u8>,
 }
 
-/// The halves of an XTS key must differ.
+/// An XTS key, whose two halves must differ.
 const RAW_KEY: [u8; 64] = {
     let mut raw = [0x5e; 64];
     raw[0] = 1;
@@ -46,13 +46,13 @@ impl Machine {
         Machine { cpu, src, want }
     }
 
-    /// Opens the transform that a user gets.
+    /// Opens the transform that a user gets by the algorithm's name.
     fn tfm(&self) -> Skcipher {
         open_keyed("xts(aes)")
     }
 
-    /// Runs a scenario whose calls must return `returned`, in this order. Returns the completed requests with their
-    /// results, in order of completion.
+    /// Runs a scenario. Its calls must return `returned`, in this order. Returns the completed
+    /// requests with their results, in order of completion.
     fn run(
         &mut self,
         tfms: &[&Skcipher],
@@ -77,7 +77,7 @@ fn open_keyed(name: &str) -> Skcipher {
     tfm
 }
 
-/// Checks that apply to every script.
+/// Makes the checks that apply to every script.
 fn check_script(outcome: &Outcome) -> Result<(), String> {
     if let Some(step) = outcome.stuck {
         return Err(format!("step {step} never ended"));
@@ -101,13 +101,14 @@ fn equal<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result<
     }
 }
 
-/// At most 1000 requests wait, unless they allow backlogging.
+/// At most 1000 requests wait in the queue; more wait only if they allow backlogging.
 fn overflow(m: &mut Machine) -> Result<(), String> {
     let tfm = m.tfm();
     let mut want = vec![QUEUED; LIMIT as usize];
     want.extend([Errno::NO_SPACE, Errno::BUSY, Errno::BUSY, Errno::NO_SPACE]);
     let answers = m.run(&[&tfm], "overflow", &want)?;
-    // Each request that leaves the queue admits one from the backlog, whose callback is first called with -EINPROGRESS.
+    // When a request leaves the queue, one enters it from the backlog, and its callback gets
+    // -EINPROGRESS.
     let (first, second) = (LIMIT + 1, LIMIT + 2);
     let mut want = vec![(first, QUEUED), (0, OK), (second, QUEUED), (1, OK)];
     want.extend((2..LIMIT).map(|i| (i, OK)));
@@ -115,13 +116,13 @@ fn overflow(m: &mut Machine) -> Result<(), String> {
     equal("answered", answers, want)
 }
 
-/// The first requests, all completed successfully.
+/// Returns the first `n` requests, all completed successfully.
 fn first_of_all(n: u32) -> Vec<(u32, Errno)> {
     (0..n).map(|i| (i, OK)).collect()
 }
 
-/// An atomic caller does not overtake requests that wait on the same transform. A caller that can sleep may, and other
-/// transforms are independent.
+/// An atomic caller does not overtake requests that wait on the same transform. A caller that can
+/// sleep may overtake them, and other transforms are independent.
 fn order(m: &mut Machine) -> Result<(), String> {
     let (tfm, other) = (m.tfm(), m.tfm());
     let want = [[QUEUED; 5].as_slice(), &[OK; 4]].concat();
@@ -134,12 +135,13 @@ fn free_while_queued(m: &mut Machine) -> Result<(), String> {
     free_with_requests(m, Machine::tfm)
 }
 
-/// The same for a transform of cryptd itself.
+/// A transform of cryptd itself also lives until its queued requests have completed.
 fn free_cryptd_while_queued(m: &mut Machine) -> Result<(), String> {
     free_with_requests(m, |_| open_keyed("cryptd(xts-aes-fixed-time)"))
 }
 
-/// The same for authenc, which computes tags when the cipher's requests complete.
+/// A transform of authenc also lives until then; it computes tags when the cipher's requests
+/// complete.
 fn free_authenc_while_queued(m: &mut Machine) -> Result<(), String> {
     let (auth, enc) = ([1; 32], [2; 32]);
     let text = vec![0x33; 64];
@@ -174,8 +176,8 @@ fn at_once(m: &mut Machine) -> Result<(), String> {
     equal("answered", answers, vec![])
 }
 
-/// Under a load: interrupts arrive in sections, and their softirqs request a section of their own through the crypto
-/// API.
+/// Runs a load: interrupts arrive in sections, and their softirqs request sections through the
+/// crypto API.
 #[test]
 fn what_finds_the_fpu_taken_is_answered_later_and_right() {
     run_alone(|seed| {
@@ -207,14 +209,14 @@ fn what_finds_the_fpu_taken_is_answered_later_and_right() {
                 });
             });
             assert_clean(&format!("full preemption {full}"), &counts);
-            // On a busy host, more requests may wait than there are slots.
+            // Requests may be dropped: on a busy host, more may wait than there are slots.
             assert_eq!((counts.reordered, counts.errors), (0, 0), "{counts:?}");
             println!("full preemption {full}: {counts:?}");
         }
     });
 }
 
-/// Whether all requests complete synchronously here.
+/// Returns whether all requests complete synchronously on this CPU.
 fn is_synchronous() -> bool {
     let generic = best_impl().tier() == Tier::Generic;
     if generic {
@@ -235,7 +237,7 @@ fn hold(rule: Rule) {
     }
 }
 
-/// The control: with these rules of cryptd broken, the test of `rule` fails.
+/// Runs a control: if cryptd breaks these rules, the test of `rule` must fail.
 fn fail(rules: u32, rule: Rule) {
     if is_synchronous() {
         return;
@@ -243,7 +245,7 @@ fn fail(rules: u32, rule: Rule) {
     let mut m = Machine::boot();
     broken::set(rules);
     println!("seen: {}", rule(&mut m).expect_err("a broken rule is seen"));
-    // Some requests may still be waiting, and nobody will complete them.
+    // Do not drop the machine: some requests may still be waiting and will never complete.
     std::mem::forget(m);
 }
 
@@ -292,7 +294,7 @@ fn a_freed_authenc_transform_lives_until_all_is_answered() {
     run_alone(|_| hold(free_authenc_while_queued));
 }
 
-/// The control: a transform that is freed immediately, and whose memory is used afterwards.
+/// Runs a control: a transform is freed immediately, and its memory is used afterwards.
 fn free_at_once(rule: Rule) {
     let mut m = Machine::boot();
     broken::set(broken::UNCOUNTED);

@@ -1,6 +1,6 @@
-//! ESP processing that interrupts a task's encryption: packets are correct under every policy, throughput of the
-//! asynchronous model collapses depending on the slice, and the receiver rejects exactly what a replay window must
-//! reject.
+//! ESP processing that interrupts a task's encryption. Packets must be correct under every policy,
+//! the throughput of the asynchronous model collapses depending on the slice, and the receiver must
+//! reject exactly the packets that a replay window must reject.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ fn sectors(seed: u64) -> Arc<Messages> {
     messages(seed, Op::Encrypt, 4096, 16)
 }
 
-/// A plan with evenly spaced packets: rates per second and durations in milliseconds for low, high and low load.
+/// Returns a plan with evenly spaced packets. `rates` and `ms` are the packets per second and the
+/// durations for low, high and low load.
 fn plan(transform: Transform, rates: [u64; 3], ms: [u64; 3]) -> Plan {
     let mut arrivals = Vec::new();
     let (mut at, mut end) = (0, [0; 3]);
@@ -77,7 +78,7 @@ fn wrong(o: &Outcome) -> u64 {
     flows + o.sectors_corrupted + o.user_corrupted
 }
 
-/// Invariants: every packet is accounted for.
+/// Checks that every packet is accounted for.
 #[track_caller]
 fn assert_accounted(o: &Outcome, plan: &Plan) {
     let [i, f] = o.flows;
@@ -126,7 +127,8 @@ fn a_policy_that_saves_nothing_is_caught() {
     });
 }
 
-/// CFS with one slice for each of two tasks. A woken task preempts if it is `wakeup_us` behind.
+/// Configures CFS with one slice for each of two tasks. A woken task preempts if it is `wakeup_us`
+/// behind.
 fn cfs(slice_us: u64, wakeup_us: u64) -> Config {
     Config {
         scheduler: Scheduler::Cfs61,
@@ -139,8 +141,8 @@ fn cfs(slice_us: u64, wakeup_us: u64) -> Config {
     }
 }
 
-/// The longer a task keeps the CPU while cryptd waits, the more packets find the queue full. If the woken kworker
-/// preempts, the slice does not matter.
+/// The longer a task keeps the CPU while cryptd waits, the more packets are dropped because the
+/// queue is full. If the woken kworker preempts, the slice does not matter.
 #[test]
 fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
     run_alone(|seed| {
@@ -162,7 +164,7 @@ fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
                 o.samples.iter().map(|s| s.queued).max()
             );
             assert_eq!(wrong(&o), 0);
-            // None of the tunnel's packets overtakes another, because an atomic caller waits for its turn.
+            // Packets from the tunnel do not overtake each other, because their callers are atomic.
             assert_eq!(o.flows[IN].reordered, 0, "{:?}", o.flows[IN]);
             o.flows[IN].dropped + f.dropped
         };
@@ -174,7 +176,8 @@ fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
     });
 }
 
-/// Recomputes, from the order in which packets left, how many the receiver rejects, using sets instead of bit masks.
+/// Computes from the order in which packets left how many the receiver must reject. It uses a set
+/// instead of bit masks.
 fn refused(log: &[u32], window: u64) -> u64 {
     let (mut top, mut seen, mut lost) = (0, HashSet::new(), 0);
     for &n in log {
@@ -224,8 +227,8 @@ fn draw(next: &mut dyn FnMut(&mut [u8]), n: u64) -> u64 {
     u64::from_le_bytes(bytes) % n
 }
 
-/// Feeds random numbers near the top, sometimes far ahead, to the window and to a set; returns how often the two
-/// disagree.
+/// Feeds the same random numbers, near the top and sometimes far ahead of it, to the window and to
+/// a set. Returns how often the two disagree.
 fn disagreements(seed: u64, size: u32) -> u64 {
     let mut next = random(seed);
     let mut window = Window::new(size);
@@ -264,6 +267,6 @@ fn a_broken_window_is_noticed() {
 
 #[test]
 fn the_judge_of_the_sectors_is_another() {
-    // Otherwise an error common to both would go unnoticed.
+    // If both were the same driver, its errors would go unnoticed.
     assert_ne!(judge().driver(), best_impl().driver());
 }

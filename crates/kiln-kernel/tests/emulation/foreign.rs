@@ -1,5 +1,5 @@
-//! A policy from outside `kernel/`, as a hosted tree provides one: it answers, saves and restores with its own code,
-//! and Kiln's interrupts detect what it forgets.
+//! A policy from outside `kernel/`, as a hosted tree provides it. The policy answers queries, saves
+//! and restores with its own code, and Kiln's interrupts detect what it fails to save.
 
 use std::arch::asm;
 use std::cell::UnsafeCell;
@@ -28,7 +28,7 @@ pub(crate) struct Word {
     need_load: AtomicBool,
 }
 
-// SAFETY: only its own CPU uses it.
+// SAFETY: only the CPU that a word belongs to uses the word.
 unsafe impl Sync for Word {}
 
 const TASKS: usize = 16;
@@ -50,7 +50,7 @@ unsafe extern "C" fn new_task(old: *mut c_void, _: *const c_char, user: bool) ->
             None => return ptr::null_mut(),
         },
     };
-    // SAFETY: the pointer is to an element of WORDS.
+    // SAFETY: the pointer refers to an element of WORDS.
     unsafe { &*word }.user.store(user, Relaxed);
     word.cast_mut().cast()
 }
@@ -65,7 +65,7 @@ pub(crate) static HOOKS: Hooks = Hooks {
 
 pub(crate) fn count() -> u32 {
     let count: u32;
-    // SAFETY: reads a word of the CPU.
+    // SAFETY: the instruction only reads a word of the CPU's data.
     unsafe { asm!("mov {:e}, gs:[8]", out(reg) count, options(nostack)) };
     count & 0x7fff_ffff
 }
@@ -79,7 +79,7 @@ fn current() -> &'static Word {
     }
 }
 
-/// Saves every component in XCR0 in the standard format.
+/// Saves every component that XCR0 enables, in the standard format.
 unsafe fn save(word: &Word) {
     // SAFETY: the area is aligned and large enough.
     unsafe { asm!("xsave64 [{}]", in(reg) word.state.get(), in("eax") !0, in("edx") !0) }
@@ -101,7 +101,7 @@ unsafe extern "C" fn legacy_usable() -> bool {
 }
 
 unsafe extern "C" fn begin() {
-    // SAFETY: does what preempt_disable() does; a warning is counted.
+    // SAFETY: the instructions do what preempt_disable() does; a warning is only counted.
     unsafe {
         asm!("inc dword ptr gs:[8]");
         if !legacy_usable() {
@@ -116,14 +116,14 @@ unsafe extern "C" fn begin() {
         unsafe { save(word) };
     }
     static MXCSR: u32 = 0x1f80;
-    // SAFETY: loads the default value for C code.
+    // SAFETY: the instruction loads the default value, which C code expects.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &MXCSR) };
 }
 
 unsafe extern "C" fn end() {
     TAKEN.store(false, Relaxed);
     let zero: u8;
-    // SAFETY: does what preempt_enable() does.
+    // SAFETY: the instructions do what preempt_enable() does.
     unsafe {
         asm!("dec dword ptr gs:[8]", "sete {}", out(reg_byte) zero);
         if zero != 0 {
@@ -144,11 +144,11 @@ unsafe extern "C" fn user_restore() -> bool {
 }
 
 unsafe extern "C" fn switch_to(prev: *mut c_void, _: *mut c_void) {
-    // SAFETY: the pointer is to one of our words.
+    // SAFETY: the pointer refers to an element of WORDS.
     let word = unsafe { &*prev.cast::<Word>() };
     if word.user.load(Relaxed) && !word.need_load.load(Relaxed) {
         word.need_load.store(true, Relaxed);
-        // SAFETY: as in `begin`.
+        // SAFETY: the registers hold the user's state.
         unsafe { save(word) };
     }
 }
@@ -170,12 +170,12 @@ unsafe extern "C" fn always() -> bool {
     true
 }
 
-/// The control: softirqs take the FPU from an open section and do not restore it.
+/// A control: softirqs take the FPU from an open section and do not restore it.
 static TAKING: FpuOps = FpuOps {
     usable: Some(always),
     ..ops(c"broken")
 };
-/// The control: the user's state is not saved at a switch.
+/// A control: a task switch does not save the user's state.
 static FORGETFUL: FpuOps = FpuOps {
     switch_to: Some(keep_nothing),
     ..ops(c"broken")
@@ -183,10 +183,11 @@ static FORGETFUL: FpuOps = FpuOps {
 
 unsafe extern "C" fn keep_nothing(_: *mut c_void, _: *mut c_void) {}
 
-/// A CPU with a tree's policy active.
+/// Boots a CPU with a tree's policy active.
 fn boot_with(ops: &'static FpuOps) -> (Cpu, Policy) {
     let mut cpu = boot();
-    // SAFETY: the functions above are static, and use general-purpose registers except for what they save.
+    // SAFETY: the functions above are static. They use general-purpose registers only, except to
+    // save and restore the state.
     let p = unsafe {
         assert!(attach(&mut cpu, &HOOKS));
         Policy::foreign(ops).expect("room for one more")
@@ -199,7 +200,8 @@ fn boot_with(ops: &'static FpuOps) -> (Cpu, Policy) {
 fn a_foreign_policy_answers_for_itself_in_every_context() {
     run_alone(|_| {
         let (mut cpu, tree) = boot_with(&LEGACY);
-        // SAFETY: as in `boot_with`.
+        // SAFETY: the functions are static and use general-purpose registers only, except to save
+        // and restore the state.
         let taking = unsafe { Policy::foreign(&TAKING) }.expect("room for one more");
         assert_eq!(tree.name(), "tree");
         assert!(!Policy::all().contains(&tree), "Kiln's own only");
@@ -212,8 +214,8 @@ fn a_foreign_policy_answers_for_itself_in_every_context() {
                 };
                 let want = ask(policy("legacy"));
                 let got = ask(tree);
-                // Opening a section where it is not allowed causes one warning here; Kiln's own policy warns again at
-                // its end.
+                // Opening a section where it is not allowed causes one warning here. Kiln's own
+                // policy causes a second one at the end of the section.
                 let all = |a: Answer| {
                     let counts = (a.preempt_count, a.preempt_after);
                     (a.usable, a.over_section, counts, a.warnings > 0)
@@ -233,7 +235,7 @@ fn a_foreign_policy_answers_for_itself_in_every_context() {
     });
 }
 
-/// Number of corrupted results in a run with breakpoints.
+/// Runs a load with breakpoints and returns the number of corrupted results.
 fn breakpoints(ops: &'static FpuOps, seed: u64, task: TaskWork, wanted: u64) -> u64 {
     let (mut cpu, p) = boot_with(ops);
     let mut rate = Rate::default();
@@ -291,7 +293,8 @@ fn a_foreign_policy_that_forgets_a_switch_is_caught() {
             cpu.configure(&config(true, 100));
             let mut plan = plan(TaskWork::Keep { seed, spins: 0 }, seed);
             plan.second = Some((best_impl(), messages(seed, Op::Encrypt, 512, 8)));
-            // Entries without a section of their own: a switch on return finds the user's state in the registers.
+            // The entries open no sections, so a switch on return finds the user's state in the
+            // registers.
             let counts = interrupted(&mut cpu, plan, Arrivals::Periodic(10_000.0), |load| {
                 repeat_until("switches", || {
                     load.run(0);

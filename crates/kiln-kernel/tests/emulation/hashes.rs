@@ -1,5 +1,5 @@
-//! All hashes must agree with the reference implementation, in any context and under any policy, in one call and in
-//! pieces, with states that are exported and imported.
+//! All hashes must agree with the reference implementation, in any context and under any policy, in
+//! one call and in pieces, also if the state is exported and imported between pieces.
 
 use kiln_kernel::cipher::{Impl, Kind};
 use kiln_kernel::crypto::{Errno, Shash};
@@ -9,14 +9,14 @@ use crate::aead::{oracle, seal};
 use crate::machine::{boot, run_alone};
 use crate::requests::{ask_under_every_policy, Draw};
 
-/// Total number of messages over all policies, in a test that runs alone.
+/// Number of messages over all policies if the test runs alone.
 const MESSAGES: u64 = 60_000;
 
 fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
     let sizes = oracle(alg).key_sizes();
     let len = match sizes.last() {
         None => 0,
-        // At most the block size of any hash, and not the shortest.
+        // Use a key of at most 20 bytes: not the shortest, and at most the block size of any hash.
         Some(&most) if sizes.contains(&20) => most.min(20),
         Some(&most) => most,
     };
@@ -79,7 +79,8 @@ fn digests_agree_in_every_context() {
     });
 }
 
-/// The counter in an exported state: its offset, the largest value a message leads to, and its size in bytes.
+/// The counter in exported states of each algorithm: its offset, the largest value that a message
+/// can lead to, and its size in bytes.
 const COUNTERS: [(&str, usize, u64, usize); 8] = [
     ("cmac(aes)", 32, 16, 8),
     ("ghash", 16, 15, 8),

@@ -1,5 +1,5 @@
-//! What the CPU provides to the services of a hosted tree: tasks that wait and are woken, work queues, paravirtual
-//! calls, and accounting for the tree's own sections.
+//! What the CPU provides to the services of a hosted tree: tasks that wait and are woken, work
+//! queues, paravirtual calls, and accounting for the tree's own sections.
 
 use std::arch::asm;
 use std::ffi::c_void;
@@ -28,7 +28,7 @@ fn kernel(cpu: &mut Cpu, f: unsafe extern "C" fn(*mut c_void) -> u64) -> u64 {
 
 /// Waits until a counter equals `n`.
 unsafe fn wait_for(counter: &AtomicU32, n: u32) {
-    // SAFETY: follows the protocol of the header.
+    // SAFETY: the calls follow the protocol that the header describes, in kernel mode.
     unsafe {
         loop {
             kiln_wait_prepare(ptr::from_ref(counter).cast());
@@ -43,7 +43,7 @@ unsafe fn wait_for(counter: &AtomicU32, n: u32) {
 
 unsafe fn bump(counter: &AtomicU32) {
     counter.fetch_add(1, SeqCst);
-    // SAFETY: accepts any address.
+    // SAFETY: the function accepts any address.
     unsafe { kiln_wake(ptr::from_ref(counter).cast()) }
 }
 
@@ -59,7 +59,7 @@ fn the_tail_is_behind_the_cpus_own_data() {
         tail[5] = 77;
         *tail.last_mut().expect("it is not empty") = 78;
         let (first, last): (u8, u8);
-        // SAFETY: GS points to the CPU, and the tail begins at 1 MiB.
+        // SAFETY: GS points to the CPU, whose tail begins at 1 MiB.
         unsafe {
             asm!("mov {}, gs:[0x100005]", out(reg_byte) first);
             asm!("mov {}, gs:[0x8fffff]", out(reg_byte) last);
@@ -80,7 +80,7 @@ fn every_function_of_the_border_is_there() {
 static TURNS: AtomicU32 = AtomicU32::new(0);
 static DEPTH_REACHED: AtomicU32 = AtomicU32::new(0);
 
-/// Many tasks, each of which waits for its turn and starts the next.
+/// Runs many tasks, each of which waits for its turn and starts the next task.
 #[test]
 fn many_tasks_wait_for_each_other() {
     run_alone(|_| {
@@ -91,7 +91,7 @@ fn many_tasks_wait_for_each_other() {
             ..Config::default()
         });
         unsafe extern "C" fn relay(arg: *mut c_void) {
-            // SAFETY: kernel mode.
+            // SAFETY: a kthread runs in kernel mode, where these functions may be called.
             unsafe {
                 for round in 0..10 {
                     wait_for(&TURNS, round * TASKS + arg as u32);
@@ -100,7 +100,7 @@ fn many_tasks_wait_for_each_other() {
             }
         }
         unsafe extern "C" fn all(_: *mut c_void) -> u64 {
-            // SAFETY: kernel mode, with a task's stack of 64 KiB.
+            // SAFETY: this runs in kernel mode, on a task's stack of 64 KiB.
             unsafe {
                 let mut made = 0;
                 loop {
@@ -121,10 +121,10 @@ fn many_tasks_wait_for_each_other() {
             0
         }
         kernel(&mut cpu, all);
-        // Three of the task slots belong to the boot task, ksoftirqd and the kworker.
+        // Three slots of the task table belong to the boot task, ksoftirqd and the kworker.
         assert_eq!(DEPTH_REACHED.load(SeqCst), TASKS);
         assert_eq!(TURNS.load(SeqCst), 10 * TASKS);
-        // All slots can be reused.
+        // Ended tasks must free all slots for reuse.
         TURNS.store(0, SeqCst);
         kernel(&mut cpu, all);
         assert_eq!(DEPTH_REACHED.load(SeqCst), TASKS);
@@ -137,17 +137,17 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 fn a_kthread_runs_when_it_is_woken_and_not_before() {
     run_alone(|_| {
         let mut cpu = boot(Config::default());
-        // SAFETY: the hooks belong to the foreign policy.
+        // SAFETY: the hooks are static functions that use general-purpose registers only.
         unsafe { assert!(attach(&mut cpu, &HOOKS)) };
         unsafe extern "C" fn body(arg: *mut c_void) {
-            // SAFETY: kernel mode.
+            // SAFETY: a kthread runs in kernel mode, where these functions may be called.
             unsafe {
                 assert_eq!(kiln_task_word(ptr::null_mut()), *arg.cast::<*mut c_void>());
             }
             STARTED.store(true, SeqCst);
         }
         unsafe extern "C" fn f(_: *mut c_void) -> u64 {
-            // SAFETY: kernel mode.
+            // SAFETY: this runs in kernel mode, where these functions may be called.
             unsafe {
                 let mut word: *mut c_void = ptr::null_mut();
                 let own = kiln_task_word(ptr::null_mut());
@@ -174,13 +174,13 @@ static PING: AtomicU32 = AtomicU32::new(0);
 static PONG: AtomicU32 = AtomicU32::new(0);
 const ROUNDS: u32 = 2_000;
 
-/// Two CPUs, each of which sleeps until the other wakes it.
+/// Runs two CPUs, each of which sleeps until the other wakes it.
 #[test]
 fn cpus_wake_each_others_tasks() {
     run_alone(|_| {
         unsafe extern "C" fn ping(_: *mut c_void) -> u64 {
             for n in 1..=ROUNDS {
-                // SAFETY: kernel mode.
+                // SAFETY: this runs in kernel mode, where these functions may be called.
                 unsafe {
                     bump(&PING);
                     wait_for(&PONG, n);
@@ -190,7 +190,7 @@ fn cpus_wake_each_others_tasks() {
         }
         unsafe extern "C" fn pong(_: *mut c_void) -> u64 {
             for n in 1..=ROUNDS {
-                // SAFETY: kernel mode.
+                // SAFETY: this runs in kernel mode, where these functions may be called.
                 unsafe {
                     wait_for(&PING, n);
                     bump(&PONG);
@@ -219,14 +219,15 @@ static RUN: AtomicU32 = AtomicU32::new(0);
 fn works_of_two_queues_wait_for_each_other() {
     run_alone(|_| {
         unsafe extern "C" fn first(_: *mut Work) {
-            // Completes only if the other queue's thread runs meanwhile. SAFETY: kernel mode.
+            // The wait ends only if the other queue's thread runs meanwhile. SAFETY: the work runs
+            // in kernel mode.
             unsafe {
                 wait_for(&RUN, 1);
                 bump(&RUN);
             }
         }
         unsafe extern "C" fn second(_: *mut Work) {
-            // SAFETY: kernel mode.
+            // SAFETY: the work runs in kernel mode.
             unsafe { bump(&RUN) }
         }
         unsafe extern "C" fn f(_: *mut c_void) -> u64 {
@@ -244,7 +245,8 @@ fn works_of_two_queues_wait_for_each_other() {
             };
             let (mut a, mut b, mut c) = (work(first), work(second), work(second));
             let mut good = 0;
-            // SAFETY: kernel mode; all of it lives until the queues have finished with it.
+            // SAFETY: this runs in kernel mode. The items live until the queues have finished with
+            // them.
             unsafe {
                 good += u64::from(kiln_workqueue_start(&mut queue, c"other".as_ptr()));
                 good += u64::from(kiln_queue_work(ptr::null_mut(), &mut a));
@@ -267,7 +269,7 @@ fn works_of_two_queues_wait_for_each_other() {
 
 static SERVED: AtomicU32 = AtomicU32::new(0);
 
-/// Calls that replace instructions preserve all registers except RAX.
+/// Calls that replace instructions must preserve all registers except RAX.
 #[test]
 fn paravirtual_calls_keep_registers() {
     run_alone(|_| {
@@ -276,7 +278,7 @@ fn paravirtual_calls_keep_registers() {
         }
         unsafe extern "C" fn f(_: *mut c_void) -> u64 {
             let mut kept = 0;
-            // SAFETY: kernel mode, and every register the calls use is declared.
+            // SAFETY: this runs in kernel mode, and every register that the calls use is declared.
             unsafe {
                 kiln_open_softirq(7, Some(served));
                 for call in [
@@ -287,14 +289,15 @@ fn paravirtual_calls_keep_registers() {
                     kiln_preempt_schedule_thunk as *const () as usize,
                 ] {
                     if call == kiln_pv_irq_enable as *const () as usize {
-                        // A pending softirq is served by C code during the call.
+                        // The call that enables interrupts also runs C code, for this pending
+                        // softirq.
                         kiln_raise_softirq(7);
                         asm!("mov dword ptr gs:[76], 1");
                     }
                     let [mut c, mut d, mut si, mut di] = [1u64, 2, 3, 4];
                     let [mut r8, mut r9, mut r10, mut r11] = [5u64, 6, 7, 8];
                     let flags: u64;
-                    // The stack is only 8-byte aligned, as a tree's is.
+                    // Align the stack to 8 bytes only, as a tree does.
                     asm!(
                         "push rbp", "mov rbp, rsp", "and rsp, -16", "sub rsp, 8",
                         "call rax",
@@ -312,7 +315,7 @@ fn paravirtual_calls_keep_registers() {
             kept
         }
         let mut cpu = boot(Config::default());
-        // Interrupts were disabled at the first query and enabled at the second.
+        // The queries must report interrupts as disabled first and then as enabled.
         assert_eq!(kernel(&mut cpu, f), 5 + (0x200 << 8));
         assert_eq!(SERVED.load(SeqCst), 1);
     });
@@ -326,14 +329,14 @@ fn a_trees_own_sections_are_counted_and_timed() {
                 now: 0,
                 irqs_seen: 0,
             };
-            // SAFETY: kernel mode.
+            // SAFETY: this runs in kernel mode, where these functions may be called.
             unsafe {
                 for _ in 0..1_000 {
                     kiln_section_time(&mut section);
                     kiln_section_enter(&section);
                     kiln_section_leave();
                 }
-                // More sections than can be nested, and more ends than beginnings.
+                // Open more sections than can be nested, and end more than were opened.
                 for _ in 0..20 {
                     kiln_section_time(&mut section);
                     kiln_section_enter(&section);
@@ -362,20 +365,20 @@ fn ticks_and_idleness_are_told() {
     run_alone(|_| {
         unsafe extern "C" fn tick() {
             let count: u32;
-            // SAFETY: reads a word of the CPU.
+            // SAFETY: the instruction only reads a word of the CPU's data.
             unsafe { asm!("mov {:e}, gs:[8]", out(reg) count) };
             TICKS.fetch_add(u64::from(count & 0xf_0000 == 0x1_0000), SeqCst);
         }
         unsafe extern "C" fn idle(since: u64) {
             IDLE.fetch_max(since, SeqCst);
-            // Enough ticks: the condition has been reached.
+            // After enough ticks, the condition becomes true.
             if TICKS.load(SeqCst) >= 5 && PING.load(SeqCst) == 0 {
-                // SAFETY: kernel mode.
+                // SAFETY: hooks are called in kernel mode.
                 unsafe { bump(&PING) };
             }
         }
         unsafe extern "C" fn f(_: *mut c_void) -> u64 {
-            // SAFETY: kernel mode.
+            // SAFETY: this runs in kernel mode.
             unsafe { wait_for(&PING, 1) };
             0
         }
@@ -385,7 +388,7 @@ fn ticks_and_idleness_are_told() {
             ..HOOKS
         };
         let mut cpu = boot(Config::default());
-        // SAFETY: as above; the hooks live until the end of the test.
+        // SAFETY: the hooks use general-purpose registers only, and live until the end of the test.
         unsafe { assert!(attach(&mut cpu, &hooks)) };
         let timer = Timer::start(&mut cpu, Arrivals::Periodic(2_000.0)).expect("a timer");
         kernel(&mut cpu, f);
@@ -395,8 +398,9 @@ fn ticks_and_idleness_are_told() {
     });
 }
 
-/// A tree that counts preemption in a word of its own and disables softirqs without a call, as Linux does since 7.2.
-/// Softirqs must wait until the call that enables them, and the CPU's count must be zero afterwards.
+/// A tree may count preemption in its own word and disable softirqs without a call, as Linux does
+/// since 7.2. Softirqs must then wait until the call that enables them, and the CPU's count must be
+/// zero afterwards.
 #[test]
 fn a_count_of_the_trees_own_keeps_softirqs_out() {
     run_alone(|_| {
@@ -414,7 +418,7 @@ fn a_count_of_the_trees_own_keeps_softirqs_out() {
         }
         unsafe extern "C" fn interrupt(_: *mut c_void) {
             INTERRUPTS.fetch_add(1, SeqCst);
-            // SAFETY: hardirq context.
+            // SAFETY: the function may be called in hardirq context.
             unsafe { kiln_raise_softirq(SOFTIRQ) };
         }
         unsafe extern "C" fn serve(_: *mut c_void) {
@@ -429,18 +433,18 @@ fn a_count_of_the_trees_own_keeps_softirqs_out() {
             }
             SERVED_BEFORE.store(SERVED.load(SeqCst), SeqCst);
             COUNT.fetch_sub(DISABLED, SeqCst);
-            // SAFETY: kernel mode.
+            // SAFETY: this runs in kernel mode, where the function may be called.
             unsafe { kiln_bh_enabled() };
             u64::from(crate::foreign::count())
         }
         for uncounted in [Some(uncounted as unsafe extern "C" fn() -> i32), None] {
             let hooks = Hooks { uncounted, ..HOOKS };
             let mut cpu = boot(Config::default());
-            // SAFETY: the functions above use general-purpose registers only, and the hooks live until the end of the
+            // SAFETY: the hooks use general-purpose registers only, and live until the end of the
             // test.
             unsafe { assert!(attach(&mut cpu, &hooks)) };
             unsafe extern "C" fn open(_: *mut c_void) -> u64 {
-                // SAFETY: kernel mode.
+                // SAFETY: this runs in kernel mode, where these functions may be called.
                 unsafe {
                     kiln_open_softirq(SOFTIRQ, Some(serve));
                     kiln_on_interrupt(Some(interrupt));
@@ -460,7 +464,7 @@ fn a_count_of_the_trees_own_keeps_softirqs_out() {
                         "softirqs are served once they are enabled"
                     );
                 }
-                // The control: a CPU that does not ask the tree.
+                // Control: without the hook, the CPU does not notice that softirqs are disabled.
                 None => assert!(before > 0),
             }
         }
@@ -482,7 +486,7 @@ fn a_tree_with_a_count_of_its_own_is_told_of_contexts() {
         }
         unsafe extern "C" fn interrupt(_: *mut c_void) {
             IN_HARDIRQ.store(TOLD.load(SeqCst), SeqCst);
-            // SAFETY: hardirq context.
+            // SAFETY: the function may be called in hardirq context.
             unsafe { kiln_raise_softirq(SOFTIRQ) };
         }
         unsafe extern "C" fn serve(_: *mut c_void) {
@@ -490,7 +494,7 @@ fn a_tree_with_a_count_of_its_own_is_told_of_contexts() {
             SERVED.fetch_add(1, SeqCst);
         }
         unsafe extern "C" fn f(_: *mut c_void) -> u64 {
-            // SAFETY: kernel mode.
+            // SAFETY: this runs in kernel mode, where these functions may be called.
             unsafe {
                 kiln_open_softirq(SOFTIRQ, Some(serve));
                 kiln_on_interrupt(Some(interrupt));
@@ -505,12 +509,12 @@ fn a_tree_with_a_count_of_its_own_is_told_of_contexts() {
             ..HOOKS
         };
         let mut cpu = boot(Config::default());
-        // SAFETY: the functions above use general-purpose registers only, and the hooks live until the end of the test.
+        // SAFETY: the hooks use general-purpose registers only, and live until the end of the test.
         unsafe { assert!(attach(&mut cpu, &hooks)) };
         let timer = Timer::start(&mut cpu, Arrivals::Periodic(2_000.0)).expect("a timer");
         kernel(&mut cpu, f);
         drop(timer);
-        // A softirq may itself be interrupted.
+        // Test the hardirq bit only, because the hardirq may have interrupted a softirq.
         assert_eq!(IN_HARDIRQ.load(SeqCst) & HARDIRQ, HARDIRQ);
         assert_eq!(IN_SOFTIRQ.load(SeqCst), SERVING);
         for context in [

@@ -1,5 +1,5 @@
-//! Operations that may complete asynchronously, like requests to a crypto API: results are awaited, checked and
-//! counted, and their order is observed.
+//! Operations that may complete asynchronously, like requests to a crypto API. Their results must
+//! be awaited, checked and counted, and the order of completions observed.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -22,13 +22,13 @@ const EBUSY: i32 = 16;
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 
-/// The fault planted in a helper, if any.
+/// A fault that is planted in the helper, if any.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     None,
     /// The most recently queued request is served first.
     LastInFirstOut,
-    /// A request that can run at once overtakes queued ones.
+    /// A request that can run immediately overtakes queued ones.
     Overtakes,
     /// Some results are wrong.
     Wrong,
@@ -38,7 +38,7 @@ enum Fault {
 
 type Done = unsafe extern "C" fn(*mut c_void, i32);
 
-/// A request, one for each slot.
+/// A request. There is one per slot.
 #[repr(C)]
 struct Request {
     calls: Calls,
@@ -48,19 +48,21 @@ struct Request {
 
 const RING: u32 = 256;
 
-/// A helper that runs a request at once if a section may be opened, and defers it to the kworker otherwise.
+/// A helper that runs a request immediately if a section may be opened, and otherwise defers it to
+/// the kworker.
 ///
-/// It is accessed field by field: the compiler must not use vector registers, which in kernel mode belong to the
-/// interrupted code.
+/// Code accesses the structure field by field: the compiler must not use vector registers, which in
+/// kernel mode belong to the interrupted code.
 #[repr(C)]
 struct Helper {
     work: Work,
     requests: Vec<Request>,
-    /// The slots of waiting requests.
+    /// Slots of waiting requests.
     ring: [AtomicU32; RING as usize],
     head: AtomicU32,
     tail: AtomicU32,
-    /// Requests beyond this limit are rejected or, with `backlog`, queued and answered with -EBUSY.
+    /// Length of the queue beyond which requests are rejected or, with `backlog`, answered with
+    /// -EBUSY.
     limit: u32,
     backlog: bool,
     always_later: bool,
@@ -101,7 +103,7 @@ impl Helper {
 
     unsafe fn run(&self, request: *mut Request) -> i32 {
         let unlucky = self.calls.fetch_add(1, Relaxed) % 16 == 15;
-        // SAFETY: kernel mode, with the buffers of a message.
+        // SAFETY: this runs in kernel mode, with the buffers of one message.
         unsafe {
             kiln_calls_run((&raw mut (*request).calls).cast());
             if self.fault == Fault::Wrong && unlucky {
@@ -127,7 +129,7 @@ unsafe extern "C" fn crypt(
     done: Option<Done>,
     data: *mut c_void,
 ) -> i32 {
-    // SAFETY: called in kernel mode with an unused slot.
+    // SAFETY: the load calls this function in kernel mode with a slot that is not in use.
     unsafe {
         let helper = &*ctx.cast::<Helper>();
         let r = helper.requests.as_ptr().add(slot as usize).cast_mut();
@@ -159,9 +161,9 @@ unsafe extern "C" fn crypt(
     }
 }
 
-/// One request per run, because the work's queue also serves others.
+/// Serves one request per run, because the work queue also has other items.
 unsafe extern "C" fn work(work: *mut Work) {
-    // SAFETY: the work is the helper's first field, and the kworker runs one work item at a time.
+    // SAFETY: the work is the helper's first field, and the kworker runs one item after the other.
     unsafe {
         let helper = &*work.cast::<Helper>();
         kiln_local_bh_disable(0x200);
@@ -190,7 +192,7 @@ unsafe extern "C" fn work(work: *mut Work) {
     }
 }
 
-/// Lets a helper encrypt the softirqs' messages while interrupts arrive, until `enough`.
+/// Runs a load whose softirqs encrypt by a helper, until `enough`.
 fn softirqs(
     seed: u64,
     slots: u32,
@@ -282,7 +284,7 @@ fn wrong_answers_and_errors_are_seen() {
     });
 }
 
-/// The task sleeps until its requests complete, with one or several in flight.
+/// The task must sleep until its requests complete, with one or several in flight.
 #[test]
 fn a_task_waits_for_its_answers() {
     run_alone(|seed| {

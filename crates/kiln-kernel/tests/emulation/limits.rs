@@ -1,5 +1,5 @@
-//! The longest messages, and lengths that are too long. Every layer must treat them alike, and reject those that are
-//! too long before accessing any byte.
+//! The longest messages, and lengths that are too long. Every layer must treat them in the same
+//! way, and reject those that are too long before it accesses any byte.
 
 use std::slice;
 
@@ -12,11 +12,11 @@ use kiln_kernel::messages::Messages;
 use crate::aead::{ask_in_place, open_keyed, AUTHENC, RFC4106, SEQIV};
 use crate::machine::{assert_dies, boot, run_alone};
 
-/// Two lists of the same bytes; the second is split in two.
+/// Returns two lists of the same bytes. The second consists of two pieces.
 fn lists(bytes: &mut [u8]) -> [Vec<(*mut u8, usize)>; 2] {
     let (base, len) = (bytes.as_mut_ptr(), bytes.len());
     let half = len / 2;
-    // SAFETY: within the slice.
+    // SAFETY: half of the length is within the slice.
     let second = unsafe { base.add(half) };
     [vec![(base, len)], vec![(base, half), (second, len - half)]]
 }
@@ -111,7 +111,7 @@ fn repeated_requests_refuse_short_pieces() {
                     digest: &mut [0; 32],
                     lens: imp.lens(0, text),
                 };
-                // SAFETY: the pieces are the array.
+                // SAFETY: the pieces cover exactly the array.
                 let got = unsafe { driver.repeat(&mut request, 3) };
                 assert_eq!(got, want, "{alg}: {text} bytes of 80");
             }
@@ -146,9 +146,11 @@ fn hmac_keys_may_have_any_length() {
     });
 }
 
-/// Address space of this many bytes, of which the first `usable` may be accessed. Any other access ends the process.
+/// Maps `len` bytes of address space. Only the first `usable` bytes are accessible; an access to
+/// the others ends the process.
 fn addresses(len: usize, usable: usize) -> &'static mut [u8] {
-    // SAFETY: a new mapping that is never unmapped. Any access beyond the usable bytes ends the process.
+    // SAFETY: the mapping is new and is never unmapped. An access beyond the usable bytes ends the
+    // process.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let at = libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0);
@@ -162,8 +164,8 @@ fn addresses(len: usize, usable: usize) -> &'static mut [u8] {
     }
 }
 
-/// Seals and opens a text of `len` bytes in inaccessible memory, with tags and associated data after and before the
-/// text, and elsewhere.
+/// Seals and opens a text of `len` bytes in inaccessible memory. Tags and associated data are next
+/// to the text, or elsewhere. Returns the results.
 fn refused(imp: Impl, len: usize) -> [u64; 4] {
     let ctx = KeyContext::new(imp, &vec![5; imp.key_sizes()[0]]).expect("a right key");
     let src = addresses(len + BLOCK, 0);
@@ -208,7 +210,7 @@ fn texts_longer_than_the_counter_are_refused() {
     });
 }
 
-/// The control: one byte less is processed, and accesses the inaccessible memory.
+/// Control: a text that is one byte shorter is processed, and its inaccessible memory is accessed.
 #[test]
 fn the_longest_text_is_not_refused() {
     assert_dies(|_| {
@@ -218,8 +220,8 @@ fn the_longest_text_is_not_refused() {
     });
 }
 
-/// Encrypts one message with a function for several messages, in memory of one page. Returns whether such a function
-/// exists.
+/// Encrypts one message, in memory of one page, with the function for several messages. Returns
+/// whether an implementation has such a function.
 fn encrypt_as_many(len: usize) -> bool {
     let all = Impl::find_all("cbc(aes)").into_iter();
     let many = all.rev().find(|i| i.tier().usable() && i.lanes().is_some());
@@ -259,7 +261,7 @@ fn cbc_encrypts_all_of_64_gib_and_a_bit() {
     assert_dies(|_| encrypt_beyond_the_page((1 << 36) + 1024));
 }
 
-/// The control for both: a message that fits in the page succeeds.
+/// Control for the two tests above: a message that fits in the page is encrypted.
 #[test]
 fn cbc_encrypts_a_page() {
     run_alone(|_| {

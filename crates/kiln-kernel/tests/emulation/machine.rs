@@ -1,4 +1,4 @@
-//! Common to all tests here: a process per test, a CPU, messages, and policies by name.
+//! What the tests of this program share: a process per test, a CPU, messages, and policies by name.
 
 use std::env;
 use std::io::Read;
@@ -18,17 +18,19 @@ use kiln_measure::SplitMix64;
 const CHILD: &str = "KILN_TEST_ALONE";
 const SEED: &str = "KILN_SEED";
 
-/// Time limit for a test's process. It is generous: a hang must end, but a busy machine must not cause a failure.
+/// Time limit for the process of a test. It ends a test that hangs, but is long enough that a busy
+/// machine does not cause a failure.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs `body` in a separate process: this test binary again, with only the calling test. `body` is passed the seed.
+/// Runs `body` in a separate process: this test binary, started with only the calling test. `body`
+/// gets the seed.
 pub(crate) fn run_alone(body: impl FnOnce(u64)) {
     if let Some((status, ran, repeat)) = run_in_child(body) {
         assert!(status.success() && ran, "{status}; {repeat} repeats it");
     }
 }
 
-/// The same for a control that uses memory after it was freed: the process must crash.
+/// Runs a control that uses memory after it was freed, in a separate process, which must crash.
 pub(crate) fn assert_dies(body: impl FnOnce(u64)) {
     if let Some((status, _, repeat)) = run_in_child(body) {
         assert!(
@@ -38,19 +40,20 @@ pub(crate) fn assert_dies(body: impl FnOnce(u64)) {
     }
 }
 
-/// The full name of the test that contains a closure. If it is wrong, the child runs no test, which its parent notices.
+/// Returns the full name of the test that contains a closure. If the name is wrong, the child runs
+/// no test, which the parent detects.
 fn name_of_test<F>() -> &'static str {
     let path = std::any::type_name::<F>();
     let (_, name) = path.split_once("::").expect("a crate and a path");
     name.split("::{{closure}}").next().expect("it has a part")
 }
 
-/// Returns how the child ended, whether its test ran to the end, and the variable that repeats it. In the child itself,
-/// returns `None`.
+/// In the parent, returns how the child ended, whether its test ran to the end, and the variable
+/// that repeats the run. In the child, runs `body` and returns `None`.
 fn run_in_child<F: FnOnce(u64)>(body: F) -> Option<(ExitStatus, bool, String)> {
     let name = name_of_test::<F>();
     if env::var(CHILD).is_ok_and(|child| child == name) {
-        // End the line that the harness has started.
+        // End the line that the test harness has started.
         println!();
         body(env::var(SEED).map_or(1, |s| s.parse().expect("KILN_SEED is a number")));
         return None;
@@ -109,14 +112,14 @@ fn read_all(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> 
     })
 }
 
-/// The cores this process may use, determined before any thread is pinned.
+/// Returns the cores that this process may use, determined before any thread is pinned.
 pub(crate) fn cores() -> Vec<usize> {
     static CORES: OnceLock<Vec<usize>> = OnceLock::new();
     CORES.get_or_init(affinity).clone()
 }
 
 fn affinity() -> Vec<usize> {
-    // SAFETY: plain data filled by the call; CPU_ISSET reads inside it.
+    // SAFETY: the call only fills a plain structure, which CPU_ISSET reads within its bounds.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
@@ -126,7 +129,8 @@ fn affinity() -> Vec<usize> {
     }
 }
 
-/// The first core and another one; prints a message if there is only one.
+/// Returns the first core and another one. If there is only one, prints what is skipped and returns
+/// `None`.
 pub(crate) fn two_cores(without: &str) -> Option<(usize, usize)> {
     match cores()[..] {
         [a, b, ..] => Some((a, b)),
@@ -139,7 +143,7 @@ pub(crate) fn two_cores(without: &str) -> Option<(usize, usize)> {
 
 /// Pins the calling thread to a core.
 pub(crate) fn pin(core: usize) {
-    // SAFETY: sets this thread's own affinity.
+    // SAFETY: the call sets this thread's own affinity from a valid structure.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(core, &mut set);
@@ -147,7 +151,7 @@ pub(crate) fn pin(core: usize) {
     }
 }
 
-/// Makes the calling thread, pinned to the first core, a CPU.
+/// Pins the calling thread to the first core and makes it a CPU.
 pub(crate) fn boot() -> Cpu {
     pin(cores()[0]);
     Cpu::boot(&Config::default()).expect("a CPU boots")
@@ -157,7 +161,7 @@ pub(crate) fn policy(name: &str) -> Policy {
     name.parse().expect("a policy of this name")
 }
 
-/// All policies except the broken control.
+/// Returns all policies except the broken control.
 pub(crate) fn correct_policies() -> Vec<Policy> {
     Policy::all()
         .into_iter()
@@ -165,12 +169,12 @@ pub(crate) fn correct_policies() -> Vec<Policy> {
         .collect()
 }
 
-/// The scalar implementation that computes the expected results.
+/// Returns the scalar implementation that computes the expected results.
 pub(crate) fn judge() -> Impl {
     Impl::find("xts-aes-fixed-time").expect("it needs no feature")
 }
 
-/// Random bytes from a seed.
+/// Returns a generator that fills slices with random bytes from a seed.
 pub(crate) fn random(seed: u64) -> impl FnMut(&mut [u8]) {
     let mut random = SplitMix64(seed);
     move |bytes| random.fill(bytes)
@@ -183,7 +187,7 @@ pub(crate) fn messages(seed: u64, op: Op, len: usize, count: usize) -> Arc<Messa
     Messages::new(judge(), &key, op, len, count, &mut random).expect("a right length")
 }
 
-/// A default load: softirqs encrypt 512 bytes with the best implementation.
+/// Returns a default plan: softirqs encrypt 512 bytes with the best implementation.
 pub(crate) fn plan(task: TaskWork, seed: u64) -> Plan {
     Plan {
         task,
@@ -194,12 +198,13 @@ pub(crate) fn plan(task: TaskWork, seed: u64) -> Plan {
     }
 }
 
-/// Attaches a load whose implementations this CPU supports.
+/// Attaches a load. This CPU must support its implementations.
 pub(crate) fn attach(cpu: &mut Cpu, plan: Plan) -> Load<'_> {
     Load::attach(cpu, plan).expect("tiers are there")
 }
 
-/// Runs `body` with a load on `cpu` and a timer that interrupts it. Returns the load's counts at the end.
+/// Runs `body` with a load on `cpu` and a timer that interrupts it. Returns the load's final
+/// counts.
 pub(crate) fn interrupted(
     cpu: &mut Cpu,
     plan: Plan,
@@ -213,7 +218,8 @@ pub(crate) fn interrupted(
     load.counts()
 }
 
-/// Tasks are switched every `slice_us` at no cost, often enough that some switches occur inside a section.
+/// Configures task switches every `slice_us` at no cost. This is often enough that some switches
+/// occur inside a section.
 pub(crate) fn config(preempt_full: bool, slice_us: u64) -> Config {
     Config {
         preempt_full,
@@ -224,7 +230,7 @@ pub(crate) fn config(preempt_full: bool, slice_us: u64) -> Config {
     }
 }
 
-/// Repeats until `done`. A generous time limit reports what did not happen.
+/// Repeats until `done`. After a generous time limit, panics with `what` did not happen.
 pub(crate) fn repeat_until(what: &str, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !done() {

@@ -1,8 +1,8 @@
-//! Whether the emulated CPU behaves as ring 0 (docs/EMULATION.md), and whether the detectors work: each promise has a
-//! control, a fault planted on purpose that must be detected.
+//! Tests whether the emulated CPU behaves like ring 0 (docs/EMULATION.md) and whether the detectors
+//! work. Each promise has a control: a fault planted on purpose that must be detected.
 //!
-//! Every test runs in a separate process with a time limit; see `machine::run_alone`. Measured times are printed,
-//! counts are asserted. `KILN_SEED=N` repeats a run.
+//! Every test runs in a separate process with a time limit; see `machine::run_alone`. Measured
+//! times are printed, counts are asserted. `KILN_SEED=N` repeats a run.
 
 mod aead;
 mod clock;

@@ -13,7 +13,8 @@ use crate::machine::{
     run_alone, two_cores,
 };
 
-/// Runs `body` on two CPUs concurrently, each with its own thread and, if there are two, its own core.
+/// Runs `body` on two concurrent CPUs, each with its own thread and, if there are two, its own
+/// core.
 fn on_two_cpus<T: Send>(
     config: impl Fn() -> Config + Sync,
     body: impl Fn(&mut Cpu, usize) -> T + Sync,
@@ -35,7 +36,7 @@ fn on_two_cpus<T: Send>(
     })
 }
 
-/// Two concurrent CPUs, each with its own thread, core, timer and state.
+/// Runs two concurrent CPUs, each with its own thread, core, timer and state.
 #[test]
 fn two_cpus_do_not_disturb_each_other() {
     run_alone(|seed| {
@@ -43,7 +44,7 @@ fn two_cpus_do_not_disturb_each_other() {
             println!("(which they do: the test goes on)");
         }
         for p in correct_policies() {
-            // All CPUs share the policy, so it is set before they start.
+            // All CPUs share the policy, so set it before they start.
             p.set(&mut boot());
             let rates = on_two_cpus(
                 || config(true, 100),
@@ -70,7 +71,8 @@ fn two_cpu_load(cpu: &mut Cpu, p: Policy, seed: u64) -> Rate {
     rate
 }
 
-/// Both CPUs get an instance of a template, whichever creates it and however soon the other frees it.
+/// Both CPUs must get an instance of a template, whichever CPU creates it and however soon the
+/// other frees it.
 #[test]
 fn two_cpus_make_and_drop_one_instance() {
     run_alone(|_| {
@@ -83,7 +85,8 @@ fn two_cpus_make_and_drop_one_instance() {
     });
 }
 
-/// The same for an instance made from another one, which the other CPU may free at any time.
+/// Both CPUs must get an instance that is made from another instance, which the other CPU may free
+/// at any time.
 #[test]
 fn two_cpus_make_and_drop_nested_instances() {
     run_alone(|seed| {

@@ -1,5 +1,5 @@
-//! Requests to the crypto API must agree with the primitive, however they are divided, wherever they are made, and
-//! whatever interrupts them.
+//! Requests to the crypto API must agree with the primitive, however their memory is divided, in
+//! whatever context they are made, and whatever interrupts them.
 
 use kiln_kernel::cipher::{Context as KeyContext, Impl, Op, BLOCK};
 use kiln_kernel::crypto::{self, Errno, Model, Skcipher, ASYNC, INTERNAL};
@@ -12,7 +12,7 @@ use crate::machine::{
     assert_clean, boot, config, correct_policies, interrupted, judge, messages, plan, run_alone,
 };
 
-/// Total number of requests over all policies, in a test that runs alone.
+/// Number of requests over all policies if the test runs alone.
 const REQUESTS: u64 = 1_000_000;
 
 const ROOM: usize = 16 << 10;
@@ -20,7 +20,7 @@ const ROOM: usize = 16 << 10;
 /// Content of the bytes around the pieces, which must not change.
 const POISON: u8 = 0xa5;
 
-/// Random choices.
+/// A source of random choices.
 pub(crate) struct Draw(SplitMix64);
 
 impl Draw {
@@ -42,7 +42,7 @@ impl Draw {
         self.bytes(BLOCK).try_into().expect("a block")
     }
 
-    /// Usually short, sometimes several pages.
+    /// Draws a length, usually short, sometimes several pages.
     pub(crate) fn len(&mut self) -> usize {
         BLOCK
             + match self.below(8) {
@@ -52,8 +52,8 @@ impl Draw {
             }
     }
 
-    /// Divides `len` bytes into pieces at random places of a buffer, as offset and length. There are at most as many as
-    /// in the scatterlist of a network packet.
+    /// Divides `len` bytes into pieces at random places of a buffer, as offset and length. There
+    /// are at most as many pieces as in the scatterlist of a network packet.
     fn pieces(&mut self, len: usize) -> Vec<(usize, usize)> {
         let n = match self.below(4) {
             0 => 1,
@@ -75,14 +75,15 @@ impl Draw {
     }
 }
 
-/// Buffers of a request.
+/// The source and destination buffers of a request.
 pub(crate) struct Memory([Vec<u8>; 2]);
 
 type List = Vec<(*mut u8, usize)>;
 
 impl Memory {
-    /// Makes a request over random pieces with `input` as source. Returns `output` bytes, the result, and whether it
-    /// completed asynchronously. Checks that the bytes around the pieces are unchanged.
+    /// Makes a request over random pieces with `input` as source. Returns the result, `output`
+    /// bytes, and whether the request completed asynchronously. Checks that the bytes around the
+    /// pieces are unchanged.
     pub(crate) fn pass(
         &mut self,
         draw: &mut Draw,
@@ -143,8 +144,8 @@ impl Memory {
     }
 }
 
-/// Makes one request to a skcipher and compares it with the result of `judge`. Returns whether it completed
-/// asynchronously.
+/// Makes one request to a skcipher and compares the result with that of `judge`. Returns whether
+/// the request completed asynchronously.
 pub(crate) fn check_cipher(
     draw: &mut Draw,
     memory: &mut Memory,
@@ -166,8 +167,9 @@ pub(crate) fn check_cipher(
     }
 }
 
-/// Makes `total` requests to the transforms that `open` returns, under every policy and preemption model, while
-/// interrupts encrypt too. `ask` returns whether the request completed asynchronously.
+/// Makes `total` requests to the transforms that `open` returns, under every policy and preemption
+/// model, while interrupts also encrypt. `ask` returns whether its request completed
+/// asynchronously.
 pub(crate) fn ask_under_every_policy<T>(
     seed: u64,
     total: u64,
@@ -189,7 +191,7 @@ pub(crate) fn ask_under_every_policy<T>(
             };
             model.set();
             let before = crypto::memory_in_use();
-            // The load's own task never runs.
+            // The task of the load itself never runs, so its work does not matter.
             let task = TaskWork::Crypt(judge(), messages(seed, Op::Encrypt, 64, 4));
             let plan = Plan {
                 hardirq_fpu: true,
@@ -221,7 +223,7 @@ pub(crate) fn ask_under_every_policy<T>(
     }
 }
 
-/// Every driver of a model, including internal ones.
+/// Opens every driver of a model, including internal ones.
 fn drivers(model: Model) -> Vec<Skcipher> {
     model.set();
     let open = |name: String, kind| Skcipher::open(&name, kind, INTERNAL).ok();
@@ -257,7 +259,8 @@ fn a_million_requests_agree_with_the_primitive() {
     });
 }
 
-/// Checks Linux's names, flags and priorities, and what a caller gets who excludes asynchronous algorithms.
+/// Names, flags and priorities must match Linux's, also for a caller that excludes asynchronous
+/// algorithms.
 #[test]
 fn algorithms_are_found_as_linux_has_them() {
     run_alone(|_| {
@@ -276,7 +279,7 @@ fn algorithms_are_found_as_linux_has_them() {
         let inner = format!("__{}", best.driver());
         let open_inner = |name: &str| Skcipher::open(name, INTERNAL, INTERNAL).unwrap();
         assert!(!open_inner(&inner).is_async());
-        // The helper's transform has already created an instance of cryptd.
+        // An instance of cryptd already exists, because the helper's transform has created it.
         let cryptd = open_inner(&format!("cryptd({inner})"));
         assert_eq!(cryptd.driver(), format!("cryptd({inner})"));
         assert!(cryptd.is_async() && cryptd.is_internal());
@@ -314,7 +317,7 @@ fn bad_requests_are_refused() {
             let ask = |tfm: &mut Skcipher, len, have, context| {
                 let mut bytes = [0u8; 64];
                 let list = [(bytes.as_mut_ptr(), have)];
-                // SAFETY: the piece is the array or part of it.
+                // SAFETY: the piece is the array or a part of it.
                 unsafe { tfm.request(Op::Encrypt, &mut [0; BLOCK], len, &list, &list, context) }.1
             };
             let task = Context::Task;

@@ -1,4 +1,5 @@
-//! Slice and preemption model determine which task runs, and what happens to its section at a switch.
+//! The slice and the preemption model determine which task runs, and what happens to a section at a
+//! task switch.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use crate::machine::{
     repeat_until, run_alone,
 };
 
-/// A task and a kthread that both encrypt as long as they may.
+/// Returns a plan with a task and a kthread that both encrypt whenever they run.
 fn two_tasks(seed: u64) -> Plan {
     let task = messages(seed, Op::Encrypt, 16384, 8);
     Plan {
@@ -23,7 +24,7 @@ fn two_tasks(seed: u64) -> Plan {
     }
 }
 
-/// Runs both under a timer until `done`. With `quiet`, interrupts only cause the tick.
+/// Runs both tasks with a timer until `done`. With `quiet`, interrupts only cause the tick.
 fn run(
     cpu: &mut Cpu,
     seed: u64,
@@ -89,7 +90,8 @@ fn a_longer_slice_means_fewer_switches() {
                 "full preemption {full}: {} switches in {time:.1?} with a slice of 100 us, {} in {took:.1?} with {LONG_MS} ms",
                 short.switches, long.switches
             );
-            // Involuntary switches occur once per slice; the rest belong to the start and the end of the load.
+            // Involuntary switches occur once per slice, and a few at the start and end of the
+            // load.
             let most = took.as_millis() as u64 / LONG_MS + 8;
             assert!(long.switches <= most, "{long:?}");
         }
@@ -111,7 +113,7 @@ fn a_switch_is_charged() {
     });
 }
 
-/// Outside the gate, libc or Rust may hold a lock.
+/// Tasks are not switched outside the gate, where libc or Rust may hold a lock.
 #[test]
 fn interrupts_outside_the_gate_never_schedule() {
     run_alone(|seed| {
@@ -130,11 +132,12 @@ fn interrupts_outside_the_gate_never_schedule() {
             });
             let after = load.cpu().stats();
             assert_eq!(after.switches, before.switches);
-            // The other interrupts arrived during the softirqs of these, because they were late.
+            // Some interrupts were late and arrived during the softirqs of others, not in user
+            // mode.
             let (all, user) = (after.irqs - before.irqs, after.irqs_user - before.irqs_user);
             assert!(all - user <= all / 10, "{user} of {all} found user mode");
             assert!(after.softirqs >= before.softirqs + 1_000, "softirqs do run");
-            // Pending work runs on return from the next entry.
+            // Pending work must run when the next kernel entry returns.
             load.run(1);
             assert!(load.cpu().stats().switches > after.switches);
         });
@@ -142,10 +145,10 @@ fn interrupts_outside_the_gate_never_schedule() {
     });
 }
 
-/// A time that no tick and no slice reaches during the test, whatever the host does.
+/// A duration that neither ticks nor slices reach during the test, whatever the host does.
 const NEVER_US: u64 = 10_000_000;
 
-/// A task sleeps on a CPU of its own and is woken.
+/// Boots a CPU on which one task sleeps and is woken. Returns what happened.
 fn wake(config: Config, wakeup: Wakeup) -> Wakeup {
     let mut cpu = Cpu::boot(&Config {
         preempt_full: true,
@@ -167,7 +170,7 @@ fn with_slice(scheduler: Scheduler, slice_us: u64) -> Config {
     }
 }
 
-/// CFS with a latency period that does not exceed its wake-up granularity.
+/// Configures CFS with a latency period that does not exceed its wakeup granularity.
 fn short_latency() -> Config {
     let cfs = Config::for_scheduler(Scheduler::Cfs61, 1);
     Config {
@@ -176,7 +179,7 @@ fn short_latency() -> Config {
     }
 }
 
-/// The task uses more than its share, then sleeps for long, so under EEVDF it has no lag.
+/// The task uses more than its share and then sleeps for a long time, so it has no lag under EEVDF.
 const SPENT: Wakeup = Wakeup {
     wait_us: 0,
     busy_us: 10_000,
@@ -187,7 +190,7 @@ const SPENT: Wakeup = Wakeup {
     slice_left: 0,
 };
 
-/// The task waits before it runs and sleeps at once, so under EEVDF it has lag.
+/// The task waits before it first runs and then sleeps immediately, so it has lag under EEVDF.
 const WAITED: Wakeup = Wakeup {
     wait_us: 60_000,
     busy_us: 0,
@@ -195,7 +198,8 @@ const WAITED: Wakeup = Wakeup {
     ..SPENT
 };
 
-/// Repeats the experiment until the host does not prolong the sleeper's run beyond the other task's.
+/// Repeats the experiment until the sleeper has run for less than half the time of the other task.
+/// The host may prolong its run.
 fn wake_in_order(config: &Config, wakeup: Wakeup) -> Wakeup {
     let mut woken = wakeup;
     repeat_until("an undisturbed wake-up", || {
@@ -212,13 +216,14 @@ fn a_long_sleeper_preempts_under_cfs_and_waits_under_eevdf() {
         let cfs = Config::for_scheduler(Scheduler::Cfs61, 1);
         assert!(wake_in_order(&cfs, SPENT).preempted);
         for s in [Scheduler::Eevdf612, Scheduler::Eevdf73] {
-            // RUN_TO_PARITY: no preemption before the running task's slice has ended.
+            // RUN_TO_PARITY: a woken task does not preempt before the running task's slice has
+            // ended.
             let preempts = |slice| wake_in_order(&with_slice(s, slice), SPENT).preempted;
             assert!(!preempts(NEVER_US), "{s}");
-            // The control: a slice that has ended by then.
+            // Control: with a short slice, which has ended by then, it does.
             assert!(preempts(1_000), "{s}");
         }
-        // With CFS, a sleeper's bonus is limited to half the latency period.
+        // CFS limits a sleeper's bonus to half the latency period.
         assert!(!wake_in_order(&short_latency(), SPENT).preempted);
     });
 }
@@ -231,7 +236,7 @@ fn a_task_with_lag_preempts_under_eevdf() {
             let config = with_slice(s, NEVER_US);
             let woken = wake(config.clone(), WAITED);
             assert!(woken.preempted && woken.slice_left > 0, "{s}");
-            // The control: the same slice without lag.
+            // Control: with the same slice but without lag, the woken task does not preempt.
             assert!(!wake_in_order(&config, SPENT).preempted, "{s}");
         }
         // CFS keeps no lag: waiting longer than half the latency period gains nothing.
@@ -239,7 +244,7 @@ fn a_task_with_lag_preempts_under_eevdf() {
     });
 }
 
-/// A wake-up after 1.5 ms comes after the base slice for one CPU, but within that for eight.
+/// A wakeup after 1.5 ms is later than the base slice for one CPU, but earlier than that for eight.
 #[test]
 fn a_slice_is_scaled_by_cpus() {
     run_alone(|_| {
@@ -255,7 +260,7 @@ fn a_slice_is_scaled_by_cpus() {
                 let mut woken = spent;
                 repeat_until("an undisturbed wake-up", || {
                     woken = wake_in_order(&config, spent);
-                    // The host may also have prolonged the other task's run.
+                    // Repeat the run if the host has prolonged it: the slice may have ended.
                     (woken.asleep_for + woken.busy_for) as f64 <= 2.2e-3 * kiln_tsc_hz()
                 });
                 assert_eq!(woken.preempted, preempts, "{s} {cpus}");

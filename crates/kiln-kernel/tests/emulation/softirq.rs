@@ -1,11 +1,12 @@
-//! The softirq loop's limits, ksoftirqd and the kworker: nothing is lost, whichever of them serves it.
+//! The limits of the softirq loop, ksoftirqd and the kworker. No softirq and no work item may be
+//! lost, whatever serves it.
 
 use kiln_kernel::cpu::{kiln_tsc_hz, Config};
 use kiln_kernel::storm::Storm;
 
 use crate::machine::{boot, run_alone};
 
-/// Everything was served, by the expected thread.
+/// Checks that everything was served, by the expected thread.
 #[track_caller]
 fn assert_served(storm: &Storm) {
     assert_eq!(storm.served, storm.raises, "{storm:?}");
@@ -26,10 +27,10 @@ fn ten_restarts_then_ksoftirqd() {
         assert_served(&storm);
         let stats = cpu.stats();
         println!("{storm:?}\n{stats:?}");
-        // Fewer than ten only if the host took 2 ms away during ten empty softirqs.
+        // The loop serves ten softirqs, or fewer if the host takes the CPU away for 2 ms meanwhile.
         assert!((1..=10).contains(&storm.first_loop), "{storm:?}");
         assert_eq!(storm.by_ksoftirqd, storm.served - storm.first_loop);
-        // Each loop serves at most ten, and all but the last leave some.
+        // Each loop serves at most ten softirqs, and all loops but the last defer some.
         assert!(stats.softirqs_deferred >= 499, "{stats:?}");
         assert_eq!(stats.softirqs, 5_000);
         assert_eq!(cpu.softirq_latency().total(), 5_000);
@@ -64,13 +65,14 @@ fn two_milliseconds_then_ksoftirqd() {
         .run(&mut cpu);
         println!("{storm:?}");
         assert_served(&storm);
-        // Three take at least 2.1 ms.
+        // Three softirqs take at least 2.1 ms, which exceeds the limit of 2 ms.
         assert!((1..=3).contains(&storm.first_loop), "{storm:?}");
         assert!(cpu.stats().softirqs_deferred >= 13, "{:?}", cpu.stats());
     });
 }
 
-/// A tick in a softirq finds that the slice has ended and another task is waiting, so the loop ends.
+/// If a tick during a softirq finds that the slice has ended and another task is waiting, the loop
+/// ends.
 #[test]
 fn a_wish_to_reschedule_ends_the_loop() {
     run_alone(|_| {
@@ -90,7 +92,7 @@ fn a_wish_to_reschedule_ends_the_loop() {
         println!("{quick:?}");
         assert_served(&quick);
         assert_eq!(quick.first_loop, 1, "{quick:?}");
-        // If no task waits, it continues.
+        // If no other task waits, the loop continues.
         let mut cpu_alone = Storm {
             bystander: false,
             raises: 5,
@@ -102,7 +104,8 @@ fn a_wish_to_reschedule_ends_the_loop() {
     });
 }
 
-/// Why softirqs start late on a busy core: one raised during a running softirq waits until that has ended.
+/// On a busy core, softirqs start late because a softirq that is raised while another one runs
+/// waits until that one has ended.
 #[test]
 fn a_raise_over_a_softirq_waits_for_its_end() {
     run_alone(|_| {
@@ -129,18 +132,18 @@ fn a_raise_over_a_softirq_waits_for_its_end() {
             assert_eq!(stats.softirqs, u64::from(storm.raises));
             (stats.softirqs_behind, us)
         };
-        // All but the first, which is raised by the task's interrupt.
+        // All softirqs but the first, which the task's interrupt raises, are raised behind another.
         let (behind, late) = run(storm);
         assert_eq!(behind, 999);
         assert!(late >= f64::from(SPIN_US) / 2.0, "{late}");
-        // A longer softirq makes them wait longer; nothing else has changed.
+        // Longer softirqs make the others wait longer; everything else is the same.
         let (behind, later) = run(Storm {
             spin_us: 4 * SPIN_US,
             ..storm
         });
         assert_eq!(behind, 999);
         assert!(later >= f64::from(2 * SPIN_US), "{later}");
-        // The control: as many interrupts during softirqs, which raise nothing.
+        // Control: the same number of interrupts during softirqs, but they raise nothing.
         let (behind, _) = run(Storm {
             raise_in_irq: false,
             ..storm

@@ -1,4 +1,4 @@
-//! Injection at exact instructions is reproducible.
+//! Injection of interrupts at exact instructions must be reproducible.
 
 use kiln_kernel::cipher::Op;
 use kiln_kernel::irq::{Step, Stepping};
@@ -20,7 +20,7 @@ fn two_traces_of_an_operation_are_the_same() {
                     continue;
                 }
                 for len in [16, 512] {
-                    // A single message, so that each operation is the same.
+                    // Use a single message, so that all operations are the same.
                     let task = TaskWork::Crypt(imp, messages(seed, Op::Encrypt, len, 1));
                     let mut load = attach(&mut cpu, plan(task, seed));
                     load.set_stepping(true, false);
@@ -36,7 +36,8 @@ fn two_traces_of_an_operation_are_the_same() {
                     let mut kinds = traces.clone();
                     kinds.sort();
                     kinds.dedup();
-                    // A section that the timer times differs from one that it skips.
+                    // Sections that the timer times have more instructions than sections that it
+                    // skips.
                     println!(
                         "{p}, {}, {len} B: {} instructions, {} addresses, {} kinds",
                         imp.driver(),
@@ -75,7 +76,7 @@ fn one_point_is_one_interrupt_there() {
                 assert_eq!(after.irqs_in_section, before.irqs_in_section + 1);
                 assert_eq!(after.softirqs, before.softirqs + 1);
             }
-            // Beyond the end there is nothing to interrupt.
+            // A number beyond the last instruction must not cause an interrupt.
             let before = load.cpu().stats().irqs;
             stepping.restart(Step::At(1 << 40));
             load.run(1);
@@ -86,8 +87,8 @@ fn one_point_is_one_interrupt_there() {
     });
 }
 
-/// Under the broken policy, an interrupt at a point where registers are live corrupts the result every time it is
-/// injected there, so a replay is reproducible.
+/// Under the broken policy, an interrupt at an instruction where registers are live must corrupt
+/// the result every time, so that a replay is reproducible.
 #[test]
 fn a_point_that_corrupts_does_so_again() {
     run_alone(|seed| {

@@ -1,4 +1,5 @@
-//! Templates over instances of templates: an instance keeps the instances it is made from alive.
+//! Templates over instances of templates. An instance must keep the instances that it is made from
+//! alive.
 
 use kiln_kernel::cipher::{Op, BLOCK};
 use kiln_kernel::crypto::{self, Aead, Errno, Model};
@@ -7,7 +8,7 @@ use kiln_kernel::fpu::Context;
 use crate::aead::{ask_in_place, key_for, open_keyed, AUTHENC, SEQIV};
 use crate::machine::{boot, run_alone};
 
-/// Template names, each with the algorithm whose key and messages it takes.
+/// Names with templates, each with the algorithm whose keys and messages it takes.
 const NESTED: [(&str, &str); 7] = [
     ("cryptd(seqiv(rfc4106(gcm(aes))))", SEQIV),
     ("seqiv(cryptd(rfc4106(gcm(aes))))", SEQIV),
@@ -18,7 +19,7 @@ const NESTED: [(&str, &str); 7] = [
     ("cryptd(authenc(hmac(sha256),cbc-aes-fixed-time))", AUTHENC),
 ];
 
-/// Seals with one transform and opens with another; returns both results.
+/// Seals with one transform and opens with another. Returns both results.
 fn pass(from: &mut Aead, to: &mut Aead, alg: &str) -> [Errno; 2] {
     let (assoc, text, tag) = match alg {
         SEQIV => (8, 8 + 64, 16),

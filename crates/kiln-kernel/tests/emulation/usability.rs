@@ -1,12 +1,13 @@
-//! Checks whether the FPU is usable, for every policy and context, inside and outside a section.
+//! Tests whether the FPU is usable, for every policy and context, inside and outside a section.
 
 use kiln_kernel::fpu::{usable, Answer, Context, Policy};
 
 use crate::machine::{boot, policy, run_alone};
 
-/// Rows are contexts. Columns give the answer outside a section / with one in progress below. `W`: opening a section
-/// there causes a warning. `-`: impossible, because the context runs only after the section. In a kernel even asking in
-/// an NMI warns; here the answer counts.
+/// Expected answers. Rows are contexts. The two answers in a column apply if the interrupted task
+/// has no open section / has one. `W`: opening a section in the context causes a warning. `-`:
+/// impossible, because the context runs only after the section. A kernel also warns about a query
+/// in an NMI; here only the answer counts.
 const TABLE: &str = "
 context                | legacy   | bh-off   | nested   | nested-v1 | preemptible | none
 task                   | yes / noW | yes / noW | yes / yesW | yes / yesW | yes / yesW | yes / yes
@@ -22,7 +23,7 @@ fn cells(line: &str) -> Vec<&str> {
     line.split('|').map(str::trim).collect()
 }
 
-/// Formats an answer as in the table.
+/// Formats an answer as the table does.
 fn written(answer: Answer, in_section: bool) -> String {
     if in_section && !answer.over_section {
         return "-".into();
@@ -64,7 +65,7 @@ fn every_policy_and_context_answers_as_the_table() {
 fn preempt_counts_have_the_kernels_layout() {
     run_alone(|_| {
         let mut cpu = boot();
-        // The context, whether inside a section, and the expected preempt count for each policy that has one.
+        // Returns what an open section of a task adds to the preempt count under each policy.
         let section = |p: &str| match p {
             "bh-off" => 0x200,
             "preemptible" => 0,
@@ -84,8 +85,8 @@ fn preempt_counts_have_the_kernels_layout() {
                 for in_section in [false, true] {
                     let answer = usable(&mut cpu, context, in_section);
                     let below = if in_section { section(p.name()) } else { 0 };
-                    // Code that waits for the end of a section runs in its local_bh_enable(), which keeps preemption
-                    // disabled until it is done.
+                    // A context that waits for the end of the section runs in its
+                    // local_bh_enable(), which keeps preemption disabled meanwhile.
                     let waits = in_section && !answer.over_section;
                     let want = if waits { own + 1 } else { own + below };
                     assert_eq!(

@@ -1,5 +1,5 @@
-//! A task's user FPU state is saved by the first section of a kernel entry, and restored at the end of the entry, or at
-//! the end of an interrupt from user mode.
+//! A task's user FPU state must be saved by the first section of a kernel entry, and restored at
+//! the end of the entry, or at the end of an interrupt of user mode.
 
 use std::arch::asm;
 
@@ -25,7 +25,7 @@ fn an_entry_saves_and_restores_once_if_it_has_a_section() {
                 pairs(n % 4, n % 2 == 0);
             }
             let stats = cpu.stats();
-            // One entry in four has no section.
+            // One of four entries opens no section.
             assert_eq!((stats.user_saves, stats.user_restores), (750, 750), "{p}");
         }
         policy("none").set(&mut cpu);
@@ -53,10 +53,11 @@ fn a_program_finds_its_registers_after_each_entry() {
     });
 }
 
-/// Keeps values in xmm0-15 of user code for a while; returns whether they are unchanged.
+/// Keeps values in xmm0 to xmm15 of user code for a while. Returns whether they are unchanged.
 fn registers_keep(values: &[u128; 16]) -> bool {
     let mut found = [0u128; 16];
-    // SAFETY: loads from and stores to arrays of sixteen elements, and declares every register.
+    // SAFETY: the code accesses arrays of sixteen elements within bounds, and declares every
+    // register.
     unsafe {
         asm!(
             "movdqu xmm0, [{w}]", "movdqu xmm1, [{w}+16]", "movdqu xmm2, [{w}+32]",
@@ -82,7 +83,8 @@ fn registers_keep(values: &[u128; 16]) -> bool {
     found == *values
 }
 
-/// Interrupts user code until `wanted` interrupts have arrived; returns how often its registers were lost.
+/// Interrupts user code until `wanted` interrupts have arrived. Returns how often its registers
+/// were lost.
 fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 {
     p.set(cpu);
     cpu.reset_stats();
@@ -96,7 +98,8 @@ fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 
         |load| {
             repeat_until("interrupts of user mode", || {
                 lost += u64::from(!registers_keep(&values));
-                // A policy that loses registers also corrupts the copy of the statistics made by this closure.
+                // A policy that loses registers may also corrupt this closure's copy of the
+                // statistics.
                 match p.is_broken() {
                     true => lost > 0,
                     false => load.cpu().stats().irqs_user >= wanted,
@@ -109,7 +112,8 @@ fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 
         "{p}: {} interrupts of user mode, registers lost {lost} times",
         stats.irqs_user
     );
-    // Not under `none`. The only other sections are those at the load's start and end.
+    // Except under `none`, the softirqs' sections save the user's state. The only other sections
+    // are those at the load's start and end.
     assert_eq!(stats.user_saves, stats.user_restores, "{p}");
     assert!(
         p.is_broken() || stats.user_saves >= wanted / 2,

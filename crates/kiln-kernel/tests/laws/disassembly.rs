@@ -7,16 +7,16 @@ use kiln_kbuild::Object;
 
 use crate::subjects::run;
 
-/// Rooms whose job is to save and restore vector state. Even they do not name vector registers.
+/// Rooms that may save and restore vector state. They must not name vector registers either.
 const STATE_ROOMS: [&str; 2] = ["fpu", "cpu"];
 
-/// Words objdump prints before a mnemonic.
+/// Words that objdump prints before a mnemonic.
 const PREFIXES: [&str; 16] = [
     "addr32", "bnd", "cs", "data16", "ds", "es", "fs", "gs", "lock", "notrack", "rep", "repnz",
     "repz", "ss", "xacquire", "xrelease",
 ];
 
-/// A function and its instructions, each as objdump prints it.
+/// A function and its instructions, as objdump prints them.
 pub(crate) struct Function {
     pub name: String,
     pub instructions: Vec<String>,
@@ -43,15 +43,16 @@ pub(crate) fn functions(object: &Path) -> Vec<Function> {
     functions
 }
 
-/// Uses of vector registers or of x87, MMX or SSE state in an object that must not have any.
+/// Returns the uses of vector registers or of x87, MMX or SSE state, in an object that must not
+/// have any.
 pub(crate) fn vector_use(object: &Object) -> Vec<String> {
     let room = object.source.iter().next();
     let in_state_room = STATE_ROOMS.iter().any(|r| room == Some(r.as_ref()));
     report(object, |text| names_vector_state(text, in_state_room))
 }
 
-/// Whether an instruction names a vector, mask, MMX or x87 register, or touches such state
-/// without naming one. `state_room` allows those that save, restore or reset it.
+/// Returns whether an instruction names a vector, mask, MMX or x87 register, or accesses such state
+/// without naming it. `state_room` allows instructions that save, restore or reset the state.
 pub(crate) fn names_vector_state(instruction: &str, state_room: bool) -> bool {
     let (mnemonic, operands) = parse(instruction);
     let registers = operands.split('%').skip(1).map(|after| {
@@ -83,11 +84,12 @@ fn is_vector_register(name: &str) -> bool {
     }
 }
 
-/// Accesses below the stack pointer, which an interrupt on the same stack would overwrite.
+/// Returns accesses below the stack pointer, which an interrupt on the same stack would overwrite.
 pub(crate) fn red_zone_use(object: &Object) -> Vec<String> {
     report(object, |text| {
         let (mnemonic, operands) = parse(text);
-        // With an index register the address may be above it; lea does not access memory.
+        // With an index register, the address may be above the stack pointer. lea does not access
+        // memory.
         !mnemonic.starts_with("lea")
             && operands.match_indices("(%rsp)").any(|(at, _)| {
                 let displacement = operands[..at]
@@ -98,7 +100,7 @@ pub(crate) fn red_zone_use(object: &Object) -> Vec<String> {
     })
 }
 
-/// Mnemonic and operands, without prefixes, symbol names and comments.
+/// Splits an instruction into mnemonic and operands, without prefixes, symbol names and comments.
 fn parse(instruction: &str) -> (String, String) {
     let mut text = String::new();
     let mut depth = 0;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Searches what calls of implementations leave behind, on the stack and in registers, for secrets.
+ * Searches for secrets that calls of implementations leave on the stack and in registers.
  *
  *	leftovers [--call] [PART]	every implementation whose driver name contains PART
  *	leftovers [--call] --control NAME	one planted implementation, which must be found
- *	leftovers --empty		empty texts without an address, for which nothing is written
+ *	leftovers --empty		empty texts without an address; nothing may be written
  *
- * Each function of each implementation is called with the stack below it painted. What changed
- * there is copied when kiln_gate() returns, or with --call when the function itself returns.
- * Registers are read when kiln_gate() returns. setkey is called without the gate, and looked at
- * when it returns. Stack and registers are searched for 8-byte pieces of keys, round keys, hash
- * powers, keyed states, texts and key streams. What is public (the IV, associated data,
- * ciphertext, tag) or the same under another key is not a secret.
+ * Each function of each implementation is called with the stack below it painted. The changed part
+ * of the stack is copied when kiln_gate() returns, or with --call when the function itself returns.
+ * Registers are read when kiln_gate() returns. setkey is called without the gate, and its leftovers
+ * are read when it returns. Stack and registers are searched for 8-byte pieces of keys, round keys,
+ * hash powers, keyed states, texts and key streams. Values that are public (the IV, associated
+ * data, ciphertext, tag) or the same under another key are not secrets.
  *
- * Prints one line for each function and kind of secret found, and ends with status 1 if there are
- * any, with 2 if it could not look.
+ * Prints one line for each function and kind of secret found. The exit status is 1 if there are
+ * any, and 2 if the search was not possible.
  */
 #include "../programs/program.h"
 
@@ -35,11 +35,11 @@ static u8 init_state[XSAVE_AREA] __aligned(64), vectors[XSAVE_AREA] __aligned(64
 u64 observed_general[15], gate_general[15];
 
 /*
- * u64 observe(fn, arg[9], copy): paint AREA bytes of stack below the call, call fn(arg[0] ...
- * arg[8]), copy the area. observed_general holds the general registers as fn left them.
+ * u64 observe(fn, arg[9], copy): paints AREA bytes of stack below the call, calls fn(arg[0] ...
+ * arg[8]), and copies the area. Then observed_general holds the general registers as fn left them.
  *
- * u64 gate_and_look(fn, arg, init, vectors): kiln_gate(fn, arg) by a user whose registers are
- * empty; vector registers go to @vectors, general ones to gate_general.
+ * u64 gate_and_look(fn, arg, init, vectors): calls kiln_gate(fn, arg) with empty registers. Stores
+ * the vector registers to @vectors and the general registers to gate_general.
  */
 u64 observe(const void *fn, const u64 *arg, u8 *copy);
 u64 gate_and_look(u64 (*fn)(void *), void *arg, const u8 *init, u8 *out);
@@ -111,12 +111,12 @@ __asm__(
 	"	pop %rbx\n"
 	"	ret\n");
 
-/* A secret: the source of 8 bytes that are searched for. */
+/* A secret: 8 bytes to search for, and where they come from. */
 struct secret {
 	u64 value;
 	const char *name;
 	u32 at;
-	u32 round;	/* case it was added for */
+	u32 round;	/* number of the case for which it was added */
 };
 
 #define SLOTS (1u << 17)
@@ -132,7 +132,7 @@ static struct secret *find(struct secret *set, u64 value)
 	return &set[i];
 }
 
-/* Values that are too common to be recognised: lengths, flags, the paint. */
+/* Whether a value is too common to be recognised, such as a length, a flag or the paint. */
 static bool plain(u64 v)
 {
 	int i, bytes = 0;
@@ -159,7 +159,7 @@ static u64 load(const u8 *p)
 	return v;
 }
 
-/* Adds the bytes as they are, with their words in reverse order, and as big-endian numbers. */
+/* Adds the bytes as they are, with the words in reverse order, and as big-endian numbers. */
 static void add_forms(struct secret *set, const u8 *p, const char *name, u32 at)
 {
 	const u64 v = load(p), b = __builtin_bswap64(v);
@@ -170,7 +170,7 @@ static void add_forms(struct secret *set, const u8 *p, const char *name, u32 at)
 	add(set, b << 32 | b >> 32, name, at);
 }
 
-/* Adds the bytes of a text, which is long. */
+/* Adds the bytes of a text, which may be long. */
 static void add_text(struct secret *set, const u8 *p, size_t n, const char *name)
 {
 	size_t i;
@@ -219,7 +219,7 @@ static void fill(u8 *p, size_t n)
 static const struct kiln_impl *impl;
 static u32 key_len, text_len;
 
-/* A finding: one line for each function and name. */
+/* A finding. One line is printed for each function and name. */
 struct finding {
 	const char *driver, *function, *where, *name;
 	u32 at, text_len, key_len;
@@ -232,15 +232,15 @@ static u32 nr_findings;
 
 struct call {
 	const char *function;
-	const void *fn;		/* NULL: the implementation does not have it */
+	const void *fn;		/* NULL: the implementation has no such function */
 	u64 arg[9];
-	bool answers;		/* it returns a result: 0 if it succeeds */
-	const u8 *right;	/* the expected content of @out */
+	bool answers;		/* whether it returns a result, 0 for success */
+	const u8 *right;	/* expected content of @out */
 };
 
 #define CALL(name, f, ...) .function = (name), .fn = (f), .arg = { __VA_ARGS__ }
 
-/* Search when the function returns, instead of when the gate does. */
+/* Search when the function returns, instead of when kiln_gate() returns. */
 static bool after_call;
 
 u64 call_nine(const void *fn, const u64 *arg);
@@ -256,7 +256,7 @@ static u64 make(void *arg)
 	result = after_call ? observe(c->fn, c->arg, stack_copy) : call_nine(c->fn, c->arg);
 	if (section)
 		kernel_fpu_end();
-	/* All other functions leave an arbitrary value in the result register. */
+	/* Functions without a result leave an arbitrary value in the result register. */
 	return c->answers ? result : 0;
 }
 
@@ -366,7 +366,7 @@ static bool has(const char *text, const char *part)
 	return strstr(text, part) != NULL;
 }
 
-/* Bytes of each AES key in the key. */
+/* Returns the size in bytes of each AES key that the key contains. */
 static u32 aes_key_size(void)
 {
 	if (has(impl->alg, "rfc4106"))
@@ -374,7 +374,7 @@ static u32 aes_key_size(void)
 	return has(impl->alg, "xts") ? key_len / 2 : key_len;
 }
 
-/* Adds the key and the values derived from it. */
+/* Adds the key and the values that are derived from it. */
 static void add_key(void)
 {
 	if (!impl->setkey)
@@ -411,8 +411,7 @@ static void set_key(void)
 }
 
 /*
- * Adds the block with which the tag is encrypted, and Poly1305's key if it is made for each
- * message.
+ * Adds the block with which the tag is encrypted, and Poly1305's key if each message has its own.
  */
 static void add_mask(u32 tagsize)
 {
@@ -444,7 +443,7 @@ static void add_mask(u32 tagsize)
 			memcpy(nonce, key + n, 4);
 			memcpy(nonce + 4, iv, 8);
 			nonce[15] = 1;
-			/* The salt is part of the nonce, which is not a secret. */
+			/* The salt is not a secret: it is part of the nonce. */
 			add_all(publics, nonce, 16, 1, "");
 		} else if (has(impl->alg, "gcm")) {
 			memcpy(nonce, iv, 12);
@@ -506,8 +505,8 @@ static void add_message(const u8 *text, const u8 *cipher, size_t aadlen, u32 tag
 }
 
 /*
- * Adds the content of @state after each call but the last of a message in pieces, as far as it
- * depends on the key.
+ * Adds the content of @state after each call but the last for a message in pieces, if it depends on
+ * the key.
  */
 static void add_states(const struct call *calls, size_t n)
 {
@@ -552,7 +551,7 @@ static void fresh_iv(void)
 		iv[0] = 2 + text_len % 6;
 }
 
-/* Each function is first called unobserved, to compute the secrets. */
+/* Tries all functions of a cipher. Each is first called unobserved, to compute the secrets. */
 static void try_cipher(u32 n)
 {
 	const struct kiln_cipher_ops *ops = &impl->cipher;
@@ -715,13 +714,13 @@ static void try_impl(const struct kiln_impl *tried)
 	fill(key, sizeof(key));
 	fill(other_key, sizeof(other_key));
 	if (impl->key_max == KILN_ANY_KEY) {
-		/* One key is shorter than a block of the hash, one longer. */
+		/* Try one key that is shorter than a block of the hash, and one that is longer. */
 		try_key(32);
 		try_key(300);
 		return;
 	}
 	if ((impl->key_max - impl->key_min) / step > 4) {
-		/* There are many key sizes: test a usual one and the longest. */
+		/* There are many key sizes: try a usual one and the longest. */
 		try_key(impl->key_max < 32 ? impl->key_max : 32);
 		try_key(impl->key_max);
 		return;
@@ -730,7 +729,7 @@ static void try_impl(const struct kiln_impl *tried)
 		try_key(n);
 }
 
-/* Controls: implementations with one careless function, which leaves 16 bytes from @planted. */
+/* Controls: implementations with one careless function, which leaves 16 bytes of @planted. */
 static const u8 *planted;
 static u8 planted_state[KILN_MAX_STATE] __aligned(64);
 
@@ -743,12 +742,12 @@ static noinline void leave_on_stack(void)
 		copy[i] = planted[i];
 }
 
-/* Writes below the part of the stack that the gate clears. */
+/* Writes to a part of the stack that the gate does not clear, because it is too deep. */
 static noinline void leave_deep(void)
 {
 	u8 room[KILN_STACK_CLEARED + 64];
 
-	/* clang would split a volatile array, and keep the two bytes that are used. */
+	/* A volatile array would not do: clang would keep only the two bytes that are used. */
 	__asm__ volatile("" : : "r"(room) : "memory");
 	leave_on_stack();
 	__asm__ volatile("" : : "r"(room) : "memory");
@@ -800,7 +799,7 @@ static const struct {
 	{ "round-key", ((struct gcm_key *)ctx)->aes.enc[5], leave_on_stack },
 	{ "hash-power", ctx, leave_on_stack },
 	{ "text", plain_text + 3, leave_on_stack },
-	/* After the associated data, the state begins with the sum. */
+	/* After the associated data, the state begins with Poly1305's sum. */
 	{ "state", planted_state, leave_on_stack },
 	{ "deep", ctx, leave_deep },
 	{ "vector-register", ctx, leave_in_register },
@@ -831,7 +830,7 @@ static int control(const char *name)
 	return 2;
 }
 
-/* An empty text may have no address, and nothing may be written for it. */
+/* Tests empty texts without an address. Nothing may be written for them. */
 static int try_empty(void)
 {
 	static u8 room[2048] __aligned(64);

@@ -1,4 +1,4 @@
-//! Checks with `leftovers.c` that calls leave no secrets on the stack or in registers.
+//! Checks with `leftovers.c` that calls leave no secrets on the stack and in registers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,15 +7,15 @@ use kiln_kbuild::Built;
 
 use crate::subjects::link_with;
 
-/// `leftovers.c`, linked with a build of `kernel/`.
+/// Links `leftovers.c` with a build of `kernel/`.
 pub(crate) fn link(built: &Built) -> PathBuf {
     link_with(built, "laws/leftovers.c")
 }
 
-/// Runs the program; returns the violations it reports.
+/// Runs the program and returns the violations that it reports.
 ///
 /// # Panics
-/// The program could not check.
+/// If the program could not make the check.
 pub(crate) fn violations(program: &Path, arguments: &[&str]) -> Vec<String> {
     let output = Command::new(program)
         .args(arguments)

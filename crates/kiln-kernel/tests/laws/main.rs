@@ -1,4 +1,4 @@
-//! The laws of `kernel/`, checked under every C compiler of this machine.
+//! The laws of `kernel/`, checked for the builds of every C compiler on this machine.
 //!
 //! Each check is a function that returns violations as text, and each has a control: a planted
 //! offender that it must report. A check that cannot fail proves nothing.
@@ -18,7 +18,7 @@ use std::fs;
 use kiln_kbuild::{rename_implicit_calls, Built, Object, TIERS};
 use subjects::{builds, default_compiler, kernel_dir, loud, Plant};
 
-/// The violations that `check` finds in each build, prefixed with the compiler's name.
+/// Returns the violations that `check` finds in each build, prefixed with the compiler's name.
 fn under_every_compiler(
     which: fn(&subjects::Build) -> Option<&Built>,
     mut check: impl FnMut(&Built) -> Vec<String>,
@@ -40,7 +40,7 @@ fn under_every_compiler(
     violations
 }
 
-/// The build made with the same compiler as the build script's.
+/// Returns the build made with the compiler that the build script uses.
 fn default_build() -> &'static Built {
     let path = fs::canonicalize(&default_compiler().path).expect("a compiler that was found");
     let build = builds().iter().find(|b| b.canonical == path);
@@ -60,7 +60,7 @@ fn assert_lawful(violations: Vec<String>) {
     assert!(violations.is_empty(), "\n{}\n", violations.join("\n"));
 }
 
-/// A control: `violations` must contain a report about `what`.
+/// Checks a control: `violations` must contain a report about `what`.
 #[track_caller]
 fn assert_caught(violations: &[String], what: &str) {
     assert!(
@@ -158,7 +158,7 @@ fn law_2_no_red_zone() {
     }));
 }
 
-/// Compiles an offender with the flags of a SIMD tier and registers it as general code.
+/// Compiles an offender with the flags of a SIMD tier, but registers it as a general object.
 fn misregistered(offender: &str, flag: &str) -> Object {
     let plant = Plant::new(offender, "offender_aesni.c");
     let mut object = plant.with(|k| k.flag(flag)).objects.remove(0);
@@ -192,7 +192,7 @@ fn law_2_control_state_instructions_belong_to_fpu_and_cpu() {
     ] {
         assert_caught(&outside, mnemonic);
     }
-    // vzeroupper modifies vector registers without saving them, so general code must never use it.
+    // vzeroupper changes vector registers without saving them, so general code must never use it.
     for at in ["fpu/state.S", "cpu/state.S"] {
         let inside = disassembly::vector_use(&plant(at));
         assert_caught(&inside, "vzeroupper");
@@ -254,7 +254,7 @@ fn law_3_simd_outside_a_section_traps() {
 
 #[test]
 fn law_3_control_without_checks_nothing_traps() {
-    // The same calls survive in a build without checks, which shows that the check is what ends the program.
+    // In a build without checks the same calls survive, so it is the check that ends the program.
     let mut present = false;
     let violations = under_every_compiler(plain, |built| {
         let program = section::link(built);
@@ -371,9 +371,10 @@ fn law_5_control_exports() {
     assert!(!violations.iter().any(|v| v.contains("aes_hidden")));
 }
 
-// Law 6: ciphers do not use instructions whose timing depends on operands, or that are beyond their tier.
+// Law 6: ciphers use neither instructions whose timing depends on operands nor instructions beyond
+// their tier.
 
-/// The objects of `kernel/ciphers`: every keyed primitive, and the code they share.
+/// Returns the objects of `kernel/ciphers`: every keyed primitive, and the code that they share.
 fn ciphers(built: &Built) -> impl Iterator<Item = &Object> {
     let ciphers = |o: &&Object| o.source.starts_with("ciphers");
     built.objects.iter().filter(ciphers)
@@ -399,7 +400,7 @@ fn law_6_no_instruction_beyond_the_tier() {
     }));
 }
 
-/// Assembles an offender to an object with this name.
+/// Assembles an offender and gives the object this name.
 fn assembled(offender: &str, at: &str) -> Object {
     let built = Plant::new(offender, at).build();
     built.objects.into_iter().next().expect("one object")
@@ -420,7 +421,7 @@ fn law_6_control_division() {
     ] {
         assert_caught(&violations, &format!(": {mnemonic} is not known"));
     }
-    // The instructions between them are allowed.
+    // The file also contains allowed instructions, which must not be reported.
     assert_eq!(violations.len(), 7, "{violations:?}");
     assert_caught(&violations, "divides+0x");
 }
@@ -505,7 +506,8 @@ fn layering_control_includes() {
     assert_eq!(violations.len(), 5, "{violations:?}");
 }
 
-/// Control: the layering check must catch CPU code that starts cryptd, and FPU code that does the crypto API's job.
+/// Control: the check must find CPU code that starts cryptd, and FPU code that does the crypto
+/// API's job.
 #[test]
 fn layering_control_rooms() {
     let plant = Plant::empty();
@@ -550,7 +552,8 @@ fn layering_control_rooms() {
     assert_eq!(names.len(), 3, "{names:?}");
 }
 
-/// One cipher includes the sections' header through another header, and one declares what it calls.
+/// One offender includes the header of FPU sections through another header; the other declares the
+/// functions that it calls.
 #[test]
 fn layering_control_sections() {
     let plant = Plant::empty();
@@ -596,7 +599,7 @@ fn layering_control_crates() {
     assert_lawful(layering::kiln_dependencies("innocent", innocent));
 }
 
-// No secrets are left behind.
+// Calls leave no secrets behind.
 
 #[test]
 fn no_secret_is_left_when_kernel_mode_is_left() {
@@ -608,7 +611,7 @@ fn no_secret_is_left_when_kernel_mode_is_left() {
 #[test]
 fn leftovers_control_each_kind_is_found_and_named() {
     let program = leftovers::link(default_build());
-    // Checks the function itself, because the gate also clears the stack.
+    // Check the stack when the function returns, because the gate would clear it.
     for (control, what) in [
         ("round-key", "leaves round key 5 of encryption in the stack"),
         ("hash-power", "leaves the context in the stack"),

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-/// Names that do not follow the kernel's convention ALGORITHM-...-TIER, or that name a different tier. Tier 0 uses
-/// general-purpose registers, and its names may end in anything but a tier.
+/// Returns names that do not follow the kernel's convention ALGORITHM-...-TIER, or that name
+/// another tier. Names of tier 0, which uses general-purpose registers, may have any ending except
+/// a tier.
 pub(crate) fn driver_violations(drivers: &[(&str, usize)], tiers: &[String]) -> Vec<String> {
     let mut violations = Vec::new();
     let mut seen = BTreeSet::new();
@@ -16,8 +17,8 @@ pub(crate) fn driver_violations(drivers: &[(&str, usize)], tiers: &[String]) -> 
         if !seen.insert(name) {
             violations.push(format!("{name:?} is there twice"));
         }
-        // Prefer the longest match, in case one tier's name is the suffix of another's. An implementation that needs
-        // AVX-512 without VAES belongs to the tier that has both.
+        // Prefer the longest match, because the name of one tier may be the end of another's. An
+        // implementation that needs AVX-512 but not VAES belongs to the tier that has both.
         let named = (1..tiers.len())
             .filter(|&t| {
                 let without_aes = tiers[t].trim_start_matches("vaes-");
@@ -38,7 +39,7 @@ pub(crate) fn driver_violations(drivers: &[(&str, usize)], tiers: &[String]) -> 
     violations
 }
 
-/// `^[a-z0-9]+(-[a-z0-9_]+)+$`
+/// Returns whether the name matches `^[a-z0-9]+(-[a-z0-9_]+)+$`.
 fn well_formed(name: &str) -> bool {
     let mut parts = name.split('-');
     let word = |part: &str, more: &[u8]| {

@@ -28,7 +28,7 @@ const GENERAL: &str = "
     movsb movsd movsq movsw stosb stosd stosq stosw
     prefetcht0";
 
-/// Each also in its VEX and EVEX forms, which start with a v.
+/// Vector instructions. Each is also allowed in its VEX and EVEX forms, which start with a v.
 const VECTOR: &str = "
     lddqu movaps movapd movd movddup movdqa movdqa32 movdqa64 movdqu movdqu16 movdqu32 movdqu64
     movdqu8 movhlps movhpd movhps movlhps movlpd movlps movntdq movq movsd movshdup movsldup
@@ -65,10 +65,10 @@ const VECTOR: &str = "
     gf2p8mulb sha1msg1 sha1msg2 sha1nexte sha1rnds4 sha256msg1 sha256msg2 sha256rnds2
     zeroall zeroupper";
 
-/// Mask instructions, each with a suffix b, w, d or q.
+/// Mask instructions, without their suffix b, w, d or q.
 const MASK: &str = "kadd kand kandn kmov knot kor kortest kshiftl kshiftr ktest kunpck kxnor kxor";
 
-/// Whether an instruction takes the same time for all operands.
+/// Returns whether an instruction takes the same time for all operands.
 pub(crate) fn takes_constant_time(mnemonic: Mnemonic) -> bool {
     let name = name(mnemonic);
     let within = |list: &str, name: &str| list.split_whitespace().any(|m| m == name);
@@ -89,7 +89,7 @@ fn is_condition(name: &str) -> bool {
     all.split(' ').any(|c| c == name)
 }
 
-/// Features for general-purpose registers that every x86-64 CPU has.
+/// Features of general-purpose instructions that every x86-64 CPU has.
 const BASE: &[CpuidFeature] = &[
     INTEL8086,
     INTEL186,
@@ -100,8 +100,8 @@ const BASE: &[CpuidFeature] = &[
     MULTIBYTENOP,
 ];
 
-/// Whether a CPU of a tier (a suffix of source files) has this feature. `kernel/tiers.def` uses the disassembler's
-/// names.
+/// Returns whether every CPU of a tier, given as the suffix of source files, has this feature.
+/// `kernel/tiers.def` uses the disassembler's names of features.
 pub(crate) fn has_feature(suffix: Option<&str>, feature: CpuidFeature) -> bool {
     let tier = suffix.map(|suffix| {
         let found = TIERS.tiers.iter().find(|t| t.suffix == suffix);

@@ -1,4 +1,5 @@
-//! Checks, by inspecting and by running it, that SIMD code refuses to run outside an FPU section.
+//! Checks that SIMD code refuses to run outside an FPU section, by inspecting the code and by
+//! running it.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -13,11 +14,11 @@ use crate::symbols::symbols;
 /// The signal raised by a failing check (signal(7)).
 const SIGILL: i32 = 4;
 
-/// Lengths in bytes: one block, ciphertext stealing, a few blocks, and the long loops.
+/// Message lengths in bytes: one block, ciphertext stealing, a few blocks, and the long loops.
 const LENGTHS: [&str; 4] = ["16", "17", "100", "4096"];
 
-/// Global functions of a SIMD object that contain no trap. In a build with checks, each of them must
-/// begin with a trap.
+/// Returns global functions of a SIMD object that contain no trap. In a build with checks, each
+/// such function must begin with a check that traps.
 pub(crate) fn unchecked_entry_points(object: &Object) -> Vec<String> {
     let functions = functions(&object.path);
     let traps = |name: &str| {
@@ -44,23 +45,23 @@ pub(crate) struct Row {
     pub index: String,
     pub driver: String,
     pub tier: usize,
-    /// The feature that this machine lacks for it, if any.
+    /// Feature that the implementation needs and this machine lacks, if any.
     pub lacks: Option<String>,
 }
 
 impl Row {
-    /// Whether it uses SIMD and runs here.
+    /// Returns whether the implementation uses SIMD and runs on this machine.
     pub(crate) fn testable(&self) -> bool {
         self.tier != 0 && self.lacks.is_none()
     }
 }
 
-/// `no_section.c`, linked with a build of `kernel/`.
+/// Links `no_section.c` with a build of `kernel/`.
 pub(crate) fn link(built: &Built) -> PathBuf {
     link_with(built, "offenders/no_section.c")
 }
 
-/// Lists the implementations.
+/// Returns the implementations that the program lists.
 pub(crate) fn list(program: &Path) -> Vec<Row> {
     let text = run(Command::new(program).arg("list"));
     text.lines()
@@ -76,8 +77,9 @@ pub(crate) fn list(program: &Path) -> Vec<Row> {
         .collect()
 }
 
-/// Calls every SIMD implementation that this CPU supports outside a section, where it must end with SIGILL, and inside
-/// one, where it must return. With `tell`, prints what was skipped.
+/// Calls every SIMD implementation that this CPU supports: outside a section, where the program
+/// must end with SIGILL, and inside a section, where the call must return. With `tell`, prints what
+/// was skipped.
 pub(crate) fn violations(program: &Path, tell: bool) -> Vec<String> {
     let mut violations = Vec::new();
     let rows = list(program);

@@ -1,4 +1,5 @@
-//! The subjects of the laws: builds of `kernel/` with every compiler found, and planted offenders.
+//! The subjects of the laws: builds of `kernel/` with every compiler on this machine, and planted
+//! offenders.
 
 use std::fs;
 use std::io::{stderr, Write};
@@ -9,7 +10,7 @@ use std::sync::LazyLock;
 
 use kiln_kbuild::{Built, Compiler, Error, Kbuild};
 
-/// Names of law 4's compilers in distributions.
+/// Returns the names under which distributions install law 4's compilers.
 fn compiler_names() -> Vec<String> {
     let gcc = (11..=15).map(|v| format!("gcc-{v}"));
     let clang = (14..=22).map(|v| format!("clang-{v}"));
@@ -19,13 +20,14 @@ fn compiler_names() -> Vec<String> {
         .collect()
 }
 
-/// `kernel/` as built by one compiler. Warnings are checked by law 4, and do not keep the other checks from running.
+/// The build of `kernel/` by one compiler. Law 4 checks its warnings; they do not prevent the other
+/// checks.
 pub(crate) struct Build {
-    /// The compiler's name.
+    /// Name of the compiler's command.
     pub name: String,
-    /// Its version line.
+    /// First line of the compiler's `--version` output.
     pub version: String,
-    /// Its path with symbolic links resolved, which identifies the compiler.
+    /// Path of the compiler with symbolic links resolved, which identifies the compiler.
     pub canonical: PathBuf,
     /// The default build.
     pub plain: Result<Built, Error>,
@@ -61,19 +63,19 @@ static BUILDS: LazyLock<Vec<Build>> = LazyLock::new(|| {
     builds
 });
 
-/// One build per compiler on this machine.
+/// Returns one build per compiler on this machine.
 pub(crate) fn builds() -> &'static [Build] {
     &BUILDS
 }
 
-/// Compilers of law 4 that are not installed.
+/// Returns the compilers of law 4 that are not installed.
 pub(crate) fn not_found() -> Vec<String> {
     let mut names = compiler_names();
     names.retain(|name| Compiler::find(name).is_err());
     names
 }
 
-/// A compiler's errors or warnings about a build.
+/// Returns a compiler's errors or warnings about a build.
 pub(crate) fn complaints(result: &Result<Built, Error>) -> Vec<String> {
     match result {
         Ok(built) => built.messages.clone(),
@@ -81,14 +83,14 @@ pub(crate) fn complaints(result: &Result<Built, Error>) -> Vec<String> {
     }
 }
 
-/// The compiler used by the build script and for offenders.
+/// Returns the compiler that the build script uses. Offenders are compiled with it, too.
 pub(crate) fn default_compiler() -> &'static Compiler {
     static DEFAULT: LazyLock<Compiler> =
         LazyLock::new(|| Compiler::from_env().unwrap_or_else(|e| panic!("{e}")));
     &DEFAULT
 }
 
-/// The path of the real `kernel/`.
+/// Returns the path of the real `kernel/`.
 pub(crate) fn kernel_dir() -> &'static Path {
     static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
@@ -97,13 +99,13 @@ pub(crate) fn kernel_dir() -> &'static Path {
     &DIR
 }
 
-/// A directory for this process. Directories of finished processes are removed.
+/// Returns a directory for this process. Removes directories of processes that have ended.
 pub(crate) fn scratch() -> &'static Path {
     static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
         let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("laws");
         for entry in fs::read_dir(&all).into_iter().flatten().flatten() {
             if !Path::new("/proc").join(entry.file_name()).exists() {
-                // Another process may be removing it too.
+                // Ignore errors, because another process may be removing the same directory.
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
@@ -114,13 +116,13 @@ pub(crate) fn scratch() -> &'static Path {
     &DIR
 }
 
-/// A small `kernel/` with an offender in it.
+/// A small tree like `kernel/` with an offender in it.
 pub(crate) struct Plant {
     pub dir: PathBuf,
 }
 
 impl Plant {
-    /// Creates one without files.
+    /// Creates a tree without files.
     pub(crate) fn empty() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -129,7 +131,7 @@ impl Plant {
         Plant { dir }
     }
 
-    /// Creates one with the file `offender` of `tests/offenders/` at `at`.
+    /// Creates a tree with the file `offender` of `tests/offenders/`, placed at `at`.
     pub(crate) fn new(offender: &str, at: &str) -> Self {
         let plant = Self::empty();
         let source = offenders().join(offender);
@@ -146,23 +148,23 @@ impl Plant {
         fs::write(path, text).unwrap();
     }
 
-    /// Its build before it is configured.
+    /// Returns a build of the tree that can still be configured.
     pub(crate) fn kbuild(&self) -> Kbuild {
         let compiler = default_compiler().path.to_str().unwrap();
         Kbuild::new(&self.dir, self.dir.join("../out")).cc(compiler)
     }
 
-    /// Builds it with default settings.
+    /// Builds the tree with default settings.
     pub(crate) fn build(&self) -> Built {
         self.with(|k| k)
     }
 
-    /// Builds it with other settings.
+    /// Builds the tree with the settings that `how` makes.
     pub(crate) fn with(&self, how: impl FnOnce(Kbuild) -> Kbuild) -> Built {
         how(self.kbuild()).build().unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Compiles its only source, without the steps after compilation.
+    /// Compiles the tree's only source file, without the later build steps.
     pub(crate) fn compile_only(&self) -> PathBuf {
         let built = self.build();
         let object = self.dir.join("../compiled.o");
@@ -173,12 +175,12 @@ impl Plant {
     }
 }
 
-/// `tests/offenders`.
+/// Returns the path of `tests/offenders`.
 pub(crate) fn offenders() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/offenders")
 }
 
-/// Runs a command, which must succeed; returns its standard output.
+/// Runs a command, which must succeed. Returns its standard output.
 pub(crate) fn run(command: &mut Command) -> String {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -190,7 +192,7 @@ pub(crate) fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Links a program of `tests/` with a build of `kernel/`, using the same compiler.
+/// Links a program of `tests/` with a build of `kernel/`, using the compiler of that build.
 pub(crate) fn link_with(built: &Built, source: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
@@ -209,6 +211,6 @@ pub(crate) fn link_with(built: &Built, source: &str) -> PathBuf {
 
 /// Prints a line that the test harness does not capture.
 pub(crate) fn loud(line: &str) {
-    // The harness captures only eprintln!. An error is ignored because nothing depends on the line.
+    // The harness captures only eprintln!. Ignore errors, because nothing depends on the line.
     let _ = writeln!(stderr(), "{line}");
 }

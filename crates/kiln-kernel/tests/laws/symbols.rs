@@ -9,7 +9,7 @@ use kiln_kbuild::Built;
 
 use crate::subjects::run;
 
-/// One line of `readelf --syms`.
+/// One row of the output of `readelf --syms`.
 pub(crate) struct Symbol {
     pub name: String,
     pub function: bool,
@@ -34,7 +34,7 @@ pub(crate) fn symbols(object: &Path) -> Vec<Symbol> {
             }
             _ => None,
         })
-        // The heading has as many words.
+        // The heading has the same number of words as a symbol.
         .filter(|symbol| symbol.name != "Name")
         .collect()
 }
@@ -45,12 +45,13 @@ fn relocatable(built: &Built) -> PathBuf {
     out
 }
 
-/// Undefined symbols of the linked whole. Functions of the host are passed at run time, by address.
+/// Returns the undefined symbols after all objects are linked. There must be none: functions of the
+/// host are passed by address at run time.
 pub(crate) fn undefined(built: &Built) -> Vec<String> {
     undefined_in(&relocatable(built))
 }
 
-/// Undefined symbols of one object.
+/// Returns the undefined symbols of one object.
 pub(crate) fn undefined_in(object: &Path) -> Vec<String> {
     let text = run(Command::new("nm").arg("-u").arg(object));
     text.lines()
@@ -59,8 +60,8 @@ pub(crate) fn undefined_in(object: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Relocations through the GOT. Those of initial-exec thread-local variables are allowed, because the final link turns
-/// them into constants.
+/// Returns relocations through the GOT. Relocations of initial-exec thread-local variables are
+/// allowed, because the final link turns them into constants.
 pub(crate) fn got_relocations(built: &Built) -> Vec<String> {
     let text = run(Command::new("readelf").arg("-rW").arg(relocatable(built)));
     text.lines()
@@ -70,8 +71,8 @@ pub(crate) fn got_relocations(built: &Built) -> Vec<String> {
         .collect()
 }
 
-/// Functions of the `memcpy` family whose file calls the family itself: a loop in `kiln_memset` that the compiler
-/// replaces by `memset` would never return.
+/// Returns the functions of the `memcpy` family if their file itself calls the family. If the
+/// compiler replaced the loop in `kiln_memset` by `memset`, the function would never return.
 pub(crate) fn calls_itself(object: &Path) -> Vec<String> {
     let family: BTreeSet<_> = IMPLICIT_CALLS.concat().iter().map(|(_, to)| *to).collect();
     let symbols = symbols(object);
@@ -86,7 +87,7 @@ pub(crate) fn calls_itself(object: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Exported symbols without Kiln's prefix.
+/// Returns exported symbols without Kiln's prefix.
 pub(crate) fn misnamed_exports(built: &Built) -> Vec<String> {
     symbols(&relocatable(built))
         .into_iter()

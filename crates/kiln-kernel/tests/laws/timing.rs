@@ -1,7 +1,8 @@
-//! Checks that a cipher uses only listed instructions, whose timing does not depend on their operands, and only those
-//! of its tier.
+//! Checks that ciphers use only listed instructions, whose timing does not depend on their
+//! operands, and only instructions of their tier.
 //!
-//! Addresses and jumps that depend on secrets cannot be detected here; `tests/constant_time/` checks those.
+//! These checks cannot detect addresses and jumps that depend on secrets; `tests/constant_time/`
+//! checks those.
 
 use std::fs;
 
@@ -13,7 +14,7 @@ use crate::opcodes::{has_feature, takes_constant_time};
 
 /// An instruction and its location.
 pub(crate) struct Place {
-    /// `FUNCTION+OFFSET`
+    /// Location as `FUNCTION+OFFSET`.
     pub at: String,
     pub instruction: Instruction,
 }
@@ -44,7 +45,7 @@ pub(crate) fn instructions(object: &Object) -> Vec<Place> {
     all
 }
 
-/// Instructions whose timing may depend on their operands, or is not known to be independent of them.
+/// Returns instructions whose timing is not known to be independent of their operands.
 pub(crate) fn operand_time(object: &Object) -> Vec<String> {
     report(object, |i| {
         let known = takes_constant_time(i.mnemonic());
@@ -52,7 +53,7 @@ pub(crate) fn operand_time(object: &Object) -> Vec<String> {
     })
 }
 
-/// Instructions beyond the object's tier, which a CPU of just that tier may lack.
+/// Returns instructions beyond the object's tier, which a CPU of the tier may lack.
 pub(crate) fn beyond_tier(object: &Object) -> Vec<String> {
     let tier = object.simd.unwrap_or("general registers");
     report(object, |i| {
@@ -65,7 +66,8 @@ pub(crate) fn beyond_tier(object: &Object) -> Vec<String> {
     })
 }
 
-/// Number of conditional jumps in an object. Whether they depend on secrets cannot be determined here.
+/// Returns the number of conditional jumps in an object. Whether they depend on secrets cannot be
+/// determined here.
 pub(crate) fn conditional_jumps(object: &Object) -> usize {
     let all = instructions(object);
     let jumps = |p: &&Place| p.instruction.flow_control() == FlowControl::ConditionalBranch;
@@ -84,7 +86,7 @@ fn report(object: &Object, offends: impl Fn(&Instruction) -> Option<String>) -> 
         .collect()
 }
 
-/// The mnemonic as written in manuals.
+/// Returns a mnemonic as manuals write it.
 pub(crate) fn name(mnemonic: Mnemonic) -> String {
     format!("{mnemonic:?}").to_lowercase()
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Violates law 2 outside the directories that save and restore vector state;
- * the last instruction violates it anywhere.
+ * The instructions violate law 2 outside the directories that save and restore vector state. The
+ * last one violates it in any directory.
  */
 
 	.text

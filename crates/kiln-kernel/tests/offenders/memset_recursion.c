@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Violates law 1: calls memset, which becomes kiln_memset, for ever. */
+/* Violates law 1: calls memset, which is renamed to kiln_memset, and so never returns. */
 
 void *kiln_memset(void *dst, int byte, __SIZE_TYPE__ n);
 

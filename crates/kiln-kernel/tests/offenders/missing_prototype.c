@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Violates law 4. */
+/* Violates law 4: a global function without a prototype. */
 
 int answer(void)
 {

@@ -5,8 +5,8 @@
  *	no_section list
  *	no_section outside|inside encrypt|decrypt INDEX LENGTH
  *
- * list prints index, driver, tier and what this CPU lacks for it, separated by
- * tabs.
+ * "list" prints the index, driver and tier of each implementation, and the feature that it needs
+ * and this CPU lacks, separated by tabs.
  */
 #include "../programs/program.h"
 
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 	buf = calloc(1, len);
 	if (!ctx || !buf)
 		return 3;
-	/* The two halves differ, because setkey may refuse equal ones. */
+	/* Make the two halves different, because setkey may refuse equal ones. */
 	for (size_t i = 0; i < sizeof(raw); i++)
 		raw[i] = (u8)(7 * i + 1);
 	if (impl->setkey(ctx, raw, sizeof(raw)))

@@ -1,6 +1,5 @@
 /*
- * Instructions that no cipher may use, because their time may depend on their
- * operands.
+ * Instructions that ciphers may not use, because their timing may depend on their operands.
  */
 	.text
 	.globl divides

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Interrupts the entry into the kernel and the way back between any two instructions. */
+/* Interrupts kernel entry and exit between any two instructions. */
 #include "program.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static void interrupt(greg_t *g)
 	u64 *sp = (u64 *)((g[REG_RSP] - 128) & ~15ul);
 	u16 cs, ss;
 
-	/* An interrupt that arrives while one is pending is merged with it. */
+	/* An interrupt that arrives while another is pending is merged with it. */
 	arrived++;
 	due += !cpu->irq_pending;
 	if (cpu->irqs_off) {
@@ -36,11 +36,11 @@ static void interrupt(greg_t *g)
 	*--sp = g[REG_RIP];
 	g[REG_RSP] = (greg_t)sp;
 	g[REG_RIP] = (greg_t)kiln_irq_trampoline;
-	/* The trampoline itself runs unobserved; its IRETQ sets the flag again. */
+	/* Do not step the trampoline itself. Its IRETQ sets the trap flag again. */
 	g[REG_EFL] &= ~TRAP_FLAG;
 }
 
-/* REP STOSQ would trap once per word, so it is executed here as a single instruction. */
+/* Executes REP STOSQ as a single instruction, because it would trap once per word. */
 static void store_string(greg_t *g)
 {
 	static const u8 rep_stosq[] = { 0xf3, 0x48, 0xab };
@@ -115,7 +115,7 @@ static void pairs(void)
 	CHECK(served == due, "%u served, %u due", served, due);
 }
 
-/* Control: sometimes an interrupt is served that never arrived. */
+/* Control: sometimes handles an interrupt that never arrived. */
 static void on_interrupt_control(struct cpu *c)
 {
 	on_interrupt(c);

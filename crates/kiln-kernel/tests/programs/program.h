@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What the test programs share: an emulated CPU on this thread, single steps, checks. A program
- * that fails a check ends with status 2.
+ * Code that the test programs share: an emulated CPU on this thread, single steps, checks. A
+ * program that fails a check ends with status 2.
  *
- * Define FAKE_TSC before this is included to replace the time stamp counter of the kernel
- * sources that are included after it by the variable tsc.
+ * To replace the time stamp counter by the variable tsc in kernel sources that are included later,
+ * define FAKE_TSC before including this file.
  */
 #ifndef PROGRAM_H
 #define PROGRAM_H
@@ -18,7 +18,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* glibc has one as well. */
+/* glibc defines the same macro. */
 #undef __always_inline
 
 #ifdef FAKE_TSC
@@ -58,7 +58,7 @@ static inline void *zeroed(size_t size)
 	return p;
 }
 
-/* This thread becomes a CPU. It has no kernel threads, and thus needs no kernel stacks. */
+/* Makes this thread a CPU. It has no kernel threads, and therefore needs no kernel stacks. */
 static inline struct cpu *boot_cpu(const struct kiln_cpu_config *wanted)
 {
 	enum { ARCH_SET_GS = 0x1001 };
@@ -100,7 +100,7 @@ struct test_case {
 	void (*run)(void);
 };
 
-/* Runs the case that the command line names. */
+/* Runs the test case that the command line names. */
 static inline int run_case(const struct test_case *cases, size_t n, int argc, char **argv)
 {
 	size_t i;

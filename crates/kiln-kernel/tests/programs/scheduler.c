@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Tests how much time the scheduler charges to a task. Time is a variable here. */
+/* Tests how much time the scheduler charges to a task. The time stamp counter is a variable. */
 #define FAKE_TSC
 #include "program.h"
 
@@ -10,7 +10,7 @@ enum { TICK = 1000, SLICE = 3000, LATENCY = 6000, LONG = 100000 };
 
 static const u32 schedulers[] = { KILN_CFS_6_1, KILN_EEVDF_6_12, KILN_EEVDF_7_3 };
 
-/* A CPU whose only task has just been switched in, a tick before the next tick. */
+/* Returns a CPU whose only task has just been switched in, one tick period before the next tick. */
 static struct cpu *boot(u32 scheduler)
 {
 	const struct kiln_cpu_config config = {
@@ -51,8 +51,8 @@ static void charged(void)
 }
 
 /*
- * Something wakes the task in the idle loop, after a long time, and a tick comes before the
- * loop looks for a task to run.
+ * Wakes the task in the idle loop after a long time, and then delivers a tick before the loop looks
+ * for a runnable task.
  */
 static void wake_up_idle(unsigned long since)
 {
@@ -108,8 +108,8 @@ static void slice(void)
 }
 
 /*
- * The time that a task is charged for @gap ticks between two interrupts, the second of which is a
- * tick.
+ * Returns the time that a task is charged for @gap ticks between two interrupts. The second
+ * interrupt is also a scheduler tick.
  */
 static u64 charge_for_gap(u64 limit, u64 gap)
 {
@@ -117,7 +117,7 @@ static u64 charge_for_gap(u64 limit, u64 gap)
 	u64 before;
 
 	cpu->steal_limit = limit;
-	/* The task's last account is 300 ticks before the first interrupt. */
+	/* The task was last charged 300 ticks before the first interrupt. */
 	interrupt_after(300);
 	CHECK(current->vruntime == 0, "the first interrupt is not a tick");
 	before = current->vruntime;
@@ -132,7 +132,8 @@ static void stolen(void)
 
 	CHECK(ticks == 300, "%llu ticks", (unsigned long long)ticks);
 	/*
-	 * A task switch during the gap: the task is not forgiven more than it would be charged.
+	 * If a task switch occurs during the gap, the forgiven time must not exceed the time that
+	 * the task would be charged.
 	 */
 	{
 		struct cpu *cpu = boot(KILN_EEVDF_7_3);
@@ -162,7 +163,7 @@ static void no_limit(void)
 	CHECK(ticks == LONG + 300, "%llu ticks", (unsigned long long)ticks);
 }
 
-/* A task that yields runs after all others, even if its vruntime or theirs has wrapped. */
+/* A task that yields must run after all others, even if its vruntime or theirs has wrapped. */
 static void yields(void)
 {
 	static const struct { u64 own, other; } at[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Tests which sections the section timer skips. Time is a variable here. */
+/* Tests which sections the section timer skips. The time stamp counter is a variable. */
 #define FAKE_TSC
 #include "program.h"
 
@@ -11,7 +11,7 @@ static struct cpu *boot(void)
 	struct cpu *cpu = boot_cpu(&config);
 
 	cpu->kernel_mode = 1;
-	/* fpu_user_save() has nothing to save for a kthread. */
+	/* Make this task a kthread, so that fpu_user_save() has nothing to save. */
 	current->flags |= TF_KTHREAD;
 	fpu_policy = &fpu_none;
 	tsc = 1ull << 50;
@@ -24,7 +24,7 @@ static void lengths(void)
 	u32 bit;
 
 	for (bit = 0; bit < 64; bit++) {
-		/* FULL_TIME divided by the least power of two above the length. */
+		/* FULL_TIME divided by the smallest power of two above the length. */
 		const u64 power = FULL_TIME >> (bit < 30 ? bit + 1 : 31);
 		const s32 skip = power < SECTION_MAX_SKIP ? power : SECTION_MAX_SKIP;
 
@@ -50,7 +50,7 @@ static void tree_end(void)
 static long instruction, interrupt_at;
 static void (*begin)(void), (*end)(void);
 
-/* An interrupt opens and closes two sections before one instruction. */
+/* Emulates an interrupt before one instruction: opens and closes two sections. */
 static void on_step(int signal, siginfo_t *info, void *context)
 {
 	(void)signal, (void)info, (void)context;
@@ -63,8 +63,8 @@ static void on_step(int signal, siginfo_t *info, void *context)
 }
 
 /*
- * @begin is interrupted before each of its instructions. Whether the interrupt or the
- * task first decrements the skip count, exactly that many sections are skipped.
+ * Interrupts @begin before each of its instructions. Whether the interrupt or the task first
+ * decrements the skip count, exactly that many sections must be skipped.
  */
 static void interrupt_everywhere(void)
 {

@@ -10,12 +10,12 @@
 #include <kiln/types.h>
 
 /*
- * ciphers/list.c: the implementations of all algorithms (kiln/cipher.h), by number. NULL
- * after the last.
+ * ciphers/list.c: the implementations of all algorithms (kiln/cipher.h), by number.
+ * kiln_impl() returns NULL for the number after the last.
  */
 KILN_EXPORT size_t kiln_impls(void);
 KILN_EXPORT const struct kiln_impl *kiln_impl(size_t i);
-/* The folder of ciphers/ whose table @impl is in; NULL if none has it. */
+/* Returns the folder of ciphers/ whose table contains @impl, or NULL if none does. */
 KILN_EXPORT const char *kiln_impl_folder(const struct kiln_impl *impl);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The host's interface to crypto/ (kiln/crypto.h). Functions with a void pointer are called through
- * kiln_gate().
+ * The host's interface to crypto/ (kiln/crypto.h). Functions with a void pointer argument are
+ * called through kiln_gate().
  */
 #ifndef KILN_ABI_CRYPTO_H
 #define KILN_ABI_CRYPTO_H
@@ -10,7 +10,7 @@
 #include <kiln/abi/submission.h>
 #include <kiln/types.h>
 
-/* A piece of memory in a list. With @chain, the entry is a link: the list continues at @addr. */
+/* One entry of a list of memory areas. With @chain, the list continues at @addr. */
 struct scatterlist {
 	u8 *addr;
 	u32 length;
@@ -18,16 +18,16 @@ struct scatterlist {
 	bool chain;
 };
 
-/* crypto/border.c */
+/* crypto/border.c: registers all algorithms. Returns 0 or a negative errno value. */
 KILN_EXPORT int kiln_crypto_init(void);
 /* Selects the set of algorithms that can be found by name: enum crypto_model. */
 KILN_EXPORT void kiln_crypto_model(u32 model);
 
 struct kiln_tfm {
-	const char *name;	/* of the algorithm or of the driver */
+	const char *name;	/* algorithm name or driver name */
 	u32 type, mask;
-	void *tfm;		/* NULL if there is none */
-	const char *driver;	/* out: the one that was chosen, and its properties */
+	void *tfm;		/* out: NULL if opening it failed */
+	const char *driver;	/* out: the chosen driver; its properties follow */
 	u32 flags;
 	int priority;
 	u32 ivsize;
@@ -45,22 +45,22 @@ struct kiln_setkey {
 };
 
 KILN_EXPORT u64 kiln_crypto_setkey(void *setkey);
-/* Takes the same structure; @len is the length of tags in bytes. */
+/* Takes a struct kiln_setkey with the length of tags in bytes as @len. */
 KILN_EXPORT u64 kiln_crypto_setauthsize(void *setkey);
 /* crypto/seqiv.c: sets the seed for the salts of transforms that are opened after this call. */
 KILN_EXPORT void kiln_crypto_seed(u64 seed);
 
-/* One request, made in a context (enum kiln_context); the task waits for its answer. */
+/* One request, made in a context (enum kiln_context). The task waits for its completion. */
 struct kiln_request {
 	void *tfm;
 	struct scatterlist *src, *dst;
 	u8 *iv;
-	u32 assoclen;		/* bytes of associated data at the beginning of the pieces */
+	u32 assoclen;		/* bytes of associated data at the start of the list */
 	u32 len;		/* bytes after them, including the tag when decrypting */
 	bool decrypt;
 	u32 context;
-	int submitted;		/* what the call returned */
-	int result;		/* the answer */
+	int submitted;		/* out: return value of the call */
+	int result;		/* out: final result of the request */
 };
 
 KILN_EXPORT u64 kiln_crypto_request(void *request);
@@ -73,10 +73,10 @@ struct kiln_digest {
 	void *tfm;
 	const u8 *data;
 	u32 len;
-	const u32 *piece;	/* their lengths */
+	const u32 *piece;	/* length of each piece */
 	u32 pieces;
 	bool reimport;		/* export the state after each piece and import it again */
-	const u8 *state;	/* imported before the first piece unless NULL */
+	const u8 *state;	/* if not NULL, imported before the first piece */
 	u8 *out;
 	u32 context;
 	int err;
@@ -90,22 +90,22 @@ KILN_EXPORT extern const struct kiln_request_ops kiln_request_ops;
 struct kiln_crypto_op {
 	void *tfm;
 	u32 slots;
-	void **request;		/* one for each slot, from kiln_crypto_op_open() */
+	void **request;		/* one request per slot, allocated by kiln_crypto_op_open() */
 };
 
-/* Allocate (non-zero: no memory) and free the requests. */
+/* Allocate the requests (non-zero: out of memory) and free them. */
 KILN_EXPORT u64 kiln_crypto_op_open(void *op);
 KILN_EXPORT u64 kiln_crypto_op_close(void *op);
 KILN_EXPORT int kiln_crypto_op_crypt(void *op, u32 slot, u8 *dst, const u8 *src,
 				     size_t len, const u8 *iv, bool decrypt,
 				     void (*done)(void *data, int answer), void *data);
 
-/* Controls: rules that cryptd breaks from now on. */
+/* Controls for tests: rules that cryptd breaks from now on. */
 enum kiln_cryptd_broken {
 	KILN_CRYPTD_NO_LIMIT = 1,	/* queues have no limit */
-	KILN_CRYPTD_NO_BACKLOG = 2,	/* no request may be backlogged */
-	KILN_CRYPTD_UNCOUNTED = 4,	/* queued requests are not counted */
-	KILN_CRYPTD_LATE_FIRST = 8,	/* the last request is served first */
+	KILN_CRYPTD_NO_BACKLOG = 2,	/* requests are never backlogged */
+	KILN_CRYPTD_UNCOUNTED = 4,	/* queued requests hold no references to transforms */
+	KILN_CRYPTD_LATE_FIRST = 8,	/* the newest request is served first */
 };
 
 KILN_EXPORT void kiln_cryptd_break(u32 broken);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The host's interface to load/esp.c and load/replay.c: ESP packets.
+ * The host's interface to load/esp.c and load/replay.c, a workload of ESP packets.
  */
 #ifndef KILN_ABI_ESP_H
 #define KILN_ABI_ESP_H
@@ -11,20 +11,20 @@
 /* load/replay.c: an anti-replay window (RFC 4303, 3.4.3). Sequence numbers start at 1. */
 #define KILN_REPLAY_MAX 4096
 struct kiln_replay {
-	u32 size;		/* of the window */
-	u64 top;		/* the highest number received */
-	u64 lost, replayed;	/* refused: older than the window; received before */
+	u32 size;		/* size of the window in packets */
+	u64 top;		/* highest sequence number received */
+	u64 lost, replayed;	/* packets refused as older than the window; as replays */
 	u64 seen[KILN_REPLAY_MAX / 64];
 };
 
 KILN_EXPORT void kiln_replay_init(struct kiln_replay *window, u32 size);
-/* Records an authentic packet's sequence number; returns whether the packet is accepted. */
+/* Records the sequence number of an authentic packet. Returns whether the packet is accepted. */
 KILN_EXPORT bool kiln_replay_accept(struct kiln_replay *window, u64 seq);
 
-/* Controls: packets that the window wrongly accepts from now on. */
+/* Controls for tests: packets that the window wrongly accepts from now on. */
 enum kiln_replay_broken {
-	KILN_REPLAY_ENDLESS = 1,	/* older than the window */
-	KILN_REPLAY_BLIND = 2,		/* received before */
+	KILN_REPLAY_ENDLESS = 1,	/* packets older than the window */
+	KILN_REPLAY_BLIND = 2,		/* packets received before */
 };
 
 KILN_EXPORT void kiln_replay_break(u32 broken);
@@ -34,20 +34,20 @@ KILN_EXPORT void kiln_replay_break(u32 broken);
  * host provides all memory.
  */
 struct kiln_esp_packet {
-	const u8 *in;		/* header, IV, text; with ICV when decrypting */
+	const u8 *in;		/* header, IV, text; when decrypting, followed by the ICV */
 	const u8 *want;		/* the expected result */
 	u32 in_len, want_len;
-	u32 payload;		/* bytes */
-	u8 iv[16];		/* of the request */
+	u32 payload;		/* bytes of payload */
+	u8 iv[16];		/* IV of the crypto request */
 };
 
 struct kiln_esp_slot {
 	struct kiln_esp_flow *flow;
-	struct kiln_esp_slot *next;	/* in the list of free slots */
+	struct kiln_esp_slot *next;	/* link in the list of free slots */
 	void *request;
 	u64 seq;
 	u32 packet;
-	bool own;		/* sent by the task itself */
+	bool own;		/* the packet was sent by the task itself */
 	struct scatterlist sg;
 	u8 iv[16];
 	u8 *buffer;
@@ -66,17 +66,17 @@ struct kiln_esp_flow {
 	struct kiln_esp_slot *slot;
 	u32 slots;
 	struct kiln_esp_load *load;
-	struct kiln_replay window;	/* the receiver's */
+	struct kiln_replay window;	/* anti-replay window of the receiver */
 	u64 put;			/* sequence numbers used so far */
-	u64 done;			/* requests completed */
-	u64 bytes[KILN_ESP_PHASES];	/* payload that the receiver accepted */
+	u64 done;			/* number of requests completed */
+	u64 bytes[KILN_ESP_PHASES];	/* payload bytes that the receiver accepted */
 	u64 corrupted, errors, async_punts, dropped, reordered;
 	struct kiln_esp_slot *free;
 	u32 in_flight;
 	u64 answered;			/* highest sequence number completed */
 };
 
-/* The arrival of a packet: @when is in ticks of the load's clock. */
+/* The arrival of a packet at the time @when, in ticks of the load's clock. */
 struct kiln_esp_arrival {
 	u64 when;
 	u32 packet;
@@ -85,10 +85,10 @@ struct kiln_esp_arrival {
 
 struct kiln_esp_sample {
 	u64 when;
-	u64 bytes;		/* payload accepted so far */
+	u64 bytes;		/* payload bytes accepted so far */
 	u64 arrived, dropped, lost, sectors;
 	u32 queued;		/* requests in cryptd's queue */
-	u32 waiting;		/* packets that wait for a softirq */
+	u32 waiting;		/* packets that wait in the ring for a softirq */
 };
 
 enum { KILN_ESP_RING = 4096 };
@@ -97,51 +97,51 @@ struct kiln_esp_load {
 	struct kiln_esp_flow flow[2];
 	const struct kiln_esp_arrival *arrival;
 	u32 arrivals;
-	u64 phase_end[KILN_ESP_PHASES];	/* ticks */
-	u64 stack;			/* ticks spent per packet in place of the network stack */
+	u64 phase_end[KILN_ESP_PHASES];	/* end of each phase in ticks */
+	u64 stack;			/* ticks per packet that stand in for the network stack */
 	/*
-	 * Ticks. If a gap between interrupts is longer than @steal_limit, all but @steal_usual of
-	 * it counts as time that the host took away.
+	 * Limits in ticks. If a gap between interrupts is longer than @steal_limit, the part of it
+	 * that exceeds @steal_usual counts as time that the host took away.
 	 */
 	u64 steal_limit, steal_usual;
-	/* The task encrypts @ops sectors per call; after every @own_every it sends a packet. */
+	/* Each call encrypts @ops sectors; after every @own_every, the task sends a packet. */
 	void *sectors_tfm;
 	const u8 *src, *want;
 	u8 *dst;
 	const u8 *iv;
 	u32 sector_len, sector_count, sector_next;
-	u32 own_every;			/* 0: none */
+	u32 own_every;			/* 0: the task sends no packets */
 	u64 ops;
 	void *sector_request;
 	u64 sectors, sectors_corrupted, own_packets;
 	struct kiln_esp_sample *sample;
 	u32 max_samples;
 	u64 sample_every;
-	/* Output: */
+	/* Fields from here on are output, except for @log and @max_log. */
 	u32 samples;
 	bool started, over;
 	u64 start, stolen;
 	u64 last_irq;
 	u32 next_arrival;
-	u64 missed;			/* arrived while the ring was full */
-	/* 1 + ticks from the end of the high phase until no packet was waiting; 0: not yet. */
+	u64 missed;			/* packets that arrived while the ring was full */
+	/* 1 + ticks from the end of the high phase until no packet was waiting. 0: none yet. */
 	u64 recovered;
 	u32 ring[KILN_ESP_RING];
 	u32 ring_head, ring_tail;
-	u32 *log;			/* sequence numbers of flow 1 in the order of answers, or NULL */
+	u32 *log;			/* NULL, or sequence numbers of flow 1 as they complete */
 	u32 max_log, logged;
 };
 
-/* Called through kiln_gate(). Non-zero: no memory for requests. */
+/* Allocates the requests. Called through kiln_gate(). Returns non-zero if out of memory. */
 KILN_EXPORT u64 kiln_esp_open(void *load);
 KILN_EXPORT u64 kiln_esp_close(void *load);
-/* Resets all counts and attaches the load to interrupts; its clock starts at the next one. */
+/* Resets all counts and attaches the load to interrupts. Its clock starts at the next interrupt. */
 KILN_EXPORT u64 kiln_esp_attach(void *load);
-/* The task encrypts @ops sectors. */
+/* Makes the task encrypt @ops sectors. */
 KILN_EXPORT u64 kiln_esp_run(void *load);
 /* Stops the arrival of packets and waits until all requests are complete. */
 KILN_EXPORT u64 kiln_esp_detach(void *load);
-/* The task processes @ops packets one after the other with softirqs off; returns ticks. */
+/* Makes the task process @ops packets one by one with softirqs off. Returns the ticks that took. */
 KILN_EXPORT u64 kiln_esp_price(void *load);
 
 #endif

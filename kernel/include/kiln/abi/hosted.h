@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The interface of an emulated CPU to the kernel tree that it hosts, called by the tree's services
- * and glue code. It uses plain C types only, so that it can be included together with the tree's
- * own headers.
+ * and glue code. This header uses plain C types only, so that it can be included together with the
+ * tree's own headers.
  *
  * All functions are called in kernel mode (kiln_gate) and act on the calling thread's CPU. They do
  * not depend on the alignment of the stack, and use general registers only.
@@ -17,20 +17,22 @@
 /*
  * hosted.c: the tree's hooks. Each CPU that runs the tree's code must be attached.
  *
- * new_task returns the tree's own task structure for a new task. Below, its address is called the
- * task's word. GS:0 points to it while the task runs. @old is NULL, or the structure of a task that
- * has ended, to be reused. If @user, the task has user FPU state. The function must not sleep, and
- * returns NULL if it fails. tick is called in hardirq context at each timer tick. idle is called
- * repeatedly while no task is runnable, with interrupts on; @since is the number of TSC ticks since
- * the CPU became idle.
+ * new_task returns the tree's own task structure for a new task. Comments in this file call its
+ * address the task's word. GS:0 points to the structure while the task runs. @old is NULL, or the
+ * structure of a task that has ended, to be reused. If @user, the task has user FPU state. The
+ * function must not sleep, and returns NULL on failure.
+ *
+ * tick is called in hardirq context at each timer tick. idle is called repeatedly while no task is
+ * runnable, with interrupts on; @since is the number of TSC ticks since the CPU became idle.
  *
  * uncounted may be NULL. It is for a tree that keeps its own preempt count, which its inline
  * functions change without calling Kiln (local_bh_disable() since 7.2). It returns how much they
  * have added to bits 0 to 15 since the previous call. It is called with interrupts off.
  *
- * context is for the same trees and may be NULL. It is called when the CPU enters a hardirq, a softirq,
- * an NMI, or an errand with softirqs off, with what that adds to Kiln's preempt count
- * (<kiln/preempt.h>), and on the way out with the same number negated.
+ * context may be NULL and is for the same trees. It is called when the CPU enters a hardirq, a
+ * softirq, an NMI, or an errand with softirqs off. The argument is what this adds to Kiln's preempt
+ * count (<kiln/preempt.h>). When the CPU leaves the context, it is called with the same number
+ * negated.
  */
 struct kiln_hooks {
 	void *(*new_task)(void *old, const char *name, _Bool user);
@@ -40,48 +42,48 @@ struct kiln_hooks {
 	void (*context)(int n);
 };
 
-/* False if new_task failed. @hooks must remain valid. */
+/* Attaches this CPU. Returns false if new_task failed. @hooks must remain valid. */
 _Bool kiln_attach(const struct kiln_hooks *hooks);
 void kiln_detach(void);
 
-/* Softirqs and interrupts. @count is what the tree adds to the preempt count for this. */
+/* Softirqs and interrupts. @count is what the tree adds to its preempt count for the disable. */
 void kiln_local_bh_disable(unsigned int count);
 void kiln_local_bh_enable(unsigned int count);
 /*
- * kiln_local_bh_enable() for a tree that has already lowered its own preempt count: runs pending
- * softirqs.
+ * Replaces kiln_local_bh_enable() for a tree that has already lowered its own preempt count: runs
+ * pending softirqs.
  */
 void kiln_bh_enabled(void);
-unsigned long kiln_local_irq_save(void);	/* 0x200 if they were on, else 0 */
+unsigned long kiln_local_irq_save(void);	/* returns 0x200 if interrupts were on, else 0 */
 void kiln_local_irq_restore(unsigned long flags);
 void kiln_local_irq_disable(void);
 void kiln_local_irq_enable(void);
 void kiln_raise_softirq(unsigned int nr);
 /* @nr is the kernel's number of the softirq, 0 to 9; Kiln's own workloads use 3 to 7. */
 void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
-/* Called in hardirq context at each interrupt of this CPU, unless NULL. */
+/* Sets a function to be called in hardirq context at each interrupt of this CPU. NULL: none. */
 void kiln_on_interrupt(void (*handler)(void *cpu));
 void kiln_do_softirq(void);
 
 /*
- * pv.S: the same for paravirtual calls. They preserve all registers but RAX, and must not be
- * called from C.
+ * pv.S: the functions above for use by paravirtual calls. They preserve all registers but RAX, and
+ * must not be called from C.
  */
 void kiln_pv_save_fl(void);
 void kiln_pv_irq_disable(void);
 void kiln_pv_irq_enable(void);
 
-/* Scheduling. */
+/* sched.c: like the kernel's functions of the same names. */
 void kiln_preempt_schedule(void);
 void kiln_preempt_schedule_thunk(void);	/* pv.S: preserves all registers */
 void kiln_schedule(void);
-_Bool kiln_cond_resched(void);	/* whether it scheduled */
+_Bool kiln_cond_resched(void);	/* returns whether it scheduled */
 void kiln_yield(void);
 _Bool kiln_need_resched(void);
 
 /*
  * Sleeping and waking, by address. A waiter prepares, checks its condition, and schedules if
- * it is false:
+ * the condition is false:
  *
  *	for (;;) {
  *		kiln_wait_prepare(on);
@@ -92,34 +94,34 @@ _Bool kiln_need_resched(void);
  *	kiln_wait_finish();
  *
  * kiln_wake() wakes all tasks that wait on an address, on any CPU, from any context. A task
- * may also wake up without it.
+ * may also wake up spuriously.
  */
 void kiln_wait_prepare(const volatile void *on);
 void kiln_wait_finish(void);
 void kiln_wake(const volatile void *on);
 
 /*
- * Creates a kernel thread on this CPU. It does not run until it is woken by kiln_wake() on its word
- * or, if the CPU is not attached, on the returned address. It ends when @fn returns. Returns NULL
- * if the CPU has no free task.
+ * Creates a kernel thread on this CPU. The thread does not run until kiln_wake() is called for its
+ * word or, if the CPU is not attached, for the returned address. It ends when @fn returns. Returns
+ * NULL if the CPU has no free task.
  */
 void *kiln_kthread_create(void (*fn)(void *arg), void *arg, const char *name);
-/* The word of a task; with NULL, of the current one. */
+/* Returns the word of @task, or of the current task if @task is NULL. */
 void *kiln_task_word(void *task);
-/* Does not return. */
+/* Ends the current kernel thread. Does not return. */
 void kiln_kthread_exit(void);
 
 /*
- * workqueue.c: work items, run one at a time by a thread of this CPU. struct kiln_work has the
- * layout of the kernel's struct work_struct: a pending bit that the kernel's inline functions
- * read, two words, and the function.
+ * workqueue.c: work items, which a thread of this CPU runs one after the other. struct kiln_work
+ * has the layout of the kernel's struct work_struct: a pending bit that the kernel's inline
+ * functions read, two words, and the function.
  */
 struct kiln_workqueue;
 
 struct kiln_work {
-	volatile unsigned long pending;		/* bit 0 */
+	volatile unsigned long pending;		/* bit 0: the item is queued */
 	struct kiln_work *next;
-	struct kiln_workqueue *queue;		/* on which it was queued last */
+	struct kiln_workqueue *queue;		/* queue to which the item was added last */
 	void (*fn)(struct kiln_work *work);
 };
 
@@ -129,23 +131,23 @@ struct kiln_workqueue {
 	volatile unsigned int stopped;
 };
 
-/* Starts its thread on this CPU; false if the CPU has no free task. */
+/* Starts the queue's thread on this CPU. Returns false if the CPU has no free task. */
 _Bool kiln_workqueue_start(struct kiln_workqueue *queue, const char *name);
 /* Sleeps until all queued items are done and the thread has ended. */
 void kiln_workqueue_stop(struct kiln_workqueue *queue);
-/* A NULL @queue is the CPU's own. False if the item is queued already. */
+/* Queues an item; a NULL @queue is the CPU's own queue. Returns false if it was queued already. */
 _Bool kiln_queue_work(struct kiln_workqueue *queue, struct kiln_work *work);
-/* Removes the item from its queue; returns whether it was queued. */
+/* Removes an item from its queue. Returns whether it was queued. */
 _Bool kiln_cancel_work(struct kiln_work *work);
 /* Sleeps until the item is neither queued on @queue nor running. */
 void kiln_flush_work(struct kiln_workqueue *queue, struct kiln_work *work);
 
-/* Counts a warning of the tree; may be called from a signal handler of the host. */
+/* Counts a warning of the tree. May be called from a signal handler of the host. */
 void kiln_warn(void);
 
 /*
- * section.c: the tree as an FPU policy. The tree's own code begins and ends sections; Kiln does
- * the accounting below around it.
+ * section.c: the tree as an FPU policy. The tree's own code begins and ends sections; Kiln accounts
+ * for them with the functions below.
  */
 struct kiln_fpu_ops {
 	const char *name;
@@ -153,23 +155,23 @@ struct kiln_fpu_ops {
 	void (*end)(void);
 	_Bool (*usable)(void);
 	/*
-	 * Called before user mode with interrupts off: restores the current task's FPU
-	 * state if it is not in the registers, and returns whether it did.
+	 * Called before the return to user mode, with interrupts off: restores the current task's
+	 * FPU state if it is not in the registers, and returns whether it has done so.
 	 */
 	_Bool (*user_restore)(void);
-	/* Called at a task switch with interrupts off. The arguments are words. */
+	/* Called at a task switch with interrupts off. The arguments are the tasks' words. */
 	void (*switch_to)(void *prev, void *next);
 };
 
-/* Returns its number for kiln_fpu_policy_set(), or -1 if there are too many. */
+/* Adds a policy. Returns its number for kiln_fpu_policy_set(), or -1 if there are too many. */
 int kiln_fpu_policy_add(const struct kiln_fpu_ops *ops);
 
-/* Whether the active policy allows a section in the current context. */
+/* Returns whether the active policy allows a section in the current context. */
 _Bool kiln_fpu_usable(void);
 
 /*
- * The accounting of a section that the tree opens itself: timer, depth and count, as for one of
- * Kiln's. The wrappers of the tree's functions use kiln_section_begin() and
+ * Accounting for a section that the tree opens itself: timer, depth and count, as for Kiln's own
+ * sections. Wrappers of the tree's functions use kiln_section_begin() and
  * kiln_section_end().
  */
 struct kiln_section {
@@ -185,9 +187,9 @@ void kiln_section_leave(void);
 
 /*
  * Decrements the number of sections that the section timer is to skip. Returns true if there
- * was one to skip; otherwise this section is timed. The count is then negative until
- * the section's code sets it to zero, so an interrupt in between times its sections, too. It
- * is one instruction, so no interrupt can come between the test and the decrement.
+ * was a section to skip; otherwise the caller times this section. The count is then negative until
+ * the timing code sets it to zero, so an interrupt in between times its sections, too. The
+ * decrement is one instruction, so no interrupt can occur between the test and the decrement.
  */
 #define kiln_section_skip()                                                       \
 	({                                                                        \
@@ -217,7 +219,7 @@ void kiln_section_leave(void);
 		}                                                                 \
 	} while (0)
 
-/* Calls kiln_section_leave() for a timed section and for unbalanced calls. */
+/* Calls kiln_section_leave() only for a timed section or an unbalanced call. */
 #define kiln_section_end(call)                                                    \
 	do {                                                                      \
 		unsigned char depth_;                                             \

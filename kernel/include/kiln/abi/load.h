@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The host's interface to load/: workloads for an emulated CPU, and tests of it. Functions with a
- * void pointer are called through kiln_gate().
+ * The host's interface to load/: workloads for an emulated CPU, and tests of the CPU. Functions
+ * with a void pointer argument are called through kiln_gate().
  */
 #ifndef KILN_ABI_LOAD_H
 #define KILN_ABI_LOAD_H
@@ -19,7 +19,7 @@
  *	0		the operation is done
  *	-EINPROGRESS	@done will be called with the result
  *	-EBUSY		the operation is backlogged: @done will be called with -EINPROGRESS when it
- *			enters the queue, and again with the result
+ *			enters the queue, and a second time with the result
  *	other errors	@done will not be called (-ENOSPC: the queue is full)
  *
  * @slot is less than @slots and has no operation in flight.
@@ -35,23 +35,23 @@ struct kiln_op {
 /* The state of an operation in flight. The host provides one for each slot. */
 struct kiln_op_slot {
 	struct kiln_load_side *side;
-	struct kiln_op_slot *next;	/* in the list of free slots */
+	struct kiln_op_slot *next;	/* link in the list of free slots */
 	u64 seq;
 	u32 message;
 };
 
 /*
- * A load: a task encrypts while interrupts raise softirqs that encrypt, too.
+ * A load: a task encrypts while interrupts raise softirqs that also encrypt.
  *
  * Each side has @count messages, which it uses in turn. Message i is at src + i * stride and its
- * expected result at want + i * stride. The result goes to dst + i * stride, that of an operation
- * to dst + slot * stride. The algorithm is xts(aes), which does not modify IVs.
+ * expected result at want + i * stride. The result is written to dst + i * stride, or, with @op, to
+ * dst + slot * stride. The algorithm is xts(aes), which does not modify IVs.
  */
 struct kiln_load_side {
-	const struct kiln_impl *impl;	/* NULL: keep patterns in all registers */
-	const struct kiln_op *op;	/* if not NULL, used instead of @impl and of patterns */
+	const struct kiln_impl *impl;	/* NULL: keep patterns in all registers instead */
+	const struct kiln_op *op;	/* if not NULL, used instead of @impl and patterns */
 	struct kiln_op_slot *slots;
-	u32 depth;		/* operations that a task has in flight before it waits */
+	u32 depth;		/* operations in flight at which a task waits */
 	const void *ctx;
 	const u8 *src, *want;
 	u8 *dst, *iv;
@@ -59,49 +59,49 @@ struct kiln_load_side {
 	u32 next;
 	bool decrypt;
 	u64 ops, corrupted;
-	/* For operations only: */
-	u64 async_punts;	/* completed asynchronously */
-	u64 dropped;		/* rejected because a queue was full or all slots were in flight */
-	u64 reordered;		/* completed after an operation that was submitted later */
+	/* The following fields are used only with @op. */
+	u64 async_punts;	/* operations completed asynchronously */
+	u64 dropped;		/* rejected: a queue was full, or all slots were in flight */
+	u64 reordered;		/* completed after an operation submitted later */
 	u64 errors;		/* any other result; also counted as corrupted */
 	struct kiln_op_slot *free;
 	u32 in_flight;
-	u64 put, answered;	/* sequence numbers submitted and completed */
+	u64 put, answered;	/* highest sequence numbers submitted and completed */
 };
 
 struct kiln_load {
 	struct kiln_load_side task, softirq;
-	struct kiln_load_side second;	/* the side of a kthread; unused if impl is NULL */
+	struct kiln_load_side second;	/* side of a kthread; unused if its impl is NULL */
 	bool stop_second, second_stopped;
-	const struct kiln_impl *fallback;	/* where SIMD is not usable */
-	bool empty;		/* control: interrupts do nothing */
+	const struct kiln_impl *fallback;	/* used where SIMD is not usable */
+	bool empty;		/* control for tests: interrupts do nothing */
 	bool hardirq_fpu;	/* the hardirq handler uses the FPU where it is usable */
-	bool step;		/* single-step each of the task's sections ... */
-	bool step_softirq;	/* ... or each of the softirqs' */
-	void (*hardirq_hook)(void);	/* a control: a function of the host that breaks law 2 */
-	u64 ops;		/* operations of one kiln_load_run() */
+	bool step;		/* single-step the sections of the task */
+	bool step_softirq;	/* single-step the sections of the softirqs */
+	void (*hardirq_hook)(void);	/* control: a host function that breaks law 2 */
+	u64 ops;		/* operations per kiln_load_run() */
 	u64 spins;		/* loop iterations for which patterns stay in the registers */
 	const u8 *pattern;
 	u8 *found;
 	u64 scalar_fallbacks, hardirq_sections;
 };
 
-/* load/load.c */
+/* load/load.c: start, run and stop a load. */
 KILN_EXPORT u64 kiln_load_attach(void *load);
 KILN_EXPORT u64 kiln_load_run(void *load);
 KILN_EXPORT u64 kiln_load_detach(void *load);
 /*
- * Both are called only while @empty is set. kiln_load_drain() waits for operations in flight;
+ * These two are called only while @empty is set. kiln_load_drain() waits for operations in flight;
  * kiln_load_ready() must be called after the host has changed @task or @softirq.
  */
 KILN_EXPORT u64 kiln_load_drain(void *load);
 KILN_EXPORT u64 kiln_load_ready(void *load);
-/* Bytes of a pattern; see load.c. */
+/* Returns the size in bytes of struct pattern; see load/patterns.h. */
 KILN_EXPORT size_t kiln_pattern_size(void);
 
 /*
- * load/call.c: one call of one function of an implementation, in a given context, and in an FPU
- * section of its own if the function needs one.
+ * load/call.c: one call of one function of an implementation, in a given context, and in its own
+ * FPU section if the function needs one.
  */
 struct kiln_call {
 	const void *fn;
@@ -111,28 +111,29 @@ struct kiln_call {
 	u64 (*through)(void *registers, const void *fn, const u64 *arg);
 	void *registers;
 	u32 context;		/* enum kiln_context */
-	bool section;		/* @fn needs one */
+	bool section;		/* @fn must be called in a section */
 	bool step;		/* single-step the section */
-	bool done;		/* out: false if neither function may be called there */
-	bool fell_back;		/* out: @scalar was called */
-	u32 preempt_count;	/* out: in that context */
-	u64 result;		/* out */
+	bool done;		/* out: false if the context allows neither function */
+	bool fell_back;		/* out: @scalar was called instead of @fn */
+	u32 preempt_count;	/* out: the preempt count during the call */
+	u64 result;		/* out: return value of the function */
 };
 
 KILN_EXPORT u64 kiln_call(void *call);
 
 /*
- * load/guest.c: between attach and detach, each interrupt raises a softirq that serves one of the
- * first @softirqs guests, and the hardirq itself serves one of the @hardirqs guests that follow.
+ * load/guest.c: guests are function calls that interrupts make while something else is tested.
+ * Between attach and detach, each interrupt raises a softirq that makes the next call of the first
+ * @softirqs guests, and the hardirq itself makes the next call of the @hardirqs guests after them.
  */
 struct kiln_guest {
 	const void *fn, *scalar;	/* as in struct kiln_call */
 	u64 arg[9];
 	bool section;
-	u8 *iv;			/* copied from @iv_of before each call: functions modify it */
+	u8 *iv;			/* copied from @iv_of before each call; functions modify it */
 	const u8 *iv_of;
 	u32 ivsize;
-	u8 *got;		/* the result, @len bytes, at least one */
+	u8 *got;		/* result of the call, @len bytes, at least one */
 	const u8 *want;
 	u32 len;
 };
@@ -142,93 +143,96 @@ struct kiln_guests {
 	u32 softirqs, hardirqs;
 	u32 next, next_hardirq;
 	u64 interrupts;
-	u64 into_sections;	/* of interrupts: those that interrupted a section */
+	u64 into_sections;	/* interrupts that interrupted a section */
 	u64 served, sections, scalar_fallbacks, corrupted;
 };
 
 KILN_EXPORT u64 kiln_guests_attach(void *guests);
 KILN_EXPORT u64 kiln_guests_detach(void *guests);
 
-/* load/context.c: whether irq_fpu_usable() and kernel_fpu_begin() allow a section in a context */
+/*
+ * load/context.c: tests whether irq_fpu_usable() and kernel_fpu_begin() allow a section in a
+ * context.
+ */
 struct kiln_usable {
 	u32 context;		/* enum kiln_context */
-	bool in_section;	/* open a section in the interrupted context first */
-	bool over_section;	/* out: that section was open when irq_fpu_usable() was called */
+	bool in_section;	/* first open a section in the interrupted context */
+	bool over_section;	/* out: that section was open during the query */
 	bool usable;
-	u64 warnings;		/* from opening a section there, if usable or in a task */
-	u32 preempt_count;	/* there, before it is opened */
-	u32 preempt_after;	/* in the task, at the end */
+	u64 warnings;		/* out: warnings from opening a section, if usable or in a task */
+	u32 preempt_count;	/* out: preempt count in the context before that */
+	u32 preempt_after;	/* out: preempt count of the task at the end */
 };
 
 KILN_EXPORT u64 kiln_usable(void *usable);
 
-/* load/scene_cpu.c: plays a struct kiln_scene (kiln/scene.h) */
+/* load/scene_cpu.c: plays a struct kiln_scene (kiln/scene.h). */
 KILN_EXPORT u64 kiln_scene(void *scene);
 
 /*
  * load/storm.c: a softirq that raises itself repeatedly, and work items that it queues. Returns
- * when everything is done; non-zero if no task was left for the bystander.
+ * when everything is done. Returns non-zero if no task is free for the bystander.
  */
 struct kiln_storm {
-	u32 raises;		/* softirqs in total */
-	u32 spin_us;		/* minimum duration of each */
-	bool interrupt;		/* a hardirq interrupts each of them */
-	bool bystander;		/* another task is always runnable */
-	bool queue_works;	/* each softirq queues four work items unless they are queued */
-	bool raise_in_irq;	/* the hardirq raises the next softirq */
-	/* Output: */
+	u32 raises;		/* total number of softirqs */
+	u32 spin_us;		/* minimum duration of each softirq */
+	bool interrupt;		/* interrupt each softirq by a hardirq */
+	bool bystander;		/* run another task that is always runnable */
+	bool queue_works;	/* let each softirq queue four work items */
+	bool raise_in_irq;	/* let the hardirq raise the next softirq */
+	/* The fields from here on are output. */
 	u32 served;
-	u32 first_loop;		/* of served: before the interrupted task continued */
-	u32 by_ksoftirqd;	/* of served: in ksoftirqd */
+	u32 first_loop;		/* softirqs served before the interrupted task continued */
+	u32 by_ksoftirqd;	/* softirqs served in ksoftirqd */
 	u32 works_accepted, works_refused, works_run;
-	u32 works_misplaced;	/* run outside the kworker, or in atomic context */
-	u32 count_before, count_after;	/* preempt counts */
+	u32 works_misplaced;	/* works run outside the kworker or in atomic context */
+	u32 count_before, count_after;	/* preempt counts of the task */
 };
 
 KILN_EXPORT u64 kiln_storm(void *storm);
 
 /*
  * load/wakeup.c: one task sleeps, and an interrupt of another task wakes it. Works once per CPU,
- * with full preemption. Returns non-zero if all tasks were in use.
+ * with full preemption. Returns non-zero if no task is free.
  */
 struct kiln_wakeup {
-	u32 wait_us;		/* time for which the sleeper is runnable before it first runs */
-	u32 busy_us;		/* time for which it then runs before it sleeps */
-	u32 asleep_us;		/* time for which the other task runs while it sleeps */
-	/* Output: */
+	u32 wait_us;		/* time from creation of the sleeper until it first runs */
+	u32 busy_us;		/* time for which the sleeper runs before it sleeps */
+	u32 asleep_us;		/* time for which the other task runs meanwhile */
+	/* The fields from here on are output. */
 	bool preempted;		/* the woken task ran before the interrupt returned */
-	u64 busy_for, asleep_for;	/* actual durations, TSC ticks */
-	s64 slice_left;		/* of the other task's slice at the wake-up, TSC ticks */
+	u64 busy_for, asleep_for;	/* actual durations in TSC ticks */
+	s64 slice_left;		/* rest of the other task's slice at the wakeup, in TSC ticks */
 };
 
 KILN_EXPORT u64 kiln_wakeup(void *wakeup);
 
 /*
- * load/script.c: requests made one after the other in given contexts, and the answers to them.
- * Every request has its own memory.
+ * load/script.c: requests made one after the other in given contexts, and the results that the
+ * caller and the callbacks receive. Every request has its own memory.
  */
 enum kiln_step_kind {
-	KILN_STEP_SUBMIT,	/* @count requests on @tfm in @context with @flags */
-	KILN_STEP_RUN,		/* let other tasks run until there were @count more callbacks */
+	KILN_STEP_SUBMIT,	/* submit @count requests to @tfm in @context with @flags */
+	KILN_STEP_RUN,		/* let other tasks run until @count more callbacks were called */
 	KILN_STEP_SECTION_BEGIN,
 	KILN_STEP_SECTION_END,
 	KILN_STEP_BH_OFF,
 	KILN_STEP_BH_ON,
-	KILN_STEP_FREE,		/* @tfm */
+	KILN_STEP_FREE,		/* free @tfm */
 };
 
 struct kiln_step {
 	u32 kind;
-	u32 tfm;		/* index */
+	u32 tfm;		/* index of the transform */
 	u32 context;		/* enum kiln_context */
 	u32 flags;
 	u32 count;
 };
 
 struct kiln_script_event {
-	u32 request;		/* in the order of submission */
-	bool answer;		/* @err was passed to the callback, else returned by the call */
-	bool kthread;		/* in a kthread */
+	u32 request;		/* number of the request, in the order of submission */
+	bool answer;		/* the callback received @err; if false, the call returned it */
+	bool kthread;		/* the event occurred in a kthread */
 	bool wrong;		/* @err is 0, but the result is wrong */
 	int err;
 	u32 preempt_count;
@@ -239,12 +243,12 @@ struct kiln_script {
 	void **tfm;
 	const struct kiln_step *step;
 	u32 steps;
-	u32 len;		/* of each message */
-	u8 *src, *want, *iv;	/* the same for every message */
+	u32 len;		/* bytes of each message */
+	u8 *src, *want, *iv;	/* every message has the same contents */
 	struct kiln_script_event *event;
 	u32 max_events;
-	u32 events;		/* out: may exceed max_events */
-	u32 stuck;		/* out: the step that never ended, counted from 1 */
+	u32 events;		/* out: number of events; may exceed max_events */
+	u32 stuck;		/* out: number of the step that never ended, from 1; 0: none */
 };
 
 KILN_EXPORT u64 kiln_script(void *script);
