@@ -110,7 +110,7 @@ pub fn judge(before: &Reading, after: &Reading) -> Vec<Warning> {
 
 fn turbo(after: &Reading) -> Option<String> {
     (after.turbo == Some(true)).then(|| {
-        "the clock follows heat and load: cycles hold, MB/s and µs may not repeat: write 0 to \
+        "the clock follows heat and load: results in cycles are valid, those in MB/s and µs may not repeat: write 0 to \
          /sys/devices/system/cpu/cpufreq/boost, or 1 to .../cpu/intel_pstate/no_turbo"
             .to_string()
     })
@@ -147,8 +147,8 @@ impl Run<'_> {
         };
         (share > OTHERS && others > OTHERS_CPU).then(|| {
             format!(
-                "other programs had {:.0} % of {cores} CPUs{load}: intervals are wider, and figures under load too low: end \
-                 them, or name idle cores with --cpu",
+                "other programs used {:.0} % of {cores} CPUs{load}: intervals are wider, and throughput is too low: end these \
+                 programs, or name idle cores with --cpu",
                 100.0 * share
             )
         })
@@ -158,8 +158,8 @@ impl Run<'_> {
         let stolen = (self.after.stolen_s? - self.before.stolen_s?) / self.seconds;
         (stolen > STOLEN).then(|| {
             format!(
-                "the hypervisor gave {:.1} % of a CPU to others: best figures hold, the longest times (p99.9, max) are its \
-                 own: run again when the host is quiet",
+                "the hypervisor gave {:.1} % of a CPU to others: minima are valid, but the longest times (p99.9, max) are \
+                 those of the hypervisor: run again when the host is quiet",
                 100.0 * stolen
             )
         })
@@ -170,7 +170,7 @@ impl Run<'_> {
         let moved = (is / was).max(was / is) - 1.0;
         (moved > CLOCK).then(|| {
             format!(
-                "the core went from {:.2} to {:.2} GHz: cycles hold, MB/s and µs do not: cpupower frequency-set -g performance; \
+                "the core went from {:.2} to {:.2} GHz: results in cycles are valid, those in MB/s and µs are not: cpupower frequency-set -g performance; \
                  in a guest the host decides",
                 was / 1e9,
                 is / 1e9
@@ -194,7 +194,7 @@ impl Run<'_> {
         let often = moves as f64 > MOVES_A_SECOND * self.seconds && moves >= MOVES;
         often.then(|| {
             format!(
-                "the thread that measures changed cores {moves} times, each time to cold caches: allow sched_setaffinity, or \
+                "the measuring thread changed cores {moves} times, each time to cold caches: allow sched_setaffinity, or \
                  start it with taskset -c N"
             )
         })
@@ -205,8 +205,8 @@ impl Run<'_> {
         let share = waited / (ran + waited);
         (share > WAITED).then(|| {
             format!(
-                "the thread that measures waited {:.0} % of its time for a core: best figures hold, throughput and the longest \
-                 times do not: name an idle core with --cpu",
+                "the measuring thread waited {:.0} % of its time for a core: minima are valid, throughput and the longest \
+                 times are not: name an idle core with --cpu",
                 100.0 * share
             )
         })
@@ -349,7 +349,7 @@ mod tests {
         after.busy_s[1].1 += 20.0;
         let line = judge(&before, &after)[0].to_string();
         assert!(
-            line.starts_with("warning: busy machine: other programs had 51 % of 4 CPUs, load 0.1"),
+            line.starts_with("warning: busy machine: other programs used 51 % of 4 CPUs, load 0.1"),
             "{line}"
         );
         assert!(line.ends_with("--cpu") && line.lines().count() == 1);

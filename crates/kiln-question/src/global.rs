@@ -20,7 +20,7 @@ pub struct Global {
     /// With --shard I/N the file is DIR/COMMAND-HOST-IofN.json.
     #[arg(short, long, global = true, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Cores of this machine to use, such as 0 or 0,2-3; measurements run on the first one listed
+    /// Cores of this machine to use, such as 0 or 0,2-3; what is measured runs on the first one listed
     #[arg(long, global = true, value_name = "LIST")]
     pub cpu: Option<String>,
     /// Print no tables and no progress; errors, the exit status and --out remain

@@ -63,7 +63,7 @@ pub fn processor(facts: &Facts) -> String {
 pub fn machine(facts: &Facts) -> String {
     let hardware = processor(facts);
     let software = format!(
-        "Linux {}; kernel/ built by {}",
+        "Linux {}; Kiln's C code built by {}",
         facts.machine.kernel,
         compiler(&facts.kernel_cc)
     );

@@ -17,7 +17,7 @@ pub struct TreeBuildArgs {
     /// The compiler for the kernel tree [default: KILN_CC, or cc, gcc, clang]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
-    /// A kernel's .config, mitigations included, or 'tree' for the tree's own, or 'kiln' for Kiln's choice. 'speed --tree'
+    /// A kernel's .config, whose mitigations are used too; or 'tree' for the tree's own, or 'kiln' for Kiln's choice. 'speed --tree'
     /// and 'fpu overhead' take several and compare them [default: kiln]
     #[arg(long, value_name = "FILE|tree|kiln", value_delimiter = ',')]
     config: Vec<String>,

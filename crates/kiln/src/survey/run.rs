@@ -88,7 +88,7 @@ impl<'a> Survey<'a> {
         if self.plan.steps.iter().all(|s| s.processes < PROCESSES) && !self.answers.is_empty() {
             self.notes.push(format!(
                 "each measurement ran in one process, so there are no intervals or verdicts; without --quick, {PROCESSES} processes run \
-                 and both are given"
+                 and give both"
             ));
         }
         Ok(())

@@ -128,7 +128,7 @@ pub(super) fn held(runs: &Runs) -> Option<Row> {
         once(&smallest)
     );
     let verdict = format!(
-        "{:.0} µs hold at least {}",
+        "{:.0} µs are enough for {}, the slowest",
         target(runs)?,
         brief(runs, "holds_bytes", &smallest)
     );
@@ -144,7 +144,7 @@ pub(super) fn budgets(runs: &Runs) -> Option<Row> {
         once(&smallest)
     );
     let verdict = format!(
-        "Kiln's budget, with a margin: at least {}",
+        "Kiln's budget, with a margin: {}, the slowest",
         brief(runs, "budget_bytes", &smallest)
     );
     Some(Row::estimate(&TOPIC, &smallest, "KiB", text).with_verdict(verdict))
@@ -235,7 +235,7 @@ pub(super) fn posted(runs: &Runs) -> Option<Row> {
     );
     let value = fixed.kept as f64;
     let verdict = format!(
-        "In time: {} of {of} with the limits posted in 2022, {} of {of} with a timer",
+        "End in time: {} of {of} implementations with the limits of 2022, {} with a timer",
         fixed.kept, timed.kept
     );
     Some(Row {
@@ -320,9 +320,9 @@ mod tests {
         assert_eq!(
             verdicts(&TOPIC, &five(&USUAL, 0.5)),
             [
-                "30 µs hold at least 17.0 KiB (16.2 to 17.8) of sm3",
-                "Kiln's budget, with a margin: at least 11.0 KiB (11.0 to 11.0) of sm3",
-                "In time: 3 of 4 with the limits posted in 2022, 4 of 4 with a timer"
+                "30 µs are enough for 17.0 KiB (16.2 to 17.8) of sm3, the slowest",
+                "Kiln's budget, with a margin: 11.0 KiB (11.0 to 11.0) of sm3, the slowest",
+                "End in time: 3 of 4 implementations with the limits of 2022, 4 with a timer"
             ]
         );
         // A machine half as fast gets a different headline, whose first sentence contains no byte

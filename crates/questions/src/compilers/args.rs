@@ -80,7 +80,7 @@ pub struct CompilersArgs {
         default_value = "O1,O2,O3,Os"
     )]
     opt: Vec<String>,
-    /// Kinds of build (see below)
+    /// Kinds of build, explained by --help
     #[arg(
         long,
         value_delimiter = ',',

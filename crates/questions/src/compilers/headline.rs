@@ -125,7 +125,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
     };
     let ratio = spread(runs, fastest, slowest, CYCLES)?;
     let named = format!(
-        "{} takes {} cycles per byte, {} times{} as many as the fastest, {} ({})",
+        "{}, takes {} cycles per byte, {} times{} as many as the fastest, {} ({})",
         slowest.name(),
         figure(slowest.cycles.value),
         figure(ratio.value),
@@ -286,7 +286,7 @@ mod tests {
     fn the_slowest_build_is_named_with_its_interval() {
         let all = sentences(&TOPIC, &answers(&SPREAD, PROCESSES));
         assert!(
-            all[0].contains("gcc-12 ubsan takes 60.1 cycles per byte, 5.00 times ("),
+            all[0].contains("gcc-12 ubsan, takes 60.1 cycles per byte, 5.00 times ("),
             "{all:?}"
         );
         assert!(

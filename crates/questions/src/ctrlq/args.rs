@@ -59,7 +59,7 @@ pub struct CtrlqArgs {
     /// Microseconds for which the device keeps polling before it sleeps [default: as in kiln serve]
     #[arg(long, value_name = "US")]
     poll_us: Option<u64>,
-    /// How often a poller tries to take the lock before it yields its core [default: 256]
+    /// How many times a poller tries to take the lock before it yields its core [default: 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     spins: Option<u32>,
 }

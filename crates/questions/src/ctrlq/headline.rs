@@ -88,7 +88,7 @@ fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
         .collect();
     let text = format!(
         "Eight workers, the interrupt thread and the device's threads need {needed} cores; on {there} the host's scheduler \
-         determines these rates. Pairs of create and close of RSA sessions: {}",
+         determines the rates below. RSA sessions are created and closed at {}",
         said.join("; ")
     );
     (!said.is_empty()).then(|| Row {

@@ -57,10 +57,10 @@ pub struct FpuArgs {
     /// Source of the interrupts: timer, poisson, signal, replay:FILE
     #[arg(long, default_value = "timer", value_name = "SOURCE")]
     inject: String,
-    /// Implementation of task and softirqs [default: the best]
+    /// Cipher implementation that the task and the softirqs use [default: the best]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
-    /// Measuring time in seconds, divided among all loads [default: 48, with --quick 12]
+    /// Total measuring time in seconds, for all policies and loads together [default: 48, with --quick 12]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     #[command(flatten)]

@@ -40,7 +40,7 @@ pub(super) struct BreakpointArgs {
     policies: PolicyArgs,
     #[command(flatten)]
     load: LoadArgs,
-    /// Implementation of task and softirqs [default: the best]
+    /// Cipher implementation that the task and the softirqs use [default: the best]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
     /// Stop after N seconds, divided among all loads [default: 48, with --quick 12; with

@@ -14,7 +14,7 @@ pub(crate) struct CpuArgs {
     /// Scheduler to emulate: cfs-6.1, eevdf-6.12, eevdf-7.3
     #[arg(long, default_value = "eevdf-6.12", value_name = "NAME")]
     scheduler: String,
-    /// Number of CPUs for which the scheduler's times are scaled
+    /// Use the time slices of a machine with N CPUs, which Linux makes longer with their number; one CPU is emulated
     #[arg(long, value_name = "N", default_value_t = 1)]
     scheduler_cpus: u32,
     /// Microseconds that a task runs while another waits [default: the scheduler's]

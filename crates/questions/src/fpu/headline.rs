@@ -75,7 +75,7 @@ fn times(speedup: &Speedup) -> String {
         Some(Against::Equal) => format!("{times}, no difference found"),
         Some(Against::CannotTell) => format!("{times}, measured once"),
         None => format!(
-            "{times} by cycles but {} by time, no verdict because the core's clock was not the same,",
+            "{times} by cycles but {} by time, no verdict because the core's clock was not the same",
             time.map(shown).unwrap_or_default()
         ),
     }
@@ -84,9 +84,9 @@ fn times(speedup: &Speedup) -> String {
 /// Formats a speedup in a few words, for a verdict.
 fn brief(speedup: &Speedup) -> String {
     let (cycles, time) = (&speedup.cycles, speedup.time.as_ref());
-    let shown = format!("{} times{}", figure(cycles.value), cycles.interval(figure));
+    let shown = format!("{} times as fast{}", figure(cycles.value), cycles.interval(figure));
     match cycles.against_by_both(time, 1.0) {
-        Some(Against::Above) => format!("{shown}, faster"),
+        Some(Against::Above) => shown,
         Some(Against::Below) => format!("{shown}, slower"),
         Some(Against::Equal) => format!("no difference, {shown}"),
         Some(Against::CannotTell) => format!("{shown}, measured once"),
@@ -100,16 +100,16 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
     let of = |len| speedup(runs, &|p| p == "bh-off", "direct", len);
     let short = of(SHORT)?;
-    let mut parts = vec![format!("{} at 16 bytes", times(&short))];
+    let mut parts = vec![format!("at 16 bytes {}", times(&short))];
     parts.extend(
         LONGER
             .iter()
-            .filter_map(|&len| Some(format!("{} at {} bytes", times(&of(len)?), thousands(len)))),
+            .filter_map(|&len| Some(format!("at {} bytes {}", thousands(len), times(&of(len)?)))),
     );
     let published = DIRECT_BH_OFF / HELPER_LEGACY;
     let text = format!(
-        "AES-XTS called directly with bh-off sections (Linux 6.15 and later), compared with the simd helper and legacy sections (up \
-         to 6.14), on an emulated CPU: {}. Published: {} times at 16 bytes (Biggers, 2025, Ryzen 9 9950X)",
+        "Speed of AES-XTS on an emulated CPU, called directly with bh-off sections (Linux 6.15 and later), relative to the simd \
+         helper with legacy sections (up to 6.14): {}. Published: at 16 bytes {} times (Biggers, 2025, Ryzen 9 9950X)",
         parts.join("; "),
         figure(published)
     );
@@ -125,15 +125,15 @@ pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
     let legacy = of("legacy")?;
     let published = |mb: f64| figure(mb / HELPER_LEGACY);
     let mut text = format!(
-        "Against the same baseline at 16 bytes, direct calls have {} with legacy sections (published {} times: {} MB/s, \
-         commit d02198550423)",
+        "Relative to the same baseline at 16 bytes, direct calls with legacy sections: {} (published {} times: {} MB/s, commit \
+         d02198550423)",
         times(&legacy),
         published(DIRECT_LEGACY),
         DIRECT_LEGACY
     );
     if let Some(nested) = of("nested") {
         text.push_str(&format!(
-            " and {} with nested sections (published {} times: {} MB/s with a per-CPU save, mail 20250305203018.GB19889)",
+            "; with nested sections: {} (published {} times: {} MB/s with a per-CPU save, mail 20250305203018.GB19889)",
             times(&nested),
             published(DIRECT_NESTED),
             DIRECT_NESTED
@@ -257,14 +257,14 @@ pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
     );
     let verdict = match (lost.judge(), wrong + user) {
         (Ok(()), _) => format!(
-            "{} results lost in {} interrupts; the control lost {} in {}",
+            "{} wrong results in {} interrupts; the control, saving nothing: {} in {}",
             show(wrong + user),
             show(hit),
             show(control_wrong),
             show(of_control)
         ),
         (Err(_), 0) => "Cannot tell: the control lost too little".to_string(),
-        (Err(_), lost) => format!("{} results lost in {} interrupts", show(lost), show(hit)),
+        (Err(_), lost) => format!("{} wrong results in {} interrupts", show(lost), show(hit)),
     };
     let row = match lost.judge() {
         Ok(()) => Row::new(&NESTED_FPU, (wrong + user) as f64, "lost", counted),
@@ -329,16 +329,16 @@ mod tests {
         let row = &rows[0];
         let text = row.headline.as_deref().unwrap();
         assert!(
-            text.contains("1.21 times (1.18 to 1.23) at 16 bytes; 1.00 times"),
+            text.contains("at 16 bytes 1.21 times (1.18 to 1.23); at 512 bytes 1.00 times"),
             "{text}"
         );
         assert!(
-            text.ends_with("Published: 1.20 times at 16 bytes (Biggers, 2025, Ryzen 9 9950X)"),
+            text.ends_with("Published: at 16 bytes 1.20 times (Biggers, 2025, Ryzen 9 9950X)"),
             "{text}"
         );
         assert_eq!(
             row.verdict.as_deref(),
-            Some("Direct calls, bh-off, 16 bytes: 1.21 times (1.18 to 1.23), faster")
+            Some("Direct calls, bh-off, 16 bytes: 1.21 times as fast (1.18 to 1.23)")
         );
         assert_eq!(row.value, Some(1.21));
         assert_eq!(row.baseline, Some(461.0 / 384.0));
@@ -347,13 +347,13 @@ mod tests {
         let text = rows[1].headline.as_deref().unwrap();
         assert!(
             text.contains(
-                "1.21 times (1.18 to 1.23) with legacy sections (published 1.27 times: 487 MB/s"
+                "with legacy sections: 1.21 times (1.18 to 1.23) (published 1.27 times: 487 MB/s"
             ),
             "{text}"
         );
         assert!(
             text.contains(
-                "1.21 times (1.18 to 1.23) with nested sections (published 1.25 times: 480 MB/s"
+                "with nested sections: 1.21 times (1.18 to 1.23) (published 1.25 times: 480 MB/s"
             ),
             "{text}"
         );
@@ -364,29 +364,29 @@ mod tests {
         let said = sentences(&SOFTIRQ_SIMD, &ways(SLOWER, SLOWER, EQUAL, SLOWER));
         assert!(
             said[0].contains(
-                "0.80 times (0.78 to 0.82), slower at 16 bytes; 0.80 times (0.78 to 0.82), slower at 4,096 bytes"
+                "at 16 bytes 0.80 times (0.78 to 0.82), slower; at 4,096 bytes 0.80 times (0.78 to 0.82), slower"
             ),
             "{}",
             said[0]
         );
         assert!(
-            said[1].contains("1.00 times (0.97 to 1.03), no difference found with legacy sections"),
+            said[1].contains("with legacy sections: 1.00 times (0.97 to 1.03), no difference found"),
             "{}",
             said[1]
         );
         assert!(
-            said[1].contains("0.80 times (0.78 to 0.82), slower with nested sections"),
+            said[1].contains("with nested sections: 0.80 times (0.78 to 0.82), slower"),
             "{}",
             said[1]
         );
         let said = sentences(&SOFTIRQ_SIMD, &ways(EQUAL, FASTER, FASTER, EQUAL));
         assert!(
-            said[0].contains("1.00 times (0.97 to 1.03), no difference found at 16 bytes"),
+            said[0].contains("at 16 bytes 1.00 times (0.97 to 1.03), no difference found"),
             "{}",
             said[0]
         );
         assert!(
-            said[0].contains("1.21 times (1.18 to 1.23) at 4,096 bytes"),
+            said[0].contains("at 4,096 bytes 1.21 times (1.18 to 1.23)"),
             "{}",
             said[0]
         );
@@ -405,15 +405,15 @@ mod tests {
             one(&SOFTIRQ_SIMD, &answers).headline.unwrap()
         };
         let text = said(FASTER, SLOWER);
-        let want = "1.21 times (1.18 to 1.23) by cycles but 0.80 times (0.78 to 0.82) by time, no verdict because the core's \
-                    clock was not the same, at 16 bytes";
+        let want = "at 16 bytes 1.21 times (1.18 to 1.23) by cycles but 0.80 times (0.78 to 0.82) by time, no verdict because \
+                    the core's clock was not the same";
         assert!(text.contains(want), "{text}");
         assert!(said(SLOWER, FASTER)
             .contains("by cycles but 1.21 times (1.18 to 1.23) by time, no verdict"));
         // Controls: cycles and time agree.
-        assert!(said(FASTER, FASTER).contains(": 1.21 times (1.18 to 1.23) at 16 bytes"));
-        assert!(said(SLOWER, SLOWER).contains("(0.78 to 0.82), slower at 16 bytes"));
-        assert!(said(EQUAL, EQUAL).contains("no difference found at 16 bytes"));
+        assert!(said(FASTER, FASTER).contains(": at 16 bytes 1.21 times (1.18 to 1.23). "));
+        assert!(said(SLOWER, SLOWER).contains("(0.78 to 0.82), slower. "));
+        assert!(said(EQUAL, EQUAL).contains("no difference found. "));
     }
 
     #[test]
@@ -421,7 +421,7 @@ mod tests {
         let one_of = &ways(FASTER, EQUAL, FASTER, FASTER)[..1];
         let said = sentences(&SOFTIRQ_SIMD, one_of);
         assert!(
-            said[0].contains("1.20 times, measured once at 16 bytes"),
+            said[0].contains("at 16 bytes 1.20 times, measured once"),
             "{}",
             said[0]
         );

@@ -75,7 +75,7 @@ pub(super) struct ProveArgs {
     /// With --tree: interrupt each instruction of a section at its first N visits
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..), requires = "tree")]
     visits: u64,
-    /// Implementation of task and softirqs; pattern: the task keeps a pattern in all registers
+    /// Cipher implementation that the task and the softirqs use; pattern: the task keeps a pattern in all registers
     /// [default: all]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,

@@ -12,7 +12,7 @@ use super::row::{Row, Verdict};
 use super::script::write_script;
 use super::{live, run, view};
 
-/// Which of the five questions does this machine have?
+/// Does this machine have one of the five problems?
 ///
 /// Reads the running kernel's own files, changes nothing and needs no root. For each question it
 /// reports whether this kernel has the problem, which files show it, what the verdict assumes, and

@@ -52,7 +52,7 @@ impl Basis {
     rename = "here",
     title = "This machine",
     extend(
-        "x-question" = "Which of the five questions does this machine have?",
+        "x-question" = "Does this machine have one of the five problems?",
         "x-commands" = ["here"]
     )
 )]

@@ -72,8 +72,8 @@ pub struct IpsecArgs {
     /// Nanoseconds per packet for the rest of the network stack
     #[arg(long, value_name = "N", default_value_t = 0)]
     stack_ns: u64,
-    /// Number of sectors after which the task itself sends a packet, 0 for never [default: 0; with
-    /// phases and captures 64]
+    /// The task encrypts disk sectors; after this many it sends a packet itself, 0 for never [default: 0; 64 with
+    /// phases and captures]
     #[arg(long, value_name = "N")]
     own_every: Option<u32>,
     /// Interrupts per second
@@ -84,10 +84,10 @@ pub struct IpsecArgs {
         default_value_t = IRQ_RATE
     )]
     irq_rate: f64,
-    /// Source of the interrupts; signal: another core
+    /// Source of the interrupts; with signal, another core sends them
     #[arg(long, value_enum, default_value_t, value_name = "SOURCE")]
     inject: Source,
-    /// Measuring time in seconds, divided among all loads [default: 48, with --quick 12]
+    /// Total measuring time in seconds, for all policies, loads and rates together [default: 48, with --quick 12]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     #[command(flatten)]

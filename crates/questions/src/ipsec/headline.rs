@@ -138,7 +138,7 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         if number(conditions, "scheduler_cpus") == Some(1.0) { "" } else { "s" },
     );
     let brief = format!(
-        "IPsec packets/s without loss: cryptd {}, softirqs off {}",
+        "IPsec packets/s without loss: cryptd {}, softirqs off in sections {}",
         legacy.brief(),
         direct.brief()
     );

@@ -121,10 +121,10 @@ pub struct SpeedArgs {
     /// library exports [default: primitive; all three for a tree]
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
-    /// Buffers of requests: plain (one contiguous buffer each) or tcrypt (pages and one repeated request, like tcrypt)
+    /// Buffers of requests: plain (one contiguous buffer each) or tcrypt (pages, and one request that is repeated, as in Linux's tcrypt)
     #[arg(long, default_value = "plain", value_name = "LAYOUT")]
     layout: Layout,
-    /// Latency: the IV of each call is the first block of the previous result
+    /// Measure latency: each call depends on the previous one, because its IV is the first block of that result
     #[arg(long)]
     latency: bool,
     /// Maximum measuring time in seconds; less time gives wider intervals [default: depends on the number of rows]

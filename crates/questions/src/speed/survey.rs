@@ -103,7 +103,7 @@ fn ciphers_within(seconds: f64) -> usize {
 
 fn missing(means: &Means) -> Option<(&'static str, &'static str)> {
     let missing = (
-        "a kernel tree: none was named",
+        "a kernel tree, because none was named",
         "kiln survey --minutes 3 --tree DIR",
     );
     means.tree.is_none().then_some(missing)

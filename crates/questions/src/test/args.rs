@@ -132,7 +132,7 @@ pub struct TestArgs {
     /// Run only case N of --suite (needs the same --seed)
     #[arg(long, value_name = "N", conflicts_with = "cases")]
     case: Option<u64>,
-    /// Number of random cases of each algorithm, under each mask and in contexts under each policy
+    /// Number of random cases of each algorithm, with each set of tiers (a mask hides the higher ones) and in contexts under each policy
     /// [default: about 10 million in total, half a million with --quick]
     #[arg(long, value_name = "N")]
     cases: Option<u64>,
