@@ -388,8 +388,8 @@ static void kiln_compare_digest(struct kiln_subject *s, const struct kiln_messag
 }
 
 /*
- * Moves the state of @s to the request of @other, which completes the hash. Returns false if the
- * driver cannot export its state.
+ * Exports the hash state of @s and imports it into the request of @other, which finishes the hash.
+ * Returns false if the driver cannot export its state.
  */
 static bool kiln_move_state(struct kiln_subject *s, struct kiln_subject *other,
 			    const struct kiln_message *m, unsigned int first, u8 *state, bool finup)

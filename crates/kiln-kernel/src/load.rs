@@ -224,7 +224,7 @@ pub struct Plan {
     pub hardirq_fpu: bool,
 }
 
-/// A load that is attached to a CPU until this is dropped.
+/// A load that stays attached to a CPU until this value is dropped.
 pub struct Load<'a> {
     /// Boxed, because `kernel/` stores its address.
     raw: Box<sys::Load>,

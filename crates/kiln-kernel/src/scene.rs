@@ -15,7 +15,7 @@ const SLACK: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scene {
     pub task: &'static str,
-    /// Runs when a hardirq interrupts the task.
+    /// What runs when a hardirq interrupts the task.
     pub hardirq: &'static str,
     pub softirq: &'static str,
     /// Runs when a hardirq interrupts the softirq.

@@ -238,7 +238,7 @@ fn the_clock_halves_no_step_to_nothing() {
         let mut judge = Subject::open(judge_of(alg));
         for imp in simd_of(alg) {
             let mut subject = Subject::open(imp);
-            // Nothing was measured or it took no time, so the first steps are long.
+            // Without measurements, or with measurements of zero time, the first steps are long.
             plant(&[], 700, false);
             Way::Clocked.set(1 << 20);
             let lens = imp.lens(16, 20_480);

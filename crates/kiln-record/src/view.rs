@@ -146,7 +146,7 @@ pub enum Shape {
         status: Term,
         hint: Vec<Term>,
     },
-    /// Draws the fastest series of each provider by message length.
+    /// Plots the fastest series of each provider against the message length.
     Fastest(Fastest),
 }
 

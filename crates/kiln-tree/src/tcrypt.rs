@@ -101,8 +101,8 @@ pub struct Outcome {
     pub refused: Option<u8>,
 }
 
-/// Starts a child that calls [`measure`]; `args` are its arguments. Passes each complete line to
-/// `line`.
+/// Starts a child with the arguments `args`, which must make it call [`measure`]. Passes each complete
+/// line of the child's output to `line`.
 ///
 /// # Errors
 /// The child cannot be started, or Ctrl-C was pressed.

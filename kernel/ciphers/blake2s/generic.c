@@ -5,7 +5,10 @@
 
 #include "blake2s.h"
 
-/* Runs half of four G functions (RFC 7693), interleaved: columns, or diagonals, are independent. */
+/*
+ * Runs the first or second half of G (RFC 7693) on all four columns or diagonals, interleaved, because they are
+ * independent of each other.
+ */
 #define HALF(a, b, c, d, m, r1, r2)                                           \
 	v##a += get_le32(data + 4 * (m));                                     \
 	v##a += v##b;                                                         \

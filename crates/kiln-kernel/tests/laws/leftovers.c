@@ -374,7 +374,7 @@ static u32 aes_key_size(void)
 	return has(impl->alg, "xts") ? key_len / 2 : key_len;
 }
 
-/* Adds the key and the values that are derived from it. */
+/* Adds the key and the values derived from it to the secrets to search for. */
 static void add_key(void)
 {
 	if (!impl->setkey)

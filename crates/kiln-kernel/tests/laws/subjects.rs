@@ -175,7 +175,7 @@ impl Plant {
     }
 }
 
-/// Returns the path of `tests/offenders`.
+/// Directory of the sources that break a law on purpose.
 pub(crate) fn offenders() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/offenders")
 }

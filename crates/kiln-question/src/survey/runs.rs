@@ -213,8 +213,8 @@ mod tests {
         assert!((of.high.unwrap() - 1.4588).abs() < 5e-4, "{of:?}");
     }
 
-    /// Simulates 2,000 surveys with a fixed generator: the sixth process falls into the interval of
-    /// the first five in about 95 %. As a control, the range of the five contains about two thirds.
+    /// Simulates 2,000 surveys with a fixed seed. The sixth process is within the interval of the first
+    /// five in about 95 % of them. As a control, it is within their plain range in only about two thirds.
     #[test]
     fn the_next_process_falls_into_the_interval_in_95_of_100() {
         let mut rng = kiln_measure::SplitMix64(7);

@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// A request with this time, `compilers` compilers, and a kernel tree.
+    /// A request for a survey of `seconds` seconds with `compilers` compilers and a kernel tree.
     fn with_tree(seconds: f64, compilers: usize) -> Wanted {
         let mut wanted = wanted(seconds, compilers);
         wanted.means.tree = Some("/t".to_string());

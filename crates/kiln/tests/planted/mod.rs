@@ -10,7 +10,7 @@ pub struct Fault {
     pub oracle: &'static str,
     pub driver: &'static str,
     pub rule: &'static str,
-    /// Beginning of the function in which the fault is found; empty if it is not known.
+    /// Prefix of the name of the function in which the fault is found; empty if it is not known.
     pub place: &'static str,
 }
 

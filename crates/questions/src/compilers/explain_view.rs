@@ -6,7 +6,7 @@ use super::code::Code;
 use super::culprit::Culprit;
 use super::explain::{Explained, Seen};
 
-/// Maximum number of lines shown of each cell's hot code.
+/// Maximum number of lines of hot code shown for each cell.
 const LINES: usize = 24;
 
 /// Formats the results of all cells, the flag, and the hot code of the two cells.

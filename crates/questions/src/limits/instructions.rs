@@ -81,8 +81,8 @@ pub(super) fn aesenc_chain(n: u64) {
 
 /// Runs consecutive RDTSC instructions.
 pub(super) fn rdtsc(n: u64) {
-    // SAFETY: every x86-64 CPU has the instruction (a process that disabled it by PR_TSC_SIGSEGV gets a signal); it
-    // writes eax and edx, which are declared.
+    // SAFETY: every x86-64 CPU has RDTSC, which writes eax and edx only, and both are declared. In a process that
+    // disabled RDTSC with PR_TSC_SIGSEGV it causes a signal.
     unsafe {
         asm!(
             "2:",

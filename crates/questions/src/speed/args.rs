@@ -108,7 +108,7 @@ pub struct SpeedArgs {
     /// With --tcrypt: seconds for each test; 0 counts cycles of a few operations
     #[arg(long, value_name = "N", default_value_t = 0, requires = "tcrypt")]
     sec: u32,
-    /// With --level library: run the benchmarks of the tree's KUnit suites in the same process, and compare
+    /// With --level library: also run the benchmarks of the tree's KUnit suites in the same process, and compare their results with Kiln's
     #[arg(long, requires = "tree", conflicts_with_all = ["tcrypt", "layout"])]
     kunit: bool,
     #[command(flatten)]

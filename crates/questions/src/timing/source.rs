@@ -15,7 +15,8 @@ pub(crate) struct Spec {
     /// Name of the algorithm in the kernel.
     pub name: Cow<'static, str>,
     pub kind: Kind,
-    /// Key sizes in bits, as in rows, in ascending order; a single 0 if the algorithm takes no key.
+    /// Key sizes in bits, as the field `key_bits` of rows has them, in ascending order; a single 0 if the
+    /// algorithm takes no key.
     pub key_bits: Vec<u32>,
     /// Length of the IV in bytes.
     pub iv: usize,

@@ -339,7 +339,8 @@ mod tests {
         assert!(prepare("poly1305", &[0; 16]).is_err() && prepare("ghash", &[0; 15]).is_err());
     }
 
-    /// SHA-256 of "abc" twice, from the example in FIPS 180-4; and a hash's initial state.
+    /// A function that hashes two messages at once gives the digest of "abc" (FIPS 180-4) for both; and the
+    /// initial state of a hash.
     #[test]
     fn digests_and_states() {
         let abc = hex("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
