@@ -446,7 +446,11 @@ impl Server {
             }
         };
         for socket in &self.sockets {
-            tracing::info!(socket = %socket.path.display(), queues = self.config.queues, "listening");
+            let what = match socket.listener {
+                Some(_) => "listening",
+                None => "serving one connection",
+            };
+            tracing::info!(socket = %socket.path.display(), queues = self.config.queues, "{what}");
         }
         let mut guests: Vec<Guest> = Vec::new();
         let mut lost: Vec<Guest> = Vec::new();
@@ -461,6 +465,12 @@ impl Server {
         let alarm = alarm.map_err(|e| Error::lacks("a timer", e))?;
         let mut closer = Closer::new(own);
         loop {
+            let is_over = |s: &Socket| s.listener.is_none() && s.waiting.is_empty();
+            if guests.is_empty() && self.sockets.iter().all(is_over) {
+                // Only inherited connections were to be served, and all of them have ended.
+                self.finish(guests, spares, clients, closer, &mut served);
+                return Ok(served);
+            }
             alarm.iter().for_each(Alarm::clear);
             let ready = self.wait(stop, &guests, &spares, &clients, (&lost, &closer))?;
             alarm.iter().for_each(Alarm::set);
@@ -499,12 +509,6 @@ impl Server {
             clients.go_on(&self.meter, &mut closer);
             self.reap(&mut guests, &mut lost, &mut closer);
             self.reap_lost(&mut lost, &mut closer);
-            let is_over = |s: &Socket| s.listener.is_none() && s.waiting.is_empty();
-            if guests.is_empty() && self.sockets.iter().all(is_over) {
-                // Only inherited connections were to be served, and all of them have ended.
-                self.finish(guests, spares, clients, closer, &mut served);
-                return Ok(served);
-            }
             for i in listening {
                 // A guest that is ending will soon free its place.
                 let full =

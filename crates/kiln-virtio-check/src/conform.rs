@@ -1,13 +1,16 @@
 //! Checks that a device correctly serves everything it offers, in each request format: without
 //! REVISION_1, with REVISION_1, and stateless.
 
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
 use kiln_virtio::wire::algo::{self, cipher};
 use kiln_virtio::wire::config::HW_READY;
 use kiln_virtio::wire::data::{self, Mode};
 use kiln_virtio::wire::{feature, session, Config, Control, Create, Operation, Service, Status};
 
 use crate::case::Case;
-use crate::link::{Descriptor, Link, Offer, Queue, Target, BASE, NEXT, ROOM, TABLE, WRITE};
+use crate::link::{Descriptor, Fault, Link, Offer, Queue, Target, BASE, NEXT, ROOM, TABLE, WRITE};
 use crate::vectors::{all, inverse, Vector};
 
 /// Names of the request formats, with the features that select them.
@@ -62,8 +65,21 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
 
 type Check = fn(&mut Link, &Vector) -> Result<(), String>;
 
+/// How long a device may take to free the place of a driver that has disconnected.
+const FREED: Duration = Duration::from_secs(1);
+
+/// Connects a driver. A device that serves one driver at a time may refuse it until the device has
+/// noticed that the previous driver has disconnected.
 pub(crate) fn open(target: &Target, wanted: u64) -> Result<Link, String> {
-    Link::open(target, wanted).map_err(|e| e.to_string())
+    let until = Instant::now() + FREED;
+    loop {
+        match Link::open(target, wanted) {
+            Err(Fault::Refused) if !target.is_stopped() && Instant::now() < until => {
+                sleep(Duration::from_millis(10));
+            }
+            result => return result.map_err(|e| e.to_string()),
+        }
+    }
 }
 
 /// Returns a vector for an algorithm that the device offers, preferably AES-CBC.

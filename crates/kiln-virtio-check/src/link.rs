@@ -89,6 +89,9 @@ pub struct Offer {
 pub enum Fault {
     /// Nothing listens on the socket.
     Connect(String),
+    /// The device closed the connection before its first answer, for example because it serves as
+    /// many front ends as it can.
+    Refused,
     /// Something answers on the socket, but it is not a virtio-crypto device.
     Device(String),
     /// Ctrl-C was pressed before an answer arrived.
@@ -102,6 +105,9 @@ impl fmt::Display for Fault {
                 f,
                 "cannot connect: {e}: start a device there (kiln serve --socket PATH)"
             ),
+            Fault::Refused => {
+                f.write_str("the device closed the connection before its first answer")
+            }
             Fault::Device(e) => write!(f, "the peer is not a virtio-crypto device: {e}"),
             Fault::Stopped => f.write_str(STOPPED),
         }
@@ -212,6 +218,14 @@ fn offset_of_used(base: usize) -> usize {
     base + 0x2000
 }
 
+/// Ends the connection at once. Without this, it would last until the thread of [`hang_up_later`]
+/// has closed its descriptor, and a device that serves one driver would refuse the next one.
+impl Drop for Link {
+    fn drop(&mut self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
 impl Link {
     /// Connects, accepts those of the `wanted` features that the device offers, and starts both
     /// queues.
@@ -239,8 +253,11 @@ impl Link {
         let mut frontend = Frontend::from_stream(again, 256);
         let (file, memory) = shared().map_err(of_connect)?;
         let fault = |e: vhost::Error| Fault::Device(e.to_string());
-        frontend.set_owner().map_err(fault)?;
-        let offered = frontend.get_features().map_err(fault)?;
+        let offered = frontend.set_owner().and_then(|()| frontend.get_features());
+        let offered = offered.map_err(|e| match hung_up(&socket) {
+            true => Fault::Refused,
+            false => fault(e),
+        })?;
         let user = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
         if offered & VERSION_1 == 0 || offered & user == 0 {
             return Err(Fault::Device(format!(

@@ -136,9 +136,9 @@ pub(crate) fn cases() -> Vec<Case> {
     let ring = acts.into_iter().map(|(name, act)| {
         Case::new(name, move |target| {
             let vector = |link: &Link| usable(&link.offer).ok_or("no known algorithm");
-            let mut link = open(target, 0)?;
+            let link = open(target, 0)?;
             let vector = vector(&link)?;
-            hostile(target, &mut link, &vector, act)
+            hostile(target, link, &vector, act)
         })
     });
     let gone = Case::new(
@@ -170,16 +170,16 @@ fn request(link: &mut Link, vector: &Vector) -> Result<Vec<u8>, String> {
 
 pub(crate) fn hostile(
     target: &Target,
-    link: &mut Link,
+    mut link: Link,
     vector: &Vector,
     act: Act,
 ) -> Result<(), String> {
-    let bytes = request(link, vector)?;
+    let bytes = request(&mut link, vector)?;
     // This fails with a device that serves one driver at a time. Such a device has no other driver
     // to harm.
     let mut other = Link::open(target, 0).ok();
     link.write(CANARY, &[0x5c; CANARY_LEN]);
-    act(link, &bytes);
+    act(&mut link, &bytes);
     if let Came::Used(id, len) = link.wait(Queue::Data, WATCHED) {
         if id >= RING.into() && id != 9999 {
             return Err(format!("it used descriptor {id} with {len} bytes"));
@@ -191,7 +191,7 @@ pub(crate) fn hostile(
     if let Some(other) = &mut other {
         in_session(other, vector).map_err(|e| format!("another driver meanwhile: {e}"))?;
     }
-    drop(other);
+    drop((link, other));
     next_driver(target, vector)
 }
 

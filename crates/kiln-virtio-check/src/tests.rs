@@ -254,7 +254,7 @@ fn checks_can_fail() {
         assert!(what.contains("status err"), "{what}");
     });
     served(4096, |target| {
-        let mut link = open(target, 0).unwrap();
+        let link = open(target, 0).unwrap();
         let vector = usable(&link.offer).unwrap();
         let accepts = crate::hostile::refused("accepts", &vector, |_, _| Ok(Status::Ok));
         assert_eq!(accepts.run(target).status(), "fail");
@@ -266,10 +266,9 @@ fn checks_can_fail() {
         };
         let gone = crate::hostile::next_driver(&nowhere, &vector);
         assert!(gone.unwrap_err().starts_with("the next driver"));
-        assert_eq!(hostile(target, &mut link, &vector, |_, _| ()), Ok(()));
-        let wrote = hostile(target, &mut link, &vector, |link, _| {
-            link.write(CANARY, &[0])
-        });
+        assert_eq!(hostile(target, link, &vector, |_, _| ()), Ok(()));
+        let link = open(target, 0).unwrap();
+        let wrote = hostile(target, link, &vector, |link, _| link.write(CANARY, &[0]));
         assert_eq!(wrote, Err("it wrote outside the writable buffers".into()));
     });
 }

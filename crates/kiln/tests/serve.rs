@@ -198,6 +198,14 @@ fn a_socket_can_be_passed_on() {
         Some(0),
         "it ends with its guest"
     );
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut child = start(theirs.into());
+    drop(ours);
+    assert_eq!(
+        child.wait().unwrap().code(),
+        Some(0),
+        "it ends with a front end that sends nothing"
+    );
 
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
@@ -263,11 +271,13 @@ fn the_device_of_a_command_is_in_a_private_directory() {
     assert!(found().is_none(), "it leaves nothing");
 }
 /// Runs all checks of `kiln virtio-check`, including those of hostile front ends, which need a
-/// process per guest. As a control, some of them must end a device without isolation.
+/// process per guest; also with a device that serves one guest at a time. As a control, some of them must end a
+/// device without isolation.
 #[test]
 fn its_own_checks_pass_and_without_isolation_they_do_not() {
-    for isolation in [true, false] {
-        let device = Device::start(if isolation { &[] } else { &["--no-isolation"] });
+    for args in [&[][..], &["--max-guests", "1"], &["--no-isolation"]] {
+        let isolation = !args.contains(&"--no-isolation");
+        let device = Device::start(args);
         let out = Command::new(env!("CARGO_BIN_EXE_kiln"))
             .args(["virtio-check", "--socket"])
             .arg(device.path("kiln.sock"))

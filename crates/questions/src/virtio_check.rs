@@ -53,6 +53,12 @@ impl Question for VirtioCheckArgs {
             Ok(offer) => offer,
             Err(Fault::Stopped) => return Ok(Exit::Interrupted),
             Err(e @ Fault::Connect(_)) => return Err(Error::input(what(&e))),
+            Err(e @ Fault::Refused) => {
+                let what = what(&e);
+                return Err(Error::lacks(format!(
+                    "{what}: disconnect its other front ends, or name a device's vhost-user socket"
+                )));
+            }
             Err(e @ Fault::Device(_)) => {
                 let what = what(&e);
                 return Err(Error::lacks(format!(
