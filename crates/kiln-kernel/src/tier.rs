@@ -98,6 +98,40 @@ impl Tier {
         (1..=usable.len()).map(|n| usable[..n].to_vec()).collect()
     }
 
+    /// Returns masks for hosted trees: those of [`Tier::masks`], but the mask that ends with AVX2
+    /// lacks SHA-NI, as the first CPUs with AVX2 did. Trees prefer SHA-NI where they have both, so
+    /// their AVX2 code for these hashes would not run under any mask.
+    pub fn tree_masks() -> Vec<Vec<Tier>> {
+        let mut masks = Tier::masks();
+        let at = masks.iter().position(|m| m.last() == Some(&Tier::Avx2));
+        if let Some(at) = at.filter(|at| masks[*at].contains(&Tier::ShaNi)) {
+            let mut without = masks[at].clone();
+            without.retain(|t| *t != Tier::ShaNi);
+            // The mask of all tiers stays.
+            match at + 1 == masks.len() {
+                true => masks.insert(at, without),
+                false => masks[at] = without,
+            }
+        }
+        masks
+    }
+
+    /// Returns the prefix that makes a command run under the mask that is set now; empty without a
+    /// mask.
+    pub fn prefix() -> String {
+        let usable = Tier::ALL.into_iter().filter(|t| t.usable());
+        match Tier::masked() {
+            true => Tier::prefix_of(&usable.collect::<Vec<_>>()),
+            false => String::new(),
+        }
+    }
+
+    /// Returns the prefix that makes a command run under this mask.
+    pub fn prefix_of(mask: &[Tier]) -> String {
+        let names: Vec<&str> = mask.iter().map(|t| t.name()).collect();
+        format!("KILN_TIERS={} ", names.join(","))
+    }
+
     /// Returns whether a mask was set, even one that allows every tier of this CPU.
     pub fn masked() -> bool {
         MASKED.load(Ordering::Relaxed)

@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use kiln_kbuild::Compiler;
+use kiln_kernel::Tier;
 use kiln_question::hosted::{Hosted, Measured};
 use kiln_question::{
     print_error, read_facts, table, Error, Exit, Progress, Question, RowType, Session,
@@ -184,7 +185,10 @@ impl Question for CompareArgs {
         let facts = read_facts();
         match self.format {
             Some(Format::CommitMessage) => {
-                let cpu = table::processor(&facts);
+                let mut cpu = table::processor(&facts);
+                if Tier::masked() {
+                    cpu += &format!(", restricted to the tiers {}", facts.tiers.join(", "));
+                }
                 let text = message(&a, &b, &found.rows, &found.tally, &cpu);
                 session.emit_bare::<Self, _>(&facts, &found.rows, &notes, &text)?;
             }

@@ -155,7 +155,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
                 patterns: patterns.clone(),
                 bench: args.bench,
                 prove: None,
-                masks: Tier::masks(),
+                masks: Tier::tree_masks(),
             },
             &|suite| touches(Touched::has_suite, suite),
             &session.stop,
@@ -206,7 +206,8 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     }
     let replay = |finding: &oracle::Finding| {
         format!(
-            "kiln test --tree {} --oracle {} --seed {} '{}'",
+            "{}kiln test --tree {} --oracle {} --seed {} '{}'",
+            Tier::prefix(),
             dir.display(),
             finding.oracle,
             session.seed,

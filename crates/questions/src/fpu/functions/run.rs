@@ -63,7 +63,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
             }),
             // A replay uses only the highest tier that is allowed.
             masks: match asked.at {
-                None => Tier::masks(),
+                None => Tier::tree_masks(),
                 Some(_) => Tier::masks().pop().into_iter().collect(),
             },
         },
@@ -112,15 +112,13 @@ fn judge(
     seed: u64,
 ) -> Result<Outcome<FunctionRow>, Error> {
     let highest = Tier::ALL.into_iter().rfind(|t| t.usable());
+    let masks = Tier::tree_masks();
     let replay = |ran: &Ran, case: &str, context: &str, at: Option<(u64, u64)>| {
-        // If the finding occurred under a lower tier, the replay must mask the tiers above it.
-        let masked = Tier::ALL
-            .into_iter()
-            .filter(|t| t.usable() && *t <= ran.tier);
-        let masked: Vec<&str> = masked.map(Tier::name).collect();
-        let tiers = match highest == Some(ran.tier) {
-            true => String::new(),
-            false => format!("KILN_TIERS={} ", masked.join(",")),
+        // If the finding occurred under a lower tier, the replay needs the same mask.
+        let mask = masks.iter().find(|m| m.last() == Some(&ran.tier));
+        let tiers = match mask {
+            Some(mask) if highest != Some(ran.tier) => Tier::prefix_of(mask),
+            _ => Tier::prefix(),
         };
         let case = match case {
             "" => String::new(),
