@@ -8,8 +8,7 @@
 
 /*
  * crypt_n: encrypts or decrypts n vectors at @src whose tweaks are at @tw. If @tk is not NULL, it
- * also computes the tweaks of the next step. The round keys at @rk are one vector each if @wide,
- * else one block each.
+ * also computes the tweaks of the next step.
  */
 #define WHITEN(j) \
 	d##j = v_xor3(v_load(src + j * VBYTES), v_load(tw + j * VBYTES), k0);
@@ -51,11 +50,12 @@
 	} while (0)
 
 #define CRYPT_FUNC(n, EACH)                                                  \
-static __always_inline void crypt_##n(const u8 *rk, const bool wide, u32 rounds, \
+static __always_inline void crypt_##n(const u8 *rk, u32 rounds,              \
 				      const bool decrypt, u8 *dst,           \
 				      const u8 *src, const u8 *tw,           \
 				      struct tweaks *tk)                     \
 {                                                                            \
+	const bool wide = false;                                             \
 	const vec_t k0 = KEY(0);                                             \
 	u8 *const keep = NULL;                                               \
 	EACH(DECLARE)                                                        \
