@@ -62,6 +62,28 @@ static noinline void rows_1_joint(const struct chacha_key *key, const u8 *iv, u8
 	rows_1(key, iv, 0, dst, NULL, block);
 }
 
+/*
+ * Block 0 in general registers, and the text's blocks in rows. Where this is a function of its own,
+ * what compilers keep in registers does not depend on the caller: that saves clang 60 to 100 cycles
+ * in one row of 128 bits. The others lose about 15 cycles by it, except two rows of 256 bits.
+ */
+#define ROWS_START(n, inlining)                                               \
+static inlining void rows_##n##_start(const struct chacha_key *key, const u8 *iv, u8 *dst, \
+				      const u8 *src, u8 *block)               \
+{                                                                             \
+	rows_##n(key, iv, 1, dst, src, block);                                \
+}
+#if LANES < 4
+ROWS_START(1, noinline)
+#else
+ROWS_START(1, __always_inline)
+#endif
+#if LANES == 2
+ROWS_START(2, noinline)
+#else
+ROWS_START(2, __always_inline)
+#endif
+
 #define SET_FUNC(n)                                                           \
 static noinline void set_##n(const struct chacha_key *key, const u8 *iv, u32 more, \
 			     u8 *dst, const u8 *src)                          \
@@ -177,9 +199,9 @@ static __always_inline void start(const struct chacha_key *key, u8 *block, u8 *d
 				  const u8 *src, size_t len, const u8 *iv)
 {
 	if (len <= ROW_BYTES)
-		rows_1(key, iv, 1, dst, src, block);
+		rows_1_start(key, iv, dst, src, block);
 	else if (len <= 2 * ROW_BYTES)
-		rows_2(key, iv, 1, dst, src, block);
+		rows_2_start(key, iv, dst, src, block);
 #if SETS == 2
 	else if (len > SET_BYTES)
 		set_2_start(key, iv, dst, src, block);

@@ -59,13 +59,17 @@ CRC_ALL(CRC_DECLARE)
  * more bytes; neither @crc nor the result is inverted.
  */
 #define CRC_ENTRIES(name, tier, add)                                                  \
+CRC_UPDATE(name, tier, add)                                                           \
+CRC_DIGEST(name, tier, add)
+#define CRC_UPDATE(name, tier, add)                                                   \
 void name##_update_##tier(const void *ctx __maybe_unused, void *state,                \
 			  const u8 *data, size_t len)                                 \
 {                                                                                     \
 	struct crc_state *s = state;                                                  \
 										      \
 	s->crc = add(s->crc, data, len);                                              \
-}                                                                                     \
+}
+#define CRC_DIGEST(name, tier, add)                                                   \
 void name##_digest_##tier(const void *ctx __maybe_unused, const u8 *data,             \
 			  size_t len, u8 *out)                                        \
 {                                                                                     \

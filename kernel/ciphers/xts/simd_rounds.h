@@ -7,9 +7,8 @@
 #define KILN_XTS_SIMD_ROUNDS_H
 
 /*
- * crypt_n: encrypts or decrypts n vectors at @src with the tweaks at @tw. If @tk is not NULL, it
- * also computes the tweaks of the next step. @rk holds one vector per round key if @wide, else one
- * block.
+ * crypt_n: encrypts or decrypts n vectors at @src whose tweaks are at @tw. If @tk is not NULL, it
+ * also computes the tweaks of the next step.
  */
 #define WHITEN(j) \
 	d##j = v_xor3(v_load(src + j * VBYTES), v_load(tw + j * VBYTES), k0);
@@ -51,11 +50,12 @@
 	} while (0)
 
 #define CRYPT_FUNC(n, EACH)                                                  \
-static __always_inline void crypt_##n(const u8 *rk, const bool wide, u32 rounds, \
+static __always_inline void crypt_##n(const u8 *rk, u32 rounds,              \
 				      const bool decrypt, u8 *dst,           \
 				      const u8 *src, const u8 *tw,           \
 				      struct tweaks *tk)                     \
 {                                                                            \
+	const bool wide = false;                                             \
 	const vec_t k0 = KEY(0);                                             \
 	u8 *const keep = NULL;                                               \
 	EACH(DECLARE)                                                        \
