@@ -5,6 +5,7 @@ pub mod boot;
 pub mod build;
 pub mod console;
 pub mod debian;
+pub mod dkms;
 mod error;
 pub mod fidelity;
 pub mod hosted;

@@ -5,6 +5,7 @@ use kiln_question::{Error, Exit, Question, RowType, Session};
 
 use super::boot::BootArgs;
 use super::build::BuildArgs;
+use super::dkms::DkmsArgs;
 use super::fidelity::FidelityArgs;
 use super::nested::NestedArgs;
 use super::record::RecordArgs;
@@ -29,6 +30,7 @@ enum LinuxCommand {
     Selftest(SelftestArgs),
     Fidelity(FidelityArgs),
     Nested(NestedArgs),
+    Dkms(DkmsArgs),
     Virtio(VirtioArgs),
     Record(RecordArgs),
 }
@@ -39,6 +41,7 @@ impl Question for LinuxArgs {
     fn row_types() -> Vec<RowType> {
         let mut all = FidelityArgs::row_types();
         all.extend(NestedArgs::row_types());
+        all.extend(DkmsArgs::row_types());
         all.extend(VirtioArgs::row_types());
         all.extend(SelftestArgs::row_types());
         all.extend(BuildArgs::row_types());
@@ -53,6 +56,7 @@ impl Question for LinuxArgs {
             LinuxCommand::Selftest(args) => args.run(session),
             LinuxCommand::Fidelity(args) => args.run(session),
             LinuxCommand::Nested(args) => args.run(session),
+            LinuxCommand::Dkms(args) => args.run(session),
             LinuxCommand::Virtio(args) => args.run(session),
             LinuxCommand::Record(args) => args.run(session),
         };
