@@ -149,6 +149,8 @@ dkms() {
 	start=$SECONDS
 	inside "apt-get update -q
 		apt-get install -q -y --no-install-recommends dkms ${KILN_HEADERS:-linux-headers-amd64}" >/dev/null
+	# Without a kernel's package, DKMS is the first to run depmod there.
+	inside 'for modules in /lib/modules/*; do depmod "${modules##*/}"; done'
 	list_files >"$root/tmp/before"
 	said "DKMS and headers" "$start"
 
