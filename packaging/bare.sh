@@ -2,6 +2,7 @@
 # Does what a new user does, on a minimal system: a fresh root of Debian 12, made by debootstrap.
 #
 #	packaging/bare.sh deb      the package: installed, run, removed, nothing left behind
+#	packaging/bare.sh dkms     the module's package: built by DKMS for Debian's kernel, removed, nothing left behind
 #	packaging/bare.sh clone    a clean clone: the README's first command, cargo run --release
 #	packaging/bare.sh test     the same clone: its second, cargo test --release (a quarter of an hour)
 #
@@ -60,6 +61,14 @@ if [ ! -e "$root/etc/debian_version" ]; then
 	said "a bare root of Debian $suite" "$start"
 fi
 
+# list_files: all files but those that Debian's own packages change. DKMS keeps the signing keys that it made.
+list_files() {
+	inside 'find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /opt/rust \
+		-o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/log \
+		-o -path "/var/lib/dkms/mok.*" \) -prune \
+		-o -print | sort'
+}
+
 # The package, as used by someone who has only the file.
 deb() {
 	local start=$SECONDS package
@@ -73,9 +82,7 @@ deb() {
 	inside "apt-get update -q
 		apt-get install -q -y --no-install-recommends man-db bash-completion
 		dpkg --configure -a" >/dev/null
-	inside 'find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /opt/rust \
-		-o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/log \) -prune \
-		-o -print | sort' >"$root/tmp/before"
+	list_files >"$root/tmp/before"
 	inside "apt-get install -q -y --no-install-recommends $package" | tail -n 3
 	said "installed" "$start"
 
@@ -118,10 +125,8 @@ deb() {
 
 	start=$SECONDS
 	inside 'apt-get purge -q -y kiln >/dev/null
-		rm -rf /tmp/cache
-		find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /opt/rust \
-			-o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/log \) -prune \
-			-o -print | sort' >"$root/tmp/after"
+		rm -rf /tmp/cache'
+	list_files >"$root/tmp/after"
 	diff "$root/tmp/before" "$root/tmp/after" || fail "the package left something behind"
 	said "removed, and nothing is left" "$start"
 
@@ -131,6 +136,44 @@ deb() {
 	inside 'export PATH=${PATH#*:} XDG_CACHE_HOME=/tmp/cache
 		kiln compilers --quick --cc gcc --opt O2 | tail -n 12'
 	said "used with a compiler" "$start"
+}
+
+# The module's package: from apt-get to the built module, then removed.
+dkms() {
+	local start=$SECONDS package
+	package=$(packaging/dkms.sh "$root/tmp")
+	ls -l "$package"
+	package=/tmp/${package##*/}
+	said "the package" "$start"
+
+	start=$SECONDS
+	inside "apt-get update -q
+		apt-get install -q -y --no-install-recommends dkms ${KILN_HEADERS:-linux-headers-amd64}" >/dev/null
+	# Without a kernel's package, DKMS is the first to run depmod there.
+	inside 'for modules in /lib/modules/*; do depmod "${modules##*/}"; done'
+	list_files >"$root/tmp/before"
+	said "DKMS and headers" "$start"
+
+	start=$SECONDS
+	inside "apt-get install -q -y --no-install-recommends $package"
+	said "installed" "$start"
+
+	start=$SECONDS
+	inside 'dkms status -m kiln-crypto
+		for module in /lib/modules/*/updates/dkms/kiln.ko; do
+			modinfo -F vermagic "$module"
+			modinfo -F parm "$module" | sort
+		done'
+	if inside 'modinfo -F parm /lib/modules/*/updates/dkms/kiln.ko' | grep -E '^(check|nested_unsaved):'; then
+		fail "the installed module has a parameter of the tests"
+	fi
+	said "looked at" "$start"
+
+	start=$SECONDS
+	inside 'apt-get purge -q -y kiln-crypto-dkms >/dev/null'
+	list_files >"$root/tmp/after"
+	diff "$root/tmp/before" "$root/tmp/after" || fail "the package left something behind"
+	said "removed, and nothing is left" "$start"
 }
 
 # The repository, as used by someone who has only its address.
@@ -163,8 +206,8 @@ tests() {
 
 for part in $parts; do
 	case $part in
-	deb | clone) "$part" ;;
+	deb | dkms | clone) "$part" ;;
 	test) tests ;;
-	*) fail "'$part' is none of deb, clone, test" ;;
+	*) fail "'$part' is not one of deb, dkms, clone, test" ;;
 	esac
 done

@@ -111,37 +111,52 @@ pub fn orders(orders: &[Order]) -> Result<String, Error> {
     Ok(file)
 }
 
-/// Returns the executable, from the cache or newly compiled.
+/// The executable of the first program.
+///
+/// # Errors
+/// See [`static_program`].
+pub fn program(compiler: &Compiler) -> Result<Vec<u8>, Error> {
+    static_program(compiler, "init", SOURCES)
+}
+
+/// A static executable from C sources, from the cache or newly compiled.
 ///
 /// # Errors
 /// The compiler cannot make a static program, or the cache cannot be used.
-pub fn program(compiler: &Compiler) -> Result<Vec<u8>, Error> {
+pub(crate) fn static_program(
+    compiler: &Compiler,
+    name: &str,
+    sources: &[(&str, &str)],
+) -> Result<Vec<u8>, Error> {
     let identity = format!("{} {}", compiler.path.display(), compiler.version);
     let mut parts: Vec<&[u8]> = vec![identity.as_bytes()];
     parts.extend(FLAGS.iter().map(|f| f.as_bytes()));
-    parts.extend(SOURCES.iter().map(|(_, text)| text.as_bytes()));
-    let dir = kiln_tree::root()?.join(format!("kiln/linux/init-{:016x}", kiln_tree::hash(&parts)));
-    let path = dir.join("init");
+    parts.extend(sources.iter().map(|(_, text)| text.as_bytes()));
+    let dir = kiln_tree::root()?.join(format!(
+        "kiln/linux/{name}-{:016x}",
+        kiln_tree::hash(&parts)
+    ));
+    let path = dir.join(name);
     if let Ok(program) = fs::read(&path) {
         return Ok(program);
     }
-    for (name, text) in SOURCES {
-        kiln_tree::update(&dir.join(name), text)?;
+    for (file, text) in sources {
+        kiln_tree::update(&dir.join(file), text)?;
     }
     // Compile in a scratch directory and rename the result, because another kiln may compile it
     // concurrently.
     let scratch = kiln_tree::make_scratch(&dir, "").map_err(|e| Error::cache(&dir, e))?;
-    let unfinished = scratch.path().join("init");
+    let unfinished = scratch.path().join(name);
     let mut command = Command::new(&compiler.path);
     command
         .args(FLAGS)
         .arg("-o")
         .arg(&unfinished)
         .args(
-            SOURCES
+            sources
                 .iter()
-                .map(|(name, _)| name)
-                .filter(|n| n.ends_with(".c")),
+                .map(|(file, _)| file)
+                .filter(|file| file.ends_with(".c")),
         )
         .current_dir(&dir);
     kiln_tree::run_tool(&mut command, "gcc")?.map_err(|why| Error::Init {

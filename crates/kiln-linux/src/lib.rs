@@ -6,6 +6,7 @@ pub mod boot;
 pub mod build;
 pub mod console;
 pub mod debian;
+pub mod dkms;
 mod error;
 pub mod fidelity;
 pub mod hosted;

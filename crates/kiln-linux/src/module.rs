@@ -25,8 +25,10 @@ const HIDE: &str = "hide";
 /// Prefix of the name of each implementation in Linux, which has drivers with the unprefixed names.
 pub const PREFIX: &str = "kiln-";
 
-/// Compiler flag that adds parameters for tests of the module. An installed module must not have
-/// them.
+/// The table of known answers, which the build script generates.
+const KNOWN: &str = "known.h";
+
+/// Adds parameters that only tests of the module need; an installed module does not have them.
 pub(crate) const CONTROLS: &str = "-DKILN_CONTROLS";
 
 /// The configuration file for DKMS.
@@ -80,22 +82,56 @@ pub fn for_headers(
     stop: &AtomicBool,
     progress: &dyn Fn(&str),
 ) -> Result<Module, Error> {
-    let headers = fs::canonicalize(dir).ok();
-    let headers = headers.filter(|d| d.join("Makefile").is_file());
-    let Some(headers) = headers else {
-        return Err(Error::NotHeaders(dir.to_owned()));
-    };
-    let compiled = format!("{} {}", compiler.path.display(), compiler.version);
+    let headers = find_headers(dir)?;
     build(&Plan {
         kernel: Kernel::Headers(&headers),
         compiler,
         dir: root()?
             .join("kiln/linux/module")
-            .join(key(&headers, &compiled, 0)),
+            .join(headers_key(&headers, compiler)),
         edit: &unchanged,
         stop,
         progress,
     })
+}
+
+/// The same as the package kiln-crypto-dkms builds it: from the sources of [`write_sources`], without parameters that
+/// only tests need.
+///
+/// # Errors
+/// As [`for_headers`].
+pub fn for_package(
+    dir: &Path,
+    compiler: &Compiler,
+    stop: &AtomicBool,
+    progress: &dyn Fn(&str),
+) -> Result<Module, Error> {
+    let headers = find_headers(dir)?;
+    let plan = Plan {
+        kernel: Kernel::Headers(&headers),
+        compiler,
+        dir: root()?
+            .join("kiln/linux/package")
+            .join(headers_key(&headers, compiler)),
+        edit: &unchanged,
+        stop,
+        progress,
+    };
+    update_sources(&plan.dir)?;
+    compile(&plan)
+}
+
+fn find_headers(dir: &Path) -> Result<PathBuf, Error> {
+    let headers = fs::canonicalize(dir).ok();
+    headers
+        .filter(|d| d.join("Makefile").is_file())
+        .ok_or_else(|| Error::NotHeaders(dir.to_owned()))
+}
+
+/// A directory name for what is built by this compiler for these headers.
+fn headers_key(headers: &Path, compiler: &Compiler) -> String {
+    let compiled = format!("{} {}", compiler.path.display(), compiler.version);
+    key(headers, &compiled, 0)
 }
 
 /// Builds the parts of the module that are not up to date.
@@ -105,6 +141,11 @@ pub fn for_headers(
 pub fn build(plan: &Plan) -> Result<Module, Error> {
     copy(&plan.dir, plan.edit)?;
     update(&plan.dir.join("Kbuild"), &kbuild(&[HIDE], CONTROLS))?;
+    compile(plan)
+}
+
+/// Runs the kernel's Kbuild on the sources in the plan's directory.
+fn compile(plan: &Plan) -> Result<Module, Error> {
     let log = plan.dir.join("log");
     let _ = fs::remove_file(&log);
     let external = format!("M={}", plan.dir.display());
@@ -169,6 +210,10 @@ pub fn write_sources(dir: &Path) -> Result<(), Error> {
     if fs::read_dir(dir).map_err(fault)?.next().is_some() {
         return Err(Error::NotEmpty(dir.to_owned()));
     }
+    update_sources(dir)
+}
+
+fn update_sources(dir: &Path) -> Result<(), Error> {
     let hide = format!("{HIDE}.c");
     for (name, text) in SOURCES.iter().filter(|(name, _)| *name != hide) {
         update(&dir.join(name), text)?;
@@ -179,7 +224,36 @@ pub fn write_sources(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Converts `KILN_TIERS` to the value of the module's parameter `tiers`.
+/// The expected ciphertext of the first known answer for an algorithm, as the module's file contains it.
+///
+/// # Panics
+/// If the table has no answer for the algorithm.
+pub(crate) fn known_answer(alg: &str) -> Vec<u8> {
+    let table = SOURCES.iter().find(|(name, _)| *name == KNOWN);
+    let (_, text) = table.expect("a table of known answers");
+    let row = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(&format!("{{ {alg:?}, ")))
+        .expect("an algorithm with known answers");
+    // The offset, and the lengths of key, IV, associated data, text, ciphertext and tag.
+    let numbers: Vec<usize> = row
+        .trim_end_matches(" },")
+        .split(", ")
+        .map(|n| n.parse().expect("a number"))
+        .collect();
+    let at = numbers[..5].iter().sum();
+    let bytes = text
+        .lines()
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
+        .flat_map(|line| line.split_terminator(','));
+    bytes
+        .skip(at)
+        .take(numbers[5])
+        .map(|b| b.parse().expect("a byte"))
+        .collect()
+}
+
+/// The value of the module's parameter `tiers` that allows what `KILN_TIERS` allows.
 pub(crate) fn tiers() -> String {
     let mask = seen_tiers();
     if mask == u32::MAX {

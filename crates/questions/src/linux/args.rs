@@ -5,6 +5,7 @@ use kiln_question::{Error, Exit, Question, RowType, Session};
 
 use super::boot::BootArgs;
 use super::build::BuildArgs;
+use super::dkms::DkmsArgs;
 use super::fidelity::FidelityArgs;
 use super::nested::NestedArgs;
 use super::record::RecordArgs;
@@ -30,6 +31,7 @@ enum LinuxCommand {
     Selftest(SelftestArgs),
     Fidelity(FidelityArgs),
     Nested(NestedArgs),
+    Dkms(DkmsArgs),
     Virtio(VirtioArgs),
     Record(RecordArgs),
 }
@@ -40,6 +42,7 @@ impl Question for LinuxArgs {
     fn row_types() -> Vec<RowType> {
         let mut all = FidelityArgs::row_types();
         all.extend(NestedArgs::row_types());
+        all.extend(DkmsArgs::row_types());
         all.extend(VirtioArgs::row_types());
         all.extend(SelftestArgs::row_types());
         all.extend(BuildArgs::row_types());
@@ -54,6 +57,7 @@ impl Question for LinuxArgs {
             LinuxCommand::Selftest(args) => args.run(session),
             LinuxCommand::Fidelity(args) => args.run(session),
             LinuxCommand::Nested(args) => args.run(session),
+            LinuxCommand::Dkms(args) => args.run(session),
             LinuxCommand::Virtio(args) => args.run(session),
             LinuxCommand::Record(args) => args.run(session),
         };

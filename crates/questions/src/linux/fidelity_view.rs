@@ -1,5 +1,6 @@
 //! Formats the tables of `linux fidelity` and `linux nested`.
 
+use kiln_linux::dkms;
 use kiln_linux::fidelity::nested;
 use kiln_linux::fidelity::row::Row;
 use kiln_question::table::{align, figure, paragraph, plain, text};
@@ -110,6 +111,50 @@ pub(super) fn nested(rows: &[nested::Row]) -> String {
         ]);
     }
     align(&mut table, 3..9);
+    let title = rows.first().map_or_else(String::new, |r| {
+        paragraph(&format!("Linux {} ({})", r.kernel, r.accel)) + "\n\n"
+    });
+    format!("{title}{}\n", text(&table))
+}
+
+/// One line per row.
+pub(super) fn dkms(rows: &[dkms::Row]) -> String {
+    let mut table = plain();
+    table.add_row([
+        "module",
+        "mode",
+        "cipher",
+        "sent",
+        "lost",
+        "reordered",
+        "wrong",
+        "cryptd",
+        "saves",
+        "disk",
+        "wrong",
+        "registers",
+        "wrong",
+        "cycles",
+    ]);
+    for row in rows {
+        let mut line = vec![row.module.into(), row.mode.into(), row.cipher.to_owned()];
+        let counts = [
+            row.sent,
+            row.lost,
+            row.reordered,
+            row.wrong,
+            row.cryptd,
+            row.nested_saves,
+            row.disk,
+            row.disk_wrong,
+            row.registers,
+            row.registers_wrong,
+            row.cycles,
+        ];
+        line.extend(counts.map(|count| count.to_string()));
+        table.add_row(line);
+    }
+    align(&mut table, 3..14);
     let title = rows.first().map_or_else(String::new, |r| {
         paragraph(&format!("Linux {} ({})", r.kernel, r.accel)) + "\n\n"
     });

@@ -1,0 +1,223 @@
+//! What the guest does: its namespaces, associations and disk, and the load on them.
+
+use super::{Row, PLANTED};
+use crate::init::Order;
+use crate::program;
+use crate::Error;
+
+const TRACING: &str = "/sys/kernel/debug/tracing";
+const DISK: &str = "/dev/dm-0";
+
+const GCM: &str = "aead rfc4106(gcm(aes)) 0x0f1e2d3c4b5a69788796a5b4c3d2e1f001020304 128";
+const CBC: &str = "enc cbc(aes) 0x0f1e2d3c4b5a69788796a5b4c3d2e1f0 \
+                   auth-trunc hmac(sha256) 0xf0e1d2c3b4a5968778695a4b3c2d1e0ff0e1d2c3b4a5968778695a4b3c2d1e0f 128";
+
+/// Releases packets in bursts. Each burst leaves in the softirq of one timer interrupt, which processes up to 64 packets
+/// before it considers leaving the rest to ksoftirqd, a task that does not interrupt anything.
+const BURSTS: &str = "slot 20ms packets 24 limit 100000";
+
+/// The orders, and which of them have the answers.
+#[derive(Default)]
+pub(super) struct Script {
+    pub orders: Vec<Order>,
+    pub rows: Vec<(Row, Answers)>,
+    /// `/proc/crypto` with the module that has a wrong known answer.
+    pub planted: u32,
+    /// `/proc/crypto` with the package's module.
+    pub listed: u32,
+}
+
+/// Numbers of the orders that answer for a row.
+#[derive(Default)]
+pub(super) struct Answers {
+    pub traffic: u32,
+    pub cryptd: u32,
+}
+
+impl Script {
+    fn add(&mut self, order: Order) -> u32 {
+        self.orders.push(order);
+        self.orders.len() as u32
+    }
+
+    /// Runs a program of the guest with arguments that have no blanks.
+    fn run(&mut self, line: &str) -> Result<u32, Error> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let path = program::path(words[0])?;
+        Ok(self.add(Order::run(&path, &words[1..])))
+    }
+
+    fn all(&mut self, lines: &[&str]) -> Result<(), Error> {
+        lines.iter().try_for_each(|line| self.run(line).map(drop))
+    }
+
+    /// Namespaces c, a and b in a line: a forwards from c to b.
+    fn connect(&mut self) -> Result<(), Error> {
+        self.add(Order::write("/proc/sys/net/ipv4/ip_forward", "1"));
+        // While softirqs are late, packets wait in this queue.
+        self.add(Order::write(
+            "/proc/sys/net/core/netdev_max_backlog",
+            "100000",
+        ));
+        for name in ["c", "a", "b"] {
+            self.run(&format!("ip netns add {name}"))?;
+            self.run(&format!("ip -n {name} link set lo up"))?;
+        }
+        self.all(&[
+            "ip link add vc netns c type veth peer name vac netns a",
+            "ip link add va netns a type veth peer name vb netns b",
+        ])?;
+        for (name, link, address) in [
+            ("c", "vc", "10.1.0.1/24"),
+            ("a", "vac", "10.1.0.2/24"),
+            ("a", "va", "10.0.0.1/24"),
+            ("b", "vb", "10.0.0.2/24"),
+        ] {
+            self.run(&format!("ip -n {name} addr add {address} dev {link}"))?;
+            self.run(&format!("ip -n {name} link set {link} up"))?;
+        }
+        self.all(&[
+            "ip -n b addr add 10.2.0.2/32 dev lo",
+            "ip -n c route add default via 10.1.0.2",
+            "ip -n a route add 10.2.0.0/24 via 10.0.0.2",
+            "ip -n b route add 10.1.0.0/24 via 10.0.0.1",
+            &format!("tc -n c qdisc add dev vc root netem {BURSTS}"),
+            &format!("tc -n a qdisc add dev va root netem {BURSTS}"),
+        ])
+    }
+
+    fn associate(&mut self, mode: &str, cipher: &str) -> Result<(), Error> {
+        let algorithm = if cipher == "gcm" { GCM } else { CBC };
+        let selector = match mode {
+            "tunnel" => "src 10.1.0.0/24 dst 10.2.0.0/24",
+            _ => "src 10.0.0.1 dst 10.0.0.2",
+        };
+        for (name, direction) in [("a", "out"), ("b", "in")] {
+            self.run(&format!("ip -n {name} {}", state(mode, algorithm, 64)))?;
+            self.run(&format!(
+                "ip -n {name} xfrm policy add {selector} dir {direction} tmpl src 10.0.0.1 dst 10.0.0.2 proto esp \
+                 reqid 1 mode {mode}"
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn dissociate(&mut self) -> Result<(), Error> {
+        for name in ["a", "b"] {
+            self.run(&format!("ip -n {name} xfrm policy flush"))?;
+            self.run(&format!("ip -n {name} xfrm state flush"))?;
+        }
+        Ok(())
+    }
+
+    /// A mapping has the drivers that were preferred when it was made.
+    fn map_disk(&mut self) -> Result<(), Error> {
+        let path = program::path("dmsetup")?;
+        let key = "5a3c".repeat(32);
+        let table = format!("0 8192 crypt aes-xts-plain64 {key} 0 /dev/ram0 0 1 sector_size:4096");
+        self.add(Order::run(
+            &path,
+            &["create", "--noudevsync", "disk", "--table", &table],
+        ));
+        Ok(())
+    }
+
+    fn unmap_disk(&mut self) -> Result<(), Error> {
+        self.run("dmsetup remove --noudevsync disk").map(drop)
+    }
+
+    /// All modes and ciphers.
+    fn phases(&mut self, module: &'static str, seconds: u32) -> Result<(), Error> {
+        self.map_disk()?;
+        for mode in ["transport", "tunnel"] {
+            for cipher in ["gcm", "cbc"] {
+                self.phase(module, mode, cipher, &[&seconds.to_string(), DISK])?;
+            }
+        }
+        self.unmap_disk()
+    }
+
+    fn phase(
+        &mut self,
+        module: &'static str,
+        mode: &'static str,
+        cipher: &'static str,
+        arguments: &[&str],
+    ) -> Result<(), Error> {
+        self.associate(mode, cipher)?;
+        let ends = match mode {
+            "tunnel" => ["c", "b", "10.2.0.2"],
+            _ => ["a", "b", "10.0.0.2"],
+        };
+        let answers = Answers {
+            traffic: self.add(Order::run("/traffic", &[&ends[..], arguments].concat())),
+            cryptd: self.add(Order::print(&format!("{TRACING}/kprobe_profile"))),
+        };
+        let row = Row {
+            module,
+            mode,
+            cipher,
+            ..Row::default()
+        };
+        self.rows.push((row, answers));
+        self.dissociate()
+    }
+}
+
+/// An argument of `ip`: the association from a to b.
+fn state(mode: &str, algorithm: &str, window: u32) -> String {
+    format!(
+        "xfrm state add src 10.0.0.1 dst 10.0.0.2 proto esp spi 0x100 reqid 1 mode {mode} replay-window {window} \
+         {algorithm}"
+    )
+}
+
+/// The batch file that sets up the association during the cycles. Its sequence numbers begin again in each cycle, while
+/// packets of the previous one are still on the way, so there is no window.
+pub(super) fn batch() -> String {
+    state("tunnel", GCM, 0) + "\n"
+}
+
+/// `load` has the names of the kernel's modules, in their order.
+pub(super) fn write(load: &[&str], seconds: u32, cycles: u32) -> Result<Script, Error> {
+    let mut script = Script::default();
+    for name in load {
+        let parameters = match *name {
+            "brd" => "rd_nr=1 rd_size=4096",
+            _ => "",
+        };
+        // Drivers find out themselves if the CPU lacks a feature that they need.
+        script.add(Order::module(&format!("/{name}.ko"), parameters).may_fail());
+    }
+    script.add(Order::write(
+        &format!("{TRACING}/kprobe_events"),
+        "p:kiln/cryptd cryptd_enqueue_request",
+    ));
+    script.add(Order::write(
+        &format!("{TRACING}/events/kiln/cryptd/enable"),
+        "1",
+    ));
+    script.connect()?;
+    script.phases("without", seconds)?;
+    script.add(Order::module("/planted.ko", ""));
+    script.planted = script.add(Order::print("/proc/crypto"));
+    script.add(Order::remove("kiln"));
+    script.add(Order::module("/kiln.ko", "prefer=1"));
+    script.listed = script.add(Order::print("/proc/crypto"));
+    script.phases("with", seconds)?;
+    script.add(Order::remove("kiln"));
+    script.add(Order::module("/controls.ko", "prefer=1 nested_unsaved=1"));
+    script.map_disk()?;
+    script.phase("unsaved", "tunnel", "gcm", &[&seconds.to_string(), DISK])?;
+    script.unmap_disk()?;
+    script.add(Order::remove("kiln"));
+    if cycles > 0 {
+        script.map_disk()?;
+        let (cycles, only) = (cycles.to_string(), format!("prefer=1 only={PLANTED}"));
+        let ip = program::path("ip")?;
+        let arguments = ["0", DISK, &cycles, &ip, "/kiln.ko", &only];
+        script.phase("cycles", "tunnel", "gcm", &arguments)?;
+        script.unmap_disk()?;
+    }
+    Ok(script)
+}

@@ -1,0 +1,86 @@
+//! `kiln linux dkms`.
+
+use std::time::Duration;
+
+use clap::Args;
+use kiln_linux::dkms;
+use kiln_linux::module;
+use kiln_question::{read_facts, table, Error, Exit, Progress, Question, RowType, Session};
+
+use super::fidelity_view;
+use super::qemu_args::QemuArgs;
+
+/// IPsec and dm-crypt in a stock kernel, without the module of kiln-crypto-dkms and with it
+///
+/// Boots a stock x86-64 kernel under QEMU with the module as the package builds it. On one CPU, packets pass IPsec between
+/// network namespaces while dm-crypt writes; every byte is compared.
+#[derive(Args)]
+#[command(after_long_help = "\
+Two modes (transport, in which a softirq decrypts; tunnel, in which softirqs
+encrypt and decrypt) and two algorithms (AES-GCM; AES-CBC with HMAC-SHA-256),
+first with Linux's own drivers and then with Kiln's (prefer=1). Packets move on
+in bursts, in the softirq of a timer's interrupt, which often interrupts an FPU
+section of dm-crypt. Finally the module is loaded, used and unloaded again and
+again under load.
+
+Two controls: a module with one wrong bit in a known answer must not offer that
+driver, and a module that does not save registers must be found out. Needs the
+programs ip, tc and dmsetup.
+
+Exit status:
+  1 if a byte was wrong, or a packet was lost or deferred to cryptd in spite of
+    the module, or the kernel reported a fault, or a control found nothing
+
+Examples:
+  kiln linux dkms
+  kiln linux dkms --debian 6.1 --seconds 60 --cycles 100
+
+See also:
+  docs/MODULE.md")]
+pub(super) struct DkmsArgs {
+    #[command(flatten)]
+    qemu: QemuArgs,
+    /// Seconds per mode and algorithm
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+    /// Load, use and unload the module this many times under load
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    cycles: u32,
+}
+
+/// Loads of one boot: two modes and two algorithms, twice, and the control.
+const LOADS: u64 = 9;
+/// Seconds for setting up a load and for its last packets, and for a cycle, on a slow host.
+const LOAD_SECS: u64 = 20;
+const CYCLE_SECS: u64 = 20;
+
+impl Question for DkmsArgs {
+    const NAME: &'static str = "linux-dkms";
+
+    fn row_types() -> Vec<RowType> {
+        vec![RowType::at::<dkms::Row>(75)]
+    }
+
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let progress = Progress::start();
+        let (kernel, compiler) = self.qemu.find(&progress)?;
+        let building = |what: &str| progress.report(0.05, what);
+        let built = dkms::Built {
+            package: &module::for_package(&kernel.headers, &compiler, &session.stop, &building)?,
+            controls: &module::for_headers(&kernel.headers, &compiler, &session.stop, &building)?,
+        };
+        let report = |done: f64, what: &str| progress.report(done, what);
+        let mut plan = self.qemu.plan(&kernel, &compiler, session, &report);
+        let loads = LOADS * (u64::from(self.seconds) + LOAD_SECS);
+        plan.limit += Duration::from_secs(loads + CYCLE_SECS * u64::from(self.cycles));
+        let outcome = dkms::run(&plan, &built, self.seconds, self.cycles)?;
+        drop(progress);
+        let mut notes = outcome.findings.clone();
+        notes.extend(outcome.notes);
+        let rows = &outcome.rows;
+        session.emit::<DkmsArgs, _>(&read_facts(), rows, &notes, || {
+            fidelity_view::dkms(rows) + &table::notes(&notes, session.seed)
+        })?;
+        Ok(Exit::from_run(!outcome.findings.is_empty(), false))
+    }
+}
