@@ -112,6 +112,7 @@ struct cpu {
 	u64 ticks_per_us;
 	u32 scheduler;		/* enum kiln_scheduler */
 	bool resched_lazy;	/* reschedule at the next cond_resched() or tick */
+	bool stepped;		/* single steps slow it down: limits in time do not apply */
 	u64 tick, slice;	/* TSC ticks; slice: base slice or minimal granularity */
 	u64 latency;		/* the period that tasks share; this and the next two: CFS only */
 	u64 wakeup_granularity;
