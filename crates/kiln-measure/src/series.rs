@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::counters::Software;
+use crate::median;
+
 /// The samples of one subject in one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
@@ -21,6 +24,20 @@ impl Round {
     }
 }
 
+/// What the CPU's counters counted in a run of one subject, per operation. Such a run is not a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    pub cycles: f64,
+    pub instructions: f64,
+    /// `None` if the CPU does not count them.
+    pub branch_misses: Option<f64>,
+    /// Core cycles per tick of the TSC.
+    pub clock_ratio: f64,
+    /// The cycles of the same run as they follow from multiplication chains, divided by `cycles`; `None` if the chains
+    /// disagreed.
+    pub estimate_ratio: Option<f64>,
+}
+
 /// All measurements of one subject.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
@@ -36,6 +53,11 @@ pub struct Series {
     pub rejected: u64,
     /// Context switches of this thread during samples, kept or not, as counted by the kernel.
     pub switched: u64,
+    /// What the CPU's counters counted, once per round; empty without counters.
+    pub counted: Vec<Counted>,
+    /// What the kernel counted for this thread while the samples were taken; `None` if the time source does not
+    /// count them.
+    pub software: Option<Software>,
 }
 
 impl Series {
@@ -46,8 +68,25 @@ impl Series {
             name: self.name.clone(),
             rounds: self.rounds_ns.clone(),
             rounds_ns: self.rounds_ns.clone(),
+            counted: self.counted.clone(),
             ..*self
         }
+    }
+
+    /// The medians over rounds of what the CPU's counters counted.
+    pub fn counts(&self) -> Option<Counted> {
+        let of = |value: &dyn Fn(&Counted) -> Option<f64>| {
+            let mut values: Vec<f64> = self.counted.iter().filter_map(value).collect();
+            values.sort_by(f64::total_cmp);
+            median(&values)
+        };
+        Some(Counted {
+            cycles: of(&|c| Some(c.cycles))?,
+            instructions: of(&|c| Some(c.instructions))?,
+            branch_misses: of(&|c| c.branch_misses),
+            clock_ratio: of(&|c| Some(c.clock_ratio))?,
+            estimate_ratio: of(&|c| c.estimate_ratio),
+        })
     }
 
     /// The best sample of each complete round, in order, for at most the first `most` rounds; `None` for a round in
