@@ -10,7 +10,8 @@ pub struct Part {
     /// Number of shards that the run was divided into.
     pub count: u32,
     /// Number of items of work in this shard: algorithms of `test`, lengths of the tables of `speed`,
-    /// subjects of `compilers` at a level, policies of `fpu prove` with a message.
+    /// subjects of `compilers` at a level, policies of `fpu prove` with a message; drivers and KUnit suites of
+    /// `test --tree`, and the library's functions as one.
     pub items: usize,
     /// Number of items in all shards together.
     pub total: usize,

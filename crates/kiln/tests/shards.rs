@@ -161,15 +161,8 @@ fn the_shards_of_a_tree_are_the_tree() {
     };
     let dir = tempfile::tempdir().unwrap();
     let tree = tree.to_str().unwrap();
-    let command = ["test", "--tree", tree, "--quick", "--oracle", "memory"];
-    let more = [
-        "--suite",
-        "testmgr,library",
-        "sha256",
-        "sha512",
-        "ghash",
-        "xts(aes)",
-    ];
+    let command = ["test", "--tree", tree, "--fuzz", "1", "--oracle", "memory"];
+    let more = ["--suite", "testmgr,library", "sha256", "xts(aes)"];
     let out = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
     let run = |shard: &str, out: &str| {
         let args = [&command[..], &more, &["--shard", shard, "--out", out]].concat();
@@ -177,7 +170,9 @@ fn the_shards_of_a_tree_are_the_tree() {
         assert_eq!(run.status, 0, "{args:?}: {run:?}");
     };
     run("1/1", &out("whole"));
-    ["1/3", "2/3", "3/3"].map(|shard| run(shard, &out("parts")));
+    for shard in ["1/3", "2/3", "3/3"] {
+        run(shard, &out("parts"));
+    }
     let (whole_run, whole) = report(&dir.path().join("whole"));
     let (parts_run, parts) = report(&dir.path().join("parts"));
     assert_eq!(
