@@ -38,6 +38,7 @@ mod record;
 mod reference;
 mod row_type;
 mod schema;
+mod setting;
 pub mod view;
 
 pub use facts::Facts;
@@ -49,3 +50,4 @@ pub use row_type::{
     RowType,
 };
 pub use schema::{describe, schema, Description};
+pub use setting::Setting;
