@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Software;
-use crate::median;
 
 /// The samples of one subject in one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -71,22 +70,6 @@ impl Series {
             counted: self.counted.clone(),
             ..*self
         }
-    }
-
-    /// The medians over rounds of what the CPU's counters counted.
-    pub fn counts(&self) -> Option<Counted> {
-        let of = |value: &dyn Fn(&Counted) -> Option<f64>| {
-            let mut values: Vec<f64> = self.counted.iter().filter_map(value).collect();
-            values.sort_by(f64::total_cmp);
-            median(&values)
-        };
-        Some(Counted {
-            cycles: of(&|c| Some(c.cycles))?,
-            instructions: of(&|c| Some(c.instructions))?,
-            branch_misses: of(&|c| c.branch_misses),
-            clock_ratio: of(&|c| Some(c.clock_ratio))?,
-            estimate_ratio: of(&|c| c.estimate_ratio),
-        })
     }
 
     /// The best sample of each complete round, in order, for at most the first `most` rounds; `None` for a round in
