@@ -68,7 +68,7 @@ void irq_entry(u64 from_user)
 		wakes_of_others(cpu);
 	if (unlikely(cpu->steal_limit))
 		forgive_steal(cpu);
-	if (cpu->irq_time >= cpu->next_tick)
+	if (cpu->irq_time >= cpu->next_tick && !cpu->stepped)
 		sched_tick(cpu);
 	if (cpu->irq_handler)
 		cpu->irq_handler(cpu);

@@ -29,7 +29,7 @@ void raise_softirq(unsigned int nr)
 void do_softirq_irqs_off(void)
 {
 	struct cpu *cpu = this_cpu();
-	const u64 end = rdtsc() + MAX_SOFTIRQ_US * cpu->ticks_per_us;
+	const u64 end = cpu->stepped ? ~0ull : rdtsc() + MAX_SOFTIRQ_US * cpu->ticks_per_us;
 	int restart = MAX_SOFTIRQ_RESTART;
 
 	enter_context(cpu, SOFTIRQ_OFFSET);

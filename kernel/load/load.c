@@ -188,6 +188,11 @@ u64 kiln_load_attach(void *arg)
 	struct kiln_load *load = arg;
 
 	kiln_load_ready(load);
+	/*
+	 * Lets kernel threads sleep that were started or woken earlier. Otherwise a tick may request
+	 * a reschedule on their behalf, and the first run differs from later ones.
+	 */
+	yield();
 	irq_attach(load, SOFTIRQ_LOAD, load_softirq, load_hardirq);
 	if (load->second.impl)
 		return !kthread_run(second_task, load, "second");
@@ -258,6 +263,7 @@ u64 kiln_load_run(void *arg)
 	struct kiln_load *load = arg;
 	u64 n;
 
+	this_cpu()->stepped = load->step;
 	for (n = 0; n < load->ops; n++) {
 		if (load->task.op)
 			task_put(load);
@@ -269,5 +275,6 @@ u64 kiln_load_run(void *arg)
 	}
 	/* No operation of the task may be in flight when the task returns to user mode. */
 	op_wait(&load->task, 1);
+	this_cpu()->stepped = false;
 	return load->task.corrupted;
 }

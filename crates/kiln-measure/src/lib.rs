@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `clock.rs` | core cycles from the TSC and a chain of multiplications |
 //! | `source.rs` | time sources: the real clock, or a synthetic one in tests |
+//! | `counters.rs` | counters of the CPU and of the kernel |
 //! | `sample.rs` | subjects, the plan, the interleaved sampler |
 //! | `series.rs` | the samples of one subject |
 //! | `stats.rs` | an estimate with a prediction interval, a ratio with a confidence interval |
@@ -40,6 +41,7 @@
 pub mod check;
 pub mod classes;
 pub mod clock;
+pub mod counters;
 pub mod machine;
 pub mod pin;
 mod probe;
@@ -55,11 +57,12 @@ pub mod watch;
 
 pub use check::self_check;
 pub use clock::Clock;
+pub use counters::{Counters, Hardware, Software};
 pub use machine::Machine;
 pub use pin::{pin, CoreList, PinError};
 pub use rng::SplitMix64;
-pub use sample::{measure, measure_with, Plan, Subject};
-pub use series::{Round, Series};
+pub use sample::{measure, measure_counted, measure_with, Plan, Subject};
+pub use series::{Counted, Round, Series};
 pub use source::TimeSource;
 pub use stats::{
     median, median_of_rounds, ratio, ratio_among, ratio_of_rounds, rounds_for, Estimate, Ratio,

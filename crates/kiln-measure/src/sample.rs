@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::counters::{Counters, Software};
 use crate::rng::SplitMix64;
-use crate::series::{Round, Series};
+use crate::series::{Counted, Round, Series};
 use crate::source::{TimeSource, Tsc};
 
 /// Number of chains on each side of a sample. The minimum over hundreds of samples selects a sample
@@ -98,14 +99,27 @@ impl Plan {
     }
 }
 
-/// Calls [`measure_with`] with the real clock.
+/// Calls [`measure_with`] on the real clock, without counters.
 pub fn measure(
     subjects: &mut [Subject],
     plan: &Plan,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Vec<Series> {
-    measure_with(&mut Tsc, subjects, plan, stop, progress)
+    measure_with(&mut Tsc::default(), subjects, plan, stop, progress)
+}
+
+/// Calls [`measure_with`] on the real clock, with the counters that this machine has.
+pub fn measure_counted(
+    subjects: &mut [Subject],
+    plan: &Plan,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Vec<Series> {
+    let mut source = Tsc {
+        counters: Some(Counters::open()),
+    };
+    measure_with(&mut source, subjects, plan, stop, progress)
 }
 
 /// Samples all subjects interleaved and returns one series for each, in the same order.
@@ -116,9 +130,11 @@ pub fn measure(
 /// its subject runs untimed for a sixteenth of a sample, which restores caches and predictors to
 /// that subject's state.
 ///
-/// `stop` and the deadline are checked between samples. If either ends the measurement, the samples
-/// taken so far are returned, and the last round is marked incomplete. `progress(done, total)` is
-/// called between samples, outside everything timed.
+/// If the source has counters of the CPU, each subject runs once more at the end of each round while these count, so that
+/// reading them disturbs no sample.
+///
+/// `stop` and the deadline are checked between samples. After either, the samples taken so far are returned, and the
+/// last round is marked incomplete. `progress(done, total)` is called between samples, outside everything timed.
 pub fn measure_with<T: TimeSource>(
     source: &mut T,
     subjects: &mut [Subject],
@@ -157,10 +173,19 @@ pub fn measure_with<T: TimeSource>(
                 if over() {
                     break 'rounds;
                 }
+                let before = source.software();
                 take(source, &mut subjects[i].run, &mut series[i], &over);
+                if let Some((before, after)) = before.zip(source.software()) {
+                    let sum = series[i].software.get_or_insert_with(Software::default);
+                    sum.add(&before, &after);
+                }
                 done += 1;
                 progress(done, total);
             }
+        }
+        for (one, subject) in series.iter_mut().zip(subjects.iter_mut()) {
+            one.counted
+                .extend(count(source, &mut subject.run, one.iters));
         }
         series
             .iter_mut()
@@ -203,8 +228,31 @@ fn take<T: TimeSource>(
     }
 }
 
-/// Ticks of a chain on one side of a sample: the shortest of three chains, because disturbances
-/// only lengthen a chain.
+/// Runs a subject while the CPU's counters count; `None` without such counters.
+fn count<T: TimeSource>(source: &mut T, run: &mut dyn FnMut(u64), iters: u64) -> Option<Counted> {
+    // Without counters, the subject does not run at all.
+    source.hardware()?;
+    run((iters / 16).max(1));
+    let before = bracket(source);
+    let start = source.hardware()?;
+    let ticks = source.time(run, iters);
+    let counted = source.hardware()?.since(&start);
+    let after = bracket(source);
+    if ticks == 0 || counted.cycles <= 0.0 {
+        return None;
+    }
+    let per_operation = |value: f64| value / iters as f64;
+    let estimate = core_cycles(ticks, before, after, source.chain_cycles());
+    Some(Counted {
+        cycles: per_operation(counted.cycles),
+        instructions: per_operation(counted.instructions),
+        branch_misses: counted.branch_misses.map(per_operation),
+        clock_ratio: counted.cycles / ticks as f64,
+        estimate_ratio: estimate.map(|cycles| cycles / counted.cycles),
+    })
+}
+
+/// Ticks of a chain on one side of a sample: the shortest of three, since disturbances only lengthen a chain.
 fn bracket<T: TimeSource>(source: &mut T) -> u64 {
     (0..CHAINS).map(|_| source.chain()).min().unwrap_or(0)
 }

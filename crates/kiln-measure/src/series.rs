@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::counters::Software;
+
 /// The samples of one subject in one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
@@ -21,6 +23,20 @@ impl Round {
     }
 }
 
+/// What the CPU's counters counted in a run of one subject, per operation. Such a run is not a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    pub cycles: f64,
+    pub instructions: f64,
+    /// `None` if the CPU does not count them.
+    pub branch_misses: Option<f64>,
+    /// Core cycles per tick of the TSC.
+    pub clock_ratio: f64,
+    /// The cycles of the same run as they follow from multiplication chains, divided by `cycles`; `None` if the chains
+    /// disagreed.
+    pub estimate_ratio: Option<f64>,
+}
+
 /// All measurements of one subject.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
@@ -36,6 +52,11 @@ pub struct Series {
     pub rejected: u64,
     /// Context switches of this thread during samples, kept or not, as counted by the kernel.
     pub switched: u64,
+    /// What the CPU's counters counted, once per round; empty without counters.
+    pub counted: Vec<Counted>,
+    /// What the kernel counted for this thread while the samples were taken; `None` if the time source does not
+    /// count them.
+    pub software: Option<Software>,
 }
 
 impl Series {
@@ -47,6 +68,7 @@ impl Series {
             name: self.name.clone(),
             rounds: self.rounds_ns.clone(),
             rounds_ns: self.rounds_ns.clone(),
+            counted: self.counted.clone(),
             ..*self
         }
     }

@@ -1,6 +1,7 @@
 //! Time sources for the sampler: the TSC, or in tests a synthetic clock with chosen noise.
 
 use crate::clock::{self, CHAIN, IMUL_CYCLES};
+use crate::counters::{Counters, Hardware, Software};
 
 /// A clock that the sampler can use.
 pub trait TimeSource {
@@ -20,10 +21,23 @@ pub trait TimeSource {
     fn switches(&mut self) -> u64 {
         0
     }
+
+    /// The CPU's counters; `None` without such counters.
+    fn hardware(&mut self) -> Option<Hardware> {
+        None
+    }
+
+    /// The kernel's counters for this thread.
+    fn software(&mut self) -> Option<Software> {
+        None
+    }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tsc;
+/// The real clock. With counters, series have what these count.
+#[derive(Default)]
+pub(crate) struct Tsc {
+    pub counters: Option<Counters>,
+}
 
 impl TimeSource for Tsc {
     fn chain(&mut self) -> u64 {
@@ -54,5 +68,13 @@ impl TimeSource for Tsc {
         // fails, it stays zero, which means that no switches were seen.
         unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
         (usage.ru_nvcsw + usage.ru_nivcsw) as u64
+    }
+
+    fn hardware(&mut self) -> Option<Hardware> {
+        self.counters.as_ref()?.hardware()
+    }
+
+    fn software(&mut self) -> Option<Software> {
+        Some(self.counters.as_ref()?.software())
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::series::Series;
+use crate::series::{Counted, Series};
 
 /// Relative uncertainty of the conversion from ticks to cycles. The interval of an estimate is
 /// never narrower.
@@ -68,7 +68,23 @@ pub struct Ratio {
 }
 
 impl Series {
-    /// Computes the estimate with its prediction interval. Returns `None` if no sample was kept.
+    /// The medians over rounds of what the CPU's counters counted.
+    pub fn counts(&self) -> Option<Counted> {
+        let of = |value: &dyn Fn(&Counted) -> Option<f64>| {
+            let mut values: Vec<f64> = self.counted.iter().filter_map(value).collect();
+            values.sort_by(f64::total_cmp);
+            median(&values)
+        };
+        Some(Counted {
+            cycles: of(&|c| Some(c.cycles))?,
+            instructions: of(&|c| Some(c.instructions))?,
+            branch_misses: of(&|c| c.branch_misses),
+            clock_ratio: of(&|c| Some(c.clock_ratio))?,
+            estimate_ratio: of(&|c| c.estimate_ratio),
+        })
+    }
+
+    /// The estimate with its prediction interval; `None` if no sample was kept.
     pub fn estimate(&self) -> Option<Estimate> {
         let mut bests: Vec<f64> = self.rounds.iter().filter_map(|round| round.best).collect();
         let mut samples: Vec<f64> = self

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
+/// The environment variable that names the configuration file; empty: there is none.
+pub const DEFAULTS: &str = "KILN_DEFAULTS";
 /// Interval at which the process is polled.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long the process may take to print its results after Ctrl-C.
@@ -45,6 +47,8 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
     command
         .arg0("kiln")
         .args(args)
+        // The parent has read the configuration file and passes what applies.
+        .env(DEFAULTS, "")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

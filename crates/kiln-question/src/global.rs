@@ -26,6 +26,17 @@ pub struct Global {
     /// Print no tables and no progress; errors, the exit status and --out remain
     #[arg(short, long, global = true)]
     pub quiet: bool,
+    /// Read defaults of --cpu, --out, --peers and --tree from this file [default: kiln.toml here, else in ~/.config/kiln]
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub defaults: Option<PathBuf>,
+    /// Read no file of defaults
+    #[arg(
+        long,
+        global = true,
+        conflicts_with = "defaults",
+        hide_short_help = true
+    )]
+    pub no_defaults: bool,
     /// Change to this directory first
     #[arg(short = 'C', global = true, value_name = "DIR", hide_short_help = true)]
     pub directory: Option<PathBuf>,

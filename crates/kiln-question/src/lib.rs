@@ -58,7 +58,7 @@ pub use outcome::{Exit, Outcome};
 pub use output::{check, print, print_bytes, print_error, print_fault};
 pub use progress::{Progress, Report};
 pub use question::{Question, RowType};
-pub use session::{prepare, Program, Session};
+pub use session::{enter_directory, prepare, Program, Session};
 pub use shard::{Shard, ShardArgs, Share};
 pub use tree_args::TreeBuildArgs;
 pub use unknown::{list, unknown};

@@ -41,6 +41,7 @@ impl Session {
             command: Q::NAME,
             row_type: R::schema_name().into_owned(),
             args: &self.args,
+            defaults: Some(&*self.defaults).filter(|list| !list.is_empty()),
             seed: self.seed,
             shard: self.share.part(!self.stopped()),
             machine: facts,
@@ -142,7 +143,9 @@ impl Session {
         } else if self.global.quiet {
             Ok(())
         } else {
-            let lines = warnings.iter().map(|w| paragraph(w) + "\n");
+            let defaults = self.defaults.iter().map(ToString::to_string);
+            let lines = warnings.iter().cloned().chain(defaults);
+            let lines = lines.map(|line| paragraph(&line) + "\n");
             print(&human(&lines.collect::<String>()))
         }
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use kiln_measure::{current_core, pin, CoreList, Watch};
-use kiln_record::utc_now;
+use kiln_record::{utc_now, Setting};
 use kiln_report::picture::{sheet, Picture};
 use kiln_tree::child::Order;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -49,6 +49,8 @@ pub struct Session {
     pub bold: bool,
     /// The part of the work that this run does, according to `--shard`.
     pub share: Share,
+    /// What was taken from the configuration file.
+    pub defaults: Vec<Setting>,
     /// Set if this process is a child that hosts a kernel tree and prints JSON for its parent.
     pub child: Option<Order>,
     /// Observes other activity on the machine during the run.
@@ -56,21 +58,16 @@ pub struct Session {
 }
 
 impl Session {
-    /// Reads flags and environment, installs the Ctrl-C handler, and creates the directory of
-    /// `--out` unless `file` is set, which allows `--out` to be a file.
+    /// Reads flags and environment (`defaults`: which of them came from the configuration file), handles Ctrl-C, and creates the directory of `--out` unless `file` says that it
+    /// may be a file.
     pub fn start(
         program: Program,
         global: &Global,
         file: bool,
         shard: Option<Shard>,
+        defaults: Vec<Setting>,
     ) -> Result<Session, Error> {
-        let child = Order::from_env().map_err(|e| Error::input(e.to_string()))?;
-        // A child already runs in the directory to which its parent has changed.
-        if let Some(dir) = global.directory.as_ref().filter(|_| child.is_none()) {
-            env::set_current_dir(dir).map_err(|e| {
-                Error::input(format!("-C {}: {e}: name a directory", dir.display()))
-            })?;
-        }
+        let child = child_order()?;
         if global.quiet {
             Progress::silence();
         }
@@ -87,12 +84,13 @@ impl Session {
             Err(e) => return Err(Error::input(format!("{}: {e}", tiers::VARIABLE))),
         }
         if let Some(list) = &global.cpu {
-            // Allow all listed cores, so that multi-threaded work can use them; measurements run on
-            // the first one.
+            // Allow the whole list, so that multi-threaded work can use all of these cores; measurements run on the
+            // first.
+            let place = place(&defaults, "cpu");
             let list: CoreList = list
                 .parse()
-                .map_err(|e| Error::input(format!("--cpu: {e}")))?;
-            pin(&list).map_err(|e| Error::input(format!("--cpu: {e}: name some of those")))?;
+                .map_err(|e| Error::input(format!("{place}: {e}")))?;
+            pin(&list).map_err(|e| Error::input(format!("{place}: {e}: name some of those")))?;
         }
         let mut global = global.clone();
         if let Some(order) = &child {
@@ -100,7 +98,10 @@ impl Session {
             (global.json, global.out, global.seed) = (true, None, Some(order.seed));
         }
         if let Some(dir) = global.out.as_ref().filter(|_| !file) {
-            prepare(dir)?;
+            prepare(dir).map_err(|e| match place(&defaults, "out") {
+                place if place.starts_with("--") => e,
+                place => Error::input(format!("{place}: {e}")),
+            })?;
         }
         Ok(Session {
             program,
@@ -111,6 +112,7 @@ impl Session {
             share: Share::new(shard),
             global,
             date: utc_now(),
+            defaults,
             stop,
             child,
             args: without_secrets(env::args_os().skip(1).map(|a| a.to_string_lossy().into())),
@@ -156,8 +158,31 @@ impl Session {
     }
 }
 
-/// Creates the directory for records. This happens before measuring, so that an error does not cost
-/// any results.
+/// Changes to the directory of `-C`. A child that hosts a kernel tree has its parent's arguments and directory.
+///
+/// # Errors
+/// There is no such directory.
+pub fn enter_directory(global: &Global) -> Result<(), Error> {
+    match &global.directory {
+        Some(dir) if child_order()?.is_none() => env::set_current_dir(dir)
+            .map_err(|e| Error::input(format!("-C {}: {e}: name a directory", dir.display()))),
+        _ => Ok(()),
+    }
+}
+
+fn child_order() -> Result<Option<Order>, Error> {
+    Order::from_env().map_err(|e| Error::input(e.to_string()))
+}
+
+/// Where the value of a flag came from, for errors: the flag, or the line of the configuration file.
+fn place(defaults: &[Setting], key: &str) -> String {
+    match defaults.iter().find(|setting| setting.key == key) {
+        Some(setting) => format!("{}: {key}", setting.place()),
+        None => format!("--{key}"),
+    }
+}
+
+/// Creates the directory for records before anything is measured for them.
 pub fn prepare(dir: &Path) -> Result<(), Error> {
     fs::create_dir_all(dir).map_err(|e| {
         Error::input(format!(

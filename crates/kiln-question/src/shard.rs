@@ -1,10 +1,11 @@
 //! Shards: `--shard I/N` divides a run among processes or machines. Every shard builds the same
 //! list of items and processes those with its number, so shards need not communicate.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use clap::Args;
 use kiln_record::Part;
@@ -32,6 +33,19 @@ impl Shard {
     pub fn new(index: u32, count: u32) -> Option<Shard> {
         let exists = (1..=count).contains(&index) && count <= MOST;
         exists.then_some(Shard { index, count })
+    }
+
+    /// The description of this shard, which does `items` of `total`.
+    fn part(self, items: usize, total: usize, plan: String) -> Part {
+        Part {
+            index: self.index,
+            count: self.count,
+            items,
+            total,
+            plan,
+            complete: true,
+            host: host_name(),
+        }
     }
 }
 
@@ -78,6 +92,8 @@ pub struct ShardArgs {
 pub struct Share {
     shard: Option<Shard>,
     part: Arc<OnceLock<Part>>,
+    /// The items that [`Share::takes`] was asked about, and its answers.
+    asked: Arc<Mutex<BTreeMap<String, bool>>>,
 }
 
 impl Share {
@@ -85,7 +101,7 @@ impl Share {
     pub fn new(shard: Option<Shard>) -> Share {
         Share {
             shard,
-            part: Arc::default(),
+            ..Share::default()
         }
     }
 
@@ -103,31 +119,36 @@ impl Share {
             return items;
         };
         let total = items.len();
-        let mut digest = Sha256::new();
-        for item in &items {
-            digest.update(name(item).as_bytes());
-            digest.update([0]);
-        }
+        let plan = digest(items.iter().map(&name));
         let own = |place: &usize| place % shard.count as usize == shard.index as usize - 1;
         let placed = items.into_iter().enumerate().filter(|(i, _)| own(i));
         let kept: Vec<T> = placed.map(|(_, item)| item).collect();
-        let hex: String = digest.finalize()[..8]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        self.adopt(Some(Part {
-            index: shard.index,
-            count: shard.count,
-            items: kept.len(),
-            total,
-            plan: hex,
-            complete: true,
-            host: host_name(),
-        }));
+        self.adopt(Some(shard.part(kept.len(), total, plan)));
         kept
     }
 
-    /// Adopts the part that a child process has done on behalf of this one.
+    /// Whether this shard does the item of this name, for a run whose items become known one after the other. The shards
+    /// are disjoint and complete; their sizes are as even as chance makes them. Every shard must ask about every item,
+    /// in any order and as often as it likes.
+    pub fn takes(&self, name: &str) -> bool {
+        let Some(shard) = self.shard else {
+            return true;
+        };
+        let hash = Sha256::digest(name.as_bytes());
+        let number = u64::from_le_bytes(hash[..8].try_into().expect("a digest has 32 bytes"));
+        let own = number % u64::from(shard.count) == u64::from(shard.index) - 1;
+        let mut asked = self.asked.lock().expect("no one panics with this lock");
+        asked.insert(name.to_string(), own);
+        own
+    }
+
+    /// Whether [`Share::takes`] was asked about no item at all.
+    pub fn is_empty(&self) -> bool {
+        let asked = self.asked.lock().expect("no one panics with this lock");
+        asked.is_empty()
+    }
+
+    /// Takes over the part that a child process has done for this one.
     pub fn adopt(&self, part: Option<Part>) {
         if let Some(part) = part {
             // If a part is already set, it is the same, because children that measure several trees
@@ -139,7 +160,15 @@ impl Share {
     /// The part that was done. `None` if the run is not divided, or if it failed before its list of
     /// items existed.
     pub(crate) fn part(&self, complete: bool) -> Option<Part> {
-        let part = self.part.get()?.clone();
+        let asked = self.asked.lock().expect("no one panics with this lock");
+        let part = match (self.part.get(), self.shard) {
+            (Some(part), _) => part.clone(),
+            (None, Some(shard)) if !asked.is_empty() => {
+                let own = asked.values().filter(|own| **own).count();
+                shard.part(own, asked.len(), digest(asked.keys()))
+            }
+            _ => return None,
+        };
         Some(Part { complete, ..part })
     }
 
@@ -157,7 +186,18 @@ impl Share {
     }
 }
 
-/// The name of this machine, without characters that are unsafe in file names.
+/// Identifies a list of names: the first 16 hexadecimal digits of a SHA-256.
+fn digest(names: impl Iterator<Item = impl AsRef<str>>) -> String {
+    let mut digest = Sha256::new();
+    for name in names {
+        digest.update(name.as_ref().as_bytes());
+        digest.update([0]);
+    }
+    let bytes = digest.finalize();
+    bytes[..8].iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The name of this machine, reduced to characters that are safe in file names.
 fn host_name() -> String {
     let named = std::env::var(HOST).ok().filter(|name| !name.is_empty());
     let name = named.or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok());
@@ -224,6 +264,35 @@ mod tests {
             kept
         };
         assert!(check_random_plans(twice).is_err());
+    }
+
+    #[test]
+    fn items_that_come_one_by_one_are_in_one_shard_each() {
+        let mut rng = SplitMix64(27);
+        for _ in 0..200 {
+            let items: Vec<String> = (0..1 + rng.below(50)).map(|i| format!("i{i}")).collect();
+            let count = 1 + rng.below(9) as u32;
+            let mut parts = Vec::new();
+            let mut taken = 0;
+            for index in 1..=count {
+                let share = Share::new(Shard::new(index, count));
+                // Every shard may ask in an order of its own, and more than once.
+                let first = rng.below(items.len());
+                let order = items[first..].iter().chain(&items);
+                let own: std::collections::BTreeSet<&String> =
+                    order.filter(|item| share.takes(item)).collect();
+                taken += own.len();
+                let part = share.part(true).unwrap();
+                assert_eq!((part.items, part.total), (own.len(), items.len()));
+                parts.push(part.plan);
+            }
+            assert_eq!(taken, items.len());
+            parts.dedup();
+            assert_eq!(parts.len(), 1, "the shards have one plan");
+        }
+        let whole = Share::default();
+        assert!(whole.takes("x"));
+        assert_eq!(whole.part(true), None);
     }
 
     #[test]

@@ -39,6 +39,7 @@ mod record;
 mod reference;
 mod row_type;
 mod schema;
+mod setting;
 pub mod view;
 
 pub use facts::Facts;
@@ -50,3 +51,4 @@ pub use row_type::{
     RowType,
 };
 pub use schema::{describe, schema, Description};
+pub use setting::Setting;

@@ -9,9 +9,9 @@ pub struct Part {
     pub index: u32,
     /// Number of shards that the run was divided into.
     pub count: u32,
-    /// Number of work items in this shard. An item is an algorithm in `test`, one length of a table
-    /// in `speed`, a subject with one optimisation level and ABI in `compilers`, and a policy with
-    /// a message in `fpu prove`.
+    /// Number of items of work in this shard: algorithms of `test`, lengths of the tables of `speed`,
+    /// subjects of `compilers` at a level, policies of `fpu prove` with a message; drivers and KUnit suites of
+    /// `test --tree`, and the library's functions as one.
     pub items: usize,
     /// Number of items in all shards together.
     pub total: usize,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{Facts, Part};
+use crate::{Facts, Part, Setting};
 
 /// Version of the record format. It increases when a field is removed or changes its meaning, not when one is added.
 pub const SCHEMA: u32 = 2;
@@ -44,6 +44,10 @@ pub struct Record<'a, R> {
     pub row_type: String,
     /// Command-line arguments without the program's name. A key given with `--key` is replaced by three dots.
     pub args: &'a [String],
+    /// Values that the run took from the configuration file (`kiln.toml`) because `args` did not give them; absent if
+    /// there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub defaults: Option<&'a [Setting]>,
     /// The seed from which all random choices of the run follow.
     pub seed: u64,
     /// The part of the run that the record contains, if the run was divided by `--shard`.
@@ -134,6 +138,7 @@ mod tests {
             command: "speed",
             row_type: "speed".to_string(),
             args: &["speed".to_string()],
+            defaults: None,
             seed: u64::MAX,
             shard: None,
             machine: &facts,

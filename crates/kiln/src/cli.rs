@@ -6,6 +6,7 @@ use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use kiln_question::{Error, Exit, Global, Question, Session, Shard};
 
 use crate::completions::{self, CompletionsArgs};
+use crate::defaults::Defaults;
 use crate::fields::add_fields;
 use crate::man::{self, ManArgs};
 use crate::survey::SurveyArgs;
@@ -31,6 +32,7 @@ Exit status:
 Environment:
   KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
   KILN_CC=CC                 the C compiler that builds kernel trees
+  KILN_DEFAULTS=FILE         the file of defaults, as --defaults; empty: none
   XDG_CACHE_HOME=DIR         where they are built [default: ~/.cache]
 
 Examples:
@@ -47,22 +49,27 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Parses the arguments of this process.
-    pub fn read() -> Result<Cli, clap::Error> {
-        let mut matches = Cli::command()
+    /// Parses the arguments of this process, with these defaults.
+    pub fn read(defaults: &Defaults) -> Result<(Cli, ArgMatches), clap::Error> {
+        let matches = Cli::with(defaults)
             .try_get_matches()
             .or_else(|e| match e.kind() {
-                ErrorKind::DisplayHelp => Cli::described().try_get_matches(),
+                ErrorKind::DisplayHelp => add_fields(Cli::with(defaults)).try_get_matches(),
                 _ => Err(e),
             })?;
         check_placement(&mut Cli::command(), &matches)?;
-        Cli::from_arg_matches_mut(&mut matches)
+        Ok((Cli::from_arg_matches(&matches)?, matches))
+    }
+
+    /// The commands as the command line accepts them.
+    pub fn with(defaults: &Defaults) -> clap::Command {
+        defaults.apply(Cli::command())
     }
 
     /// Returns the commands with their complete help, including row fields. This is a separate step
     /// because reading the fields from the schema takes longer than some commands run.
     pub fn described() -> clap::Command {
-        add_fields(Cli::command())
+        add_fields(Cli::with(&Defaults::default()))
     }
 }
 
@@ -109,7 +116,16 @@ impl Command {
         }
     }
 
-    /// Whether the argument of `--out` may be a file.
+    /// Whether the command writes records, for which the configuration file may name a directory.
+    pub fn writes_records(&self) -> bool {
+        match self {
+            Command::Survey(_) => true,
+            Command::Question(question) => question.writes_records(),
+            Command::Completions(_) | Command::Man(_) => false,
+        }
+    }
+
+    /// Whether `--out` may name a file.
     pub fn writes_a_file(&self) -> bool {
         matches!(self, Command::Question(question) if question.writes_a_file())
     }
@@ -121,7 +137,9 @@ pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
         None => SurveyArgs::default().run(session),
         Some(Command::Survey(args)) => args.run(session),
         Some(Command::Question(question)) => question.run(session),
-        Some(Command::Completions(args)) => completions::run(&args, Cli::command()),
+        Some(Command::Completions(args)) => {
+            completions::run(&args, Cli::with(&Defaults::default()))
+        }
         Some(Command::Man(args)) => man::run(&args, Cli::described()),
     }
 }
@@ -133,6 +151,7 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Cli::command().debug_assert();
+        Cli::with(&Defaults::default()).debug_assert();
     }
 
     #[test]

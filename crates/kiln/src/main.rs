@@ -3,6 +3,7 @@
 
 mod cli;
 mod completions;
+mod defaults;
 mod fault;
 mod fields;
 mod help;
@@ -13,16 +14,18 @@ mod version;
 use std::process::ExitCode;
 
 use cli::Cli;
-use kiln_question::{Exit, Session};
+use defaults::Defaults;
+use kiln_question::{enter_directory, Exit, Session};
+use kiln_record::Setting;
 
 fn main() -> ExitCode {
-    let cli = match Cli::read() {
-        Ok(cli) => cli,
-        Err(e) => return fault::report_arguments(&e),
+    let (cli, defaults) = match read() {
+        Ok(read) => read,
+        Err(status) => return status,
     };
     let file = cli.command.as_ref().is_some_and(|c| c.writes_a_file());
     let shard = cli.command.as_ref().and_then(|c| c.shard());
-    let started = Session::start(version::program(), &cli.global, file, shard);
+    let started = Session::start(version::program(), &cli.global, file, shard, defaults);
     let done = started.and_then(|session| {
         let done = cli::run(cli.command, &session);
         // A terminal's Ctrl-C also reaches child processes. If it ended a compiler or a guest, this
@@ -38,4 +41,18 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(e) => fault::report(&e),
     }
+}
+
+/// Reads the command line and the configuration file. Returns what the run takes from the file.
+fn read() -> Result<(Cli, Vec<Setting>), ExitCode> {
+    let parse = |defaults: &Defaults| Cli::read(defaults).map_err(|e| fault::report_arguments(&e));
+    // The command line says which file to read, and so has to be parsed without it first.
+    let (cli, matches) = parse(&Defaults::default())?;
+    let report = |e| fault::report(&e);
+    enter_directory(&cli.global).map_err(report)?;
+    let defaults = Defaults::find(&cli.global).map_err(report)?;
+    let (mut cli, _) = parse(&defaults)?;
+    let records = cli.command.as_ref().is_none_or(|c| c.writes_records());
+    let used = defaults.complete(&mut cli.global, &matches, records);
+    Ok((cli, used.map_err(report)?))
 }

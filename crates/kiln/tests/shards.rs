@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use common::tree::{given_tree, kiln_keeping};
 use common::{fault, kiln, kiln_interrupted, kiln_with, Run};
 use serde_json::Value;
 
@@ -105,7 +106,16 @@ fn the_shards_of_a_proof_are_the_proof() {
         "encrypt",
     ];
     let key = ["policy", "impl", "op", "len"];
-    compare(&command, 2, &key, &["instructions", "corrupted"]);
+    // Not `injected` and `pairs`: there are as many pairs as the time allows.
+    let values = [
+        "instructions",
+        "points",
+        "singles",
+        "softirq_instructions",
+        "softirq_points",
+        "corrupted",
+    ];
+    compare(&command, 2, &key, &values);
 }
 
 #[test]
@@ -144,6 +154,50 @@ fn the_shards_of_a_compiler_matrix_are_the_matrix() {
         &["cc", "opt", "variant", "abi", "subject"],
         &["status"],
     );
+}
+
+/// A tree's drivers and suites are divided, and what is in a shard does not depend on the others.
+#[test]
+fn the_shards_of_a_tree_are_the_tree() {
+    let Some(tree) = given_tree() else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree.to_str().unwrap();
+    let command = ["test", "--tree", tree, "--fuzz", "1", "--oracle", "memory"];
+    let more = ["--suite", "testmgr,library", "sha256", "xts(aes)"];
+    let out = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let run = |shard: &str, out: &str| {
+        let args = [&command[..], &more, &["--shard", shard, "--out", out]].concat();
+        let run = kiln_keeping(&args);
+        assert_eq!(run.status, 0, "{args:?}: {run:?}");
+    };
+    run("1/1", &out("whole"));
+    for shard in ["1/3", "2/3", "3/3"] {
+        run(shard, &out("parts"));
+    }
+    let (whole_run, whole) = report(&dir.path().join("whole"));
+    let (parts_run, parts) = report(&dir.path().join("parts"));
+    assert_eq!(
+        (whole_run.status, parts_run.status),
+        (0, 0),
+        "{parts_run:?}"
+    );
+    let key = ["alg", "impl", "suite", "context", "tier"];
+    let want = rows(&whole[0], &key, &["failed", "skipped"]);
+    assert!(want.len() > 10, "{want:?}");
+    assert_eq!(rows(&parts[0], &key, &["failed", "skipped"]), want);
+    // Each shard has some of them, none has all.
+    for shard in ["1", "2", "3"] {
+        let files = fs::read_dir(dir.path().join("parts")).unwrap();
+        let file = files
+            .map(|f| f.unwrap().path())
+            .find(|f| f.to_str().unwrap().ends_with(&format!("-{shard}of3.json")))
+            .unwrap();
+        let record: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+        let items = record["shard"]["items"].as_u64().unwrap();
+        assert!(items > 0 && items < record["shard"]["total"].as_u64().unwrap());
+    }
 }
 
 #[test]

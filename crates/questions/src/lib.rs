@@ -25,7 +25,9 @@ use kiln_question::survey::{self, Answer, Contribution, Topic};
 use kiln_question::{Error, Exit, Question, RowType, Session, Shard};
 use kiln_record::Description;
 
-/// Expands the list of questions into their modules, the commands, the row types, and the survey.
+use peer::Wanted;
+
+/// Expands the list of questions to their modules, the commands, the row types, and the survey.
 macro_rules! questions {
     ($($visibility:vis $module:ident: $command:ident($args:ident) $(+ $survey:ident)?;)*) => {
         $($visibility mod $module;)*
@@ -60,6 +62,13 @@ macro_rules! questions {
             pub fn writes_a_file(&self) -> bool {
                 match self {
                     $(Command::$command(_) => <$module::$args as Question>::WRITES_A_FILE,)*
+                }
+            }
+
+            /// Whether the command writes records.
+            pub fn writes_records(&self) -> bool {
+                match self {
+                    $(Command::$command(_) => !<$module::$args as Question>::row_types().is_empty(),)*
                 }
             }
         }
@@ -107,6 +116,14 @@ pub fn row_types() -> Vec<Description> {
     all.push(RowType::at::<survey::Row>(10));
     all.sort_by_key(|row_type| row_type.place);
     all.into_iter().map(|r| r.description).collect()
+}
+
+/// Checks names of libraries as `--peers` does.
+///
+/// # Errors
+/// A name is not known, or `auto` or `none` is not alone.
+pub fn check_libraries(names: &[String]) -> Result<(), Error> {
+    Wanted::parse(names).map(drop)
 }
 
 /// The headlines of a topic that follow from the answers so far.

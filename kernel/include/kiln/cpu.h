@@ -112,6 +112,7 @@ struct cpu {
 	u64 ticks_per_us;
 	u32 scheduler;		/* enum kiln_scheduler */
 	bool resched_lazy;	/* reschedule at the next cond_resched() or tick */
+	bool stepped;		/* single-stepped, so limits in time do not apply */
 	u64 tick, slice;	/* TSC ticks; slice: EEVDF base slice or CFS minimum granularity */
 	u64 latency;		/* period that tasks share; latency to min_vruntime: CFS only */
 	u64 wakeup_granularity;

@@ -39,6 +39,8 @@ fn command(args: &[&str]) -> Command {
         .args(args)
         .env_remove("KILN_TIERS")
         .env_remove("KILN_OPENSSL")
+        // A configuration file of the user would change results.
+        .env("KILN_DEFAULTS", "")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -84,7 +84,11 @@ fn times(speedup: &Speedup) -> String {
 /// Formats a speedup in a few words, for a verdict.
 fn brief(speedup: &Speedup) -> String {
     let (cycles, time) = (&speedup.cycles, speedup.time.as_ref());
-    let shown = format!("{} times as fast{}", figure(cycles.value), cycles.interval(figure));
+    let shown = format!(
+        "{} times as fast{}",
+        figure(cycles.value),
+        cycles.interval(figure)
+    );
     match cycles.against_by_both(time, 1.0) {
         Some(Against::Above) => shown,
         Some(Against::Below) => format!("{shown}, slower"),
@@ -370,7 +374,8 @@ mod tests {
             said[0]
         );
         assert!(
-            said[1].contains("with legacy sections: 1.00 times (0.97 to 1.03), no difference found"),
+            said[1]
+                .contains("with legacy sections: 1.00 times (0.97 to 1.03), no difference found"),
             "{}",
             said[1]
         );

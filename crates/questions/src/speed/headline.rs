@@ -307,7 +307,11 @@ pub(super) fn against_tree(runs: &Runs) -> Option<Row> {
         cell.len,
         count(&cells)
     );
-    let verdict = brief(&format!("AES-256-XTS function, {} bytes", cell.len), cell, &library(word(row, TREE.provider)));
+    let verdict = brief(
+        &format!("AES-256-XTS function, {} bytes", cell.len),
+        cell,
+        &library(word(row, TREE.provider)),
+    );
     Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict))
 }
 
@@ -333,8 +337,13 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
         versus("an AES-256-XTS call of Kiln's crypto API", cell, &other),
         cell.len
     );
-    let verdict = compared_row(runs.first(), &PEER)
-        .map(|row| brief(&format!("API call, AES-256-XTS, {} bytes", cell.len), cell, &library(word(row, PEER.provider))))?;
+    let verdict = compared_row(runs.first(), &PEER).map(|row| {
+        brief(
+            &format!("API call, AES-256-XTS, {} bytes", cell.len),
+            cell,
+            &library(word(row, PEER.provider)),
+        )
+    })?;
     Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict))
 }
 

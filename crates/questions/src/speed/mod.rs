@@ -21,6 +21,7 @@ mod again;
 mod args;
 mod best;
 mod check;
+mod counters;
 mod effort;
 mod headline;
 mod kunit;

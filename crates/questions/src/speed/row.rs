@@ -180,7 +180,13 @@ pub struct Row {
         extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "mean, MB/s")
     )]
     pub mean_mb_per_s: Option<f64>,
-    /// With a baseline: the comparison with the baseline's row.
+    /// If the CPU has counters: what they counted.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<CountedPerOp>,
+    /// What the kernel counted.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub events: Option<Events>,
+    /// With a baseline: the comparison with it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
     /// Whether each call processes several messages at once; a message processed alone would take longer than the time
@@ -197,6 +203,46 @@ pub struct Row {
     /// Kiln's fastest.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub many: Option<ManyRival>,
+}
+
+/// What the CPU's counters counted (`perf_event_open`, user mode), in one run of the row's calls per round; medians over
+/// rounds. Rows of a machine without such counters lack these fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CountedPerOp {
+    /// Core cycles per call by the CPU's cycle counter: the median, where `cycles_per_op` is the best sample.
+    #[schemars(extend(
+        "unit" = "cycles",
+        "x-role" = "figure",
+        "x-heading" = "cycles per message, counted"
+    ))]
+    pub counted_cycles: f64,
+    /// Instructions per call.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "instructions per message"))]
+    pub counted_instructions: f64,
+    /// Branches per call that were predicted wrong; null if the CPU does not count them.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "branch misses per message"))]
+    pub counted_branch_misses: Option<f64>,
+    /// Core cycles per tick of the TSC while the calls ran: above 1, the core ran faster than the TSC counts.
+    #[schemars(extend("x-role" = "figure"))]
+    pub clock_ratio: f64,
+    /// Cycles as multiplication chains estimate them, divided by the counted cycles of the same run; 1 if the estimate is
+    /// right. Null if every estimate was disturbed.
+    #[schemars(extend("x-role" = "figure"))]
+    pub estimate_to_counted: Option<f64>,
+}
+
+/// What the kernel counted for the measuring thread while the row's samples were taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Events {
+    /// CPU time of the thread.
+    #[schemars(extend("unit" = "ms"))]
+    pub task_clock_ms: f64,
+    /// How often the thread was switched out.
+    pub context_switches: u64,
+    /// Page faults of the thread.
+    pub page_faults: u64,
+    /// How often the thread changed cores; null if the kernel does not let this process count that.
+    pub migrations: Option<u64>,
 }
 
 /// A comparison of the row with the baseline's row, from interleaved pairs.
@@ -263,6 +309,19 @@ impl Row {
         let rounds = |of: &Series| of.bests(ROUNDS).into_iter().map(|x| x.map(four_digits));
         self.rounds = rounds(series).collect();
         self.rounds_ns = rounds(&ns).collect();
+        self.counted = series.counts().map(|counted| CountedPerOp {
+            counted_cycles: four_digits(counted.cycles),
+            counted_instructions: four_digits(counted.instructions),
+            counted_branch_misses: counted.branch_misses.map(four_digits),
+            clock_ratio: four_digits(counted.clock_ratio),
+            estimate_to_counted: counted.estimate_ratio.map(four_digits),
+        });
+        self.events = series.software.map(|counted| Events {
+            task_clock_ms: four_digits(counted.task_clock_s * 1e3),
+            context_switches: counted.context_switches,
+            page_faults: counted.page_faults,
+            migrations: counted.migrations,
+        });
     }
 
     /// Whether the row has a result.

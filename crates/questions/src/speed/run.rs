@@ -10,6 +10,7 @@ use kiln_question::{Algorithm, Error, Outcome, Report};
 use zeroize::Zeroizing;
 
 use super::best;
+use super::counters;
 use super::effort;
 use super::kunit;
 use super::plan::Plan;
@@ -400,6 +401,7 @@ impl Run<'_> {
         notes.retain(|note| said.insert(note.clone()));
         notes.extend(best::Summary::new(&outcome.rows).sentences());
         notes.extend(kunit::note(&outcome.rows));
+        notes.extend(counters::note(&outcome.rows));
         if outcome.rows.iter().any(|r| r.together) {
             notes.push(
                 "rows of several messages at a time (together) show what a stream of messages gets; one message alone \

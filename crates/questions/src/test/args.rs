@@ -192,10 +192,10 @@ impl Question for TestArgs {
     }
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
-        let whole = self.constant_time || self.tree.is_some() || self.case.is_some();
+        let whole = self.constant_time || self.case.is_some();
         if self.shard.shard.is_some() && whole {
             return Err(Error::input(
-                "--shard divides the tests of Kiln's own ciphers by algorithm: leave it out with --tree, --case and --constant-time",
+                "--shard divides tests by algorithm, or with --tree by driver and suite: leave it out with --case and --constant-time",
             ));
         }
         if self.constant_time {

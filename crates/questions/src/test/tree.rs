@@ -109,6 +109,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     let touches = |of: fn(&Touched, &str) -> bool, name: &str| {
         touched.as_ref().is_none_or(|touched| of(touched, name))
     };
+    let takes_driver = |name: &str| session.share.takes(&format!("driver {name}"));
     let of_drivers = kinds.testmgr || kinds.contexts;
     // Only testmgr and the contexts need the drivers.
     let outcome = match of_drivers && touched.as_ref().is_none_or(Touched::has_drivers) {
@@ -118,7 +119,10 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     let named = |alg: &str| args.algs.is_empty() || args.algs.iter().any(|a| a == alg);
     let mut drivers = contexts::drivers(&outcome.rows);
     drivers.retain(|driver| {
-        kinds.contexts && named(&driver.alg) && touches(Touched::has_driver, &driver.name)
+        kinds.contexts
+            && named(&driver.alg)
+            && touches(Touched::has_driver, &driver.name)
+            && takes_driver(&driver.name)
     });
     let tried = contexts::run(
         &outcome.image,
@@ -136,7 +140,12 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     };
     // The suites that a change touches also test the library's functions.
     let asked_for = args.suites.iter().any(|s| s == "library");
-    let checked = match kinds.library && (touched.is_none() || asked_for) {
+    let with_library = kinds.library && (touched.is_none() || asked_for);
+    // Names of functions that are no drivers' are known only to the library, which then runs in every shard: so a misspelt
+    // name is noticed.
+    let is_driver = |row: &kiln_tree::Row| named(row.alg.as_deref().unwrap_or(""));
+    let divided = args.algs.is_empty() || asked_for || outcome.rows.iter().any(is_driver);
+    let checked = match with_library && (!divided || session.share.takes("library")) {
         true => library::run(
             &outcome.image,
             session.seed,
@@ -157,7 +166,9 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
                 prove: None,
                 masks: Tier::tree_masks(),
             },
-            &|suite| touches(Touched::has_suite, suite),
+            &|suite| {
+                touches(Touched::has_suite, suite) && session.share.takes(&format!("suite {suite}"))
+            },
             &session.stop,
             &|done, what| progress.report(done, what),
         )?,
@@ -179,6 +190,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
                 let asked = |name: &String| [&subject.alg, &subject.driver].contains(&name);
                 (args.algs.is_empty() || args.algs.iter().any(asked))
                     && touches(Touched::has_driver, &subject.driver)
+                    && takes_driver(&subject.driver)
             },
             stop: &session.stop,
             progress: &|done, what| progress.report(done, what),
@@ -191,6 +203,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
                 kinds.testmgr
                     && named(row.alg.as_deref().unwrap_or(""))
                     && touches(Touched::has_driver, &row.name)
+                    && takes_driver(&row.name)
             }
             _ => row.status == "failed",
         })
@@ -216,8 +229,8 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     };
     let of_oracles = found.ran.iter();
     rows.extend(of_oracles.map(|ran| TestRow::oracle(ran, &found, &outcome.config, &replay)));
-    // A change that touches no tested code passes; a misspelt name does not.
-    if rows.is_empty() && touched.is_none() {
+    // A change that touches nothing passes, and so does a shard without items; a misspelt name does not.
+    if rows.is_empty() && touched.is_none() && session.share.is_empty() {
         let asked: Vec<&str> = args
             .algs
             .iter()

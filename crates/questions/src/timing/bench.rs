@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
-use kiln_measure::{measure, Plan, Series, Subject};
+use kiln_measure::{measure_counted, Plan, Series, Subject};
 
 use super::candidate::{Candidate, Judge};
 use super::messages::{Messages, Wrong};
@@ -126,7 +126,7 @@ pub(crate) fn bench(
             subjects.push(Subject::new(name, |calls| entry.run(calls)));
         }
     }
-    let series = measure(&mut subjects, plan, stop, progress);
+    let series = measure_counted(&mut subjects, plan, stop, progress);
     drop(subjects);
 
     for (i, series) in right.into_iter().zip(series) {

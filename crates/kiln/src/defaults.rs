@@ -1,0 +1,348 @@
+//! The configuration file `kiln.toml`: defaults for flags that are the same in every run on a machine.
+
+use std::env;
+use std::fs;
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgMatches, Command};
+use kiln_measure::CoreList;
+use kiln_question::{child, is_revision, Error, Global};
+use kiln_record::Setting;
+use serde::Deserialize;
+use toml::Spanned;
+
+const NAME: &str = "kiln.toml";
+/// What `--tree` has as its value if it is given without one and the file is not read yet, or names no tree.
+const NO_TREE: &str = "<the tree of kiln.toml>";
+/// Arguments that are kernel trees: the flag, and the argument of `kiln tree`.
+const TREES: [&str; 2] = ["tree", "dir"];
+
+/// The keys of the file.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    /// Cores, as `--cpu`.
+    cpu: Option<Spanned<String>>,
+    /// The directory of records, as `--out`.
+    out: Option<Spanned<PathBuf>>,
+    /// Libraries to measure, as `--peers`.
+    libraries: Option<Spanned<Vec<String>>>,
+    /// The kernel tree that `--tree` without a value means, and `kiln tree` without a directory.
+    tree: Option<Spanned<PathBuf>>,
+}
+
+/// Values of the file, as flags take them.
+#[derive(Default)]
+pub struct Defaults {
+    settings: Vec<Setting>,
+}
+
+impl Defaults {
+    /// Reads the file that the flags or the environment name, else `kiln.toml` of the current directory, else that of
+    /// `$XDG_CONFIG_HOME/kiln`. Without a file there are no defaults.
+    ///
+    /// # Errors
+    /// The file cannot be read, has a key or a type that is not known, or a value that the flag would refuse.
+    pub fn find(global: &Global) -> Result<Defaults, Error> {
+        if global.no_defaults {
+            return Ok(Defaults::default());
+        }
+        let named = match (&global.defaults, env::var_os(child::DEFAULTS)) {
+            (Some(file), _) => Some(file.clone()),
+            (None, Some(file)) if file.is_empty() => return Ok(Defaults::default()),
+            (None, file) => file.map(PathBuf::from),
+        };
+        let places = match &named {
+            Some(file) => vec![file.clone()],
+            None => [Some(PathBuf::from(NAME)), config_home()]
+                .into_iter()
+                .flatten()
+                .collect(),
+        };
+        for file in places {
+            match fs::read_to_string(&file) {
+                Ok(text) => return Defaults::parse(&file, &text),
+                Err(e) if named.is_none() && is_absent(e.kind()) => {}
+                Err(e) => {
+                    return Err(Error::input(format!(
+                        "{}: cannot read these defaults: {e}: name a readable file with --defaults, or use --no-defaults",
+                        file.display()
+                    )))
+                }
+            }
+        }
+        Ok(Defaults::default())
+    }
+
+    fn parse(file: &Path, text: &str) -> Result<Defaults, Error> {
+        let line = |span: &Range<usize>| {
+            let before = &text.as_bytes()[..span.start.min(text.len())];
+            1 + before.iter().filter(|byte| **byte == b'\n').count()
+        };
+        let table: Table = toml::from_str(text).map_err(|e| {
+            let line = e.span().map_or(1, |span| line(&span));
+            Error::input(format!("{}:{line}: {}", file.display(), e.message()))
+        })?;
+        let mut settings = Vec::new();
+        let mut add = |key, value: String, span: Range<usize>| {
+            settings.push(Setting {
+                key,
+                value,
+                file: file.display().to_string(),
+                line: line(&span),
+            });
+        };
+        if let Some(cpu) = table.cpu {
+            add("cpu", cpu.get_ref().clone(), cpu.span());
+        }
+        if let Some(out) = table.out {
+            add("out", show(&resolve(file, out.get_ref())), out.span());
+        }
+        if let Some(libraries) = table.libraries {
+            add("libraries", libraries.get_ref().join(","), libraries.span());
+        }
+        if let Some(tree) = table.tree {
+            add(
+                "tree",
+                show(&resolve_tree(file, tree.get_ref())),
+                tree.span(),
+            );
+        }
+        let defaults = Defaults { settings };
+        defaults.check()?;
+        Ok(defaults)
+    }
+
+    /// Checks values as the flags do.
+    fn check(&self) -> Result<(), Error> {
+        for setting in &self.settings {
+            let fault = match setting.key {
+                "cpu" => setting
+                    .value
+                    .parse::<CoreList>()
+                    .err()
+                    .map(|e| e.to_string()),
+                "libraries" => kiln_questions::check_libraries(&words(&setting.value))
+                    .err()
+                    .map(|e| e.to_string()),
+                _ if setting.value.is_empty() => Some("name a directory".to_string()),
+                _ => None,
+            };
+            if let Some(fault) = fault {
+                let (place, key) = (setting.place(), setting.key);
+                return Err(Error::input(format!("{place}: {key}: {fault}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, key: &str) -> Option<&Setting> {
+        self.settings.iter().find(|setting| setting.key == key)
+    }
+
+    /// Makes the defaults those of the command line: of `--peers` wherever a command has it, and of a kernel tree that is
+    /// asked for without a name.
+    pub fn apply(&self, command: Command) -> Command {
+        let is_tree_command = command.get_name() == "tree";
+        let tree = self.get("tree").map_or(NO_TREE, |s| keep(&s.value));
+        let adapt = |arg: Arg| match arg.get_id().as_str() {
+            "tree" => arg.num_args(0..=1).default_missing_value(tree),
+            "dir" if is_tree_command => arg
+                .required(false)
+                .default_value(tree)
+                .hide_default_value(true),
+            "peers" => match self.get("libraries") {
+                Some(setting) => arg.default_values(words(&setting.value).iter().map(|w| keep(w))),
+                None => arg,
+            },
+            _ => arg,
+        };
+        command
+            .mut_args(adapt)
+            .mut_subcommands(|sub| self.apply(sub))
+    }
+
+    /// Completes the flags of every command. Returns what the run takes from the file. `matches` are the arguments as
+    /// they were parsed without the file.
+    ///
+    /// # Errors
+    /// A kernel tree is asked for, and neither the command line nor the file names one.
+    pub fn complete(
+        &self,
+        global: &mut Global,
+        matches: &ArgMatches,
+        writes_records: bool,
+    ) -> Result<Vec<Setting>, Error> {
+        let mut used = Vec::new();
+        if let (None, Some(setting)) = (&global.cpu, self.get("cpu")) {
+            global.cpu = Some(setting.value.clone());
+            used.push(setting.clone());
+        }
+        if let (None, true, Some(setting)) = (&global.out, writes_records, self.get("out")) {
+            global.out = Some(PathBuf::from(&setting.value));
+            used.push(setting.clone());
+        }
+        let leaf = leaf(matches);
+        let by_default = |id: &str| {
+            let known = leaf.ids().any(|i| i.as_str() == id);
+            known && leaf.value_source(id) == Some(clap::parser::ValueSource::DefaultValue)
+        };
+        used.extend(
+            self.get("libraries")
+                .filter(|_| by_default("peers"))
+                .cloned(),
+        );
+        let is_unnamed = |id: &&str| {
+            let values = leaf.try_get_raw(id).ok().flatten();
+            values.is_some_and(|mut values| values.any(|value| value == NO_TREE))
+        };
+        if TREES.iter().any(|id| is_unnamed(&id)) {
+            let Some(setting) = self.get("tree") else {
+                return Err(Error::input(format!(
+                    "no kernel tree is named: use --tree DIR, or put tree = \"DIR\" into {NAME}"
+                )));
+            };
+            let tree = Path::new(&setting.value);
+            if !tree.is_dir() && !is_revision(tree) {
+                return Err(Error::input(format!(
+                    "{}: tree: '{}' is neither a directory nor a git revision",
+                    setting.place(),
+                    setting.value
+                )));
+            }
+            used.push(setting.clone());
+        }
+        Ok(used)
+    }
+}
+
+/// The arguments of the command itself.
+fn leaf(matches: &ArgMatches) -> &ArgMatches {
+    match matches.subcommand() {
+        Some((_, inner)) => leaf(inner),
+        None => matches,
+    }
+}
+
+fn is_absent(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// The file of a user: `$XDG_CONFIG_HOME/kiln/kiln.toml`, by default `~/.config/kiln/kiln.toml`.
+fn config_home() -> Option<PathBuf> {
+    let named = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+    // The specification says that a relative path is to be ignored.
+    let base = named
+        .filter(|dir| dir.is_absolute())
+        .or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".config")))?;
+    Some(base.join("kiln").join(NAME))
+}
+
+/// A path in the file: relative to the file's directory, or to the home directory after `~/`.
+fn resolve(file: &Path, path: &Path) -> PathBuf {
+    let home = path.strip_prefix("~").ok();
+    match (home, env::var_os("HOME")) {
+        (Some(rest), Some(home)) => Path::new(&home).join(rest),
+        _ if path.as_os_str().is_empty() => PathBuf::new(),
+        _ => file.parent().unwrap_or(Path::new("")).join(path),
+    }
+}
+
+/// The same for a kernel tree, which may also be a git revision: `HEAD~1` of the repository here, or `DIR@HEAD~1`.
+fn resolve_tree(file: &Path, tree: &Path) -> PathBuf {
+    let path = resolve(file, tree);
+    let text = show(tree);
+    match text.rsplit_once('@') {
+        _ if path.exists() => path,
+        Some((dir, revision)) if !dir.is_empty() => {
+            let dir = show(&resolve(file, Path::new(dir)));
+            PathBuf::from(format!("{dir}@{revision}"))
+        }
+        _ if is_revision(tree) => tree.to_path_buf(),
+        _ => path,
+    }
+}
+
+fn show(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn words(list: &str) -> Vec<String> {
+    list.split(',').map(str::to_string).collect()
+}
+
+/// clap keeps defaults for the life of the process.
+fn keep(text: &str) -> &'static str {
+    text.to_string().leak()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Defaults, String> {
+        Defaults::parse(Path::new("dir/kiln.toml"), text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn every_key_has_a_value_and_a_line() {
+        let text = "# machine\ncpu = \"0,2-3\"\nout = \"records\"\n\nlibraries = [\"openssl\", \"nettle\"]\ntree = \"/linux\"\n";
+        let found: Vec<String> = parse(text)
+            .unwrap()
+            .settings
+            .iter()
+            .map(Setting::to_string)
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "cpu = 0,2-3 (dir/kiln.toml:2)",
+                "out = dir/records (dir/kiln.toml:3)",
+                "libraries = openssl,nettle (dir/kiln.toml:5)",
+                "tree = /linux (dir/kiln.toml:6)"
+            ]
+        );
+        assert!(parse("").unwrap().settings.is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (text, line, words) in [
+            ("\ncpus = \"1\"", 2, "unknown field `cpus`"),
+            ("cpu = 1", 1, "expected a string"),
+            ("\n\ncpu = \"x\"", 3, "cpu: core list"),
+            ("libraries = \"openssl\"", 1, "expected a sequence"),
+            ("cpu = \"0\"\nlibraries = [\"opensll\"]", 2, "did you mean"),
+            (
+                "libraries = [\"none\", \"nettle\"]",
+                1,
+                "cannot be combined",
+            ),
+            ("out = [", 1, ""),
+            ("out = \"\"", 1, "name a directory"),
+            ("tree = 7", 1, "expected"),
+            ("cpu = \"0\"\ncpu = \"1\"", 2, "duplicate key"),
+        ] {
+            let e = parse(text).err().unwrap_or_default();
+            let place = format!("dir/kiln.toml:{line}: ");
+            assert!(e.starts_with(&place) && e.contains(words), "{text:?}: {e}");
+        }
+    }
+
+    #[test]
+    fn trees_are_directories_or_revisions() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("HEAD")).unwrap();
+        let file = dir.path().join(NAME);
+        let found = |tree: &str| resolve_tree(&file, Path::new(tree));
+        assert_eq!(found("HEAD"), dir.path().join("HEAD"));
+        assert_eq!(found("HEAD~1"), Path::new("HEAD~1"));
+        assert_eq!(
+            show(&found("linux@v6.12")),
+            format!("{}/linux@v6.12", dir.path().display())
+        );
+        assert_eq!(found("/a/b"), Path::new("/a/b"));
+    }
+}

@@ -1,0 +1,317 @@
+//! `kiln.toml`: each of its keys, which file counts, and what is wrong with it.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::tree::{kiln_keeping, tree_of};
+use common::{fault, schema, Run};
+use serde_json::Value;
+
+/// A directory with a home of its own, in which the program runs.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        let path = self.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Run {
+        let output = Command::new(env!("CARGO_BIN_EXE_kiln"))
+            .args(args)
+            .current_dir(self.path())
+            .env_remove("KILN_TIERS")
+            .env_remove("KILN_DEFAULTS")
+            .env_remove("XDG_CONFIG_HOME")
+            .env("HOME", self.path().join("home"))
+            .envs(env.iter().copied())
+            .output()
+            .unwrap();
+        Run {
+            status: output.status.code().unwrap(),
+            bytes: output.stdout,
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn run(&self, args: &[&str]) -> Run {
+        self.run_with(args, &[])
+    }
+}
+
+const WORK: [&str; 4] = ["test", "sha256", "--suite", "vectors"];
+
+fn with<'a>(args: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [args, more].concat()
+}
+
+/// The record's defaults, as `KEY VALUE FILE:LINE`.
+fn defaults(record: &Value) -> Vec<String> {
+    let list = record["defaults"].as_array().cloned().unwrap_or_default();
+    let text = |d: &Value, name: &str| d[name].as_str().unwrap().to_string();
+    list.iter()
+        .map(|d| {
+            format!(
+                "{} {} {}:{}",
+                text(d, "key"),
+                text(d, "value"),
+                text(d, "file"),
+                d["line"]
+            )
+        })
+        .collect()
+}
+
+/// A core on which this process may run.
+fn a_core() -> String {
+    let allowed = kiln_measure_cores();
+    allowed[allowed.len() - 1].to_string()
+}
+
+fn kiln_measure_cores() -> Vec<usize> {
+    kiln_measure::CoreList::allowed().unwrap().cores().to_vec()
+}
+
+#[test]
+fn cpu_is_taken_from_the_file_unless_the_flag_is_given() {
+    let place = Place::new();
+    let core = a_core();
+    place.write("kiln.toml", &format!("# cores\ncpu = \"{core}\"\n"));
+    let record = place.run(&with(&WORK, &["--json"])).json();
+    assert_eq!(defaults(&record), [format!("cpu {core} kiln.toml:2")]);
+    let record = place.run(&with(&WORK, &["--json", "--cpu", &core])).json();
+    assert_eq!(defaults(&record), [""; 0]);
+    // It has an effect: this machine has no such core.
+    place.write("kiln.toml", "cpu = \"1000\"\n");
+    fault(
+        &place.run(&WORK),
+        2,
+        "kiln.toml:1: cpu: core 1000 is not among",
+    );
+    assert_eq!(place.run(&with(&WORK, &["--cpu", &core])).status, 0);
+    // Text for people has it too.
+    place.write("kiln.toml", &format!("cpu = \"{core}\"\n"));
+    let text = place.run(&["list", "--quick"]).stdout();
+    let line = format!("cpu = {core} (kiln.toml:1)");
+    assert!(text.lines().any(|l| l == line), "{text}");
+}
+
+#[test]
+fn out_is_a_directory_of_records() {
+    let place = Place::new();
+    place.write("kiln.toml", "out = \"records\"\n");
+    assert_eq!(place.run(&WORK).status, 0);
+    let file = fs::read_to_string(place.path().join("records/test.json")).unwrap();
+    let record: Value = serde_json::from_str(&file).unwrap();
+    schema::check(&record);
+    assert_eq!(defaults(&record), ["out records kiln.toml:1"]);
+    // The flag wins.
+    assert_eq!(place.run(&with(&WORK, &["-o", "others"])).status, 0);
+    assert!(place.path().join("others/test.json").exists());
+    // Commands without records do not make the directory, and a report is not a record.
+    fs::rename(place.path().join("records"), place.path().join("old")).unwrap();
+    assert_eq!(place.run(&["completions", "bash"]).status, 0);
+    assert_eq!(place.run(&["report", "old", "--format", "csv"]).status, 0);
+    assert!(!place.path().join("records").exists());
+    place.write("kiln.toml", "out = \"/dev/null/x\"\n");
+    fault(
+        &place.run(&WORK),
+        2,
+        "kiln.toml:1: out: cannot use '/dev/null/x'",
+    );
+    // Relative to the file, not to the current directory.
+    place.write("conf/kiln.toml", "out = \"r\"\n");
+    let run = place.run(&with(&WORK, &["--defaults", "conf/kiln.toml"]));
+    assert_eq!(run.status, 0, "{run:?}");
+    assert!(place.path().join("conf/r/test.json").exists());
+    place.write("kiln.toml", "out = \"~/r\"\n");
+    assert_eq!(place.run(&WORK).status, 0);
+    assert!(place.path().join("home/r/test.json").exists());
+}
+
+#[test]
+fn libraries_are_those_of_the_file() {
+    let place = Place::new();
+    let speed = [
+        "speed",
+        "sha256",
+        "--len",
+        "64",
+        "--quick",
+        "--json",
+        "--impl",
+        "sha256-generic",
+    ];
+    let providers = |record: &Value| -> Vec<String> {
+        let rows = record["rows"].as_array().unwrap().iter();
+        let mut names: Vec<String> = rows
+            .map(|row| row["provider"].as_str().unwrap().to_string())
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    place.write("kiln.toml", "libraries = [\"none\"]\n");
+    let record = place.run(&speed).json();
+    assert_eq!(providers(&record), ["kiln"]);
+    assert_eq!(defaults(&record), ["libraries none kiln.toml:1"]);
+    // A library that a name asks for must be there: here it cannot be loaded.
+    place.write("kiln.toml", "\nlibraries = [\"openssl\"]\n");
+    let broken = [("KILN_OPENSSL", "/dev/null")];
+    fault(&place.run_with(&speed, &broken), 3, "openssl");
+    let record = place
+        .run_with(&with(&speed, &["--peers", "none"]), &broken)
+        .json();
+    assert_eq!(
+        (providers(&record), defaults(&record)),
+        (vec!["kiln".to_string()], vec![])
+    );
+}
+
+#[test]
+fn a_tree_without_a_name_is_that_of_the_file() {
+    let place = Place::new();
+    // Without a file there is a line that says what to do.
+    for args in [
+        &["test", "--tree"][..],
+        &["tree"],
+        &["speed", "sha256", "--tree"],
+    ] {
+        fault(&place.run(args), 2, "no kernel tree is named");
+    }
+    place.write("kiln.toml", "cpu = \"0\"\ntree = \"linux\"\n");
+    fault(
+        &place.run(&["test", "--tree"]),
+        2,
+        "kiln.toml:2: tree: 'linux' is neither",
+    );
+    place.write("linux/README", "");
+    for args in [
+        &["test", "--tree"][..],
+        &["tree"],
+        &["test", "--tree", "--quick"],
+    ] {
+        fault(&place.run(args), 2, "not a Linux source tree");
+    }
+    // A name wins, and a command that asks for no tree has none.
+    fault(&place.run(&["tree", "/no/such"]), 2, "/no/such");
+    let record = place.run(&with(&WORK, &["--json", "--cpu", "0"])).json();
+    assert_eq!(defaults(&record), [""; 0]);
+}
+
+#[test]
+fn a_tree_of_the_file_is_built_and_run() {
+    let Some(tree) = tree_of("KILN_TEST_TREE", "kernel tree") else {
+        return;
+    };
+    let place = Place::new();
+    place.write("kiln.toml", &format!("tree = \"{}\"\n", tree.display()));
+    let file = place.path().join("kiln.toml");
+    let args = ["tree", "--json", "--defaults", file.to_str().unwrap()];
+    let record = kiln_keeping(&args).json();
+    let used = format!("tree {} {}:1", tree.display(), file.display());
+    assert_eq!(defaults(&record), [used]);
+    assert!(record["rows"].as_array().unwrap().len() > 50);
+}
+
+#[test]
+fn the_nearest_file_counts_alone() {
+    let place = Place::new();
+    let core = a_core();
+    let used = |args: &[&str], env: &[(&str, &str)]| {
+        let run = place.run_with(&with(&WORK, &with(args, &["--json"])), env);
+        defaults(&run.json())
+    };
+    assert_eq!(used(&[], &[]), [""; 0]);
+    let home = place.path().join("home/.config/kiln/kiln.toml");
+    place.write(
+        "home/.config/kiln/kiln.toml",
+        &format!("cpu = \"{core}\"\n"),
+    );
+    assert_eq!(used(&[], &[]), [format!("cpu {core} {}:1", home.display())]);
+    place.write("xdg/kiln/kiln.toml", &format!("\ncpu = \"{core}\"\n"));
+    let xdg = place.path().join("xdg");
+    let env = [("XDG_CONFIG_HOME", xdg.to_str().unwrap())];
+    let file = xdg.join("kiln/kiln.toml");
+    assert_eq!(
+        used(&[], &env),
+        [format!("cpu {core} {}:2", file.display())]
+    );
+    // That of the current directory replaces it; it has no cpu.
+    place.write("kiln.toml", "libraries = [\"none\"]\n");
+    assert_eq!(used(&[], &env), [""; 0]);
+    assert_eq!(used(&["--no-defaults"], &env), [""; 0]);
+    place.write("other.toml", &format!("\n\ncpu = \"{core}\"\n"));
+    let other = [format!("cpu {core} other.toml:3")];
+    assert_eq!(used(&["--defaults", "other.toml"], &env), other);
+    assert_eq!(used(&[], &[("KILN_DEFAULTS", "other.toml")]), other);
+    assert_eq!(
+        used(&["-C", "xdg/kiln"], &[]),
+        [format!("cpu {core} kiln.toml:2")]
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_one_line() {
+    let place = Place::new();
+    for (text, line) in [
+        ("# x\nspeed = 1\n", "kiln.toml:2: unknown field `speed`"),
+        ("cpu = 3\n", "kiln.toml:1: invalid type"),
+        ("cpu = \"0\"\n\nout = [\n", "kiln.toml:"),
+        ("libraries = [\"opensll\"]\n", "kiln.toml:1: libraries: "),
+        ("cpu = \"0-\"\n", "kiln.toml:1: cpu: "),
+    ] {
+        place.write("kiln.toml", text);
+        fault(&place.run(&WORK), 2, line);
+        // The way round it.
+        assert_eq!(place.run(&with(&WORK, &["--no-defaults"])).status, 0);
+    }
+    fs::remove_file(place.path().join("kiln.toml")).unwrap();
+    fs::create_dir(place.path().join("kiln.toml")).unwrap();
+    fault(
+        &place.run(&WORK),
+        2,
+        "kiln.toml: cannot read these defaults",
+    );
+    fs::remove_dir(place.path().join("kiln.toml")).unwrap();
+    fs::write(place.path().join("kiln.toml"), b"cpu = \"\xff\"\n").unwrap();
+    fault(
+        &place.run(&WORK),
+        2,
+        "kiln.toml: cannot read these defaults",
+    );
+    let run = place.run(&with(&WORK, &["--defaults", "absent.toml"]));
+    fault(&run, 2, "absent.toml: cannot read these defaults");
+    let run = place.run(&with(&WORK, &["--defaults", "x", "--no-defaults"]));
+    assert_eq!(run.status, 2, "{run:?}");
+}
+
+/// The parts of a survey do not write into the directory of the file a second time.
+#[test]
+fn a_survey_passes_on_what_applies() {
+    let place = Place::new();
+    let core = a_core();
+    place.write("kiln.toml", &format!("cpu = \"{core}\"\nout = \"r\"\n"));
+    let run = place.run(&["survey", "--quick", "--question", "ctrlq", "--no-report"]);
+    assert_eq!(run.status, 0, "{run:?}");
+    let text = fs::read_to_string(place.path().join("r/survey.json")).unwrap();
+    let record: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(defaults(&record).len(), 2);
+    for part in record["records"].as_array().unwrap() {
+        let args = part["args"].as_array().unwrap();
+        assert!(args.iter().any(|arg| arg == "--cpu"), "{args:?}");
+        assert_eq!(defaults(part), [""; 0]);
+    }
+}
