@@ -198,7 +198,7 @@ impl Defaults {
             let values = leaf.try_get_raw(id).ok().flatten();
             values.is_some_and(|mut values| values.any(|value| value == NO_TREE))
         };
-        if TREES.iter().any(|id| is_unnamed(&id)) {
+        if TREES.iter().any(is_unnamed) {
             let Some(setting) = self.get("tree") else {
                 return Err(Error::input(format!(
                     "no kernel tree is named: use --tree DIR, or put tree = \"DIR\" into {NAME}"
