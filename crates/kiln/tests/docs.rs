@@ -176,7 +176,7 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     let of_a_tree = matches!(arguments.peek(), Some(&"linux" | &"tree"));
     // The text may mention a flag without its value or without other required arguments.
     let incomplete = |said: &str| {
-        ["a value is required for", "were not provided"]
+        ["needs a value", "kiln: missing ", "no kernel tree is named"]
             .iter()
             .any(|words| said.contains(words))
     };

@@ -31,7 +31,7 @@ const CASES: &[Case] = &[
     (&["crypt", "--alg", "ctr(ase)"], 2, "'ctr(ase)'", "did you mean 'ctr(aes)'"),
     (&["fpu", "--policy", "nestd"], 2, "'nestd'", "did you mean 'nested'"),
     (&["fpu", "--inject", "tmier"], 2, "'tmier'", "did you mean 'timer'"),
-    (&["fpu", "--overhead"], 2, "'kiln fpu'", "use: kiln fpu overhead"),
+    (&["fpu", "--overhead"], 2, "'--overhead'", "use: kiln fpu overhead"),
     (&["fpu", "--policy", "legacy", "prove"], 2, "--policy", "put it after 'prove'"),
     (&["fpu", "--fallback", "scaler"], 2, "'scaler'", "did you mean 'scalar'"),
     (&["budget", "--mode", "clokced"], 2, "'clokced'", "did you mean 'clocked'"),

@@ -40,6 +40,7 @@ const ELSEWHERE: &[&str] = &[
     "kernel/kexec_file.c",
     "kernel/module/signing.c",
     "kernel/power/swap.c",
+    "kiln.toml",
     "kiln_budget.h",
     "lib/crypto/aes.c",
     "lib/digsig.c",
