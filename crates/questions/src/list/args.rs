@@ -6,7 +6,7 @@ use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};
 use super::row::{self, Row};
 use super::view;
 
-/// What is available here: tiers, implementations, libraries, compilers, hardware limits
+/// What is here: tiers, implementations, libraries, compilers, hardware limits
 ///
 /// The first command on a new machine: what can be measured there, what cannot, and why. All usable
 /// implementations are measured. For each algorithm the fastest is chosen; if several are equally
