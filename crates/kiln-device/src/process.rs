@@ -57,6 +57,8 @@ impl Process {
             .arg0(env::args_os().next().unwrap_or_else(|| "kiln".into()))
             .args(env::args_os().skip(1))
             .env(VARIABLE, format!("{fd},{}", Worker::clock()))
+            // The sandbox of this process, which the child inherits, refuses files.
+            .env("KILN_DEFAULTS", "")
             .stdin(Stdio::null())
             // Ctrl-C on a terminal is meant only for the main process, which lets its guests
             // finish.

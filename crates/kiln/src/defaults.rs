@@ -50,8 +50,9 @@ impl Defaults {
             return Ok(Defaults::default());
         }
         let named = match (&global.defaults, env::var_os(child::DEFAULTS)) {
+            // A child has its parent's arguments, but may not be able to read the file.
+            (_, Some(file)) if file.is_empty() => return Ok(Defaults::default()),
             (Some(file), _) => Some(file.clone()),
-            (None, Some(file)) if file.is_empty() => return Ok(Defaults::default()),
             (None, file) => file.map(PathBuf::from),
         };
         let places = match &named {
