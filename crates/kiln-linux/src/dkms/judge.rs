@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::row::{Outcome, Row, PLANTED};
 use super::script::Script;
-use super::{Outcome, Row, PLANTED};
 use crate::console::{End, Line};
 use crate::module::PREFIX;
 use crate::Error;

@@ -1,6 +1,6 @@
 //! What the guest does: its namespaces, associations and disk, and the load on them.
 
-use super::{Row, PLANTED};
+use super::row::{Row, PLANTED};
 use crate::init::Order;
 use crate::program;
 use crate::Error;

@@ -1,0 +1,82 @@
+//! What a judgement consists of: the rows, the findings and the notes.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The algorithm of the planted wrong answer.
+pub(super) const PLANTED: &str = "rfc4106(gcm(aes))";
+
+/// IPsec packets between two network namespaces of a stock kernel while dm-crypt writes on the same CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "linux-dkms",
+    title = "The installable module",
+    extend(
+        "x-question" = "Does the module of kiln-crypto-dkms keep IPsec out of cryptd, with every byte right?",
+        "x-commands" = ["linux dkms"]
+    )
+)]
+pub struct Row {
+    /// Kernel release, as `uname -r` prints it.
+    #[schemars(extend("x-role" = "key"))]
+    pub kernel: String,
+    /// What runs the guest: `kvm`, or `tcg` (software emulation).
+    #[schemars(extend("x-role" = "key"))]
+    pub accel: String,
+    /// `without`: Linux's own drivers; `with`: Kiln's module with `prefer=1`; `unsaved`: the control, a module that
+    /// does not save the registers of interrupted sections; `cycles`: the module is loaded, carries packets, and is
+    /// unloaded, again and again.
+    #[schemars(extend("x-role" = "key"))]
+    pub module: &'static str,
+    /// `transport`: a process encrypts, a softirq decrypts; `tunnel`: softirqs do both.
+    #[schemars(extend("x-role" = "key"))]
+    pub mode: &'static str,
+    /// `gcm`: AES-GCM; `cbc`: AES-CBC with HMAC-SHA-256.
+    #[schemars(extend("x-role" = "key"))]
+    pub cipher: &'static str,
+    /// Packets that the sender handed to the kernel.
+    #[schemars(extend("x-role" = "main"))]
+    pub sent: u64,
+    /// Packets sent and not received.
+    #[schemars(extend("x-role" = "main"))]
+    pub lost: u64,
+    /// Packets received after one that was sent later.
+    #[schemars(extend("x-role" = "figure"))]
+    pub reordered: u64,
+    /// Packets received with wrong bytes.
+    #[schemars(extend("x-role" = "main"))]
+    pub wrong: u64,
+    /// Requests that were deferred to cryptd.
+    #[schemars(extend("x-role" = "main"))]
+    pub cryptd: u64,
+    /// Sections of Kiln's drivers that a softirq opened over an FPU section that it had interrupted.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "nested saves"))]
+    pub nested_saves: u64,
+    /// Pieces of 64 KiB read back from the encrypted disk and compared.
+    #[schemars(extend("x-role" = "figure"))]
+    pub disk: u64,
+    /// Pieces that differed from what had been written.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "disk wrong"))]
+    pub disk_wrong: u64,
+    /// Times that a program compared the vector registers that it had left alone for a while.
+    #[schemars(extend("x-role" = "figure"))]
+    pub registers: u64,
+    /// Comparisons that found changed registers.
+    #[schemars(extend("x-role" = "figure", "x-heading" = "registers wrong"))]
+    pub registers_wrong: u64,
+    /// Drivers of Kiln's that were registered and had passed every self-test.
+    #[schemars(extend("x-role" = "figure"))]
+    pub drivers: u64,
+    /// Times that the module was loaded, used and unloaded.
+    #[schemars(extend("x-role" = "figure"))]
+    pub cycles: u64,
+}
+
+#[derive(Debug)]
+pub struct Outcome {
+    pub rows: Vec<Row>,
+    /// Descriptions of what does not hold.
+    pub findings: Vec<String>,
+    /// Controls, and remarks that a reader of the rows needs.
+    pub notes: Vec<String>,
+}
