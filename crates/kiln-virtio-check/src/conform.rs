@@ -66,7 +66,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
 type Check = fn(&mut Link, &Vector) -> Result<(), String>;
 
 /// How long a device may take to free the place of a driver that has disconnected.
-const FREED: Duration = Duration::from_secs(1);
+pub(crate) const FREED: Duration = Duration::from_secs(1);
 
 /// Connects a driver. A device that serves one driver at a time may refuse it until the device has
 /// noticed that the previous driver has disconnected.

@@ -97,6 +97,13 @@ pub(crate) fn memory(size: u64, flags: MemfdFlags) -> io::Result<File> {
     Ok(file)
 }
 
+/// Ends the connection at once, like the `Drop` of a link.
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
 impl Raw {
     /// Connects. The connection ends by itself if the device is silent for long.
     pub(crate) fn connect(target: &Target) -> io::Result<Raw> {

@@ -13,7 +13,7 @@ use kiln_virtio::wire::{feature, Features, Service};
 use rustix::fs::{fcntl_getfl, fcntl_setfl, MemfdFlags, OFlags};
 
 use crate::case::Case;
-use crate::conform::{create, describe, has_cbc, in_session, open, usable};
+use crate::conform::{create, describe, has_cbc, in_session, open, usable, FREED};
 use crate::hostile::next_driver;
 use crate::link::{Link, Offer, Queue, Target, IN_ORDER, PATIENCE, RING_RESET, ROOM, WRITE};
 use crate::raw::{self, event, memory, message, words, Raw, SIZE};
@@ -499,6 +499,22 @@ impl<'a> Pile<'a> {
 /// The device's description of its in-flight memory, and the file that holds this memory.
 type Notes = (Vec<u8>, File);
 
+/// Connects a front end and negotiates features. Like [`open`], tries again if the device has not
+/// noticed yet that the previous front end has disconnected.
+fn greet(target: &Target, protocol: u64) -> Result<Raw, String> {
+    let until = Instant::now() + FREED;
+    loop {
+        let mut raw = Raw::connect(target).map_err(|e| e.to_string())?;
+        if raw.hello(protocol) {
+            return Ok(raw);
+        }
+        if target.is_stopped() || Instant::now() > until {
+            return Err("it disconnects".into());
+        }
+        sleep(Duration::from_millis(10));
+    }
+}
+
 /// Connects with an in-flight record and starts a ring at the given entry. Returns `None` if the
 /// device does not offer in-flight records.
 fn with_notes(
@@ -508,10 +524,7 @@ fn with_notes(
     [kick, call]: [BorrowedFd<'_>; 2],
     base: u16,
 ) -> Result<Option<(Raw, Notes)>, String> {
-    let mut raw = Raw::connect(target).map_err(|e| e.to_string())?;
-    if !raw.hello(raw::INFLIGHT) {
-        return Err("it disconnects".into());
-    }
+    let mut raw = greet(target, raw::INFLIGHT)?;
     if raw.offered & raw::INFLIGHT == 0 {
         return Ok(None);
     }
@@ -625,13 +638,7 @@ fn notes(target: &Target, vector: &Vector) -> Result<(), String> {
 
 fn status(target: &Target, vector: &Vector) -> Result<(), String> {
     const GET_STATUS: u32 = 40;
-    let connect = || -> Result<Raw, String> {
-        let mut raw = Raw::connect(target).map_err(|e| e.to_string())?;
-        match raw.hello(raw::STATUS) {
-            true => Ok(raw),
-            false => Err("it disconnects".into()),
-        }
-    };
+    let connect = || greet(target, raw::STATUS);
     let mut raw = connect()?;
     if raw.offered & raw::STATUS == 0 {
         return Ok(());
@@ -645,6 +652,7 @@ fn status(target: &Target, vector: &Vector) -> Result<(), String> {
             None => return Err(format!("status {bits}: no answer arrived")),
         }
     }
+    drop(raw);
     for wrong in [256, u64::MAX] {
         let mut raw = connect()?;
         raw.send(raw::SET_STATUS, &words(&[wrong]), &[]);

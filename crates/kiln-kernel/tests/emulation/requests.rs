@@ -9,7 +9,8 @@ use kiln_kernel::load::{all_impls, best_impl, Plan, TaskWork};
 use kiln_measure::SplitMix64;
 
 use crate::machine::{
-    assert_clean, boot, config, correct_policies, interrupted, judge, messages, plan, run_alone,
+    assert_clean, boot, config, correct_policies, interrupted, judge, messages, plan, repeat_until,
+    run_alone,
 };
 
 /// Number of requests over all policies if the test runs alone.
@@ -199,7 +200,8 @@ pub(crate) fn ask_under_every_policy<T>(
             };
             let what = format!("{p}, full preemption {full}");
             let (mut drivers, mut later) = (0, 0);
-            let counts = interrupted(&mut cpu, plan, Arrivals::Poisson(15_000.0, seed), |_| {
+            let counts = interrupted(&mut cpu, plan, Arrivals::Poisson(15_000.0, seed), |load| {
+                let inside = crypto::memory_in_use();
                 let mut draw = Draw(SplitMix64(seed ^ each));
                 let mut all = open(model, &mut draw);
                 drivers = all.len();
@@ -209,6 +211,12 @@ pub(crate) fn ask_under_every_policy<T>(
                         Err(why) => panic!("{what}, request {i}: {why}"),
                     }
                 }
+                drop(all);
+                // A kworker may still hold a transform whose last request it has completed.
+                repeat_until("all transforms are freed", || {
+                    load.run(1);
+                    crypto::memory_in_use() <= inside
+                });
             });
             assert_clean(&what, &counts);
             let stats = cpu.stats();

@@ -91,8 +91,12 @@ fn brief(speedup: &Speedup) -> String {
     );
     match cycles.against_by_both(time, 1.0) {
         Some(Against::Above) => shown,
-        Some(Against::Below) => format!("{shown}, slower"),
-        Some(Against::Equal) => format!("no difference, {shown}"),
+        Some(Against::Below) => shown,
+        Some(Against::Equal) => format!(
+            "no difference, {} times{}",
+            figure(cycles.value),
+            cycles.interval(figure)
+        ),
         Some(Against::CannotTell) => format!("{shown}, measured once"),
         None => "cycles and time disagree".to_string(),
     }
@@ -261,7 +265,7 @@ pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
     );
     let verdict = match (lost.judge(), wrong + user) {
         (Ok(()), _) => format!(
-            "{} wrong results in {} interrupts; the control, saving nothing: {} in {}",
+            "{} wrong results in {} interrupts; the control: {} in {}",
             show(wrong + user),
             show(hit),
             show(control_wrong),
@@ -333,7 +337,7 @@ mod tests {
         let row = &rows[0];
         let text = row.headline.as_deref().unwrap();
         assert!(
-            text.contains("at 16 bytes 1.21 times (1.18 to 1.23); at 512 bytes 1.00 times"),
+            text.contains("at 16 bytes 1.21 times (1.18 to 1.23); at 4,096 bytes 1.00 times"),
             "{text}"
         );
         assert!(

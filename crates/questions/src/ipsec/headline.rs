@@ -138,7 +138,7 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         if number(conditions, "scheduler_cpus") == Some(1.0) { "" } else { "s" },
     );
     let brief = format!(
-        "IPsec packets/s without loss: cryptd {}, softirqs off in sections {}",
+        "IPsec packets/s without loss: cryptd {}, softirqs off {}",
         legacy.brief(),
         direct.brief()
     );

@@ -308,7 +308,7 @@ pub(super) fn against_tree(runs: &Runs) -> Option<Row> {
         count(&cells)
     );
     let verdict = brief(
-        &format!("AES-256-XTS function, {} bytes", cell.len),
+        "XTS function",
         cell,
         &library(word(row, TREE.provider)),
     );
@@ -339,7 +339,7 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
     );
     let verdict = compared_row(runs.first(), &PEER).map(|row| {
         brief(
-            &format!("API call, AES-256-XTS, {} bytes", cell.len),
+            "XTS call",
             cell,
             &library(word(row, PEER.provider)),
         )
