@@ -68,7 +68,7 @@ fn what_is_no_tree_is_refused_in_one_line() {
         2,
         "arch/x86",
     );
-    fault(&kiln(&["tree"]), 2, "<DIR|REV>");
+    fault(&kiln(&["tree"]), 2, "no kernel tree is named");
 }
 
 #[test]
