@@ -307,11 +307,7 @@ pub(super) fn against_tree(runs: &Runs) -> Option<Row> {
         cell.len,
         count(&cells)
     );
-    let verdict = brief(
-        "XTS function",
-        cell,
-        &library(word(row, TREE.provider)),
-    );
+    let verdict = brief("XTS function", cell, &library(word(row, TREE.provider)));
     Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict))
 }
 
@@ -337,13 +333,8 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
         versus("an AES-256-XTS call of Kiln's crypto API", cell, &other),
         cell.len
     );
-    let verdict = compared_row(runs.first(), &PEER).map(|row| {
-        brief(
-            "XTS call",
-            cell,
-            &library(word(row, PEER.provider)),
-        )
-    })?;
+    let verdict = compared_row(runs.first(), &PEER)
+        .map(|row| brief("XTS call", cell, &library(word(row, PEER.provider))))?;
     Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict))
 }
 
