@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
-/// The environment variable that names the configuration file; empty: there is none.
+/// The environment variable that names the configuration file. If it is empty, no file is read.
 pub const DEFAULTS: &str = "KILN_DEFAULTS";
 /// Interval at which the process is polled.
 const LOOK: Duration = Duration::from_millis(20);

@@ -161,7 +161,7 @@ impl Session {
 /// Changes to the directory of `-C`. A child that hosts a kernel tree has its parent's arguments and directory.
 ///
 /// # Errors
-/// There is no such directory.
+/// The directory does not exist.
 pub fn enter_directory(global: &Global) -> Result<(), Error> {
     match &global.directory {
         Some(dir) if child_order()?.is_none() => env::set_current_dir(dir)

@@ -318,7 +318,7 @@ impl Engine {
         check(unsafe { self.calls.call(self.calls.requests, (&raw mut raw).cast()) })
     }
 
-    /// Makes one request on pieces of memory, in place if there are no destinations.
+    /// Makes one request on pieces of memory, in place without destinations.
     ///
     /// # Errors
     /// Returns the driver's error, such as `EBADMSG`.

@@ -295,7 +295,7 @@ impl Repository {
     fn filters(&self) -> Result<Vec<String>, Error> {
         let mut git = command(&self.dir);
         git.args(["config", "-z", "--name-only", "--get-regexp", "^filter[.]"]);
-        // Ignore the exit status, which is 1 if there are no filters.
+        // Ignore the exit status, which is 1 without filters.
         let found = output(&mut git)?.stdout;
         let name = |key: &[u8]| {
             let key = String::from_utf8_lossy(key);

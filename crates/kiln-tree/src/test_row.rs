@@ -97,7 +97,7 @@ impl TestRow {
         }
     }
 
-    /// Creates one row per context. If there are no results, creates a single row with the reason.
+    /// Creates one row per context. Without results, creates a single row with the reason.
     pub fn contexts((driver, result): &Tried, config: &str) -> Vec<TestRow> {
         let row = |context: &str, cases: u64, failed: u64, reason: Option<String>| TestRow {
             alg: driver.alg.clone(),

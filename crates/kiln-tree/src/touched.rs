@@ -133,7 +133,7 @@ impl Touched {
                 }
             }
         }
-        // If every object is affected, there is no point in listing them.
+        // If every object is affected, a list of them says nothing.
         let widest = || {
             let all = linked.iter().filter(|o| !o.starts_with("lib/kiln_"));
             all.into_iter().all(|o| affected.contains(*o))

@@ -41,7 +41,7 @@ pub struct Defaults {
 
 impl Defaults {
     /// Reads the file that the flags or the environment name, else `kiln.toml` of the current directory, else that of
-    /// `$XDG_CONFIG_HOME/kiln`. Without a file there are no defaults.
+    /// `$XDG_CONFIG_HOME/kiln`. Without a file, nothing has a default from it.
     ///
     /// # Errors
     /// The file cannot be read, has a key or a type that is not known, or a value that the flag would refuse.

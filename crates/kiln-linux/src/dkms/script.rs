@@ -173,7 +173,7 @@ fn state(mode: &str, algorithm: &str, window: u32) -> String {
 }
 
 /// The batch file that sets up the association during the cycles. Its sequence numbers begin again in each cycle, while
-/// packets of the previous one are still on the way, so there is no window.
+/// packets of the previous one are still on the way, so the replay window is off.
 pub(super) fn batch() -> String {
     state("tunnel", GCM, 0) + "\n"
 }

@@ -80,7 +80,7 @@ pub enum Step<'a> {
     Write(&'a str, &'a str),
 }
 
-/// The answer to a step, as lines, or the reason why there is none.
+/// The answer to a step, as lines, or the reason why it is missing.
 pub type Told = Result<Vec<String>, String>;
 
 /// The results of a boot.
