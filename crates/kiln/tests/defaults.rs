@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::tree::{kiln_keeping, tree_of};
+use common::tree::{kiln_keeping_with, tree_of};
 use common::{fault, schema, Run};
 use serde_json::Value;
 
@@ -219,8 +219,8 @@ fn a_tree_of_the_file_is_built_and_run() {
     let place = Place::new();
     place.write("kiln.toml", &format!("tree = \"{}\"\n", tree.display()));
     let file = place.path().join("kiln.toml");
-    let args = ["tree", "--json", "--defaults", file.to_str().unwrap()];
-    let record = kiln_keeping(&args).json();
+    let env = [("KILN_DEFAULTS", file.to_str().unwrap())];
+    let record = kiln_keeping_with(&["tree", "--json"], &env).json();
     let used = format!("tree {} {}:1", tree.display(), file.display());
     assert_eq!(defaults(&record), [used]);
     assert!(record["rows"].as_array().unwrap().len() > 50);

@@ -33,6 +33,11 @@ pub fn tree_of(variable: &str, what: &str) -> Option<PathBuf> {
 
 /// Runs Kiln with a cache that keeps its builds for later runs.
 pub fn kiln_keeping(args: &[&str]) -> Run {
+    kiln_keeping_with(args, &[])
+}
+
+pub fn kiln_keeping_with(args: &[&str], env: &[(&str, &str)]) -> Run {
     let cache = place("tree-cache");
-    kiln_with(args, &[("XDG_CACHE_HOME", cache.to_str().unwrap())])
+    let keeping = [("XDG_CACHE_HOME", cache.to_str().unwrap())];
+    kiln_with(args, &[&keeping, env].concat())
 }
