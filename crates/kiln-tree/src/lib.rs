@@ -34,6 +34,7 @@ mod place;
 mod plan;
 pub mod primitive;
 mod prove;
+mod quick;
 #[rustfmt::skip]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused)]
 mod raw;

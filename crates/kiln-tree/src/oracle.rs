@@ -21,7 +21,7 @@ use crate::features;
 use crate::host::Host;
 use crate::known::Known;
 use crate::oracle_tools::{shorten_queues, Tools};
-use crate::{raw, Error};
+use crate::{quick, raw, Error};
 
 /// Time without events after which a child is considered hung.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -102,12 +102,6 @@ pub const ALL: [Oracle; 12] = [
 ];
 
 impl Oracle {
-    /// Whether the oracle runs by default. The other oracles are slow, because they single-step or
-    /// use long messages.
-    pub fn is_quick(&self) -> bool {
-        !self.of_code && self.number != raw::KILN_ORACLE_SHARING
-    }
-
     /// Describes the cases that one word of the answers covers.
     fn group(&self, number: usize) -> String {
         let named = |names: &[&str]| names.get(number).copied().unwrap_or_default().to_owned();
@@ -156,6 +150,8 @@ pub struct Wanted<'a> {
     pub args: &'a [OsString],
     pub oracles: &'a [Oracle],
     pub thorough: bool,
+    /// Whether to examine only some instances of each template.
+    pub quick: bool,
     /// The list of known findings.
     pub known: &'a Known,
     /// Whether to examine this driver.
@@ -222,6 +218,8 @@ pub struct Ran {
 pub struct Found {
     /// Number of drivers that can be examined.
     pub subjects: usize,
+    /// Number of drivers that the quick set left out.
+    pub left_out: usize,
     /// Templates and drivers that the oracles cannot examine, with reasons.
     pub unreached: Vec<(String, String)>,
     pub ran: Vec<Ran>,
@@ -395,6 +393,11 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
         crashed,
     } = subjects(wanted)?;
     let mut chosen: Vec<Subject> = all.iter().filter(|s| (wanted.chosen)(s)).cloned().collect();
+    let requested = chosen.len();
+    if wanted.quick {
+        let selected = quick::select(&all);
+        chosen.retain(|s| selected.contains(s.driver.as_str()));
+    }
     // Sort so that drivers of one algorithm are adjacent.
     chosen.sort_by(|a, b| (&a.alg, &a.driver).cmp(&(&b.alg, &b.driver)));
     let with_code: Vec<Subject> = (chosen.iter())
@@ -438,7 +441,8 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     for oracle in wanted.oracles.iter().filter(|o| o.compares) {
         compare(&mut told, *oracle);
     }
-    told.retain(|t| t.oracle == REACH || (wanted.chosen)(&t.subject));
+    let names: BTreeSet<&str> = chosen.iter().map(|s| s.driver.as_str()).collect();
+    told.retain(|t| t.oracle == REACH || names.contains(t.subject.driver.as_str()));
     without_features(wanted, &mut told, &crashes)?;
     let mut found = collect(wanted.image, told, wanted.known);
     let whole = chosen.len() == all.len();
@@ -447,6 +451,7 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     // Report known findings as missing only if all drivers ran.
     found.unseen = whole.then(unseen).unwrap_or_default();
     found.subjects = all.len();
+    found.left_out = requested - chosen.len();
     found.unreached = unreached;
     Ok(found)
 }
@@ -643,7 +648,7 @@ fn code(driver: &str) -> &str {
 
 /// Returns the family of a driver: for an instance, its two outermost templates; otherwise, the
 /// driver's name.
-fn family(driver: &str) -> &str {
+pub(crate) fn family(driver: &str) -> &str {
     let second = driver.match_indices('(').nth(1);
     let end = second.or_else(|| driver.match_indices('(').next());
     end.map_or(driver, |(at, _)| &driver[..at])

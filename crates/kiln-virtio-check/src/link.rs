@@ -248,13 +248,16 @@ impl Link {
             };
             Fault::Connect(text)
         })?;
+        let began = Instant::now();
         let _done = hang_up_later(target, &socket).map_err(of_connect)?;
         let again = socket.try_clone().map_err(of_connect)?;
         let mut frontend = Frontend::from_stream(again, 256);
         let (file, memory) = shared().map_err(of_connect)?;
         let fault = |e: vhost::Error| Fault::Device(e.to_string());
         let offered = frontend.set_owner().and_then(|()| frontend.get_features());
-        let offered = offered.map_err(|e| match hung_up(&socket) {
+        // After PATIENCE this side closes the connection itself.
+        let refused = || began.elapsed() < PATIENCE && hung_up(&socket);
+        let offered = offered.map_err(|e| match refused() {
             true => Fault::Refused,
             false => fault(e),
         })?;

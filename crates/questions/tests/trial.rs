@@ -45,7 +45,8 @@ fn a_tier_is_added_in_one_file() {
     let mut files = repository(&here);
     insert(&mut files, "kernel/tiers.def", TIER, "TIER(VAES_AVX2,");
     let xts = "kernel/ciphers/xts/xts.c";
-    insert(&mut files, xts, DECLARATIONS, "/* Priorities are");
+    let table = "static const struct kiln_impl impls[]";
+    insert(&mut files, xts, DECLARATIONS, table);
     insert(&mut files, xts, ROW, "IMPL(\"aesni\"");
     let implementation = "kernel/ciphers/xts/avx2_movbe.c".into();
     files.insert(implementation, IMPLEMENTATION.into());

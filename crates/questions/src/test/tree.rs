@@ -30,8 +30,7 @@ pub(super) struct Asked<'a> {
     pub fuzz: Option<u32>,
     /// Whether to run the benchmarks of KUnit suites too.
     pub bench: bool,
-    /// Oracles to run. `None` means the quick ones, or all with `thorough`, unless suites are
-    /// named.
+    /// Oracles to run. `None` means all, unless suites are named.
     pub oracles: Option<Vec<Oracle>>,
     /// Whether to run more cases under each oracle.
     pub thorough: bool,
@@ -185,6 +184,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
             args: &arguments,
             oracles: &kinds.oracles,
             thorough: args.thorough,
+            quick: args.oracles.is_none() && !args.thorough && args.algs.is_empty(),
             known: &known,
             chosen: &|subject| {
                 let asked = |name: &String| [&subject.alg, &subject.driver].contains(&name);
@@ -305,9 +305,7 @@ impl Kinds {
         let only_oracles = args.oracles.as_ref().is_some_and(|o| !o.is_empty());
         let all = args.suites.is_empty() && !only_oracles;
         let usual = || match all {
-            true => (oracle::ALL.into_iter())
-                .filter(|o| args.thorough || o.is_quick())
-                .collect(),
+            true => oracle::ALL.to_vec(),
             false => Vec::new(),
         };
         let is = |kind: &str| all || named.iter().any(|n| *n == kind);
@@ -340,6 +338,12 @@ fn oracle_notes(found: &Found) -> Vec<String> {
         found.subjects,
         found.findings.len()
     ));
+    if found.left_out > 0 {
+        notes.push(format!(
+            "of these drivers {} were left out, instances of templates: three of each family were examined; --thorough examines all",
+            found.left_out
+        ));
+    }
     let unseen = found.unseen.iter();
     notes.extend(unseen.map(|entry| format!("a known finding was not seen, {entry}")));
     let mut why: Vec<&str> = found

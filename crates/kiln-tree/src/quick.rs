@@ -1,0 +1,74 @@
+//! The drivers that the quick set of the oracles examines. Most drivers of a tree are instances of
+//! templates, and instances of one template run the same code over different children, which are
+//! examined themselves.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::event::Subject;
+use crate::oracle::family;
+
+/// Selects all drivers that are not instances of templates, and of each family of instances the
+/// first, the middle and the last by name. Synchronous, asynchronous and internal instances are
+/// families of their own, because they take different paths. The selection depends on the list only,
+/// so all shards of a run select the same drivers.
+pub(crate) fn select(all: &[Subject]) -> HashSet<&str> {
+    let mut families: BTreeMap<_, Vec<&str>> = BTreeMap::new();
+    let mut selected = HashSet::new();
+    for subject in all {
+        let driver = subject.driver.as_str();
+        match driver.contains('(') {
+            true => families
+                .entry((family(driver), subject.is_async, subject.internal))
+                .or_default()
+                .push(driver),
+            false => {
+                selected.insert(driver);
+            }
+        }
+    }
+    for mut members in families.into_values() {
+        members.sort_unstable();
+        let last = members.len() - 1;
+        selected.extend([0, last / 2, last].map(|place| members[place]));
+    }
+    selected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_family_three_instances_are_selected_and_all_other_drivers() {
+        let subject = |driver: &str, is_async| Subject {
+            name: driver.into(),
+            alg: driver.into(),
+            driver: driver.into(),
+            kind: 0,
+            is_async,
+            internal: false,
+        };
+        let mut all: Vec<Subject> = (0..9)
+            .rev()
+            .map(|i| subject(&format!("lrw(ecb(c{i}))"), false))
+            .collect();
+        all.push(subject("lrw(cryptd(x))", true));
+        all.push(subject("lrw(ecb(c1))", true));
+        all.extend((0..5).map(|i| subject(&format!("sha-{i}"), false)));
+        let selected = select(&all);
+        let instances: HashSet<&str> = selected
+            .iter()
+            .copied()
+            .filter(|d| d.contains('('))
+            .collect();
+        let want = [
+            "lrw(ecb(c0))",
+            "lrw(ecb(c4))",
+            "lrw(ecb(c8))",
+            "lrw(cryptd(x))",
+            "lrw(ecb(c1))",
+        ];
+        assert_eq!(instances, HashSet::from(want));
+        assert_eq!(selected.len(), want.len() + 5);
+    }
+}
