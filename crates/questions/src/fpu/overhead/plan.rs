@@ -1,4 +1,5 @@
-//! Which policies, lengths and implementation `fpu overhead` measures, and checks of these choices.
+//! The policies, lengths and implementation that `fpu overhead` measures, with checks of the user's
+//! choices.
 
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::fpu::Policy;
