@@ -140,7 +140,7 @@ impl Gaps {
         })
     }
 
-    /// Average number of interrupts per second.
+    /// Returns the average number of interrupts per second.
     fn rate(&self) -> f64 {
         1e9 * self.gaps.len() as f64 / self.gaps.iter().sum::<u64>() as f64
     }
@@ -155,7 +155,7 @@ pub(crate) enum Source {
 }
 
 impl Inject {
-    /// The name of the source in `--inject` and in rows.
+    /// Returns the name of the source, as in `--inject` and in rows.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Inject::Timer => "timer",
@@ -167,7 +167,7 @@ impl Inject {
         }
     }
 
-    /// Maximum rate that the source can reach, in interrupts per second.
+    /// Returns the maximum rate that the source can reach, in interrupts per second.
     pub(crate) fn ceiling(&self) -> f64 {
         match self {
             Inject::Signal => 60_000.0,

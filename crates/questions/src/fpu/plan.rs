@@ -260,7 +260,7 @@ impl Plan {
         self.tree.as_ref().filter(|t| t.policy == policy)
     }
 
-    /// The configuration of the emulated CPU.
+    /// Returns the configuration of the emulated CPU.
     pub(crate) fn config(&self) -> Config {
         let mut config = Config {
             preempt_full: self.preempt_full,

@@ -51,7 +51,7 @@ impl fmt::Display for NoVerdict {
     }
 }
 
-/// Whether this policy is the control, which saves nothing.
+/// Returns whether this policy is the control, which saves nothing.
 pub(super) fn is_control(policy: &str) -> bool {
     policy == "none"
 }
@@ -74,7 +74,7 @@ fn enough(control: &Count) -> bool {
     control.hit > 0 && control.wrong as f64 >= ENOUGH
 }
 
-/// The control's counts under a load, summed over rows; `None` if the control did not run.
+/// Returns the control's counts under a load, summed over rows; `None` if the control did not run.
 fn control_of<'a>(load: &'a str, all: &[Count]) -> Option<Count<'a>> {
     let mut controls = all
         .iter()
@@ -94,7 +94,7 @@ fn control_of<'a>(load: &'a str, all: &[Count]) -> Option<Count<'a>> {
     })
 }
 
-/// Whether the counts of all loads together allow a verdict on lost state.
+/// Returns whether the counts of all loads together allow a verdict on lost state.
 pub(super) fn judge(all: &[Count]) -> Result<(), NoVerdict> {
     if !all.iter().any(|c| !is_control(c.policy)) {
         // If only the control ran, there is no other policy to judge, so judge the control itself.

@@ -57,7 +57,7 @@ impl Task {
         }
     }
 
-    /// Size of the task's message in bytes; `None` for the pattern task.
+    /// Returns the size of the task's message in bytes; `None` for the pattern task.
     pub(super) fn len(&self) -> Option<usize> {
         match self {
             Task::Crypt(_, _, messages) | Task::Ask(_, _, messages) => Some(messages.message_len()),
@@ -96,7 +96,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Whether state was lost.
+    /// Returns whether state was lost.
     fn wrong(&self) -> bool {
         self.corrupted + self.user_corrupted > 0
     }

@@ -410,7 +410,7 @@ impl Row {
         Some(50.0 * width / self.task_mb_per_s?)
     }
 
-    /// Whether results or user states are wrong although the policy should preserve them.
+    /// Returns whether results or user states are wrong although the policy should preserve them.
     pub(crate) fn fails(&self) -> bool {
         !is_control(&self.policy) && self.corrupted + self.user_corrupted > 0
     }

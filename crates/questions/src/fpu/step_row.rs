@@ -91,7 +91,7 @@ pub(crate) struct StepRow {
 }
 
 impl StepRow {
-    /// The counts that determine whether a loss could have been detected.
+    /// Returns the counts that determine whether a loss could have been detected.
     pub(super) fn count(&self) -> Count<'_> {
         Count {
             policy: &self.policy,

@@ -78,7 +78,7 @@ impl Tally {
         self.rates.rounds.push(round(rate));
     }
 
-    /// Number of wrong results of the task and of softirqs.
+    /// Returns the number of wrong results of the task and of softirqs.
     pub(crate) fn corrupted(&self) -> u64 {
         let c = &self.counts;
         c.task_corrupted + c.softirq_corrupted + c.second_corrupted
@@ -94,7 +94,7 @@ impl Tally {
         kiln_measure::ratio(&self.rates, &one)
     }
 
-    /// This tally's rate divided by the rate of `other`, round by round.
+    /// Returns this tally's rate divided by the rate of `other`, round by round.
     pub(crate) fn ratio(&self, other: &Tally) -> Option<Ratio> {
         kiln_measure::ratio(&self.rates, &other.rates)
     }
