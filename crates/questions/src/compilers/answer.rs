@@ -9,7 +9,7 @@ use super::kernel::judge_of;
 use super::subject::{Judge, Subject};
 use crate::crypt;
 
-/// The associated data of every message. It must be the same as in `harness/kiln.c`.
+/// The associated data of every message, which must be the same as in `harness/kiln.c`.
 const AAD: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
 /// Returns the digest of the expected results; `None` if builds can only be compared with each

@@ -124,7 +124,8 @@ pub struct CompilersArgs {
     /// Baseline to compare against: a compiler, or a record (NAME.json) that --out wrote
     #[arg(long, value_name = "CC|RECORD.json")]
     baseline: Option<String>,
-    /// Exit with status 1 if a cell is slower than its baseline by more than this, beyond the noise
+    /// Exit with status 1 if a cell is slower than its baseline by more than PCT per cent, beyond
+    /// the noise
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
     /// Exit with status 125 if a cell that should have been judged cannot be built or measured;

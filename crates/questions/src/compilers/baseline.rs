@@ -16,8 +16,8 @@ use super::toolchain::Toolchain;
 
 /// Largest relative difference between builds timed side by side that is not reported.
 const FLOOR: f64 = 0.005;
-/// Largest relative difference between builds from two runs that is not reported. It is larger than
-/// for builds timed side by side, because the placement in memory differs between runs.
+/// Largest relative difference between builds from two runs that is not reported. The limit is
+/// larger than for builds timed side by side, because the placement in memory differs between runs.
 const FLOOR_OF_RECORDS: f64 = 0.02;
 
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub(super) enum Baseline {
 }
 
 impl Baseline {
-    /// Opens a baseline. If `name` is a file, it is a record; any other name is a compiler.
+    /// Opens a baseline. The name of a file selects a record; any other name selects a compiler.
     pub(super) fn find(name: &str) -> Result<Baseline, Error> {
         match name.ends_with(".json") {
             true => Baseline::read(Path::new(name)),

@@ -1,5 +1,5 @@
-//! Finds the flag that causes the difference between two levels, by bisection. This requires that
-//! the compiler can list its flags.
+//! Finds the flag that causes the difference between two levels, by bisection. The compiler must be
+//! able to list its flags.
 
 use super::toolchain::Toolchain;
 

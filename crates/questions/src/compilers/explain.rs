@@ -21,8 +21,7 @@ use super::variant::Variant;
 
 /// Levels with which a cell is compared.
 const LEVELS: [&str; 4] = ["O1", "O2", "O3", "Os"];
-/// If the ratio of two builds is below this, they count as equally fast, and no cause is searched
-/// for.
+/// Ratio below which two builds count as equally fast, so that no cause is searched for.
 const ALIKE: f64 = 1.02;
 /// Number of rounds of a measurement, and the duration of each round.
 const EFFORT: Effort = Effort {
@@ -191,8 +190,8 @@ impl Lens<'_> {
     }
 }
 
-/// Explains a cell by comparing it with another cell. Without a given cell, chooses the most
-/// informative of the similar ones.
+/// Explains a cell by comparing it with another cell. If `against` is `None`, the other cell is
+/// chosen from the similar ones.
 pub(super) fn explain(
     own: &Cell,
     against: Option<&Cell>,

@@ -54,7 +54,7 @@ pub(super) struct Plan<'a> {
     pub anew: bool,
     /// The baseline with which the cells are compared.
     pub baseline: Option<Baseline>,
-    /// Maximum by which a cell may be slower than its baseline, in per cent.
+    /// Maximum slowdown of a cell relative to its baseline, in per cent.
     pub max_regression: Option<f64>,
     /// The share of the cells that this process builds and times.
     pub share: Share,
@@ -701,7 +701,7 @@ mod tests {
             assert!(has(&notes, "0 slower, 1 disagree, 0 without"), "{notes:?}");
         }
         // Control cases: slower both in cycles and in time, faster in both, and a record without
-        // times, about which there is a note.
+        // times, which causes a note.
         let (verdict, failed, untried, notes) = gate(new(11.0, 1.0), old());
         assert_eq!((verdict, failed, untried), (Verdict::Slower, true, false));
         assert!(has(&notes, "REGRESSION") && !has(&notes, "UNJUDGED"));

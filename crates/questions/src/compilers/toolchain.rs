@@ -31,8 +31,8 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Finds a compiler by name or path. Words after the first blank are its first arguments (`zig
-    /// cc`).
+    /// Finds a compiler by name or path. Words after the first blank are its first arguments, as in
+    /// `zig cc`.
     ///
     /// # Errors
     /// The compiler is missing (status 3), or does not behave like a compiler (status 2).
@@ -178,9 +178,9 @@ impl Toolchain {
         self.assemble(flags).is_some()
     }
 
-    /// Compiles an empty file and returns the assembly. Uses a new directory, because with some
-    /// flags compilers write further files to the current directory, and because zig takes the `-`
-    /// of `-o -` for a file name.
+    /// Compiles an empty file and returns the assembly. Uses a new directory for two reasons: with
+    /// some flags, compilers write additional files to the current directory, and zig treats the
+    /// `-` of `-o -` as a file name.
     fn assemble(&self, flags: &[String]) -> Option<String> {
         let dir = kiln_tree::make_scratch(&env::temp_dir(), "kiln-cc-").ok()?;
         let mut command = self.command();

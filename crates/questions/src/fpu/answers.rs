@@ -52,7 +52,7 @@ pub(crate) struct AnswerRow {
     pub preempt_after: u32,
 }
 
-/// Name of a context, as in `docs/EMULATION.md`.
+/// Returns the name of a context, as in `docs/EMULATION.md`.
 fn name(context: Context) -> &'static str {
     match context {
         Context::Task => "task",

@@ -25,7 +25,7 @@ use super::workload::{load_plan, Workload, SHORT_PACKET};
 /// Number of interrupts into sections per slice; a slice takes about 50 ms.
 const SLICE: u64 = 16_384;
 /// Maximum duration of a slice, for loads in which few interrupts hit a section. If the requested
-/// time is short, slices are limited to their share of it.
+/// time is short, slices are shorter, so that a whole round fits.
 const SLICE_TIME: Duration = Duration::from_secs(2);
 /// The control runs only once per this number of rounds, because a single wrong result shows that
 /// the check works.

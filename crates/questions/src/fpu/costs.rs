@@ -16,7 +16,8 @@ pub(crate) struct Costs {
     /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair if the user state is already
     /// saved.
     pub pair: Option<f64>,
-    /// Cost of the same empty pair without the section timer.
+    /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair without the section timer, if the
+    /// user state is already saved.
     pub pair_untimed: Option<f64>,
     /// Additional cost of the first section of a kernel entry.
     pub first_section: Option<f64>,

@@ -13,7 +13,7 @@ use super::timeline::Timeline;
 /// Number of equal steps into which the duration of a load is divided.
 const STEPS: usize = 60;
 
-/// Throughput and queue length in equal steps of time, each the mean of the rounds. `t_ms` is the
+/// Throughput and queue length in equal steps of time, averaged over the rounds. `t_ms` is the
 /// length of a step; `t_high_from_ms` and `t_high_to_ms` are the ends of the high phase;
 /// `t_mb_per_s_0` ... and `t_queued_0` ... are the values of the steps.
 #[derive(Clone, Debug, Default, PartialEq)]

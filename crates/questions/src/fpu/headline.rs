@@ -31,7 +31,7 @@ const HELPER_LEGACY: f64 = 384.0;
 /// d02198550423.
 const DIRECT_LEGACY: f64 = 487.0;
 /// Published throughput of direct calls with softirqs disabled, as merged, in MB/s. Source: mail
-/// 20250305203018.GB19889 in the thread about that change.
+/// 20250305203018.GB19889 in the thread about Linux commit d02198550423.
 const DIRECT_BH_OFF: f64 = 461.0;
 /// Published throughput of direct calls with nested sections, which save registers into a per-CPU
 /// buffer, in MB/s. Source: mail 20250305203018.GB19889.
@@ -104,8 +104,8 @@ fn brief(speedup: &Speedup) -> String {
     }
 }
 
-/// Headline that compares what kernels offer to softirqs: direct calls since Linux 6.15, and the
-/// simd helper in earlier versions.
+/// Makes the headline that compares what kernels offer to softirqs: direct calls since Linux 6.15,
+/// and the simd helper in earlier versions.
 pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
     let of = |len| speedup(runs, &|p| p == "bh-off", "direct", len);
@@ -128,8 +128,8 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     Some(row.beside(topic, published))
 }
 
-/// Headline about direct calls under other policies, also relative to the simd helper with `legacy`
-/// sections.
+/// Makes the headline about direct calls under other policies, also relative to the simd helper
+/// with `legacy` sections.
 pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
     let of = |policy: &'static str| speedup(runs, &|p| p == policy, "direct", SHORT);

@@ -22,10 +22,10 @@ use super::view;
 /// Does an FPU policy lose state? An interrupt before every instruction of a section
 ///
 /// Single steps inject one interrupt before each instruction of kernel_fpu_begin, the cipher and
-/// kernel_fpu_end, and then pairs of interrupts. This is exhaustive and the same in every run. All
-/// results and the user's registers are checked. A control policy that saves nothing is added and
-/// must lose state. To interrupt random instructions in millions of sections, use kiln fpu prove
-/// breakpoint.
+/// kernel_fpu_end, and then pairs of interrupts. The single interrupts are exhaustive, and every
+/// run injects the same ones. All results and the user's registers are checked. A control policy
+/// that saves nothing is added and must lose state. To interrupt random instructions in millions of
+/// sections, use kiln fpu prove breakpoint.
 ///
 /// With --tree, the library functions of a kernel tree (Linux 6.9 and later) are examined instead:
 /// those that the tree exports, and those that interrupt tests of its KUnit suites call. In a task

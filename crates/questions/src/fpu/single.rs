@@ -1,11 +1,11 @@
 //! Injects one interrupt per run, before each instruction in turn, always from the same initial
 //! state.
 //!
-//! This complements runs in which every instruction of a section is interrupted. In those runs, the
-//! first softirq saves the user's state and updates the section timer, so the section itself never
-//! does either; with a single interrupt, the section does both. If a policy makes softirqs wait for
-//! the section's end, later interrupts run these softirqs on their own return path; only with a
-//! single interrupt does the section itself run them.
+//! These runs complement the runs in which every instruction of a section is interrupted. In those,
+//! the first softirq saves the user's state and updates the section timer, so the section itself
+//! never does either; with a single interrupt, the section does both. If a policy makes softirqs
+//! wait for the section's end, later interrupts run these softirqs on their own return path; only
+//! with a single interrupt does the section itself run them.
 
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::fpu::{usable, Context};

@@ -26,7 +26,7 @@ pub(crate) static SURVEY: &[Contribution] = &[
             let row: Option<Row> = headline::interrupted(&interrupted(answers));
             row.into_iter().collect()
         },
-        // The survey fails if interrupts hit sections, but too few of them to detect a loss.
+        // The survey fails if interrupts hit sections but were too few to detect a loss.
         failed: |answers| headline::is_blind(&interrupted(answers)),
     },
 ];

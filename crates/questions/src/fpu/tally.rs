@@ -100,8 +100,8 @@ impl Tally {
     }
 }
 
-/// CPU time of this thread. Unlike elapsed time, it excludes periods in which the host runs other
-/// threads and the emulated CPU makes no progress.
+/// Returns the CPU time of this thread. Unlike elapsed time, CPU time excludes periods in which the
+/// host runs other threads and the emulated CPU makes no progress.
 pub(crate) fn cpu_time() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -1,4 +1,4 @@
-//! Throughput and queue length over time, each the mean of the rounds.
+//! Throughput and queue length over time, averaged over the rounds.
 
 use kiln_kernel::esp::Outcome;
 

@@ -144,7 +144,7 @@ pub struct TestArgs {
     /// With --tree: run each random test N times [default: the tree's own number, 100]
     #[arg(long, value_name = "N", requires = "tree")]
     fuzz: Option<u32>,
-    /// With --tree: check its drivers only with these oracles: all, none, or some of memory,
+    /// With --tree: check the tree's drivers with these oracles only: all, none, or some of memory,
     /// context, values, sequence, leaks, failures, fill, queues, sharing, registers, features,
     /// bounds [default: all but the last four, in addition to the suites; with --thorough all]
     #[arg(
@@ -301,8 +301,8 @@ impl TestArgs {
             let note = "interrupted: not all was checked";
             outcome.notes.push(note.into());
         }
-        // KTAP already contains these notes, but if standard output is redirected, the user does
-        // not see it.
+        // KTAP already contains these notes, but the user does not see KTAP if standard output is
+        // redirected.
         if json || !io::stdout().is_terminal() {
             for note in &outcome.notes {
                 eprintln!("kiln test: {note}");

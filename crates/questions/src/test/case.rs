@@ -35,8 +35,8 @@ const STEPS: [u64; 17] = [
 ];
 /// Number of key lengths tried above the longest valid one.
 const KEYS_BEYOND: u64 = 33;
-/// Minimum number of key lengths tried. It is large enough to include lengths that do not fit in a
-/// byte.
+/// Minimum number of key lengths tried. The minimum is large enough to include lengths that do not
+/// fit in a byte.
 const KEYS: u64 = 1200;
 /// The placements of vectors in memory.
 const PLACES: [(Place, bool); 4] = [

@@ -45,9 +45,9 @@ pub struct Span {
 /// The position of a byte of poison that was overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stray {
-    /// This many bytes before the data; 1 is the nearest.
+    /// This many bytes before the data; 1 is the adjacent byte.
     Before(usize),
-    /// This many bytes after the data; 1 is the nearest.
+    /// This many bytes after the data; 1 is the adjacent byte.
     After(usize),
 }
 

@@ -158,8 +158,8 @@ impl Message {
 }
 
 impl Cut {
-    /// Joins the last piece to the previous one if it is shorter than the algorithm's minimum
-    /// length, because no implementation would accept it.
+    /// Joins a last piece that is shorter than the algorithm's minimum length to the piece before
+    /// it, because no implementation would accept such a short piece.
     pub(crate) fn settle(&mut self, imp: Impl) {
         while let [.., before, last] = self.text[..] {
             if last >= imp.shortest() {

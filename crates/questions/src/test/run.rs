@@ -240,7 +240,7 @@ pub(crate) fn run(
     })
 }
 
-/// A worker that runs the jobs without emulating a CPU.
+/// Runs the jobs of the share without emulating a CPU.
 pub(crate) fn plain(_: usize, share: &Share<'_>) -> io::Result<()> {
     let mut bench = Bench::new()?;
     (0..share.jobs.len()).for_each(|i| share.job(i, &mut bench, &mut || ()));

@@ -144,8 +144,8 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     // affects also test the library's functions.
     let asked_for = args.suites.iter().any(|s| s == "library");
     let with_library = kinds.library && (touched.is_none() || asked_for);
-    // A name that belongs to no driver can only be a library function. Then every shard tests the
-    // library, so that every shard can detect a misspelt name.
+    // A name that belongs to no driver can only be a library function. In that case, every shard
+    // tests the library, so that every shard can detect a misspelt name.
     let is_driver = |row: &kiln_tree::Row| named(row.alg.as_deref().unwrap_or(""));
     let divided = args.algs.is_empty() || asked_for || outcome.rows.iter().any(is_driver);
     let checked = match with_library && (!divided || session.share.takes("library")) {

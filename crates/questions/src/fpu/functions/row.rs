@@ -31,7 +31,7 @@ pub(crate) struct FunctionRow {
     /// The context in which the function was called: `task`, `softirq` or `hardirq`.
     #[schemars(extend("x-role" = "key"))]
     pub context: &'static str,
-    /// The kernel configuration of the tree.
+    /// The configuration that the tree was built with.
     #[schemars(extend("x-role" = "key"))]
     pub config: String,
     /// Functions that ran inside FPU sections, separated by spaces; empty if no section was opened.

@@ -56,7 +56,7 @@ impl Path {
         Path::SyncUser,
     ];
 
-    /// Name of the method in rows.
+    /// Returns the name of the method in rows.
     pub(super) fn name(self) -> &'static str {
         match self {
             Path::Primitive => "primitive",
@@ -128,7 +128,7 @@ pub(super) struct Row {
     /// The provider of the measured code: `kiln`, or the kernel tree with its version.
     #[schemars(extend("x-role" = "key"))]
     pub provider: String,
-    /// Kernel configuration of the tree. Present only for kernel trees.
+    /// The configuration that the kernel tree was built with; absent for Kiln's own code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub config: Option<String>,

@@ -46,7 +46,7 @@ pub struct Bench {
     /// be opened.
     scalar: Option<Impl>,
     refused_in: Vec<Context>,
-    /// Whether interrupts occur that use the FPU in their handlers.
+    /// Whether interrupts occur during the calls. The interrupt handlers use the FPU.
     interrupted: bool,
     step: bool,
 }
