@@ -41,7 +41,6 @@ pub(super) struct Messages {
     pub seed: u64,
     /// Length of a message in bytes.
     pub len: usize,
-    /// Number of messages.
     pub count: usize,
 }
 

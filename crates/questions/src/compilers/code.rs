@@ -15,7 +15,6 @@ pub(super) struct Code {
     pub function: String,
     /// Whether the code is a loop; otherwise it is the whole function.
     pub is_loop: bool,
-    /// Number of instructions.
     pub instructions: usize,
     /// Loads from a computed address outside the stack; usually table lookups.
     pub indexed_loads: usize,
@@ -25,7 +24,6 @@ pub(super) struct Code {
     pub reloads: usize,
     /// Number of conditional jumps.
     pub branches: usize,
-    /// Number of calls.
     pub calls: usize,
     /// Runtime functions that the code calls, with the number of calls of each.
     pub called: Vec<(String, usize)>,
@@ -62,7 +60,8 @@ pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
         count(i, &mut code);
         let mut line = String::new();
         formatter.format(i, &mut line);
-        // The relocation names the operand; the instruction does not contain its address yet.
+        // The relocation names the operand; before linking, the instruction does not contain the
+        // operand's address.
         let inside = |at: u64| (i.ip()..i.next_ip()).contains(&at);
         for (_, relocation) in section.relocations().filter(|(at, _)| inside(*at)) {
             let RelocationTarget::Symbol(target) = relocation.target() else {

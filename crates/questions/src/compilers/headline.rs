@@ -55,7 +55,8 @@ fn cost(rows: &[&Value], cc: &str, variant: &str, field: &str) -> Option<f64> {
 const CYCLES: &str = "cycles_per_byte";
 const TIME: &str = "ns_per_byte";
 
-/// Returns the builds at -O2, fastest first. If `variant` is given, only builds of this variant.
+/// Returns the builds at -O2, fastest first. If `variant` is given, only builds of this variant are
+/// returned.
 fn cells_at_o2<'a>(runs: &Runs<'a>, variant: Option<&str>) -> Vec<Cell<'a>> {
     let rows = runs.first().iter().copied();
     let mut cells: Vec<Cell> = rows

@@ -40,12 +40,13 @@ pub(crate) struct Sweep {
     pub knee_pps: Option<f64>,
     /// Lower end of the interval of `knee_pps`: one step (9 %) below the highest rate without
     /// losses, taken from the round in which this rate was lowest. If `knee_pps` is null, the
-    /// highest rate without losses itself. Null if a round had losses even at the lowest rate.
+    /// interval begins at the highest rate without losses. Null if a round had losses even at the
+    /// lowest rate.
     #[schemars(extend("unit" = "1/s"))]
     pub knee_pps_low: Option<f64>,
     /// Upper end of the interval of `knee_pps`: one step (9 %) above the lowest rate with losses,
-    /// taken from the round in which this rate was highest. If `knee_pps` is null, the lowest rate
-    /// with losses itself. Null if a round had no losses at any rate.
+    /// taken from the round in which this rate was highest. If `knee_pps` is null, the interval
+    /// ends at the lowest rate with losses. Null if a round had no losses at any rate.
     #[schemars(extend("unit" = "1/s"))]
     pub knee_pps_high: Option<f64>,
     /// `knee_pps` in bits of IP packets per second.

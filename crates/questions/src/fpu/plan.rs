@@ -90,7 +90,6 @@ pub(crate) struct Plan {
     pub fallbacks: Vec<Fallback>,
     /// The tree hosted in this process. One of `policies` is the tree's policy.
     pub tree: Option<TreeName>,
-    /// Loads to run.
     pub loads: Vec<Workload>,
     /// Source of interrupts.
     pub inject: Inject,

@@ -1,4 +1,4 @@
-//! The rows of proof runs.
+//! The rows of `kiln fpu prove`.
 
 use std::borrow::Cow;
 

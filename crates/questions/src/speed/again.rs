@@ -9,8 +9,8 @@ use crate::timing::{bench, Candidate, Entry, Reference};
 
 impl Run<'_> {
     /// After a sweep, measures the largest steps a second time, for longer and with both lengths
-    /// interleaved, until the largest remaining step is confirmed. Without this, a disturbance of a
-    /// few milliseconds would look like a step.
+    /// interleaved, until the largest remaining step is confirmed. Without a second measurement, a
+    /// disturbance of a few milliseconds would look like a step.
     pub(super) fn look_again(&mut self, table: &Table, first: usize) -> Result<(), Error> {
         let mut again: Vec<usize> = Vec::new();
         let patient = kiln_measure::Plan {

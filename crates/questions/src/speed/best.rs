@@ -266,8 +266,8 @@ pub(super) struct Summary {
     /// The libraries, and how a call of Kiln's crypto API compares with a call of the fastest
     /// library.
     pub peer: Option<(Vec<String>, Count)>,
-    /// Geometric mean of the speedup of Kiln's 256-bit code over the fastest library. It covers the
-    /// rows in which Kiln uses 512-bit code, for lengths from [`SHORT`] on.
+    /// Geometric mean of the speedup of Kiln's 256-bit code over the fastest library. The mean
+    /// covers the rows in which Kiln uses 512-bit code, for lengths from [`SHORT`] on.
     pub ymm: Option<f64>,
     /// The libraries that process several messages at once.
     pub many: Option<Many>,

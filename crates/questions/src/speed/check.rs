@@ -1,5 +1,5 @@
-//! Checks every function that a tree's library exports, without timing it. `kiln test --tree` uses
-//! this.
+//! Checks every function that a tree's library exports, without timing it. `kiln test --tree` runs
+//! these checks.
 
 use kiln_question::lens::Lens;
 use kiln_question::Error;

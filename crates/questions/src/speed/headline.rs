@@ -98,8 +98,8 @@ const TREE: Fields = Fields {
     cycles: "best_tree_ratio",
     verdict: "best_tree_verdict",
 };
-/// The fields that compare a library's function for several messages with Kiln. They are in the
-/// library's row.
+/// The fields that compare a library's function for several messages with Kiln. The library's row
+/// contains them.
 const MANY: Fields = Fields {
     provider: "provider",
     time: "kiln_time_ratio",

@@ -62,7 +62,7 @@ impl<'c> Turns<'c> {
         });
     }
 
-    /// Runs the benchmarks that are due after `n` of `of` samples.
+    /// Runs the benchmarks that are due after `n` samples out of a total of `of`.
     pub(super) fn take(&mut self, n: u64, of: u64) {
         if n * self.times < self.done * of || self.done == self.times {
             return;

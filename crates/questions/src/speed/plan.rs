@@ -372,7 +372,7 @@ impl Plan {
         Err(unknown("baseline", &name, &known))
     }
 
-    /// Adds the baseline to the candidates if it was not requested as one.
+    /// Adds the baseline to the requested implementations unless it is already one of them.
     fn take_part(&mut self, name: String) -> Result<(), Error> {
         if !self.impls.is_empty() && !self.impls.contains(&name) {
             self.impls.push(name.clone());

@@ -64,7 +64,7 @@ pub struct Row {
     /// such as `openssl-3.0.19`.
     #[schemars(extend("x-role" = "key"))]
     pub provider: String,
-    /// Kernel configuration of the tree. Present only for kernel trees.
+    /// The configuration that the kernel tree was built with; absent for other providers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub config: Option<String>,

@@ -27,7 +27,7 @@ pub enum Twist {
     None,
     /// One bit of the tag is flipped, in the byte with this index.
     Forged(usize),
-    /// No key is set.
+    /// The request is made without a key.
     NoKey,
     /// A valid key is set, followed by an invalid key of this length.
     BadKey(usize),

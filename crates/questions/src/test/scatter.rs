@@ -151,7 +151,7 @@ impl Scattered {
         Ok(())
     }
 
-    /// Poisons all memory.
+    /// Poisons the pieces and the checked bytes around them, and removes the pieces.
     pub(super) fn clear(&mut self) {
         let (low, high) = self.buffer.range();
         let from = self.used.start.saturating_sub(AROUND);
