@@ -1,5 +1,5 @@
-//! The messages that builds process, and the right answers, which another implementation computes
-//! in this process.
+//! The messages that builds process, and the expected results. Another implementation computes the
+//! expected results in this process.
 
 use kiln_kernel::cipher::{Impl, Op};
 use kiln_measure::SplitMix64;
@@ -9,10 +9,11 @@ use super::kernel::judge_of;
 use super::subject::{Judge, Subject};
 use crate::crypt;
 
-/// The associated data of every message, the same as in `harness/kiln.c`.
+/// The associated data of every message, which must be the same as in `harness/kiln.c`.
 const AAD: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
-/// The digest of all results; `None` if builds can only be compared with each other.
+/// Returns the digest of the expected results; `None` if builds can only be compared with each
+/// other.
 pub(super) fn expected(
     subject: &Subject,
     seed: u64,

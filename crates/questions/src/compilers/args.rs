@@ -30,9 +30,9 @@ const LONGEST: usize = 1 << 20;
 
 /// Which compiler and flags make which cipher slow or wrong
 ///
-/// For people who build compilers or distributions. Every combination of subject, compiler,
+/// Meant for people who build compilers or distributions. Every combination of subject, compiler,
 /// optimization level and variant, called a cell, is built as a separate executable, which is
-/// cached by content. Its answers are checked before it is timed.
+/// cached by content. The results of a cell are checked before it is timed.
 #[derive(Args)]
 #[command(after_long_help = "\
 Variants are default, patched (-fno-tree-pre -fno-tree-sra), ubsan,
@@ -88,10 +88,10 @@ pub struct CompilersArgs {
         default_value = "default,patched,ubsan,patched+ubsan"
     )]
     variant: Vec<String>,
-    /// Compiler flags that make a further variant; may be given several times
+    /// Compiler flags that make an additional variant; may be given several times
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     cflags: Vec<String>,
-    /// Widths in bits: 64, or 32 for -m32
+    /// Widths of the target in bits: 64, or 32 for -m32
     #[arg(
         long,
         value_delimiter = ',',
@@ -107,34 +107,36 @@ pub struct CompilersArgs {
         default_value = "aes-generic"
     )]
     subject: Vec<String>,
-    /// A kernel tree or a git revision of one; subjects may then be its files, such as crypto/aes_generic.c
+    /// A kernel tree, or a git revision of such a tree; subjects may then be files of the tree,
+    /// such as crypto/aes_generic.c
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
-    /// Header directories for your own source files; may be given several times
+    /// Directories with headers for your own source files; may be given several times
     #[arg(long, value_name = "DIR")]
     include: Vec<PathBuf>,
     /// Message length in bytes
     #[arg(long, value_name = "N", default_value_t = 4096)]
     len: usize,
-    /// Total seconds for timing all cells, without building; less gives wider intervals [default:
-    /// by the number of cells]
+    /// Total seconds for timing all cells, without building; with less time, intervals are wider
+    /// [default: depends on the number of cells]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     /// Baseline to compare against: a compiler, or a record (NAME.json) that --out wrote
     #[arg(long, value_name = "CC|RECORD.json")]
     baseline: Option<String>,
-    /// Exit with status 1 if a cell is slower than its baseline by more than this, beyond the noise
+    /// Exit with status 1 if a cell is slower than its baseline by more than PCT per cent, beyond
+    /// the noise
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
-    /// Exit with status 125 if a cell that was to be judged cannot be built or measured; needs
-    /// --max-regression
+    /// Exit with status 125 if a cell that should have been judged cannot be built or measured;
+    /// needs --max-regression
     #[arg(long)]
     bisect: bool,
     /// Explain what makes a cell slow or fast, by comparing it with similar cells:
     /// CC/LEVEL/SUBJECT/VARIANT
     #[arg(long, value_name = "CELL", conflicts_with_all = ["baseline", "reproduce"])]
     explain: Option<String>,
-    /// Write a directory for a compiler's bug report, to the path given by --out
+    /// Write a directory for a compiler's bug report; --out gives the path
     #[arg(long, value_name = "CELL", conflicts_with = "baseline")]
     reproduce: Option<String>,
     /// For --explain and --reproduce: the cell to compare with [default: the fastest similar cell]
@@ -163,7 +165,7 @@ impl Question for CompilersArgs {
     }
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
-        // Without a limit, bisection would take even a slow commit for a good one.
+        // Without a limit, a bisection would treat even a slow commit as good.
         if self.bisect && self.max_regression.is_none() {
             return Err(Error::input(
                 "--bisect: nothing decides between good and bad: add --baseline CC or RECORD.json, and --max-regression PCT",
@@ -247,8 +249,8 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
     })
 }
 
-/// Returns the name of a user's source file for which no compiler has a result, usually because the
-/// file does not define the function or the convention is wrong.
+/// Returns the name of a user's source file for which no compiler has a result. Usually, such a
+/// file does not define the function, or the convention is wrong.
 fn untimed_file<'a>(subjects: &'a [Arc<Subject>], rows: &[Row]) -> Option<&'a str> {
     let own = subjects
         .iter()

@@ -16,7 +16,8 @@ const PROGRAM: [&str; 4] = [
 ];
 
 impl Source {
-    /// The arguments for compiling the source, except the names of the source and of the output.
+    /// Returns the arguments for compiling the source, without the names of the source and of the
+    /// output.
     pub(super) fn arguments(
         &self,
         cc: &Toolchain,
@@ -29,8 +30,8 @@ impl Source {
         let assembly = self.path.extension().is_some_and(|e| e == "S");
         match &self.flags {
             Flags::Kernel { dir } => {
-                // Leave out -fPIE and -g because a kernel is not position-independent and debugging
-                // information is not used; -O2 and -nostdinc are added where they apply.
+                // Leave out -fPIE, because a kernel is not position-independent, and -g, because
+                // debugging information is not used. -O2 and -nostdinc are added elsewhere.
                 let other = ["-O2", "-fPIE", "-g", "-nostdinc"];
                 let common: Vec<&str> = recipe::COMMON
                     .iter()
@@ -82,8 +83,8 @@ impl Source {
     }
 }
 
-/// Those of a tree's flags that this compiler accepts. Options for directories and macros are not
-/// checked, because every compiler accepts them.
+/// Returns the flags of a tree that this compiler accepts. Only -f and -m flags are checked,
+/// because every compiler accepts the others, such as directories and macros.
 fn accepted(cc: &Toolchain, flags: &[String]) -> Vec<String> {
     let of_code = |f: &str| f.starts_with("-f") || f.starts_with("-m");
     let asked: Vec<&String> = flags.iter().filter(|f| of_code(f)).collect();

@@ -1,5 +1,5 @@
-//! What builds are judged against: another compiler in the same run, or the record of an earlier
-//! run.
+//! The baseline against which builds are judged: another compiler in the same run, or the record of
+//! an earlier run.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,15 @@ use super::cell::Status;
 use super::row::Row;
 use super::toolchain::Toolchain;
 
-/// Relative differences up to this size between builds timed side by side are not reported.
+/// Largest relative difference between builds timed side by side that is not reported.
 const FLOOR: f64 = 0.005;
-/// The same limit for builds from two runs. It is higher because their placement in memory differs.
+/// Largest relative difference between builds from two runs that is not reported. The limit is
+/// larger than for builds timed side by side, because the placement in memory differs between runs.
 const FLOOR_OF_RECORDS: f64 = 0.02;
 
 #[derive(Clone, Debug)]
 pub(super) enum Baseline {
-    /// Another compiler. Its builds are timed together with those that are judged.
+    /// Another compiler. Its builds are timed together with the builds that are judged.
     Compiler(Arc<Toolchain>),
     /// The rows of an earlier run.
     Record {
@@ -32,7 +33,7 @@ pub(super) enum Baseline {
 }
 
 impl Baseline {
-    /// Opens a baseline: the name of a file is a record, any other name a compiler.
+    /// Opens a baseline. The name of a file selects a record; any other name selects a compiler.
     pub(super) fn find(name: &str) -> Result<Baseline, Error> {
         match name.ends_with(".json") {
             true => Baseline::read(Path::new(name)),
@@ -67,7 +68,7 @@ impl Baseline {
         })
     }
 
-    /// The name shown to the user.
+    /// Returns the baseline's name as shown to the user.
     pub(super) fn name(&self) -> &str {
         match self {
             Baseline::Compiler(cc) => &cc.name,
@@ -76,8 +77,8 @@ impl Baseline {
     }
 }
 
-/// The row of a record against which `row` is judged: the row of the same compiler or, if the
-/// record has only one compiler, the row of that one.
+/// Returns the row of a record against which `row` is judged. If only one compiler in the record
+/// has a comparable row, that row is used; otherwise the row of the same compiler.
 pub(super) fn of_record<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
     let mut same = rows.iter().filter(|r| r.place() == row.place());
     let all: Vec<&Row> = same.by_ref().collect();
@@ -110,8 +111,8 @@ impl Ratios {
         })
     }
 
-    /// Makes ratios from two rows. Their intervals predict the result of a rerun, so the ratios of
-    /// opposite ends enclose the ratio of two reruns.
+    /// Makes ratios from two rows. Each row's interval predicts the result of a rerun, so dividing
+    /// opposite ends of the intervals gives bounds for the ratio of two reruns.
     pub(super) fn from_rows(row: &Row, old: &Row) -> Option<Ratios> {
         let cycles = |r: &Row| Some((r.cycles_per_byte?, r.ci_low?, r.ci_high?));
         let time = |r: &Row| Some((r.ns_per_byte?, r.ns_low?, r.ns_high?));
@@ -137,7 +138,7 @@ impl Ratios {
     }
 }
 
-/// The quotient of two results; each consists of a value and the ends of its interval.
+/// Returns the quotient of two results, each given as a value and the ends of its interval.
 fn quotient(a: (f64, f64, f64), b: (f64, f64, f64)) -> Ratio {
     Ratio {
         ratio: a.0 / b.0,
@@ -172,8 +173,8 @@ pub(super) struct Regressions {
     pub unjudged: Vec<usize>,
 }
 
-/// Finds rows that are worse than their baseline by more than `percent`. `had` returns whether a
-/// row's baseline has a result.
+/// Finds rows that are worse than their baseline by more than `percent`. `had` returns whether the
+/// baseline of a row has a result.
 pub(super) fn regressions(rows: &[Row], percent: f64, had: &dyn Fn(&Row) -> bool) -> Regressions {
     let mut found = Regressions::default();
     for (i, row) in rows.iter().enumerate() {
@@ -235,7 +236,8 @@ mod tests {
             ..none.clone()
         };
         let new = |cycles: f64, clock: f64| row("a", "default", Some(cycles)).at_clock(clock);
-        // Wide vectors take 90 % of the cycles at 75 % of the clock frequency; then the reverse.
+        // Wide vectors take 90 % of the cycles at 75 % of the clock frequency; the second case is
+        // the reverse.
         assert_eq!(
             judged(new(9.0, 1.33), &old),
             (Verdict::Disagree, unjudged.clone())
@@ -260,7 +262,7 @@ mod tests {
             judged(new(10.0, 1.04), &old),
             (Verdict::Disagree, none.clone())
         );
-        // Controls: cycles and time agree.
+        // Control cases, in which cycles and time agree.
         assert_eq!(
             judged(new(11.0, 1.0), &old),
             (Verdict::Slower, slower.clone())

@@ -3,8 +3,8 @@
 //!
 //! Each time, a new copy of the executable runs. On the reference machine, one file with 60 KB of
 //! code took 110 cycles per byte while it stayed in the same memory pages, but each of twenty
-//! copies took 24. The compiler has no influence on which pages a file occupies, and the best of
-//! several copies is not affected by them.
+//! copies took 24. The compiler has no influence on which pages a file occupies, so the best result
+//! of several copies is used.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -19,15 +19,14 @@ use super::cell::Status;
 
 /// Duration of a build's trial run in milliseconds.
 const TRIAL_MS: u64 = 2;
-/// SIGALRM, which ends a harness that ran out of time.
+/// Number of SIGALRM, the signal that ends a harness that ran out of time.
 const ALARM: i32 = 14;
-/// The result of a round is a low quantile of its samples: one in this many samples is smaller.
+/// The result of a round is a low quantile of its samples: one sample in `LOWER` is smaller.
 const LOWER: usize = 10;
 /// Number of builds between two runs of the reference.
 const REFERENCE_EVERY: usize = 12;
 
-/// How long builds are timed: the number of rounds, and the duration of a build's turn in each
-/// round.
+/// The timing effort: the number of rounds, and the time for each build in a round.
 #[derive(Clone, Debug)]
 pub(super) struct Effort {
     pub rounds: usize,
@@ -42,13 +41,12 @@ pub(super) struct Messages {
     pub seed: u64,
     /// Length of a message in bytes.
     pub len: usize,
-    /// Number of messages.
     pub count: usize,
 }
 
 impl Messages {
-    /// Chooses as many messages as fit into the first-level cache, but at least a few and at most
-    /// some hundred.
+    /// Chooses the number of messages so that they fit into the first-level cache; the number is
+    /// between 4 and 256.
     pub(super) fn new(seed: u64, len: usize) -> Messages {
         Messages {
             seed,
@@ -86,8 +84,8 @@ pub(super) fn once(
     let numbers = [seed, len as u64, count as u64, ms, iterations];
     let output = Command::new(executable)
         .args(numbers.map(|n| n.to_string()))
-        // Ask for reports of one line, and ignore leaks, because the harness need not free its
-        // memory.
+        // Request one-line reports from sanitizers. Ignore leaks, because the harness does not free
+        // its memory.
         .env("ASAN_OPTIONS", "detect_leaks=0")
         .env("UBSAN_OPTIONS", "print_stacktrace=0")
         .output()
@@ -138,7 +136,7 @@ pub(super) struct Entry<'a> {
     pub executable: &'a Path,
     /// The messages that the executable processes.
     pub messages: Messages,
-    /// Entries with the same group number are timed one after another.
+    /// Group number. Entries of the same group are timed one after another.
     pub group: usize,
 }
 
@@ -163,7 +161,7 @@ impl Place<'_> {
     }
 }
 
-/// What timing one entry has given: its series and answer, or a fault.
+/// The outcome of timing one entry: its series and the digest of its results, or a fault.
 #[derive(Clone, Debug)]
 pub(super) struct Timed {
     /// Core cycles and nanoseconds per message.
@@ -172,12 +170,12 @@ pub(super) struct Timed {
     pub answer: Option<u64>,
     /// First line on stderr, such as a sanitizer's report.
     pub complaint: Option<String>,
-    /// Why there is no result; `None` if there is one.
+    /// Why the entry has no result; `None` if it has a result.
     pub fault: Option<(Status, String)>,
 }
 
-/// Times all entries, with runs of the reference between them. The second result is the reference's
-/// series.
+/// Times all entries, with runs of the reference between them. Returns the results of the entries
+/// and of the reference.
 pub(super) fn time(
     entries: &[Entry],
     reference: Option<&Entry>,
@@ -226,7 +224,7 @@ fn begin(timed: &mut [Timed]) {
     }
 }
 
-/// Puts the groups in random order, and the entries of each group as well.
+/// Puts the groups in random order, and also the entries within each group.
 fn order(entries: &[Entry], rng: &mut SplitMix64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..entries.len()).collect();
     rng.shuffle(&mut order);
@@ -237,8 +235,8 @@ fn order(entries: &[Entry], rng: &mut SplitMix64) -> Vec<usize> {
     order
 }
 
-/// Makes a short first run, which shows whether the build works, which digest it computes, and how many messages make
-/// up a sample.
+/// Makes a short trial run, which shows whether the build works, which digest it computes, and how
+/// many messages make up a sample.
 fn trial(entry: &Entry, place: &Place) -> Timed {
     let mut timed = Timed {
         series: Series {
@@ -280,7 +278,7 @@ fn turn(entry: &Entry, timed: &mut Timed, ms: u64, place: &Place) {
             add_turn(timed.series.rounds_ns.last_mut(), ns.collect());
             add_turn(timed.series.rounds.last_mut(), told.samples);
         }
-        // Ctrl-C also ends the build's process, which is not the build's fault.
+        // Ctrl-C also ends the build's process, so this is not an error of the build.
         Err(_) if place.stop.load(Ordering::Relaxed) => {}
         Err(fault) => timed.fault = Some(fault),
     }
@@ -290,8 +288,8 @@ fn turn(entry: &Entry, timed: &mut Timed, ms: u64, place: &Place) {
 fn add_turn(round: Option<&mut Round>, mut samples: Vec<f64>) {
     let Some(round) = round else { return };
     samples.sort_unstable_by(f64::total_cmp);
-    // The minimum is unsuitable: among so many samples, it is the one for which the clock
-    // measurement was most disturbed.
+    // The minimum is unsuitable: among so many samples, the smallest one is the sample for which
+    // the clock measurement was disturbed most.
     let figure = samples.get(samples.len() / LOWER).copied();
     round.best = match (round.best, figure) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -22,10 +22,10 @@ use super::variant::Variant;
 
 /// Name of the executable in its directory.
 const EXECUTABLE: &str = "cell";
-/// Name of the file in the same directory that describes the build.
+/// Name of the file that describes the build, in the directory of the executable.
 const FACTS: &str = "facts.json";
 
-/// The executable of a cell, and what is known about it.
+/// The executable of a cell, with its object files, sizes and build time.
 #[derive(Clone, Debug)]
 pub(super) struct Built {
     pub executable: PathBuf,
@@ -50,7 +50,7 @@ pub(super) struct Facts {
 pub(super) struct Refused {
     /// `absent` or `failed`.
     pub status: Status,
-    /// The reason in one line.
+    /// The reason, on one line.
     pub reason: String,
 }
 
@@ -74,7 +74,7 @@ fn absent(reason: impl Into<String>) -> Refused {
     }
 }
 
-/// Builds cells; holds what all builds share.
+/// Builds cells, and holds the cache and the compiler that all builds share.
 pub(super) struct Builder<'a> {
     store: &'a Store,
     /// Compiler for the files that are not under test.
@@ -84,8 +84,8 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Chooses a compiler for the files that are not under test: `cc`, `gcc` or `clang`, otherwise
-    /// the first of `others`.
+    /// Chooses a compiler for the files that are not under test: `cc`, `gcc` or `clang`, or the
+    /// first of `others` if none of these exists.
     pub(super) fn new(store: &'a Store, others: &[Arc<Toolchain>]) -> Result<Builder<'a>, Error> {
         let own = ["cc", "gcc", "clang"]
             .iter()
@@ -100,20 +100,21 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// The compiler of the files that are not under test.
+    /// Returns the compiler for the files that are not under test.
     pub(super) fn helper(&self) -> &Arc<Toolchain> {
         &self.helper
     }
 
-    /// Builds all cells in parallel, and returns the results in the order of the cells. Cells not
-    /// yet begun when `stop` is set are refused.
+    /// Builds all cells in parallel, and returns the results in the order of the cells. Cells whose
+    /// build has not begun when `stop` is set are refused.
     pub(super) fn build_all(
         &self,
         cells: &[Cell],
         stop: &AtomicBool,
         progress: &(dyn Fn(usize, &str) + Sync),
     ) -> Vec<Result<Built, Refused>> {
-        // Prepare each subject once, before several threads need it at the same time.
+        // Prepare each subject once here, so that several threads do not prepare it at the same
+        // time.
         let mut prepared: Vec<(*const Subject, Abi)> = Vec::new();
         for cell in cells {
             let key = (Arc::as_ptr(&cell.subject), cell.abi);
@@ -253,9 +254,9 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// A tree's object may need symbols that are not linked in. Makes an object that defines these
-    /// symbols as functions that trap; they are never called, because a subject neither registers
-    /// itself nor prints.
+    /// Makes an object that defines the symbols that a tree's object needs but that are not linked
+    /// in. The symbols are functions that trap. They are never called, because a subject neither
+    /// registers itself nor prints.
     fn unmet(
         &self,
         subject: &Subject,
@@ -292,7 +293,8 @@ impl<'a> Builder<'a> {
         Ok(Some(object))
     }
 
-    /// The preprocessed source, as a cache key that also depends on included files.
+    /// Returns the preprocessed source, which serves as a cache key that also covers included
+    /// files.
     fn content(
         &self,
         cc: &Toolchain,
@@ -300,14 +302,14 @@ impl<'a> Builder<'a> {
         line: &[String],
     ) -> Result<Vec<u8>, Refused> {
         if matches!(source.flags, Flags::Kernel { .. }) {
-            // The path of these sources is itself derived from their content.
+            // The content of these sources already determines their path, which is part of the key.
             return Ok(Vec::new());
         }
         preprocess(cc, source, line)
     }
 
     /// Compiles the files that a subject needs but that are not under test: the harness, the file
-    /// of the convention, and the subject's support files. Uses the helper compiler.
+    /// of the convention, and the subject's support files. The helper compiler compiles them.
     pub(super) fn support(&self, subject: &Subject, abi: Abi) -> Result<Vec<PathBuf>, Refused> {
         let c = &subject.convention;
         let (opt, variant) = (
@@ -332,8 +334,8 @@ impl<'a> Builder<'a> {
                 cc.args(["-O2", "-fno-pie", "-fno-stack-protector"])
                     .args(abi.flags());
                 if adapter {
-                    // CBC with vector registers would stall when it loads data that the cipher
-                    // stored word by word.
+                    // If CBC used vector registers, it would stall when it loads data that the
+                    // cipher has stored word by word.
                     cc.arg("-mgeneral-regs-only");
                     cc.args(c.defines.iter().map(|d| format!("-D{d}")));
                     let kernel = subject.sources.iter().find_map(|s| match &s.flags {
@@ -392,7 +394,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The files of the harness that a subject needs.
+/// Returns the files of the harness that a subject needs.
 pub(super) fn harness_files(subject: &Subject) -> Vec<&'static str> {
     let mut files = vec!["harness.c", subject.convention.file];
     if !subject.support.is_empty() {
@@ -401,7 +403,7 @@ pub(super) fn harness_files(subject: &Subject) -> Vec<&'static str> {
     files
 }
 
-/// Compiles a source; for `kernel/`, renames the functions that compilers call implicitly.
+/// Compiles a source. For `kernel/`, renames the functions that compilers call implicitly.
 pub(super) fn compile(
     cc: &Toolchain,
     source: &Source,
@@ -456,7 +458,7 @@ fn link(
     output(&mut command).map(|_| ())
 }
 
-/// Runs a command; returns its output, or the first line of its errors.
+/// Runs a command. Returns its output, or the first line of its error messages.
 fn output(command: &mut Command) -> Result<Vec<u8>, Refused> {
     for variable in recipe::IGNORED_ENV {
         command.env_remove(variable);

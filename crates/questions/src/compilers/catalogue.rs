@@ -10,8 +10,8 @@ use super::store::Store;
 use super::subject::Subject;
 use super::tree::Tree;
 
-/// Finds the subject of this name, or makes one from a file of the tree or of the user. `include`
-/// lists the directories of headers for the user's file.
+/// Finds the subject of this name, or makes a subject from a file of the tree or of the user.
+/// `include` lists the directories of headers for the user's file.
 pub(super) fn find_subject(
     name: &str,
     tree: Option<&Tree>,
@@ -26,7 +26,7 @@ pub(super) fn find_subject(
         .unwrap_or_else(|| file::subject(name, include))
 }
 
-/// Names of Kiln's own subjects.
+/// Returns the names of Kiln's own subjects.
 pub(super) fn list_names() -> Result<Vec<String>, Error> {
     Ok(Kernel::open(&Store::open()?)?.names())
 }

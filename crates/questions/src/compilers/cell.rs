@@ -1,4 +1,4 @@
-//! A cell, which is one combination of subject, compiler, level and variant; and its status.
+//! A cell, which is one combination of subject, compiler, level, variant and width; and its status.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::variant::Variant;
 pub(super) struct Opt(String);
 
 impl Opt {
-    /// Levels that a compiler may have.
+    /// Levels that a compiler may support.
     pub(super) const NAMES: [&'static str; 8] = ["O0", "O1", "O2", "O3", "Os", "Og", "Oz", "Ofast"];
 
     /// Parses a level with or without the dash.
@@ -30,12 +30,12 @@ impl Opt {
         }
     }
 
-    /// The level without the dash.
+    /// Returns the level without the dash.
     pub(super) fn name(&self) -> &str {
         &self.0
     }
 
-    /// The level as a compiler argument.
+    /// Returns the level as a compiler argument.
     pub(super) fn flag(&self) -> String {
         format!("-{}", self.0)
     }
@@ -66,7 +66,7 @@ impl Abi {
         }
     }
 
-    /// The width in bits.
+    /// Returns the width in bits.
     pub(super) fn name(self) -> &'static str {
         match self {
             Abi::Bits64 => "64",
@@ -74,7 +74,7 @@ impl Abi {
         }
     }
 
-    /// The compiler flags that select this width.
+    /// Returns the compiler flags that select this width.
     pub(super) fn flags(self) -> &'static [&'static str] {
         match self {
             Abi::Bits64 => &[],
@@ -83,20 +83,20 @@ impl Abi {
     }
 }
 
-/// Whether a cell has a result, and if not, why.
+/// Whether a cell has a result; if it has none, the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
-    /// The cell was built, gave the right answer and was timed.
+    /// The cell was built, gave the correct result and was timed.
     #[default]
     Ok,
     /// The compiler lacks a feature, or the subject does not support the combination.
     Absent,
     /// The compiler or the linker failed.
     Failed,
-    /// The build gave a wrong answer.
+    /// The build gave a wrong result.
     Wrong,
-    /// The run was ended by a signal or with an error.
+    /// The run ended with a signal or an error.
     Crashed,
     /// The run did not end in time.
     Hung,

@@ -15,9 +15,8 @@ pub(super) struct Code {
     pub function: String,
     /// Whether the code is a loop; otherwise it is the whole function.
     pub is_loop: bool,
-    /// Number of instructions.
     pub instructions: usize,
-    /// Loads with a computed address that is not on the stack; usually table lookups.
+    /// Loads from a computed address outside the stack; usually table lookups.
     pub indexed_loads: usize,
     /// Stores of registers to the stack.
     pub spills: usize,
@@ -25,15 +24,14 @@ pub(super) struct Code {
     pub reloads: usize,
     /// Number of conditional jumps.
     pub branches: usize,
-    /// Number of calls.
     pub calls: usize,
-    /// Functions of the runtime that the code calls, with the number of calls of each.
+    /// Runtime functions that the code calls, with the number of calls of each.
     pub called: Vec<(String, usize)>,
     /// The disassembly, one line per instruction.
     pub text: Vec<String>,
 }
 
-/// The hottest code of this function in an object: the largest innermost loop, or the whole
+/// Reads the hottest code of this function from an object: the largest innermost loop, or the whole
 /// function if it has no loop. If the object does not define the function, its largest function is
 /// used.
 pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
@@ -62,7 +60,8 @@ pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
         count(i, &mut code);
         let mut line = String::new();
         formatter.format(i, &mut line);
-        // The relocation names the operand, which the object file itself does not contain.
+        // The relocation names the operand; before linking, the instruction does not contain the
+        // operand's address.
         let inside = |at: u64| (i.ip()..i.next_ip()).contains(&at);
         for (_, relocation) in section.relocations().filter(|(at, _)| inside(*at)) {
             let RelocationTarget::Symbol(target) = relocation.target() else {
@@ -84,8 +83,8 @@ pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
     Some(code)
 }
 
-/// First and last instruction of the largest innermost loop, if the loop makes up at least a tenth
-/// of the code; otherwise of the whole function. The flag is true for a loop.
+/// Returns the first and last instruction of the largest innermost loop, and true, if the loop
+/// makes up at least a tenth of the code. Otherwise returns those of the whole function, and false.
 fn hot(all: &[Instruction]) -> (usize, usize, bool) {
     let back = all.iter().enumerate().filter_map(|(at, i)| {
         let jump = matches!(
@@ -94,7 +93,7 @@ fn hot(all: &[Instruction]) -> (usize, usize, bool) {
         );
         let to = i.near_branch_target();
         let to = all.iter().position(|t| jump && t.ip() == to)?;
-        // Out-of-line code behind a return jumps back into the function without forming a loop.
+        // Out-of-line code after a return jumps back into the function, but does not form a loop.
         let body = all.get(to..at)?;
         let left = body.iter().any(|i| i.flow_control() == FlowControl::Return);
         (!left).then_some((to, at))

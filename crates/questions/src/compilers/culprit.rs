@@ -1,24 +1,25 @@
-//! Finds the flag that makes the difference between two levels by bisection, if the compiler can
-//! list its flags.
+//! Finds the flag that causes the difference between two levels, by bisection. The compiler must be
+//! able to list its flags.
 
 use super::toolchain::Toolchain;
 
-/// What the search for a flag has found.
+/// The result of the search for a flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Culprit {
-    /// This flag alone, added to the slow level, gives the fast level's result.
+    /// Adding this flag alone to the slow level gives the fast level's result.
     Alone(String),
-    /// This flag gives the fast level's result, but only together with the flags that precede it in
-    /// the list.
+    /// Adding this flag to the slow level gives the fast level's result, but only together with the
+    /// flags that precede it in the list.
     With(String, Vec<String>),
     /// Even all flags together do not give the fast level's result, so the cause is the level
-    /// itself or a parameter. Contains the number of flags.
+    /// itself or a parameter. The value is the number of flags.
     Level(usize),
     /// The compiler does not list its flags.
     Unlisted,
 }
 
-/// The flags that differ between two levels, as arguments that change level `from` into level `to`.
+/// Returns the flags that differ between two levels, as arguments that change level `from` into
+/// level `to`.
 pub(super) fn switches(cc: &Toolchain, from: &str, to: &str) -> Vec<String> {
     let (from, to) = (listed(cc, from), listed(cc, to));
     let mut flags = Vec::new();
@@ -33,7 +34,7 @@ pub(super) fn switches(cc: &Toolchain, from: &str, to: &str) -> Vec<String> {
     flags
 }
 
-/// The switches of a level, with whether each is on.
+/// Returns the optimization flags of a level, and whether each is enabled.
 fn listed(cc: &Toolchain, level: &str) -> Vec<(String, bool)> {
     let output = cc
         .command()
@@ -56,9 +57,9 @@ fn parse(text: &str) -> Vec<(String, bool)> {
     lines.collect()
 }
 
-/// Finds the last switch of the shortest prefix of the list for which `good` returns true, by
-/// bisection. Each call of `good` costs a build and a measurement; the number of calls is about the
-/// binary logarithm of the number of switches.
+/// Finds, by bisection, the shortest prefix of the list for which `good` returns true, and returns
+/// its last switch. Each call of `good` costs a build and a measurement; the number of calls is
+/// about the binary logarithm of the number of switches.
 pub(super) fn search<E>(
     switches: &[String],
     good: &mut dyn FnMut(&[String]) -> Result<bool, E>,
@@ -69,7 +70,7 @@ pub(super) fn search<E>(
     if !good(switches)? {
         return Ok(Culprit::Level(switches.len()));
     }
-    // The first `low` switches are never enough, but the first `high` always are.
+    // Invariant: the first `low` switches are not enough, the first `high` are.
     let (mut low, mut high) = (0, switches.len());
     while high - low > 1 {
         let middle = (low + high) / 2;

@@ -1,5 +1,5 @@
-//! Compares a cell with similar ones: other levels, the default variant, and the flag that makes
-//! the difference.
+//! Compares a cell with similar cells (at other levels, and of the default variant), and finds the
+//! flag that causes the difference.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ use super::variant::Variant;
 
 /// Levels with which a cell is compared.
 const LEVELS: [&str; 4] = ["O1", "O2", "O3", "Os"];
-/// Two builds with a ratio below this count as equal, and no cause is searched for.
+/// Ratio below which two builds count as equally fast, so that no cause is searched for.
 const ALIKE: f64 = 1.02;
 /// Number of rounds of a measurement, and the duration of each round.
 const EFFORT: Effort = Effort {
@@ -32,7 +32,7 @@ const EFFORT: Effort = Effort {
 /// A cell that was measured, with its result and its code.
 pub(super) struct Seen {
     pub cell: Cell,
-    /// The cell's executable, and what is known about it.
+    /// The cell's executable, with its object files, sizes and build time.
     pub built: Built,
     /// Core cycles per byte.
     pub cycles_per_byte: f64,
@@ -44,20 +44,20 @@ pub(super) struct Seen {
 pub(super) struct Explained {
     /// The requested cell.
     pub own: Seen,
-    /// The cell with which `own` is compared: the cell given by the user, the fastest other level,
-    /// or the default variant of the same level.
+    /// The cell with which `own` is compared: the cell given by the user, another level, or the
+    /// default variant of the same level.
     pub other: Seen,
     /// The other similar cells that were measured.
     pub more: Vec<Seen>,
-    /// The flag that makes the difference; `None` unless the two cells differ only in the level.
+    /// The flag that causes the difference; `None` unless the two cells differ only in the level.
     pub culprit: Option<Culprit>,
     /// Cycles per byte of the slower cell with the flag added.
     pub cured: Option<f64>,
 }
 
 impl Cell {
-    /// Parses `CC/LEVEL/SUBJECT/VARIANT`, optionally followed by `/32`. The compiler or the subject
-    /// may be a path, so the first word that is a level separates the two.
+    /// Parses `CC/LEVEL/SUBJECT/VARIANT`, optionally followed by `/32`. The compiler and the
+    /// subject may be paths, so the first word that is a level separates them.
     pub(super) fn parse(
         text: &str,
         tree: Option<&Tree>,
@@ -109,8 +109,8 @@ impl Seen {
     }
 }
 
-/// Measures cells side by side. Cells that cannot be built or run are left out, but for the first cell this is an
-/// error.
+/// Measures cells side by side. Cells that cannot be built or run are left out, except that it is
+/// an error if the first cell has no result.
 struct Lens<'a> {
     store: &'a Store,
     builder: Builder<'a>,
@@ -163,7 +163,7 @@ impl Lens<'_> {
                 cell,
             });
         }
-        // The first cell is the one to be explained, so its errors are reported.
+        // The first cell is the one to be explained, so report why it has no result.
         if seen
             .first()
             .is_none_or(|s| s.cell.to_string() != cells[0].to_string())
@@ -190,7 +190,8 @@ impl Lens<'_> {
     }
 }
 
-/// Explains a cell by comparing it with another cell, or with the best of the similar ones.
+/// Explains a cell by comparing it with another cell. If `against` is `None`, the other cell is
+/// chosen from the similar ones.
 pub(super) fn explain(
     own: &Cell,
     against: Option<&Cell>,
@@ -265,8 +266,8 @@ fn choose(own: &Seen, others: &[Seen]) -> Option<usize> {
         .or_else(|| (!others.is_empty()).then_some(0))
 }
 
-/// If the two cells differ only in the level: searches the flags in which the levels differ for the
-/// one that makes the difference.
+/// Searches the flags in which two levels differ for the flag that causes the difference in speed.
+/// Does nothing if the two cells differ in more than the level.
 fn look_for_culprit(
     lens: &Lens,
     done: &mut Explained,

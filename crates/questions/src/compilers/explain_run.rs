@@ -14,13 +14,13 @@ use super::{explain_view, reproduce};
 pub(super) struct CellQuestion<'a> {
     /// The cell to examine, as `CC/LEVEL/SUBJECT/VARIANT`.
     pub cell: &'a str,
-    /// The cell to compare with; if `None`, the best of the similar cells.
+    /// The cell to compare with. With `None`, one of the similar cells is chosen.
     pub against: Option<&'a str>,
     /// Whether to write a directory for a compiler's bug report.
     pub reproduce: bool,
     /// Message length in bytes.
     pub len: usize,
-    /// Directories of headers.
+    /// Directories with headers for the user's source file.
     pub include: &'a [PathBuf],
 }
 

@@ -1,4 +1,4 @@
-//! Formats the explanation of a cell: its results and those of similar cells.
+//! Formats the explanation of a cell: its results, and the results of similar cells.
 
 use kiln_question::table::{align, figure, paragraph, plain, text, WIDTH};
 
@@ -9,7 +9,8 @@ use super::explain::{Explained, Seen};
 /// Maximum number of lines of hot code shown for each cell.
 const LINES: usize = 24;
 
-/// Formats the results of all cells, the flag, and the hot code of the two cells.
+/// Formats the results of all cells, the flag that causes the difference, and the hot code of the
+/// two compared cells.
 pub(super) fn format_tables(found: &Explained) -> String {
     let mut table = plain();
     table.set_header([

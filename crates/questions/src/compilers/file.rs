@@ -7,7 +7,7 @@ use kiln_question::Error;
 
 use super::subject::{Convention, Flags, Judge, Source, Subject};
 
-/// Calling conventions that a user can name for a file, described in `docs/COMPILERS.md`.
+/// Calling conventions that a user can name for a file. `docs/COMPILERS.md` describes them.
 const CONVENTIONS: [&str; 7] = [
     "block",
     "cipher",
@@ -17,7 +17,7 @@ const CONVENTIONS: [&str; 7] = [
     "transform",
     "openssl",
 ];
-/// Marks the comment in which a file declares its calling convention.
+/// Prefix of the comment in which a file declares its calling convention.
 const DECLARED: &str = "kiln-subject:";
 
 /// Parses `FILE`, `FILE:FUNCTION:CONVENTION` or `FILE:FUNCTION+SETKEY:block`.
@@ -149,7 +149,8 @@ pub(super) fn find_convention(name: &str, function: &str, file: &str) -> Result<
     })
 }
 
-/// The convention and function that a file declares. AES with OpenSSL's function names needs no declaration.
+/// Returns the convention and function that a file declares. AES with OpenSSL's function names
+/// needs no declaration.
 fn declared(code: &str) -> Option<(String, String)> {
     let line = code
         .lines()

@@ -13,13 +13,14 @@ pub(super) static TOPIC: Topic = Topic {
 
 /// Cycles per byte of the best and the worst build at -O2 in the published report.
 const CELLS: (f64, f64) = (13.5, 124.7);
-/// Cycles per byte at -O2 without further flags: gcc 7.2 divided by gcc 7.1, on a Threadripper.
+/// Published ratio of cycles per byte at -O2 without further flags: gcc 7.2 divided by gcc 7.1, on
+/// a Threadripper.
 const NEWER_GCC: f64 = 16.8 / 13.5;
-/// Smaller ratios are not reported, because the next change of code placement can remove them
+/// Minimum ratio that is reported. A different code placement could remove smaller differences
 /// (docs/COMPILERS.md).
 const FLOOR: f64 = 1.02;
 
-/// A cell at -O2, the level of the published table.
+/// A cell at -O2, which is also the level of the published table.
 struct Cell<'a> {
     cc: &'a str,
     variant: &'a str,
@@ -38,7 +39,7 @@ impl Cell<'_> {
     }
 }
 
-/// The cost per byte of one build, from the rows of one process. `field` is in cycles or in
+/// Returns the cost per byte of one build, from the rows of one process. `field` selects cycles or
 /// nanoseconds.
 fn cost(rows: &[&Value], cc: &str, variant: &str, field: &str) -> Option<f64> {
     let wanted = [
@@ -54,7 +55,8 @@ fn cost(rows: &[&Value], cc: &str, variant: &str, field: &str) -> Option<f64> {
 const CYCLES: &str = "cycles_per_byte";
 const TIME: &str = "ns_per_byte";
 
-/// The builds at -O2, fastest first; only those of `variant` if one is given.
+/// Returns the builds at -O2, fastest first. If `variant` is given, only builds of this variant are
+/// returned.
 fn cells_at_o2<'a>(runs: &Runs<'a>, variant: Option<&str>) -> Vec<Cell<'a>> {
     let rows = runs.first().iter().copied();
     let mut cells: Vec<Cell> = rows
@@ -74,7 +76,7 @@ fn cells_at_o2<'a>(runs: &Runs<'a>, variant: Option<&str>) -> Vec<Cell<'a>> {
     cells
 }
 
-/// The slowest build's cost divided by the fastest build's, for each process.
+/// Computes the cost of the slowest build divided by the cost of the fastest, for each process.
 fn spread(runs: &Runs, fastest: &Cell, slowest: &Cell, field: &str) -> Option<Estimate> {
     runs.estimate(|rows| {
         let of = |cell: &Cell| cost(rows, cell.cc, cell.variant, field);
@@ -82,19 +84,20 @@ fn spread(runs: &Runs, fastest: &Cell, slowest: &Cell, field: &str) -> Option<Es
     })
 }
 
-/// Whether the slowest build is really slower than the fastest, rather than the upper end of equal
-/// results.
+/// Whether the slowest build is really slower than the fastest. Even among equally fast builds, one
+/// result is the largest.
 #[derive(Clone, Debug, PartialEq)]
 enum Apart {
     Yes,
     No,
-    /// Only one of cycles and time shows that it is slower. Contains the ratio of times.
+    /// Only one of cycles and time shows that the slowest build is slower. Contains the ratio of
+    /// times.
     Disagree(Estimate),
     /// The survey had only one process, so there are no intervals.
     CannotTell,
 }
 
-/// Judges by the ratio of cycles and, if records have times, by the ratio of times.
+/// Judges the ratio of cycles and, if the records have times, the ratio of times.
 fn judge(runs: &Runs, fastest: &Cell, slowest: &Cell, cycles: &Estimate) -> Apart {
     let Some(apart) = is_apart(&fastest.cycles, &slowest.cycles, cycles) else {
         return Apart::CannotTell;
@@ -111,13 +114,13 @@ fn judge(runs: &Runs, fastest: &Cell, slowest: &Cell, cycles: &Estimate) -> Apar
     }
 }
 
-/// Whether no rerun of the slowest build is expected to be as fast as any rerun of the fastest.
-/// This is not the case for the slowest and fastest of a few dozen equal builds.
+/// Returns whether reruns of the slowest build are expected to be slower than all reruns of the
+/// fastest. This does not hold for the slowest and fastest of a few dozen equal builds.
 fn is_apart(fastest: &Estimate, slowest: &Estimate, ratio: &Estimate) -> Option<bool> {
     Some(slowest.low? > fastest.high? && ratio.low? > FLOOR)
 }
 
-/// The headline about all builds at -O2, with and without sanitizers.
+/// Makes the headline about all builds at -O2, with and without sanitizers.
 pub(super) fn cells(runs: &Runs) -> Option<Row> {
     let cells = cells_at_o2(runs, None);
     let [fastest, .., slowest] = cells.as_slice() else {
@@ -168,7 +171,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
 
-/// The headline about default builds at -O2, if there are several compilers.
+/// Makes the headline about default builds at -O2, if there are several compilers.
 pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     let cells = cells_at_o2(runs, Some("default"));
     let [fastest, .., slowest] = cells.as_slice() else {
@@ -229,7 +232,7 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
 
-/// The range of results that is expected from reruns of these builds.
+/// Formats the range in which the results of reruns of these builds are expected.
 fn range(cells: &[Cell]) -> String {
     let lows = cells.iter().filter_map(|c| c.cycles.low);
     let highs = cells.iter().filter_map(|c| c.cycles.high);
@@ -247,12 +250,13 @@ mod tests {
     use kiln_question::survey::PROCESSES;
     use serde_json::json;
 
-    /// Makes answers of several processes, with results that differ by a tenth of a per cent.
+    /// Makes answers of several processes. The results of two processes differ by a tenth of a per
+    /// cent.
     fn answers(cells: &[(&str, &str, &str, &str, f64)], processes: usize) -> Vec<Answer> {
         answers_at(cells, processes, &|_| 0.25)
     }
 
-    /// Makes the same answers, with a given number of nanoseconds per cycle for each build.
+    /// Makes the same answers as `answers`, but `ns` gives the nanoseconds per cycle of each build.
     fn answers_at(
         cells: &[(&str, &str, &str, &str, f64)],
         processes: usize,
@@ -345,7 +349,7 @@ mod tests {
             "{all:?}"
         );
         assert!(!all[1].contains("slower"), "{all:?}");
-        // Control: all builds at the same clock frequency.
+        // As a control, all builds have the same clock frequency.
         let all = said(0.25);
         assert!(all[0].starts_with("The slowest"), "{all:?}");
         assert!(all[1].contains("slower than code from gcc-12"), "{all:?}");

@@ -1,5 +1,5 @@
-//! Makes subjects from `kernel/ciphers`: Kiln's own AES, and every implementation by its driver
-//! name.
+//! Makes subjects from `kernel/ciphers`: Kiln's own AES, and every implementation, which is found
+//! by its driver name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use kiln_tree::hash;
 use super::store::{fault, Store};
 use super::subject::{Convention, Flags, Judge, Source, Subject};
 
-/// Path of each source under `kernel/`, and its text.
+/// The sources under `kernel/`, each as its path and its text.
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
-/// Name of the table-based AES, which processes single blocks.
+/// Subject name of the table-based AES, which processes single blocks.
 pub(super) const GENERIC: &str = "aes-generic";
-/// Name of the same cipher in assembly, the reference for all timing.
+/// Subject name of the table-based AES in assembly, the reference for all timing.
 pub(super) const ASSEMBLY: &str = "aes-asm";
 
-/// The cache directory with the sources, and with an archive of all objects.
+/// The cache directory that contains the sources and an archive of all objects.
 pub(super) struct Kernel {
     dir: PathBuf,
 }
@@ -85,7 +85,7 @@ impl Kernel {
         }
     }
 
-    /// Names of all subjects that this CPU can run.
+    /// Returns the names of all subjects that this CPU can run.
     pub(super) fn names(&self) -> Vec<String> {
         let drivers = Impl::all().into_iter().filter(|i| i.tier().usable());
         let drivers = drivers.filter(|i| !files(*i).is_empty());
@@ -151,9 +151,10 @@ impl Kernel {
     }
 }
 
-/// The files from which an implementation is compiled: the files for its tier in its own folder,
-/// and in the folders from which those include headers. Empty if its folder has no file for any
-/// tier; such an implementation only calls functions of other ciphers.
+/// Returns the files from which an implementation is compiled. These are the files for its tier in
+/// its own folder and in the folders from which its sources include headers. The result is empty if
+/// the folder has no file for any tier; such an implementation only calls functions of other
+/// ciphers.
 fn files(imp: Impl) -> Vec<String> {
     let Some(own) = imp.folder() else {
         return Vec::new();
@@ -172,10 +173,10 @@ fn files(imp: Impl) -> Vec<String> {
     folders.iter().flat_map(|f| in_folder(imp, f)).collect()
 }
 
-/// Whether a file belongs to an implementation. A file with a tier at the end of its name belongs
-/// to the implementations of that tier for which the driver name and the file name begin alike:
-/// `sha256_avx2.c` to `sha256-avx2`. Any other file belongs to the generic implementation for which
-/// both names end alike: `fixed_time.c` to `cbc-aes-fixed-time`.
+/// Returns whether a file belongs to an implementation. A file name that ends in a tier must have
+/// the same beginning as the driver name, and the tier must be the same: `sha256_avx2.c` belongs to
+/// `sha256-avx2`. Any other file belongs to the generic implementation whose name has the same end:
+/// `fixed_time.c` belongs to `cbc-aes-fixed-time`.
 fn is_for(imp: Impl, file: &str) -> bool {
     let path = Path::new(file);
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -195,14 +196,14 @@ fn is_for(imp: Impl, file: &str) -> bool {
     }
 }
 
-/// The folder of a cipher's source: `modes` for `ciphers/modes/aesni.c`.
+/// Returns the folder of a cipher's source, such as `modes` for `ciphers/modes/aesni.c`.
 fn folder_of(file: &str) -> Option<&str> {
     let (folder, _) = file.strip_prefix("ciphers/")?.split_once('/')?;
     Some(folder)
 }
 
-/// The folders from which the sources in `folder` include headers, directly or indirectly. `simd`
-/// is left out because it contains only headers.
+/// Returns the folders from which the sources in `folder` include headers, directly or indirectly.
+/// `simd` is left out because it contains only headers.
 fn included_folders(folder: &str) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
     let mut unread = vec![folder];
@@ -222,7 +223,8 @@ fn included_folders(folder: &str) -> Vec<&'static str> {
     found
 }
 
-/// Length in bytes of the longest key, or of a usual key if keys may be longer than 64 bytes.
+/// Returns the length in bytes of the longest key. If keys may be longer than 64 bytes, returns the
+/// length of a usual key instead.
 pub(super) fn key_bytes(imp: Impl) -> usize {
     const USUAL: usize = 32;
     let sizes = imp.key_sizes();
@@ -240,8 +242,8 @@ pub(super) fn key_bytes(imp: Impl) -> usize {
     }
 }
 
-/// The implementation that computes the right answers: if possible a generic one, and not `but`,
-/// which is under test.
+/// Returns the implementation that computes the expected results. Prefers implementations other
+/// than `but`, which is under test, and among these a generic one.
 pub(super) fn judge_of(alg: &str, but: &str) -> Option<Impl> {
     let mut usable: Vec<Impl> = Impl::find_all(alg)
         .into_iter()
@@ -264,8 +266,8 @@ mod tests {
                 n => assert!(n <= 4, "{}: {:?}", imp.driver(), files(imp)),
             }
         }
-        // These are HMACs, and the AEAD of ChaCha20 and Poly1305, which only call functions of
-        // other ciphers.
+        // The drivers without files are HMACs, and the AEAD of ChaCha20 and Poly1305. They only
+        // call functions of other ciphers.
         for driver in &without {
             let of_others = driver.starts_with("hmac-") || driver.starts_with("rfc7539-");
             assert!(of_others, "{driver} has no file");

@@ -10,18 +10,18 @@
 //! | `kernel.rs` | the subjects of `kernel/ciphers` |
 //! | `file.rs` | subjects that are source files of the user |
 //! | `tree.rs` | subjects that are files of a kernel tree |
-//! | `cell.rs` | one subject, one compiler, one level, one variant, and the result |
+//! | `cell.rs` | one combination of subject, compiler, level, variant and width, and its status |
 //! | `arguments.rs` | the arguments for compiling a source |
 //! | `build.rs` | builds executables, on all cores |
 //! | `store.rs` | the cache of executables, by content |
-//! | `object.rs` | facts from an object file: bytes of code, stack |
-//! | `answer.rs` | the right answers |
+//! | `object.rs` | the code size, stack usage and symbols of an object file |
+//! | `answer.rs` | the expected results |
 //! | `bench.rs` | times cells in rounds, together with a reference |
 //! | `baseline.rs` | the baseline of cells |
 //! | `row.rs` | rows |
-//! | `run.rs` | from a plan to rows |
+//! | `run.rs` | builds, times and judges the cells of a plan |
 //! | `code.rs` | the hot loop of a cell, read from its machine code |
-//! | `culprit.rs` | the flag between two levels that makes the difference |
+//! | `culprit.rs` | finds the flag that causes the difference between two levels |
 //! | `explain.rs`, `explain_run.rs`, `explain_view.rs` | `--explain`: a cell and similar ones |
 //! | `reproduce.rs` | a directory for a compiler's bug tracker |
 //! | `view.rs` | the tables for people |

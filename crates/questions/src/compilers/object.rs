@@ -1,11 +1,11 @@
-//! Reads facts from an object file and from the compiler's stack usage file.
+//! Reads code size and symbols from an object file, and stack usage from the compiler's file.
 
 use std::fs;
 use std::path::Path;
 
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
 
-/// Size of the code in an object, in bytes.
+/// Returns the size of the code in an object, in bytes.
 pub(super) fn text_bytes(object: &Path) -> Option<u64> {
     let bytes = fs::read(object).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
@@ -13,8 +13,8 @@ pub(super) fn text_bytes(object: &Path) -> Option<u64> {
     Some(text.map(|s| s.size()).sum())
 }
 
-/// Maximum stack usage of a function in bytes, from the file that `-fstack-usage` writes; `None` if
-/// there is no such file.
+/// Returns the maximum stack usage of a function in bytes, from the file that `-fstack-usage`
+/// writes; `None` if the file does not exist.
 pub(super) fn stack_bytes(notes: &Path) -> Option<u64> {
     let text = fs::read_to_string(notes).ok()?;
     text.lines().filter_map(usage).max()
@@ -25,21 +25,21 @@ fn usage(line: &str) -> Option<u64> {
     line.split('\t').nth(1)?.trim().parse().ok()
 }
 
-/// Whether the object defines a function of this name, global or static.
+/// Returns whether the object defines a function of this name, global or static.
 pub(super) fn defines(object: &Path, function: &str) -> bool {
     symbols(object, |s| s.is_definition())
         .iter()
         .any(|name| name == function)
 }
 
-/// Whether the object defines a global function of this name.
+/// Returns whether the object defines a global function of this name.
 pub(super) fn exports(object: &Path, function: &str) -> bool {
     symbols(object, |s| s.is_definition() && s.is_global())
         .iter()
         .any(|name| name == function)
 }
 
-/// Symbols that the object uses but does not define.
+/// Returns the symbols that the object uses but does not define.
 pub(super) fn undefined(object: &Path) -> Vec<String> {
     symbols(object, |s| s.is_undefined())
 }

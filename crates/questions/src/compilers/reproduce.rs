@@ -1,5 +1,5 @@
-//! Writes a directory for a compiler's bug report. Reproducing the bug from it requires two
-//! compilers and a shell, but not Kiln.
+//! Writes a directory for a compiler's bug report. With this directory, the bug can be reproduced
+//! by two compilers and a shell; Kiln is not needed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,7 @@ use super::variant::Variant;
 /// preprocessed.
 const OF_PREPROCESSING: [&str; 4] = ["-I", "-D", "-U", "-fmacro-prefix-map"];
 
-/// Writes what is needed to reproduce `found` to `dir`.
+/// Writes the files that are needed to reproduce `found` to `dir`.
 pub(super) fn write(
     dir: &Path,
     found: &Explained,
@@ -124,7 +124,7 @@ fn preprocessed(cc: &Toolchain, cell: &Cell, source: &Source) -> Result<Vec<u8>,
     preprocess(cc, source, &line(cc, cell, source)?).map_err(of)
 }
 
-/// The adapter that finds an implementation in `kernel/`'s tables, preprocessed.
+/// Returns the preprocessed adapter, which finds an implementation in the tables of `kernel/`.
 fn adapter(cell: &Cell) -> Result<Vec<u8>, Error> {
     let Some(Flags::Kernel { dir }) = cell.subject.sources.first().map(|s| &s.flags) else {
         return Err(Error::input("no headers for the adapter"));
@@ -169,7 +169,7 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// The flags of a build that still have an effect on preprocessed files.
+    /// Returns the flags of a build that still have an effect on preprocessed files.
     fn flags(seen: &Seen) -> String {
         let cell = &seen.cell;
         let all = line(&cell.cc, cell, &cell.subject.sources[0]).unwrap_or_default();

@@ -56,8 +56,8 @@ pub(super) struct Row {
     /// Optimization level without the dash, such as `O2`; `-` for assembly.
     #[schemars(extend("x-role" = "key"))]
     pub opt: String,
-    /// Kind of build: `default`, `patched`, `ubsan`, `ubsan-tree`, `asan`, `no-object-flags`, several of these joined
-    /// by `+`, or the user's own flags; `-` for assembly.
+    /// Kind of build: `default`, `patched`, `ubsan`, `ubsan-tree`, `asan`, `no-object-flags`,
+    /// several of these joined by `+`, or the user's own flags; `-` for assembly.
     #[schemars(extend("x-role" = "key"))]
     pub variant: String,
     /// Width of the code in bits: `64` (x86-64) or `32` (i386).
@@ -76,7 +76,8 @@ pub(super) struct Row {
         "x-benchmark" = "real_time_per_byte"
     ))]
     pub cycles_per_byte: Option<f64>,
-    /// Lower end of the prediction interval of `cycles_per_byte`: where the result of a rerun is expected.
+    /// Lower end of the prediction interval of `cycles_per_byte`. A rerun is expected to give a
+    /// result within this interval.
     #[schemars(extend("unit" = "cycles"))]
     pub ci_low: Option<f64>,
     /// Upper end of the prediction interval of `cycles_per_byte`.
@@ -86,7 +87,8 @@ pub(super) struct Row {
     /// null unless `status` is `ok`.
     #[schemars(extend("unit" = "ns", "x-role" = "figure", "x-interval" = ["ns_low", "ns_high"]))]
     pub ns_per_byte: Option<f64>,
-    /// Lower end of the prediction interval of `ns_per_byte`: where the result of a rerun is expected.
+    /// Lower end of the prediction interval of `ns_per_byte`. A rerun is expected to give a result
+    /// within this interval.
     #[schemars(extend("unit" = "ns"))]
     pub ns_low: Option<f64>,
     /// Upper end of the prediction interval of `ns_per_byte`.
@@ -106,20 +108,21 @@ pub(super) struct Row {
         "x-interval" = ["ratio_low", "ratio_high"]
     ))]
     pub ratio: Option<f64>,
-    /// Lower end of the interval of `ratio`. If the baseline is a compiler, the 95 % confidence level holds for all
-    /// rows together; if it is a record, the interval follows from the intervals of the two rows.
+    /// Lower end of the interval of `ratio`. If the baseline is a compiler, the 95 % confidence
+    /// level holds for all rows together. If it is a record, the ends are quotients of the ends of
+    /// the two rows' intervals.
     pub ratio_low: Option<f64>,
     /// Upper end of the interval of `ratio`.
     pub ratio_high: Option<f64>,
-    /// Time of this row divided by time of the baseline; null without a baseline, or if one of the two rows has no
-    /// time.
+    /// Time of this row divided by time of the baseline; null without a baseline, or if one of the
+    /// two rows has no time.
     #[schemars(extend(
         "x-role" = "figure",
         "x-heading" = "time, relative to the baseline",
         "x-interval" = ["time_ratio_low", "time_ratio_high"]
     ))]
     pub time_ratio: Option<f64>,
-    /// Lower end of the interval of `time_ratio`, which is formed in the same way as the interval
+    /// Lower end of the interval of `time_ratio`, which is computed in the same way as the interval
     /// of `ratio`.
     pub time_ratio_low: Option<f64>,
     /// Upper end of the interval of `time_ratio`.
@@ -131,22 +134,22 @@ pub(super) struct Row {
     /// it.
     #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "stack, bytes"))]
     pub stack_bytes: Option<u64>,
-    /// `ok`; `absent` (not available, or not measured); `failed` (does not build); `wrong` (wrong result); `crashed`;
-    /// or `hung`.
+    /// `ok`; `absent` (not available, or not measured); `failed` (does not build); `wrong` (wrong
+    /// result); `crashed`; or `hung`.
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub status: Status,
-    /// `faster` or `slower` than the baseline both by cycles and by time; `disagree` if cycles and time contradict
-    /// each other; otherwise `same`; null without a ratio.
+    /// `faster` or `slower` than the baseline both by cycles and by time; `disagree` if cycles and
+    /// time contradict each other; otherwise `same`; null without a ratio.
     #[schemars(with = "Option<String>", extend("x-role" = "figure"))]
     pub verdict: Option<Verdict>,
-    /// Why the result is missing. If `status` is `ok`: the first line that the program printed to stderr, such as a
-    /// sanitizer's report; null if it printed none.
+    /// The reason why the row has no result. If `status` is `ok`: the first line that the program
+    /// printed to stderr, such as a sanitizer's report; null if it printed nothing.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,
-    /// Name of the compiler or record that the row was compared with; null if it was not compared.
+    /// Name of the compiler or record with which the row was compared; null without a comparison.
     pub baseline: Option<String>,
-    /// Time that compiling and linking took, even if the program now comes from the cache; null if
-    /// it could not be built.
+    /// Time for compiling and linking. If the program comes from the cache, the time of the
+    /// original build. Null if the program could not be built.
     #[schemars(extend("unit" = "ms"))]
     pub build_ms: Option<f64>,
 }
@@ -171,14 +174,14 @@ impl Row {
         }
     }
 
-    /// The properties in which comparable rows agree: all except the compiler.
+    /// Returns the properties that comparable rows have in common: all except the compiler.
     pub(super) fn place(&self) -> (&str, &str, &str, Abi, usize) {
         (&self.subject, &self.opt, &self.variant, self.abi, self.len)
     }
 }
 
-/// Marks outliers: rows that cost much more than the best of their line, in cycles and, if
-/// available, in time.
+/// Marks outliers: rows that cost much more than the best row of their line of the table, in cycles
+/// and, if available, in time.
 pub(super) fn mark(rows: &mut [Row]) {
     let ratios = |figure: fn(&Row) -> Option<f64>| -> Vec<Option<f64>> {
         let to_best = |row: &Row| {
@@ -195,7 +198,7 @@ pub(super) fn mark(rows: &mut [Row]) {
     }
 }
 
-/// The properties shared by rows in one line of the table.
+/// Returns the properties that the rows in one line of the table have in common.
 fn line(row: &Row) -> (&str, &str, Abi, &str) {
     (&row.cc, &row.opt, row.abi, &row.subject)
 }
@@ -204,12 +207,12 @@ fn line(row: &Row) -> (&str, &str, Abi, &str) {
 pub(crate) mod tests {
     use super::*;
 
-    /// Clock frequency of rows in tests.
+    /// Clock frequency of rows in tests, in GHz.
     const GHZ: f64 = 4.0;
 
     impl Row {
-        /// Changes the row to the same number of cycles at a clock frequency that is lower by the
-        /// factor `slower`.
+        /// Changes the clock frequency to one that is lower by the factor `slower`, and keeps the
+        /// number of cycles.
         pub(crate) fn at_clock(self, slower: f64) -> Row {
             let times = |ns: Option<f64>| ns.map(|ns| ns * slower);
             Row {
@@ -220,7 +223,7 @@ pub(crate) mod tests {
             }
         }
 
-        /// Removes the times, as in old records.
+        /// Removes the times, to simulate an old record.
         pub(crate) fn without_time(self) -> Row {
             Row {
                 ns_per_byte: None,

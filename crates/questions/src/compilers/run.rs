@@ -1,4 +1,4 @@
-//! Runs a plan: builds all cells, times them, and judges them.
+//! Runs a plan: builds all cells, times them, and judges the results.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +24,9 @@ use super::variant::Variant;
 const DEFAULT: &str = "default";
 /// Number of rounds if no row is judged against a baseline.
 const ROUNDS: usize = 12;
-/// Time per cell in milliseconds, summed over all rounds: with few cells, and with more than
-/// `MANY`. With --quick: the time for all cells together, and the maximum for one.
+/// Time per cell in milliseconds, summed over all rounds: `FEW_MS`, or `MANY_MS` for more than
+/// `MANY` cells. With --quick, `QUICK_MS` is the time for all cells together, and `QUICK_CELL_MS`
+/// the maximum for one cell.
 const FEW_MS: u64 = 1_500;
 const MANY_MS: u64 = 800;
 const MANY: usize = 48;
@@ -43,7 +44,7 @@ pub(super) struct Plan<'a> {
     pub subjects: Vec<Arc<Subject>>,
     /// Message length in bytes.
     pub len: usize,
-    /// Seed for messages and orders.
+    /// Seed for the messages and for the order of the cells.
     pub seed: u64,
     /// Whether to limit the time to about 20 s.
     pub quick: bool,
@@ -51,11 +52,11 @@ pub(super) struct Plan<'a> {
     pub within: Option<Duration>,
     /// Whether to rebuild cells that are in the cache.
     pub anew: bool,
-    /// What the cells are compared with.
+    /// The baseline with which the cells are compared.
     pub baseline: Option<Baseline>,
-    /// How much slower than its baseline a cell may be, in per cent.
+    /// Maximum slowdown of a cell relative to its baseline, in per cent.
     pub max_regression: Option<f64>,
-    /// Which of the cells this process builds and times.
+    /// The share of the cells that this process builds and times.
     pub share: Share,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
@@ -66,8 +67,8 @@ pub(super) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Whether the user named the baseline's compiler also in --cc. Its variants are then judged,
-    /// too.
+    /// Returns whether the user also named the baseline's compiler in --cc. In that case, its
+    /// variants are judged, too.
     fn tests_baseline(&self) -> bool {
         match &self.baseline {
             Some(Baseline::Compiler(cc)) => self.ccs.iter().any(|c| c.identity() == cc.identity()),
@@ -75,7 +76,7 @@ impl Plan<'_> {
         }
     }
 
-    /// All cells, grouped by compiler, including those of a baseline.
+    /// Returns all cells, grouped by compiler, including the cells of a baseline.
     fn cells(&self) -> Vec<Cell> {
         let mut ccs = self.ccs.clone();
         if let Some(Baseline::Compiler(cc)) = &self.baseline {
@@ -108,7 +109,7 @@ impl Plan<'_> {
         cells
     }
 
-    /// The cells of this process's share. Cells of one subject at one level stay together, because
+    /// Selects the cells of this shard. Cells of one subject at one level stay together, because
     /// they are compared with each other by compiler and by variant.
     fn select(&self, cells: Vec<Cell>) -> Vec<Cell> {
         let unit = |cell: &Cell| format!("{}/{:?}/{:?}", cell.subject.name, cell.opt, cell.abi);
@@ -125,7 +126,7 @@ impl Plan<'_> {
             .collect()
     }
 
-    /// For each cell, the index of the cell in the same run against which it is judged.
+    /// Returns, for each cell, the index of the cell in the same run against which it is judged.
     fn partners(&self, cells: &[Cell]) -> Vec<Option<usize>> {
         let Some(Baseline::Compiler(cc)) = &self.baseline else {
             return vec![None; cells.len()];
@@ -178,9 +179,9 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Index of the cell against which the `i`-th cell is judged. If the `i`-th cell is from another
-/// compiler than the baseline, this is the baseline's cell of the same variant. If it is from the
-/// baseline's compiler, which is under test itself, this is the default build at the same level.
+/// Returns the index of the cell against which the `i`-th cell is judged. A cell of another
+/// compiler is judged against the baseline's cell of the same variant. If the baseline's compiler
+/// is under test itself, its cells are judged against the default build at the same level.
 fn partner(sites: &[Site], i: usize, baseline: u64, tests_baseline: bool) -> Option<usize> {
     let wanted = match sites[i] {
         own if own.cc != baseline => Site {
@@ -196,9 +197,9 @@ fn partner(sites: &[Site], i: usize, baseline: u64, tests_baseline: bool) -> Opt
     sites.iter().position(|site| *site == wanted)
 }
 
-/// Builds, times and judges the cells; returns a row for each cell, and one for the reference. The
-/// outcome has failed if a compiler miscompiles or a cell is slower than allowed. The returned flag
-/// is set if a cell could not be measured or judged.
+/// Builds, times and judges the cells. Returns a row for each cell and one for the reference. The
+/// outcome is marked as failed if a compiler miscompiles or a cell is slower than allowed. The
+/// returned flag is set if a cell could not be measured or judged.
 pub(super) fn run(plan: &Plan) -> Result<(Outcome<Row>, bool), Error> {
     let store = Store::open()?;
     let mut builder = Builder::new(&store, &plan.ccs)?;
@@ -277,8 +278,8 @@ pub(super) fn run(plan: &Plan) -> Result<(Outcome<Row>, bool), Error> {
     Ok((outcome, untried))
 }
 
-/// Builds the assembly, which serves as the reference because it does not depend on the compilers
-/// under test.
+/// Builds the assembly implementation, which serves as the reference because it does not depend on
+/// the compilers under test.
 fn reference(builder: &Builder, kernel: &Kernel) -> Result<(Cell, Built), Refused> {
     let subject = match kernel.subject(ASSEMBLY) {
         Some(subject) => subject?,
@@ -294,8 +295,8 @@ fn reference(builder: &Builder, kernel: &Kernel) -> Result<(Cell, Built), Refuse
     builder.cell(&cell).map(|built| (cell, built))
 }
 
-/// Group number of the `i`-th cell. Cells that differ only in the compiler share a group, since
-/// they are compared with each other.
+/// Returns the group number of the `i`-th cell. Cells that differ only in the compiler share a
+/// group, because they are compared with each other.
 fn group(cells: &[Cell], i: usize) -> usize {
     let own = &cells[i];
     cells
@@ -309,8 +310,8 @@ fn group(cells: &[Cell], i: usize) -> usize {
         .unwrap_or(i)
 }
 
-/// The right answer for each subject. If no other implementation computes it, the answer that most
-/// builds give; in a tie, the first of these.
+/// Returns the expected digest for each subject. If no other implementation computes it, most
+/// builds are assumed to be right; in a tie, the digest that occurs first is used.
 fn answers(
     plan: &Plan,
     cells: &[Cell],
@@ -381,7 +382,7 @@ fn figures(row: &mut Row, timed: &Timed, len: usize) {
     row.ns_high = time.map(|t| t.high / bytes);
 }
 
-/// Makes the row of the assembly, which is part of every run.
+/// Makes the row of the assembly implementation, which is part of every run.
 fn row_of_assembly(plan: &Plan, cell: &Cell, built: &Built, timed: &Timed) -> Option<Row> {
     let plain = plan.len.div_ceil(16) * 16;
     let mut row = row(plan, cell, &Ok(built.clone()), None);
@@ -401,8 +402,8 @@ fn row_of_assembly(plan: &Plan, cell: &Cell, built: &Built, timed: &Timed) -> Op
     row.cycles_per_byte.is_some().then_some(row)
 }
 
-/// Judges each row against its partner; returns for each row whether its partner has a result. `by`
-/// is the baseline's name.
+/// Judges each row against its partner, and returns for each row whether its partner has a result.
+/// `by` is the baseline's name.
 fn judge_by_partners(
     rows: &mut [Row],
     partners: &[Option<usize>],
@@ -416,7 +417,7 @@ fn judge_by_partners(
             continue;
         };
         let own = rows[partner].cc == rows[i].cc && rows[partner].variant != rows[i].variant;
-        // A variant that the compiler does not support is neither slower nor lost.
+        // A variant that the compiler does not support counts neither as slower nor as lost.
         if own && rows[i].status == Status::Absent {
             continue;
         }
@@ -481,7 +482,7 @@ fn judge(
         let found = baseline::regressions(&rows, percent, &|r| index(r).is_some_and(|i| had[i]));
         tell_regressions(&rows, &found, percent, &mut outcome.notes);
         let worse = !found.slower.is_empty() || !found.lost.is_empty();
-        // If some rows may be slower but none certainly is, the commit is neither good nor bad.
+        // If some rows may be slower but no row certainly is, the commit is neither good nor bad.
         untried |= !worse && !found.unjudged.is_empty();
         outcome.failed |= worse || !found.unjudged.is_empty();
     }
@@ -489,7 +490,7 @@ fn judge(
     (outcome, untried)
 }
 
-/// Adds a note for each row that fails the limit.
+/// Adds a note for each row that exceeds the limit.
 fn tell_regressions(rows: &[Row], found: &Regressions, percent: f64, notes: &mut Vec<String>) {
     let name = |r: &Row| format!("{} -{} {} {}", r.cc, r.opt, r.variant, r.subject);
     let number = |x: Option<f64>| x.unwrap_or(f64::NAN);
@@ -523,7 +524,7 @@ fn tell_regressions(rows: &[Row], found: &Regressions, percent: f64, notes: &mut
     }
 }
 
-/// Adds notes on the number of each verdict, and on verdicts that were made without times.
+/// Adds notes on how often each verdict occurs, and on verdicts that were made without times.
 fn verdict_notes(by: &Baseline, rows: &[Row], notes: &mut Vec<String>) {
     let judged = |r: &&Row| r.verdict.is_some();
     if !rows.iter().any(|r| judged(&r)) {
@@ -611,8 +612,8 @@ mod tests {
     use super::*;
     use kiln_measure::{Round, Series};
 
-    /// The results of a cell that took about this many cycles in every round, at `ns` nanoseconds
-    /// per cycle.
+    /// Makes the results of a cell that took about this many cycles in every round, at `ns`
+    /// nanoseconds per cycle.
     fn timed_at(cycles: f64, ns: f64) -> Timed {
         let rounds = |figure: f64| {
             let round = |i: usize| {
@@ -641,7 +642,7 @@ mod tests {
         timed_at(cycles, 0.25)
     }
 
-    /// A plan with a limit of 5 % and nothing to build.
+    /// Makes a plan with a limit of 5 % and without cells.
     fn gated<'a>(baseline: Baseline, stop: &'a AtomicBool) -> Plan<'a> {
         Plan {
             ccs: Vec::new(),
@@ -699,8 +700,8 @@ mod tests {
             );
             assert!(has(&notes, "0 slower, 1 disagree, 0 without"), "{notes:?}");
         }
-        // Controls: slower both in cycles and in time, faster in both, and a record without times,
-        // which is noted.
+        // Control cases: slower both in cycles and in time, faster in both, and a record without
+        // times, which causes a note.
         let (verdict, failed, untried, notes) = gate(new(11.0, 1.0), old());
         assert_eq!((verdict, failed, untried), (Verdict::Slower, true, false));
         assert!(has(&notes, "REGRESSION") && !has(&notes, "UNJUDGED"));
@@ -733,8 +734,8 @@ mod tests {
         assert_eq!(verdict(timed_at(10.0, 0.25)), Verdict::Same);
     }
 
-    /// Judges invented cells of compilers a (the baseline) and b with these cycles; returns those
-    /// slower than their partners by more than 5 %.
+    /// Judges invented cells of two compilers, a (the baseline) and b, with the given cycles.
+    /// Returns the cells that are slower than their partners by more than 5 %.
     fn slower(cells: &[(&str, &str, f64)], tests_baseline: bool) -> Vec<(String, String)> {
         let opt = Opt::parse("O2").unwrap();
         let sites: Vec<Site> = cells
@@ -778,7 +779,7 @@ mod tests {
         assert_eq!(slower(&planted, true), [a_slow]);
         // A compiler that serves only as the baseline is not judged.
         assert_eq!(slower(&planted, false), []);
-        // Controls: a variant that costs nothing, and another compiler that is slower.
+        // Control cases: a variant that costs nothing, and another compiler that is slower.
         let mut equal = planted;
         (equal[1].2, equal[3].2) = (10.0, 10.0);
         assert_eq!(slower(&equal, true), []);
@@ -796,7 +797,7 @@ mod tests {
         let timed = [(0, timed(10.0))].into();
         let had = judge_by_partners(&mut rows, &[None, Some(0)], &timed, "a", 1);
         assert_eq!((had[1], rows[1].baseline.as_deref()), (false, None));
-        // Control: a build that crashes counts as lost.
+        // As a control, a build that crashes counts as lost.
         rows[1].status = Status::Crashed;
         let had = judge_by_partners(&mut rows, &[None, Some(0)], &timed, "a", 1);
         assert_eq!(baseline::regressions(&rows, 5.0, &|_| had[1]).lost, [1]);

@@ -19,7 +19,7 @@ pub(super) const HARNESS: [(&str, &str); 10] = [
 /// A calling convention: a file of the harness, and the macros with which it is compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Convention {
-    /// Name that a user gives, such as `block` or `digest`.
+    /// Name by which a user selects the convention, such as `block` or `digest`.
     pub name: &'static str,
     /// File of the harness that implements the convention.
     pub file: &'static str,
@@ -33,20 +33,20 @@ pub(super) struct Convention {
     pub iv: usize,
 }
 
-/// Where a source's compiler arguments come from, apart from level, width and variant.
+/// The source of a file's compiler arguments, apart from level, width and variant.
 #[derive(Clone, Debug)]
 pub(super) enum Flags {
-    /// Compiled with the recipe of `kernel/`.
+    /// The file is compiled with the recipe of `kernel/`.
     Kernel {
         /// Path of `kernel/`.
         dir: PathBuf,
     },
-    /// Compiled like an ordinary program.
+    /// The file is compiled like an ordinary program.
     Program {
-        /// Directories of headers.
+        /// Directories with headers.
         include: Vec<PathBuf>,
     },
-    /// Compiled with flags from the build of a kernel tree.
+    /// The file is compiled with flags from the build of a kernel tree.
     Tree {
         /// Flags common to all objects.
         common: Vec<String>,
@@ -63,16 +63,16 @@ pub(super) struct Source {
     pub flags: Flags,
 }
 
-/// Where the right answers come from.
+/// The source of the expected results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judge {
     /// Another implementation of this algorithm, run in this process.
     Algorithm {
         alg: &'static str,
-        /// Driver name of the implementation under test, which must not check itself.
+        /// Driver name of the implementation under test. It must not be used to check itself.
         but: &'static str,
     },
-    /// The answer that most builds give is taken to be right.
+    /// The result of most builds is assumed to be right.
     Majority,
 }
 

@@ -33,8 +33,8 @@ pub(super) static COMPILERS: Part = Part {
     ..Part::USUAL
 };
 
-/// Estimated seconds to find one compiler, to build one cell (on two cores), to time one cell, and
-/// to build the harness.
+/// Estimated times in seconds: `FIND_S` to find one compiler, `BUILD_S` to build one cell on two
+/// cores, `CELL_S` to time one cell, and `HARNESS_S` to build the harness.
 const FIND_S: f64 = 0.25;
 const BUILD_S: f64 = 0.35;
 const CELL_S: f64 = 0.25;
@@ -56,18 +56,18 @@ fn left_out(slot: &Slot) -> Option<String> {
     (n < all).then(|| format!("{} of {all} compilers, for lack of time", all - n))
 }
 
-/// How many compilers and levels fit into the available time.
+/// The number of compilers and levels that fit into the available time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Matrix {
-    /// Number of compilers.
+    /// Number of compilers that the survey measures.
     compilers: usize,
     /// Number of levels, taken from the start of [`LEVELS`].
     levels: usize,
 }
 
 impl Matrix {
-    /// The largest matrix for `processes` processes of `seconds` each. Compilers are added before
-    /// levels, because the question is which compiler matters.
+    /// Returns the largest matrix that fits into `processes` processes of `seconds` each. Compilers
+    /// are added before levels, because the main question is which compiler matters.
     fn within(seconds: f64, processes: usize, compilers: usize) -> Matrix {
         let fits = |m: &Matrix| m.seconds(processes) <= seconds * processes as f64;
         let mut matrix = Matrix {
@@ -101,8 +101,8 @@ impl Matrix {
         self.compilers * self.levels * VARIANTS
     }
 
-    /// Seconds that all processes together spend before they measure. The first process finds an
-    /// empty build cache and builds everything; the others use its builds.
+    /// Returns the seconds that all processes together spend before they measure. The first process
+    /// finds an empty build cache and builds everything; the other processes use its builds.
     fn untimed(self, processes: usize) -> f64 {
         BUILD_S * self.cells() as f64
             + processes as f64 * (HARNESS_S + FIND_S * self.compilers as f64)
@@ -132,8 +132,8 @@ impl Matrix {
     }
 }
 
-/// Orders compilers so that the most different versions come first: from each family in turn the
-/// newest, then the oldest, then the second newest, and so on.
+/// Orders compilers so that the most different versions come first. From each family in turn, takes
+/// the newest, then the oldest, then the second newest, and so on.
 fn spread(names: &[String], count: usize) -> Vec<String> {
     let family = |n: &str| n.split(['-', ' ']).next().unwrap_or_default().to_string();
     let mut families: Vec<(String, Vec<String>)> = Vec::new();
@@ -197,7 +197,7 @@ mod tests {
             last = matrix.cells();
         }
         assert_eq!(last, 5 * 4 * VARIANTS);
-        // With only one compiler, the time is spent on levels.
+        // With only one compiler, the available time is used for more levels.
         assert_eq!(Matrix::within(30.0, 1, 1).levels, 4);
     }
 }

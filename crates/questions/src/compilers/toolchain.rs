@@ -12,8 +12,8 @@ use kiln_kbuild::{recipe, which};
 use kiln_question::Error;
 use kiln_tree::hash;
 
-/// A compiler driver of at most this many bytes may be a script, so its text is part of the
-/// compiler's identity.
+/// Maximum size in bytes of a compiler driver that may be a script. The text of such a driver is
+/// part of the compiler's identity.
 const SCRIPT: u64 = 1 << 16;
 
 #[derive(Debug)]
@@ -31,7 +31,8 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Finds a compiler by name or path. Words after a blank are its first arguments (`zig cc`).
+    /// Finds a compiler by name or path. Words after the first blank are its first arguments, as in
+    /// `zig cc`.
     ///
     /// # Errors
     /// The compiler is missing (status 3), or does not behave like a compiler (status 2).
@@ -47,9 +48,9 @@ impl Toolchain {
         }
         let program = which(&words.remove(0))
             .ok_or_else(|| Error::lacks(not_found(name, &Toolchain::names())))?;
-        // zig may also be run from its Python package, by `python -m ziglang cc`.
+        // zig may also be run from its Python package, as `python -m ziglang cc`.
         if program.file_stem().is_some_and(|p| p == "zig") || words.iter().any(|w| w == "ziglang") {
-            // By default zig generates code for the host CPU, and uses vectors even if flags
+            // By default, zig generates code for the host CPU, and uses vectors even if other flags
             // disable them.
             words.push("-mcpu=baseline".to_string());
         }
@@ -82,8 +83,8 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// Names of compilers on PATH: gcc and clang with a version, `zig cc`, and names without a
-    /// version if they are a different program. None of the compilers is run.
+    /// Returns the names of compilers on PATH: gcc and clang with a version, `zig cc`, and names
+    /// without a version if they are a different program. Does not run any compiler.
     pub fn names() -> Vec<String> {
         let names = compilers_on_path();
         let mut found: Vec<String> = Vec::new();
@@ -103,8 +104,8 @@ impl Toolchain {
         found
     }
 
-    /// All working compilers on PATH. Broken ones are left out here; [`Toolchain::find`] reports
-    /// what is wrong with them.
+    /// Returns all working compilers on PATH. Broken compilers are left out; [`Toolchain::find`]
+    /// reports what is wrong with them.
     pub(super) fn all() -> Result<Vec<Toolchain>, Error> {
         let names = Toolchain::names().into_iter();
         let found: Vec<Toolchain> = names.filter_map(|n| Toolchain::find(&n).ok()).collect();
@@ -117,26 +118,27 @@ impl Toolchain {
         }
     }
 
-    /// A command that runs the compiler, without arguments and without flags from the environment.
+    /// Returns a command that runs the compiler, without arguments and without flags from the
+    /// environment.
     pub(super) fn command(&self) -> Command {
         let mut command = plain(&self.program);
         command.args(&self.words);
         command
     }
 
-    /// The compiler's program and its first arguments.
+    /// Returns the compiler's program and its first arguments.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = vec![self.program.display().to_string()];
         words.extend(self.words.iter().cloned());
         words
     }
 
-    /// A hash that changes only if the compiler changes.
+    /// Returns a hash that changes only if the compiler changes.
     pub(super) fn identity(&self) -> u64 {
         self.identity
     }
 
-    /// Whether the compiler accepts the flag without a warning.
+    /// Returns whether the compiler accepts the flag without a warning.
     pub(super) fn knows(&self, flag: &str) -> bool {
         if let Some(known) = self.known.lock().expect("no thread panics").get(flag) {
             return *known;
@@ -146,7 +148,7 @@ impl Toolchain {
         known
     }
 
-    /// Returns those of `flags` that the compiler accepts.
+    /// Returns the flags that the compiler accepts.
     pub(super) fn known<S: AsRef<str>>(&self, flags: &[S]) -> Vec<String> {
         let words: Vec<String> = flags.iter().map(|f| f.as_ref().to_string()).collect();
         let unknown = {
@@ -165,8 +167,8 @@ impl Toolchain {
         map.insert(flag.to_string(), known);
     }
 
-    /// Whether the program turns an empty file into assembly. Programs such as `true`, which accept
-    /// any arguments and write nothing, do not.
+    /// Returns whether the program turns an empty file into assembly. Programs such as `true`
+    /// accept any arguments but write nothing.
     fn writes_assembly(&self) -> bool {
         self.assemble(&[])
             .is_some_and(|assembly| assembly.contains("\t."))
@@ -176,9 +178,9 @@ impl Toolchain {
         self.assemble(flags).is_some()
     }
 
-    /// Compiles an empty file and returns the assembly. Uses a new directory, because with some
-    /// flags compilers write further files to the current directory, and because zig takes the `-`
-    /// of `-o -` for a file name.
+    /// Compiles an empty file and returns the assembly. Uses a new directory for two reasons: with
+    /// some flags, compilers write additional files to the current directory, and zig treats the
+    /// `-` of `-o -` as a file name.
     fn assemble(&self, flags: &[String]) -> Option<String> {
         let dir = kiln_tree::make_scratch(&env::temp_dir(), "kiln-cc-").ok()?;
         let mut command = self.command();
@@ -188,13 +190,13 @@ impl Toolchain {
         done.then(|| fs::read_to_string(dir.path().join("out.s")).unwrap_or_default())
     }
 
-    /// The directory in which the compiler's preprocessor finds `stddef.h`. -print-file-name is
-    /// unreliable: zig answers with the headers of gcc.
+    /// Returns the directory in which the compiler's preprocessor finds `stddef.h`.
+    /// -print-file-name is unreliable: zig prints the directory of gcc's headers.
     fn find_headers(&self) -> Option<PathBuf> {
         let mut command = self.command();
         command.args(["-E", "-x", "c", "-include", "stddef.h", "/dev/null"]);
-        // The preprocessor searches the current directory first, so use one to which other users
-        // cannot write.
+        // The preprocessor searches the current directory first, so use a directory to which other
+        // users cannot write.
         let output = command.current_dir("/").output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let quoted = text
@@ -206,8 +208,8 @@ impl Toolchain {
         Some(dir.to_owned())
     }
 
-    /// A hash that changes with the compiler. It covers the driver and also cc1, which changes when
-    /// gcc is rebuilt.
+    /// Computes a hash that changes with the compiler. The hash covers the driver and also cc1,
+    /// which changes when gcc is rebuilt.
     fn identify(&self) -> u64 {
         let mut parts: Vec<Vec<u8>> =
             vec![self.words().join(" ").into(), self.version.clone().into()];
@@ -245,13 +247,13 @@ fn strictly(flags: &[String]) -> Vec<String> {
     all
 }
 
-/// The error message for an unknown compiler name, with advice.
+/// Makes the error message for an unknown compiler name, with advice.
 fn not_found(name: &str, found: &[String]) -> String {
     let missing = format!("no compiler '{name}' here");
     if found.is_empty() {
         return format!("{missing}: {}", provide_any());
     }
-    // Packages have the names of their compilers, but a distribution contains only a few versions.
+    // A package has the same name as its compiler, but a distribution provides only a few versions.
     let package = match family(name) {
         Some((family, version)) if version > 0 => {
             format!("apt-get install {family}-{version} if your distribution has it, or ")
@@ -275,7 +277,7 @@ fn plain(program: &Path) -> Command {
     command
 }
 
-/// Names of C compilers on PATH, by family and version.
+/// Returns the names of C compilers on PATH, by family and version.
 pub(crate) fn compilers_on_path() -> BTreeMap<(String, u32), String> {
     let mut names = BTreeMap::new();
     let path = env::var_os("PATH").unwrap_or_default();
@@ -290,7 +292,7 @@ pub(crate) fn compilers_on_path() -> BTreeMap<(String, u32), String> {
     names
 }
 
-/// Parses family and version from a compiler's name; a name without a version has version 0.
+/// Parses family and version from a compiler's name. A name without a version has version 0.
 fn family(name: &str) -> Option<(String, u32)> {
     let (family, version) = match name.split_once('-') {
         Some((family, version)) => (family, version.parse().ok().filter(|v| *v > 0)?),
@@ -359,8 +361,8 @@ mod tests {
         assert!(not_found("gcc-99", &[]).ends_with("apt-get install gcc, or name one with --cc"));
     }
 
-    /// The planted compiler behaves like `zig cc`: it takes `-o -` for a file name, and reports the
-    /// headers of another compiler.
+    /// Uses a fake compiler that behaves like `zig cc`: it treats the `-` of `-o -` as a file name,
+    /// and reports the headers of another compiler.
     #[test]
     fn a_compiler_without_a_standard_output_is_found_and_leaves_no_file() {
         let Ok(gcc) = Toolchain::find("gcc") else {
@@ -377,7 +379,7 @@ mod tests {
         fs::write(&program, script).unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&program, executable).unwrap();
-        // Control: the planted compiler really behaves like `zig cc`.
+        // As a control, check that the fake compiler really behaves like `zig cc`.
         let mut asked = Command::new(&program);
         asked.args(["-x", "c", "-S", "-o", "-", "/dev/null"]);
         let output = asked.current_dir(dir.path()).output().unwrap();

@@ -1,5 +1,5 @@
-//! Makes subjects from files of a kernel tree. They are compiled with the flags of the tree's own
-//! build, except for the compiler and the level.
+//! Makes subjects from files of a kernel tree. The files are compiled with the flags of the tree's
+//! own build, except for the compiler and the level.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +11,7 @@ use super::file;
 use super::object;
 use super::subject::{Convention, Flags, Judge, Source, Subject};
 
-/// Files for which the functions are known: the file, its cipher function, its key function.
+/// Files with known functions: the file, its cipher function, its key function.
 const KNOWN: [(&str, &str, &str); 2] = [
     (
         "crypto/aes_generic.c",
@@ -21,8 +21,8 @@ const KNOWN: [(&str, &str, &str); 2] = [
     ("lib/crypto/aes.c", "aes_encrypt", "aes_expandkey"),
 ];
 
-/// Directories of the tree with objects that a subject may call: they have no state and register
-/// nothing.
+/// Directories of the tree with objects that a subject may call. These objects have no state and do
+/// not register anything.
 const LEAVES: [&str; 2] = ["lib/crypto", "lib"];
 
 /// A kernel tree that has been built.
@@ -90,7 +90,7 @@ impl Tree {
         })
     }
 
-    /// The flags of each object in this file's directory, by the stem of its name.
+    /// Returns the flags of each object in this file's directory, by the stem of the object's name.
     fn commands(&self, path: &str) -> Result<HashMap<String, Vec<String>>, Error> {
         let parent = Path::new(path).parent().unwrap_or(Path::new(""));
         let dir = self.build.join(parent);
@@ -114,7 +114,7 @@ impl Tree {
         }
     }
 
-    /// Objects of the tree's library that this object calls, directly or indirectly.
+    /// Returns the objects of the tree's library that this object calls, directly or indirectly.
     fn needs(&self, own: &Path) -> Vec<PathBuf> {
         let mut leaves: Vec<PathBuf> = Vec::new();
         for dir in LEAVES {
@@ -141,8 +141,8 @@ fn stem(path: &str) -> &str {
     name.strip_suffix(".c").unwrap_or(name)
 }
 
-/// The flags that affect code and occur only in this object's command. The tree's makefile sets
-/// them for this object alone.
+/// Returns the flags that affect code and that the tree's makefile sets for this object in
+/// particular. A flag counts as such if at most half of the other objects in the directory have it.
 fn own_flags(path: &str, commands: &HashMap<String, Vec<String>>) -> Vec<String> {
     let line = &commands[stem(path)];
     let elsewhere = |flag: &String| {
@@ -158,8 +158,8 @@ fn own_flags(path: &str, commands: &HashMap<String, Vec<String>>) -> Vec<String>
         .collect()
 }
 
-/// The flags of a saved command that can be used with another compiler and level. Warnings, the
-/// level, and the names of output files are left out.
+/// Returns the flags of a saved command that can be used with another compiler and level. Warnings,
+/// the level, debugging information and the names of output files are left out.
 fn flags(command: &str) -> Option<Vec<String>> {
     let (_, line) = command.split_once(":=")?;
     let line = line.split(" ; ").next().unwrap_or(line);

@@ -1,4 +1,4 @@
-//! Variants, the kinds of build: which flags each adds to the flags of a level.
+//! Variants, the kinds of build, and the flags that each adds to the flags of a level.
 
 use std::fmt;
 
@@ -6,11 +6,12 @@ use kiln_question::Error;
 
 use super::toolchain::Toolchain;
 
-/// Disables `-ftree-pre` and `-ftree-sra`, which is also what the patch for gcc's bug 83651 does.
+/// Flags of `patched`. Like the patch for gcc's bug 83651, they disable `-ftree-pre` and
+/// `-ftree-sra`.
 const PATCHED: [&str; 2] = ["-fno-tree-pre", "-fno-tree-sra"];
 
-/// The checks that Linux 4.15 enables with `UBSAN`, `UBSAN_NULL` and `UBSAN_ALIGNMENT`; kernels had
-/// these at the time of the bug.
+/// The checks that Linux 4.15 enables with `UBSAN`, `UBSAN_NULL` and `UBSAN_ALIGNMENT`. Kernels had
+/// these checks at the time of gcc's bug 83651.
 const UBSAN: [&str; 12] = [
     "-fsanitize=shift",
     "-fsanitize=integer-divide-by-zero",
@@ -27,11 +28,11 @@ const UBSAN: [&str; 12] = [
 ];
 
 /// The checks that `CONFIG_UBSAN` alone enables in Linux 6.12: shift, bool and enum. A check of
-/// array bounds is added in the form that the compiler supports.
+/// array bounds is added separately, in the form that the compiler supports.
 const UBSAN_TREE: [&str; 3] = ["-fsanitize=shift", "-fsanitize=bool", "-fsanitize=enum"];
 const BOUNDS_TREE: [&str; 2] = ["-fsanitize=bounds-strict", "-fsanitize=array-bounds"];
 
-/// Names that a variant can consist of.
+/// The names of which a variant can be composed.
 pub(super) const NAMES: [&str; 6] = [
     "default",
     "patched",
@@ -47,7 +48,7 @@ enum Part {
     Ubsan,
     UbsanTree,
     Asan,
-    /// Removes the flags that a tree sets for this object alone.
+    /// Removes the flags that a tree sets for the object under test in particular.
     NoObjectFlags,
     /// Adds the user's flags.
     Flags(Vec<String>),
@@ -67,7 +68,7 @@ impl fmt::Display for Variant {
 }
 
 impl Variant {
-    /// Parses a name: one of [`NAMES`], or several joined by `+`.
+    /// Parses the name of a variant: one of [`NAMES`], or several joined by `+`.
     pub(super) fn parse(name: &str) -> Result<Variant, Error> {
         let mut parts = Vec::new();
         for word in name.split('+') {
@@ -113,12 +114,13 @@ impl Variant {
         &self.name
     }
 
-    /// Whether the variant removes the flags that a tree sets for an object alone.
+    /// Returns whether the variant removes the flags that a tree sets for an object in particular.
     pub(super) fn drops_object_flags(&self) -> bool {
         self.parts.contains(&Part::NoObjectFlags)
     }
 
-    /// The flags for compiling, or the reason why this compiler does not support the variant.
+    /// Returns the flags for compiling, or the reason why this compiler does not support the
+    /// variant.
     pub(super) fn flags(&self, cc: &Toolchain) -> Result<Vec<String>, String> {
         let mut flags = Vec::new();
         for part in &self.parts {
@@ -145,7 +147,8 @@ impl Variant {
         Ok(flags)
     }
 
-    /// Those of a variant's flags that linking needs as well, because they add a runtime library.
+    /// Returns the flags of a variant that are also needed for linking, because they add a runtime
+    /// library.
     pub(super) fn link_flags(flags: &[String]) -> Vec<String> {
         let brings = |f: &&String| f.starts_with("-fsanitize") || f.starts_with("-flto");
         flags.iter().filter(brings).cloned().collect()

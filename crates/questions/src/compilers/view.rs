@@ -1,4 +1,5 @@
-//! The tables of `compilers`: one line per compiler, one column per kind of build, and the verdicts.
+//! Formats the tables of `kiln compilers`, with one line per compiler and one column per kind of
+//! build, and the verdicts.
 
 use kiln_measure::Verdict;
 use kiln_question::table::{align, figure, plain, text};
@@ -69,8 +70,8 @@ fn matrix(rows: &[Row], of: &Row) -> String {
     )
 }
 
-/// Formats a result, with a mark if it is far from the best; or the status of a cell without a
-/// result.
+/// Formats a result, and marks it if it is far from the best. A cell without a result is shown by
+/// its status.
 fn shown(row: &Row) -> String {
     match (row.status, row.cycles_per_byte) {
         (Status::Ok, Some(x)) => format!("{}{}", figure(x), if row.outlier { " !" } else { "  " }),

@@ -1,5 +1,5 @@
-//! `kiln fpu usable`: every policy's answer whether the FPU is usable, in every context, with and
-//! without an open section of the task.
+//! `kiln fpu usable`: asks every policy whether the FPU is usable, in every context, with and
+//! without an open FPU section in the task.
 
 use kiln_kernel::fpu::{usable, Answer, Context, Policy};
 use kiln_question::Outcome;
@@ -21,27 +21,29 @@ use super::plan::Plan;
     )
 )]
 pub(crate) struct AnswerRow {
-    /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree whose own code was used.
+    /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree that provided the
+    /// policy.
     #[schemars(extend("x-role" = "key"))]
     pub policy: String,
-    /// For a kernel tree: its version; null for Kiln's policies.
+    /// Version of the kernel tree; null for Kiln's policies.
     #[schemars(extend("x-role" = "condition"))]
     pub version: Option<String>,
     /// The context in which code asked for the FPU, such as `softirq` or `hardirq over BH off`.
     #[schemars(extend("x-role" = "key"))]
     pub context: String,
-    /// Whether the task had opened an FPU section before.
+    /// Whether the task had opened an FPU section before the code in that context asked.
     #[schemars(extend("x-role" = "key"))]
     pub in_section: bool,
     /// Whether `irq_fpu_usable()` returned true in that context.
     #[schemars(extend("x-role" = "main"))]
     pub usable: bool,
-    /// Whether the task's section was still open in that context. Some policies make a softirq wait until it ends.
+    /// Whether the task's section was still open in that context. Some policies delay a softirq
+    /// until the section ends.
     #[schemars(extend("x-role" = "figure", "x-heading" = "over the section"))]
     pub over_section: bool,
     /// Warnings that a debug kernel would have printed when an FPU section was opened in that
-    /// context. A section is always opened in a task, in a softirq or hardirq only if the FPU is
-    /// usable, and never in an NMI.
+    /// context. Kiln always opens a section in a task, opens one in a softirq or hardirq only if
+    /// the FPU is usable, and never opens one in an NMI.
     #[schemars(extend("x-role" = "figure"))]
     pub warnings: u64,
     /// Value of `preempt_count()` in that context, in the kernel's bit layout.
@@ -50,7 +52,7 @@ pub(crate) struct AnswerRow {
     pub preempt_after: u32,
 }
 
-/// Name of a context, as in `docs/EMULATION.md`.
+/// Returns the name of a context, as in `docs/EMULATION.md`.
 fn name(context: Context) -> &'static str {
     match context {
         Context::Task => "task",
@@ -63,8 +65,8 @@ fn name(context: Context) -> &'static str {
     }
 }
 
-/// Kiln's policy with the same answers as this version of Linux. Since 6.15, sections disable
-/// softirqs.
+/// Returns the policy of Kiln that models this version of Linux. FPU sections disable softirqs
+/// since Linux 6.15.
 fn rule_of(version: &str) -> Option<Policy> {
     let mut numbers = version.split('.').map(|n| n.parse::<u32>().ok());
     let series = (numbers.next()??, numbers.next()??);
@@ -76,14 +78,14 @@ fn rule_of(version: &str) -> Option<Policy> {
     Policy::all().into_iter().find(|p| p.name() == name)
 }
 
-/// The part of an answer that is compared. Only whether there is any warning counts, because the
-/// same section may cause one warning or two.
+/// Returns the parts of an answer that are compared. The number of warnings is reduced to whether
+/// there was any, because the same section may cause one warning or two.
 fn judged(answer: &Answer) -> (bool, bool, bool) {
     (answer.usable, answer.over_section, answer.warnings > 0)
 }
 
-/// Asks every policy of the plan in every context. The outcome has failed if a tree's answers
-/// differ from the policy of its version of Linux.
+/// Asks every policy of the plan in every context. The outcome is marked as failed if a tree's
+/// answers differ from the answers of the policy that models its version of Linux.
 pub(super) fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
     let mut outcome = Outcome::default();
     for &policy in &plan.policies {

@@ -18,7 +18,7 @@ use super::{run, view};
 
 /// What each FPU policy costs under softirq load, and whether it loses state
 ///
-/// For anyone choosing how to use SIMD in softirqs. A task encrypts on an emulated CPU; interrupts
+/// Helps to decide how softirqs should use SIMD. A task encrypts on an emulated CPU; interrupts
 /// raise softirqs that interrupt the task and also encrypt. Every row is compared with a baseline
 /// run in which the same interrupts do nothing. All results and the user's registers are checked.
 #[derive(Args)]
@@ -60,7 +60,8 @@ pub struct FpuArgs {
     /// Cipher implementation that the task and the softirqs use [default: the best]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
-    /// Total measuring time in seconds, for all policies and loads together [default: 48, with --quick 12]
+    /// Total measuring time in seconds, for all policies and loads together [default: 48, with
+    /// --quick 12]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     #[command(flatten)]

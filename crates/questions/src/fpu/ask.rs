@@ -80,8 +80,8 @@ impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
         Ok(exit)
     }
 
-    /// Prints rows and notes. In records, the commands that reproduce losses are the last notes; on
-    /// the terminal, each is printed on a separate line.
+    /// Prints rows and notes. The commands that reproduce losses are the last notes in records; on
+    /// the terminal, each of these commands is printed on a separate line.
     fn emit<Q: Question>(
         &self,
         outcome: Outcome<R>,

@@ -1,5 +1,5 @@
-//! The emulated CPU on which all runs take place, and the ciphers on it, which belong to Kiln or to
-//! a hosted tree.
+//! The emulated CPU on which all measurements run, and the ciphers that they use: Kiln's own
+//! ciphers, or those of a hosted kernel tree.
 
 use std::rc::Rc;
 
@@ -15,8 +15,8 @@ use kiln_tree::Host;
 use super::plan::{Plan, TreeName};
 use super::workload::{load_plan, messages, scalar, softirq_messages, Workload};
 
-/// Maximum number of requests that softirqs may have in flight. It exceeds the length of cryptd's queue, so that only
-/// cryptd rejects requests.
+/// Maximum number of requests that softirqs may have in flight. The limit exceeds the length of
+/// cryptd's queue, so that only cryptd rejects requests.
 const SLOTS: u32 = 1280;
 /// The algorithm name by which a tree's best driver is requested.
 const ALGORITHM: &str = "xts(aes)";
@@ -46,8 +46,8 @@ impl Bench {
         }
     }
 
-    /// Sets the policy that later code in this process expects: the default one, or the hosted
-    /// tree's own.
+    /// Restores the policy that later code in this process expects: the default policy, or the
+    /// hosted tree's policy.
     pub(crate) fn put_back(&mut self) {
         let policy = match self {
             Bench::Own(_) => Policy::all()[0],
@@ -71,8 +71,8 @@ impl Bench {
         let mut open = |name| Stream::open(host, name, messages.raw_key(), slots, sleeps);
         let opened = match tree.driver.as_deref() {
             None => open(ALGORITHM),
-            // The name may belong to one of Kiln's implementations; the tree then uses its best
-            // driver.
+            // Opening fails if the name belongs to one of Kiln's implementations. If Kiln's own
+            // policies are measured, too, the tree then uses its best driver.
             Some(name) => open(name).or_else(|e| match plan.policies.len() {
                 1 => Err(e),
                 _ => open(ALGORITHM),
@@ -97,7 +97,7 @@ impl Bench {
         )
     }
 
-    /// Opens a stream for a task, which waits for each answer.
+    /// Opens a stream for a task. The task waits for the result of each request.
     pub(crate) fn task_stream(
         &mut self,
         plan: &Plan,
@@ -107,8 +107,8 @@ impl Bench {
         self.stream(plan, tree, messages, 1, true)
     }
 
-    /// The work of a task and of softirqs that use a tree's cipher under one load. The streams must
-    /// outlive the returned work.
+    /// Makes the work of a task and of softirqs that use a tree's cipher under one load. The
+    /// streams must outlive the returned work.
     pub(crate) fn tree_sides(
         &mut self,
         plan: &Plan,
@@ -136,8 +136,8 @@ impl Bench {
         Ok((sides, streams))
     }
 
-    /// The work of a task and softirqs that call Kiln's own crypto API through the simd helper. The transforms must
-    /// outlive the returned work.
+    /// Makes the work of a task and of softirqs that call Kiln's own crypto API through the simd
+    /// helper. The transforms must outlive the returned work.
     pub(crate) fn asking_sides(
         &mut self,
         plan: &Plan,
@@ -182,7 +182,7 @@ impl TreeStreams {
     }
 }
 
-/// A placeholder load, which each run replaces by its own work.
+/// Makes a placeholder load. Each run replaces the work in this load with its own.
 pub(crate) fn idle_load(plan: &Plan) -> Result<load::Plan, Error> {
     load_plan(
         plan.seed,

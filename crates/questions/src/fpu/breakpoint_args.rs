@@ -16,9 +16,9 @@ use super::{run, view};
 
 /// A campaign: interrupts before random instructions of FPU sections
 ///
-/// Breakpoints interrupt sections for --seconds or until --interrupts of them have occurred; totals
-/// are printed at the end. All results and the user's registers are checked. The control that saves
-/// nothing is added and must lose state.
+/// Breakpoints interrupt sections until --seconds have passed or --interrupts have hit a section;
+/// totals are printed at the end. All results and the user's registers are checked. A control
+/// policy that saves nothing is added and must lose state.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:

@@ -4,7 +4,7 @@
 //! A round is one slice of each policy under each load. A slice has a fixed number of interrupts
 //! and is determined by its seed, so that a wrong result can be reproduced. Every round has a
 //! different seed, and therefore different messages, keys and breakpoints. Counts are 64-bit sums
-//! over slices, so that a longer campaign needs no more memory.
+//! over slices, so memory use does not grow with the length of a campaign.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,11 +24,11 @@ use super::workload::{load_plan, Workload, SHORT_PACKET};
 
 /// Number of interrupts into sections per slice; a slice takes about 50 ms.
 const SLICE: u64 = 16_384;
-/// Maximum duration of a slice, for loads in which few interrupts hit a section; it is shorter if
-/// the requested time is.
+/// Maximum duration of a slice, for loads in which few interrupts hit a section. If the requested
+/// time is short, slices are shorter, so that a whole round fits.
 const SLICE_TIME: Duration = Duration::from_secs(2);
-/// The control runs in only one of this many rounds, because a single wrong result shows that the
-/// check works.
+/// The control runs only once per this number of rounds, because a single wrong result shows that
+/// the check works.
 const CONTROL_EVERY: u64 = 8;
 /// Maximum number of replay lines per policy.
 const REPLAYS: usize = 3;
@@ -77,7 +77,7 @@ pub(super) fn run(
         let seed = seed_of_round(plan.seed, round);
         for run in &mut runs {
             let control = !counts(run);
-            // Complete the first round even if time is over, so that every policy has a result.
+            // Complete the first round even if the time is up, so that every policy has a result.
             let over = stop.load(Ordering::Relaxed) || round > 0 && !in_time();
             if over || control && round % CONTROL_EVERY != 0 {
                 continue;
@@ -115,7 +115,7 @@ pub(super) fn run(
         row.imp = std::mem::take(&mut run.driver).into();
         row.without_throughput();
         outcome.rows.push(row);
-        // Losses of the control are expected, so they are reported only if just the control was
+        // Losses of the control are expected, so they are reported only if no other policy was
         // requested.
         if counts(run) {
             let replays = run.replays.drain(..);
@@ -134,8 +134,8 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// The seed of a round. The first round uses the given seed, so that any round can be replayed by
-/// passing its seed.
+/// Returns the seed of a round. The first round uses the given seed, so that any round can be
+/// replayed by passing its seed.
 fn seed_of_round(seed: u64, round: u64) -> u64 {
     match round {
         0 => seed,
@@ -158,8 +158,8 @@ fn short(n: f64) -> String {
     }
 }
 
-/// Runs a policy until `size` interrupts have hit a section, or for the time `longest`. Returns how
-/// many hit a section.
+/// Runs a policy until `size` interrupts have hit a section or `longest` has passed. Returns the
+/// number of interrupts that hit a section.
 fn slice(
     plan: &Plan,
     bench: &mut Bench,
@@ -208,7 +208,7 @@ fn lacks(e: kiln_kernel::load::Error) -> Error {
     Error::lacks(e.to_string())
 }
 
-/// Interrupts the load until `size` interrupts have hit a section.
+/// Interrupts the load until `size` interrupts have hit a section or `longest` has passed.
 fn interrupt(
     load: &mut Load<'_>,
     tally: &mut Tally,
@@ -248,7 +248,8 @@ fn interrupt(
 }
 
 impl Run {
-    /// Number of wrong results, plus the number of lost user states if the policy is supposed to preserve user state.
+    /// Returns the number of wrong results. Lost user states are added unless the policy is the
+    /// control, which is not supposed to preserve them.
     fn losses(&self) -> u64 {
         let user = match self.entry.policy.is_broken() {
             true => 0,

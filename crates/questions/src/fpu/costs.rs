@@ -1,4 +1,4 @@
-//! Measures what sections, their saves and the section timer cost without interrupts.
+//! Measures the costs of FPU sections, register saves and the section timer without interrupts.
 
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
@@ -13,9 +13,11 @@ use kiln_measure::{measure, ratio, Plan, Ratio, SplitMix64, Subject};
 /// Costs of one policy in core cycles; `None` if the run was stopped before they could be measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Costs {
-    /// An empty begin/end pair if the user state is already saved.
+    /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair if the user state is already
+    /// saved.
     pub pair: Option<f64>,
-    /// An empty begin/end pair without the section timer.
+    /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair without the section timer, if the
+    /// user state is already saved.
     pub pair_untimed: Option<f64>,
     /// Additional cost of the first section of a kernel entry.
     pub first_section: Option<f64>,
@@ -70,8 +72,8 @@ pub(super) fn measure_policies(
         .collect()
 }
 
-/// The cost of the section timer: cycles with it divided by cycles without it, with one section per
-/// message.
+/// Measures the cost of the section timer with one section per message. Returns the cycles with the
+/// timer divided by the cycles without it.
 pub(super) fn measure_clock(imp: Impl, len: usize, seed: u64, stop: &AtomicBool) -> Option<Ratio> {
     const COUNT: usize = 16;
     let mut rng = SplitMix64(seed);

@@ -13,7 +13,7 @@ use super::timeline::Timeline;
 /// Number of equal steps into which the duration of a load is divided.
 const STEPS: usize = 60;
 
-/// Throughput and queue length in equal steps of time, each the mean of the rounds. `t_ms` is the
+/// Throughput and queue length in equal steps of time, averaged over the rounds. `t_ms` is the
 /// length of a step; `t_high_from_ms` and `t_high_to_ms` are the ends of the high phase;
 /// `t_mb_per_s_0` ... and `t_queued_0` ... are the values of the steps.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,7 +25,7 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// Makes a course from a timeline. `phases` are the times at which its phases end.
+    /// Makes a course from a timeline. `phases` are the times in ms at which the load's phases end.
     pub(crate) fn new(timeline: &Timeline, phases: [f64; 3]) -> Course {
         let ms = phases[2] / STEPS as f64;
         let steps = |points: Vec<(f64, f64)>| -> Vec<f64> {
@@ -101,7 +101,8 @@ impl JsonSchema for Course {
 }
 
 impl<'de> Deserialize<'de> for Course {
-    /// Picks the course's fields out of all fields of the row. Without `t_ms`, the course is empty.
+    /// Extracts the course's fields from all fields of the row. Without `t_ms`, the course is
+    /// empty.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Course, D::Error> {
         let fields = HashMap::<String, Value>::deserialize(d)?;
         let number = |field: &str| fields.get(field).and_then(Value::as_f64);

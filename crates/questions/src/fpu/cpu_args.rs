@@ -14,10 +14,11 @@ pub(crate) struct CpuArgs {
     /// Scheduler to emulate: cfs-6.1, eevdf-6.12, eevdf-7.3
     #[arg(long, default_value = "eevdf-6.12", value_name = "NAME")]
     scheduler: String,
-    /// Use the time slices of a machine with N CPUs, which Linux makes longer with their number; one CPU is emulated
+    /// Scale the scheduler's time slices as Linux does on a machine with N CPUs; only one CPU is
+    /// emulated
     #[arg(long, value_name = "N", default_value_t = 1)]
     scheduler_cpus: u32,
-    /// Microseconds that a task runs while another waits [default: the scheduler's]
+    /// Microseconds that a task may run while another task waits [default: the scheduler's]
     #[arg(long, value_name = "N")]
     slice_us: Option<u64>,
     /// Microseconds between two scheduler ticks [default: 4000, 250 Hz]

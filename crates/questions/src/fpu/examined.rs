@@ -1,4 +1,4 @@
-//! The results so far of the proof runs for one combination of policy, implementation, operation
+//! Accumulates the results of proof runs for one combination of policy, implementation, operation
 //! and length.
 
 use std::borrow::Cow;

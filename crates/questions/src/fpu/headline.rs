@@ -16,7 +16,7 @@ pub(super) static SOFTIRQ_SIMD: Topic = Topic {
     ),
 };
 
-/// The topic to which `kiln ipsec` contributes as well.
+/// Survey topic about nested FPU use. `kiln ipsec` contributes headlines to this topic, too.
 pub(crate) static NESTED_FPU: Topic = Topic {
     name: "nested-fpu",
     title: "Is nested use of the FPU safe, and worth it?",
@@ -24,18 +24,20 @@ pub(crate) static NESTED_FPU: Topic = Topic {
     source: Some("x86/fpu: nested in-kernel use, Liang, 2024"),
 };
 
-/// Published throughput in MB/s of AES-XTS with messages of 16 bytes on a Ryzen 9 9950X, from Linux
-/// commit d02198550423: through the simd helper, with `legacy` sections.
+/// Published throughput of AES-XTS with 16-byte messages on a Ryzen 9 9950X in MB/s, called through
+/// the simd helper with `legacy` sections. Source: Linux commit d02198550423.
 const HELPER_LEGACY: f64 = 384.0;
-/// Direct calls with `legacy` sections, from the same commit.
+/// Published throughput of direct calls with `legacy` sections in MB/s. Source: Linux commit
+/// d02198550423.
 const DIRECT_LEGACY: f64 = 487.0;
-/// Direct calls with softirqs disabled, as merged; from mail 20250305203018.GB19889 of the same
-/// thread.
+/// Published throughput of direct calls with softirqs disabled, as merged, in MB/s. Source: mail
+/// 20250305203018.GB19889 in the thread about Linux commit d02198550423.
 const DIRECT_BH_OFF: f64 = 461.0;
-/// Direct calls with nested sections, which save into a per-CPU buffer; from the same mail.
+/// Published throughput of direct calls with nested sections, which save registers into a per-CPU
+/// buffer, in MB/s. Source: mail 20250305203018.GB19889.
 const DIRECT_NESTED: f64 = 480.0;
 
-/// Message length of the published results in bytes, and other lengths for comparison.
+/// Message length in bytes for which results were published, and longer lengths for comparison.
 const SHORT: f64 = 16.0;
 const LONGER: [f64; 2] = [512.0, 4096.0];
 
@@ -63,8 +65,8 @@ fn speedup(runs: &Runs, policy: &dyn Fn(&str) -> bool, path: &str, len: f64) -> 
     })
 }
 
-/// Formats a speedup in cycles, with the verdict that follows from its interval and from the
-/// speedup in time.
+/// Formats a speedup in cycles with its verdict, which depends on the interval and on the speedup
+/// in time.
 fn times(speedup: &Speedup) -> String {
     let shown = |e: &Estimate| format!("{} times{}", figure(e.value), e.interval(figure));
     let (cycles, time) = (&speedup.cycles, speedup.time.as_ref());
@@ -102,8 +104,8 @@ fn brief(speedup: &Speedup) -> String {
     }
 }
 
-/// Headline about what kernels offer to softirqs: direct calls since Linux 6.15, the simd helper
-/// before.
+/// Makes the headline that compares what kernels offer to softirqs: direct calls since Linux 6.15,
+/// and the simd helper in earlier versions.
 pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
     let of = |len| speedup(runs, &|p| p == "bh-off", "direct", len);
@@ -126,7 +128,8 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     Some(row.beside(topic, published))
 }
 
-/// Headline about direct calls under other policies, relative to the same baseline.
+/// Makes the headline about direct calls under other policies, also relative to the simd helper
+/// with `legacy` sections.
 pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
     let of = |policy: &'static str| speedup(runs, &|p| p == policy, "direct", SHORT);
@@ -189,10 +192,10 @@ pub(super) fn detour_of_tree(runs: &Runs) -> Option<Row> {
     })
 }
 
-/// What interrupts into sections did, by policy and load.
+/// Counts of interrupts into sections and of lost state, by policy and load.
 struct LostState {
-    /// Policy, load and source of interrupts, followed by the numbers of interrupts into sections, wrong results, and
-    /// lost user states.
+    /// Policy, load and source of interrupts, followed by the numbers of interrupts into sections,
+    /// wrong results, and lost user states.
     counts: Vec<(String, String, [u64; 3])>,
 }
 
@@ -222,8 +225,8 @@ impl LostState {
         power::judge(&counts.collect::<Vec<_>>())
     }
 
-    /// Sums over the control, or over all other policies: interrupts into sections, wrong results,
-    /// lost user states.
+    /// Returns the numbers of interrupts into sections, wrong results and lost user states, summed
+    /// over the control or over all other policies.
     fn sum(&self, control: bool) -> [u64; 3] {
         let of = self.counts.iter().filter(|c| is_control(&c.0) == control);
         of.fold([0; 3], |sum, c| std::array::from_fn(|i| sum[i] + c.2[i]))
@@ -238,7 +241,8 @@ impl LostState {
     }
 }
 
-/// Whether interrupts were counted but do not suffice for a verdict; the survey then fails.
+/// Returns whether interrupts hit sections, but the counts do not allow a verdict. In that case,
+/// the survey fails.
 pub(super) fn is_blind(runs: &Runs) -> bool {
     let lost = LostState::from_runs(runs);
     lost.sum(false)[0] > 0 && lost.judge().is_err()
@@ -309,8 +313,8 @@ mod tests {
                "baseline": "legacy/simd-helper"})
     }
 
-    /// Makes the answers of five processes, with these speedups of direct calls: under bh-off at 16
-    /// and at 4096 bytes, under legacy, and under nested.
+    /// Makes the answers of five processes, with the given speedups of direct calls: `bh_off` at 16
+    /// bytes, `long` under bh-off at 4096 bytes, `legacy` and `nested` at 16 bytes.
     fn ways(bh_off: [f64; 5], long: [f64; 5], legacy: [f64; 5], nested: [f64; 5]) -> Vec<Answer> {
         let process = |i: usize| {
             let rows = json!([
@@ -419,7 +423,7 @@ mod tests {
         assert!(text.contains(want), "{text}");
         assert!(said(SLOWER, FASTER)
             .contains("by cycles but 1.21 times (1.18 to 1.23) by time, no verdict"));
-        // Controls: cycles and time agree.
+        // Control cases, in which cycles and time agree.
         assert!(said(FASTER, FASTER).contains(": at 16 bytes 1.21 times (1.18 to 1.23). "));
         assert!(said(SLOWER, SLOWER).contains("(0.78 to 0.82), slower. "));
         assert!(said(EQUAL, EQUAL).contains("no difference found. "));

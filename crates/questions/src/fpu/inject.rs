@@ -9,13 +9,14 @@ use kiln_kernel::irq::{Arrivals, CrossCore, Timer};
 use kiln_measure::CoreList;
 use kiln_question::Error;
 
-/// Shortest gap that is replayed, in nanoseconds. With shorter gaps, a host that is slow to deliver timer signals would
-/// spend all its time on delivering them.
+/// Shortest gap that is replayed, in nanoseconds. With shorter gaps, a host that delivers timer
+/// signals slowly would spend all its time on their delivery.
 const SHORTEST_GAP: u64 = 50_000;
-/// Longest gap in nanoseconds; a time slice without an interrupt would measure nothing.
+/// Longest gap that is accepted, in nanoseconds. With longer gaps, a time slice could contain no
+/// interrupt and would measure nothing.
 const LONGEST_GAP: u64 = 1_000_000_000;
 
-/// A source of interrupts, as requested.
+/// The source of interrupts that the user requested.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Inject {
     /// A timer with a constant period.
@@ -40,7 +41,7 @@ pub(crate) struct Gaps {
     stretched: usize,
 }
 
-/// Before which instructions single steps inject an interrupt.
+/// The instructions before which single-stepping injects an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Steps {
     /// Every instruction, for a proof.
@@ -139,22 +140,22 @@ impl Gaps {
         })
     }
 
-    /// Average number of interrupts per second.
+    /// Returns the average number of interrupts per second.
     fn rate(&self) -> f64 {
         1e9 * self.gaps.len() as f64 / self.gaps.iter().sum::<u64>() as f64
     }
 }
 
-/// A running source of interrupts; it stops when dropped.
+/// A running source of interrupts. Dropping the value stops the source.
 pub(crate) enum Source {
     /// A timer of this CPU.
     Timer(Timer),
-    /// Another core that sends signals, until this is dropped.
+    /// Another core that sends signals until this value is dropped.
     CrossCore(#[allow(dead_code)] CrossCore),
 }
 
 impl Inject {
-    /// The name of the source in `--inject` and in rows.
+    /// Returns the name of the source, as in `--inject` and in rows.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Inject::Timer => "timer",
@@ -166,7 +167,7 @@ impl Inject {
         }
     }
 
-    /// Maximum rate that the source can reach, in interrupts per second.
+    /// Returns the maximum rate that the source can reach, in interrupts per second.
     pub(crate) fn ceiling(&self) -> f64 {
         match self {
             Inject::Signal => 60_000.0,
@@ -174,7 +175,8 @@ impl Inject {
         }
     }
 
-    /// The rate that the source really reaches if the rate `asked` is requested.
+    /// Returns the rate that the source actually reaches if `asked` interrupts per second are
+    /// requested.
     pub(crate) fn rate(&self, asked: f64) -> f64 {
         match self {
             Inject::Replay(gaps) => gaps.rate(),
@@ -182,7 +184,7 @@ impl Inject {
         }
     }
 
-    /// Notes about the source that a reader of the results needs.
+    /// Returns notes about the source that help to interpret the results.
     pub(crate) fn notes(&self, asked: f64) -> Vec<String> {
         let how = match self {
             Inject::Timer => format!("a timer, {asked} a second, evenly"),

@@ -13,7 +13,7 @@ pub(super) struct LoadArgs {
     /// The task's load: xts-16, xts-4096 [default: both], pattern
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     load: Vec<String>,
-    /// What softirqs under legacy do if SIMD is not usable: scalar, cryptd [default: scalar]
+    /// What softirqs do under legacy if SIMD is not usable: scalar, cryptd [default: scalar]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     fallback: Vec<String>,
 }
@@ -26,7 +26,7 @@ impl LoadArgs {
         }
     }
 
-    /// The requested fallbacks, given these policies of Kiln; only legacy uses a fallback.
+    /// Returns the requested fallbacks for these policies. Only legacy uses a fallback.
     pub(super) fn fallbacks(
         &self,
         usual: Vec<Fallback>,

@@ -9,11 +9,11 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::Probe;
 
-/// Maximum difference in instructions between two runs, which is due to branches in the section
-/// timer.
+/// Tolerance for the instruction count, which varies between runs because of branches in the
+/// section timer.
 const SLACK: u64 = 8;
 
-/// Makes one pass over a softirq, raised by an interrupt in the middle of the section.
+/// Makes one pass over a softirq that is raised by an interrupt in the middle of the section.
 pub(super) fn pass(probe: &Probe, cpu: &mut Cpu, examined: &mut Examined) -> Result<(), Error> {
     let probe = Probe {
         hardirq_fpu: true,
@@ -21,8 +21,8 @@ pub(super) fn pass(probe: &Probe, cpu: &mut Cpu, examined: &mut Examined) -> Res
     };
     let n = examined.row.instructions.max(1);
     let k1 = n / 2;
-    // Number of instructions after the first interrupt: the softirq and the rest of the section, in
-    // either order.
+    // Number of instructions after the first interrupt: those of the softirq and of the rest of the
+    // section, in either order.
     let end = probe.run(cpu, Step::Pair(k1, u64::MAX), false)?.inner;
     let softirq = end.saturating_sub(n - k1);
     examined.row.softirq_instructions = softirq;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Additional fields of a row in a packet-rate sweep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Sweep {
-    /// In packet-rate sweeps: the scheduler that was modelled, `cfs-6.1`, `eevdf-6.12` or `eevdf-7.3`.
+    /// In packet-rate sweeps: the emulated scheduler, `cfs-6.1`, `eevdf-6.12` or `eevdf-7.3`.
     #[schemars(extend("x-role" = "key"))]
     pub scheduler: String,
     /// Number of CPUs for which the scheduler's time slices are scaled.
@@ -39,13 +39,14 @@ pub(crate) struct Sweep {
     ))]
     pub knee_pps: Option<f64>,
     /// Lower end of the interval of `knee_pps`: one step (9 %) below the highest rate without
-    /// losses, in the round in which this rate was lowest. If `knee_pps` is null, the rate itself
-    /// instead of one step below it; null if a round had losses even at the lowest rate.
+    /// losses, taken from the round in which this rate was lowest. If `knee_pps` is null, the
+    /// interval begins at the highest rate without losses. Null if a round had losses even at the
+    /// lowest rate.
     #[schemars(extend("unit" = "1/s"))]
     pub knee_pps_low: Option<f64>,
     /// Upper end of the interval of `knee_pps`: one step (9 %) above the lowest rate with losses,
-    /// in the round in which this rate was highest. If `knee_pps` is null, the rate itself instead
-    /// of one step above it; null if a round had no losses at any rate.
+    /// taken from the round in which this rate was highest. If `knee_pps` is null, the interval
+    /// ends at the lowest rate with losses. Null if a round had no losses at any rate.
     #[schemars(extend("unit" = "1/s"))]
     pub knee_pps_high: Option<f64>,
     /// `knee_pps` in bits of IP packets per second.
@@ -68,8 +69,8 @@ pub(crate) struct Sweep {
     /// Share of the offered packets that the receivers did not accept, from 0 to 1.
     #[schemars(extend("x-role" = "figure", "x-heading" = "lost"))]
     pub lost_share: Option<f64>,
-    /// Share of the core that packets take from the task, from 0 to 1: 1 minus the task's throughput divided by its
-    /// throughput in the control.
+    /// Share of the core that packet processing takes from the task, from 0 to 1: 1 minus the
+    /// task's throughput divided by its throughput in the control.
     #[schemars(extend("x-role" = "figure", "x-heading" = "share of the core at this rate"))]
     pub core_share: Option<f64>,
     /// Number of trials at this rate.

@@ -11,10 +11,10 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::Probe;
 
-/// Number of instructions at each end of a section from which interrupts are drawn more often,
-/// because the policy's own code is there.
+/// Number of instructions at each end of a section that are interrupted more often, because the
+/// policy's own code is at the ends.
 const EDGE: u64 = 128;
-/// Minimum number of pairs, even if `time` is over.
+/// Number of pairs that are tried even if `time` has run out.
 const FEWEST: u64 = 2;
 
 /// Tries `count` pairs, or fewer if `time` runs out.

@@ -1,4 +1,5 @@
-//! What is measured: policies, loads, interrupts, the emulated CPU; and checks of these choices.
+//! The plan of a measurement: policies, loads, interrupts and the emulated CPU. Also checks that
+//! the choices are valid.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use kiln_question::{unknown, Algorithm, Error, Share};
 use super::inject::{Inject, Steps};
 use super::workload::Workload;
 
-/// Highest interrupt rate per second at which throughput is meaningful; above it, the host's
+/// Highest interrupt rate per second at which throughput is meaningful. Above this rate, the host's
 /// signals take most of the time.
 pub(crate) const BUSIEST_TABLE: f64 = 4000.0;
 
@@ -27,15 +28,15 @@ pub(crate) enum Contender {
     Tree(PathBuf),
 }
 
-/// What softirqs do if the FPU is in use. It also determines how both the softirqs and the task
-/// call the cipher.
+/// What softirqs do if the FPU is in use. The fallback also determines how the softirqs and the
+/// task call the cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fallback {
     /// Softirqs and the task call the cipher directly. If SIMD is not usable, softirqs call its
     /// scalar code.
     Scalar,
-    /// Softirqs and the task call the cipher through the crypto API with the simd helper; a kworker processes requests
-    /// that find the FPU in use.
+    /// Softirqs and the task call the cipher through the crypto API with the simd helper; a kworker
+    /// processes requests that find the FPU in use.
     Cryptd,
 }
 
@@ -68,7 +69,7 @@ pub(crate) struct Entry {
     pub fallback: Fallback,
 }
 
-/// The tree that is hosted in this process, with the name and version that rows contain.
+/// The tree that is hosted in this process, as named in rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TreeName {
     /// The name of the policy, as the user gave it: `tree:DIR`.
@@ -76,27 +77,26 @@ pub(crate) struct TreeName {
     /// The tree's version, such as `6.12.117`.
     pub version: String,
     pub policy: Policy,
-    /// The driver that the tree's tasks and softirqs use; `None` for the best one.
+    /// The driver that the tree's tasks and softirqs use; `None` for the tree's best driver.
     pub driver: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The policies, without duplicates. The first one is the baseline of the others.
+    /// The policies, without duplicates. All others are compared with the first one.
     pub policies: Vec<Policy>,
-    /// Fallbacks, without duplicates. They apply to the policy under which softirqs can find the
-    /// FPU in use.
+    /// Fallbacks, without duplicates. They apply only to legacy, the policy under which softirqs
+    /// can find the FPU in use.
     pub fallbacks: Vec<Fallback>,
-    /// The tree hosted in this process; one of the policies is its own.
+    /// The tree hosted in this process. One of `policies` is the tree's policy.
     pub tree: Option<TreeName>,
-    /// Loads to run.
     pub loads: Vec<Workload>,
     /// Source of interrupts.
     pub inject: Inject,
     /// Interrupts per second.
     pub irq_rate: f64,
-    /// Implementation that the task and the softirqs use; `None` for the best one or, in proof runs, for all that use
-    /// SIMD.
+    /// Implementation that the task and the softirqs use. `None` selects the best one or, in proof
+    /// runs, all that use SIMD.
     pub imp: Option<Impl>,
     /// For proof runs: whether the task keeps a pattern in its registers instead of calling an
     /// implementation.
@@ -113,7 +113,8 @@ pub(crate) struct Plan {
     pub scheduler: Scheduler,
     /// The number of CPUs for which the scheduler's times are scaled.
     pub scheduler_cpus: u32,
-    /// Microseconds that a task runs while another waits; `None` for the scheduler's default.
+    /// Microseconds that a task may run while another task waits; `None` for the scheduler's
+    /// default.
     pub slice_us: Option<u64>,
     /// Microseconds between ticks; `None` for 4000, as with 250 Hz.
     pub tick_us: Option<u64>,
@@ -124,7 +125,7 @@ pub(crate) struct Plan {
     /// Maximum duration; a campaign with `interrupts` may have no time limit.
     pub budget: Duration,
     /// For campaigns: number of interrupts into sections, summed over all policies except the
-    /// control; if `None`, as many as fit into the time.
+    /// control. With `None`, only the time limits the number.
     pub interrupts: Option<u64>,
     /// Whether the control, which saves nothing, was added for the verdict without having been
     /// requested.
@@ -134,7 +135,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The default plan: all policies and loads of the policy table.
+    /// Makes the default plan, with all policies and loads of the policy table.
     pub(crate) fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             policies: Policy::all(),
@@ -239,8 +240,8 @@ impl Plan {
         }
     }
 
-    /// The combinations that have a row in the table. Fallbacks vary only under legacy, because
-    /// softirqs can find the FPU in use only there.
+    /// Returns the combinations that have a row in the table. Fallbacks vary only under legacy,
+    /// because no other policy lets softirqs find the FPU in use.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
         for &policy in &self.policies {
@@ -258,7 +259,7 @@ impl Plan {
         self.tree.as_ref().filter(|t| t.policy == policy)
     }
 
-    /// The configuration of the emulated CPU.
+    /// Returns the configuration of the emulated CPU.
     pub(crate) fn config(&self) -> Config {
         let mut config = Config {
             preempt_full: self.preempt_full,
@@ -275,7 +276,7 @@ impl Plan {
         config
     }
 
-    /// A note on the scheduler and its times, in which values that the user set are marked.
+    /// Returns a note on the scheduler and its times. The note marks values that the user set.
     pub(crate) fn scheduler_note(&self) -> String {
         let c = self.config();
         let by_hand = |set: bool| if set { " (by hand)" } else { "" };
@@ -333,7 +334,7 @@ pub(crate) fn contenders(names: &[String]) -> Result<Vec<Contender>, Error> {
     Ok(list)
 }
 
-/// Finds policies by name, for commands that accept only Kiln's own.
+/// Finds policies by name, for commands that accept only Kiln's own policies.
 pub(crate) fn policies(names: &[String]) -> Result<Vec<Policy>, Error> {
     let own = |c| match c {
         Contender::Own(policy) => Ok(policy),
@@ -357,8 +358,8 @@ pub(crate) fn fallbacks(names: &[String]) -> Result<Vec<Fallback>, Error> {
     Ok(list)
 }
 
-/// Finds the implementation of this name for Kiln's own policies; `None` without such policies,
-/// because trees have their own drivers.
+/// Finds the implementation of this name for Kiln's own policies. Returns `None` without such
+/// policies, because trees have their own drivers.
 pub(super) fn implementation(name: Option<&str>, own: &[Policy]) -> Result<Option<Impl>, Error> {
     match name {
         Some(name) if !own.is_empty() => usable_impl(Algorithm::XTS_AES, name).map(Some),

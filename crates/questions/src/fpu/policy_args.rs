@@ -19,18 +19,18 @@ pub(super) struct PolicyArgs {
 }
 
 impl PolicyArgs {
-    /// Kiln's own policies among the requested ones.
+    /// Returns the requested policies that are Kiln's own.
     pub(super) fn own(&self) -> Result<Vec<Policy>, Error> {
         own(&self.policy)
     }
 
-    /// The trees among the requested policies.
+    /// Returns the directories of the requested kernel trees.
     pub(super) fn trees(&self) -> Result<Vec<PathBuf>, Error> {
         trees(&self.policy, &self.build)
     }
 }
 
-/// Those of the named policies that are Kiln's own.
+/// Returns the named policies that are Kiln's own.
 pub(super) fn own(names: &[String]) -> Result<Vec<Policy>, Error> {
     let contenders = contenders(names)?.into_iter();
     let own = contenders.filter_map(|c| match c {
@@ -40,10 +40,10 @@ pub(super) fn own(names: &[String]) -> Result<Vec<Policy>, Error> {
     Ok(own.collect())
 }
 
-/// The directories of those of the named policies that are trees.
+/// Returns the directories of the kernel trees among the named policies.
 ///
 /// # Errors
-/// `--cc` or `--config` is given, but there is no tree to build.
+/// `--cc` or `--config` is given, but no policy is a tree that could be built.
 pub(super) fn trees(names: &[String], build: &TreeBuildArgs) -> Result<Vec<PathBuf>, Error> {
     let contenders = contenders(names)?.into_iter();
     let trees = contenders.filter_map(|c| match c {

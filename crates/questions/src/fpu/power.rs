@@ -1,9 +1,9 @@
-//! Decides whether a run could have detected that a policy loses state. A verdict needs a control that does lose
-//! state, and enough interrupts.
+//! Decides whether a run could have detected that a policy loses state. A verdict needs a control
+//! that does lose state, and enough interrupts.
 //!
 //! The control saves nothing. If it has `w` wrong results after `m` interrupts into sections, an
 //! interrupt spoils a result with probability `w / m`. A policy as bad as the control that is hit
-//! `n` times then has `n * w / m` wrong results on average, and none at all with probability
+//! `n` times then has `n * w / m` wrong results on average, and no wrong result with probability
 //! `exp(-n * w / m)`. A verdict requires this probability to be below 0.001, and therefore an
 //! average of at least `ln 1000 = 6.9`, both for the control itself and for each policy that is
 //! judged.
@@ -13,8 +13,8 @@
 
 use std::fmt;
 
-/// Average number of wrong results from which on the probability of seeing none is below 0.001: ln
-/// 1000.
+/// Minimum average number of wrong results for a verdict: ln 1000. With a higher average, the
+/// probability that no wrong result occurs is below 0.001.
 pub(super) const ENOUGH: f64 = 6.907_755_278_982_137;
 
 /// The counts of a policy under a load.
@@ -34,8 +34,8 @@ pub(crate) struct Count<'a> {
 pub(super) enum NoVerdict {
     /// The control, which saves nothing, did not run.
     NoControl,
-    /// The control lost nothing or too little, or a policy was interrupted too rarely. Contains the
-    /// details.
+    /// The control lost no state or too little, or a policy was interrupted too rarely. The string
+    /// contains the details.
     NoPower(String),
 }
 
@@ -51,30 +51,30 @@ impl fmt::Display for NoVerdict {
     }
 }
 
-/// Whether this policy is the control, which saves nothing.
+/// Returns whether this policy is the control, which saves nothing.
 pub(super) fn is_control(policy: &str) -> bool {
     policy == "none"
 }
 
-/// Average number of wrong results that a policy as bad as the control would have; `None` if no
-/// control lost enough.
+/// Returns the average number of wrong results that a policy as bad as the control would have;
+/// `None` if no control lost enough state.
 pub(super) fn expected(count: &Count, all: &[Count]) -> Option<f64> {
     let control = control_of(count.load, all)?;
     enough(&control).then(|| count.hit as f64 * loss(&control))
 }
 
-/// Wrong results of the control per interrupt into a section.
+/// Returns the number of wrong results per interrupt into a section under the control.
 fn loss(control: &Count) -> f64 {
     (control.wrong as f64 / control.hit as f64).min(1.0)
 }
 
-/// Whether the control lost enough state for a verdict. Losses without any interrupt do not count,
-/// because interrupts did not cause them.
+/// Returns whether the control lost enough state for a verdict. Wrong results do not count if no
+/// interrupt hit a section, because interrupts did not cause them.
 fn enough(control: &Count) -> bool {
     control.hit > 0 && control.wrong as f64 >= ENOUGH
 }
 
-/// The control's counts under a load, summed over rows; `None` if the control did not run.
+/// Returns the control's counts under a load, summed over rows; `None` if the control did not run.
 fn control_of<'a>(load: &'a str, all: &[Count]) -> Option<Count<'a>> {
     let mut controls = all
         .iter()
@@ -94,7 +94,7 @@ fn control_of<'a>(load: &'a str, all: &[Count]) -> Option<Count<'a>> {
     })
 }
 
-/// Whether the counts of all loads together allow a verdict on lost state.
+/// Returns whether the counts of all loads together allow a verdict on lost state.
 pub(super) fn judge(all: &[Count]) -> Result<(), NoVerdict> {
     if !all.iter().any(|c| !is_control(c.policy)) {
         // If only the control ran, there is no other policy to judge, so judge the control itself.
@@ -158,8 +158,7 @@ mod tests {
         let all = [count("nested", "a", 1000, 0), count("none", "a", 500, 100)];
         assert_eq!(judge(&all), Ok(()));
         assert_eq!(expected(&all[0], &all), Some(200.0));
-        // Wrong results of the policy do not prevent a verdict; whether there are any is judged
-        // elsewhere.
+        // Wrong results of the policy do not prevent a verdict; `judge` does not evaluate them.
         assert_eq!(judge(&[count("nested", "a", 1000, 3), all[1]]), Ok(()));
         assert_eq!(judge(&all[1..]), Ok(()));
     }

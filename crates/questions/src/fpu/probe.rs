@@ -19,7 +19,7 @@ use super::workload::{load_plan, messages};
 
 /// Size of a softirq's message in bytes.
 pub(super) const PACKET: usize = 128;
-/// Number of iterations for which the pattern is kept.
+/// Number of loop iterations during which the task keeps the pattern in its registers.
 const SPINS: u64 = 20;
 /// Value of `--impl` for the task that keeps a pattern in all registers.
 pub(super) const PATTERN: &str = "pattern";
@@ -49,7 +49,7 @@ impl Task {
         }
     }
 
-    /// Name of the operation; `None` for the pattern task.
+    /// Returns the name of the operation; `None` for the pattern task.
     pub(super) fn op(&self) -> Option<&'static str> {
         match self {
             Task::Crypt(_, op, _) | Task::Ask(_, op, _) => Some(op_name(*op)),
@@ -57,7 +57,7 @@ impl Task {
         }
     }
 
-    /// Size of the task's message in bytes; `None` for the pattern task.
+    /// Returns the size of the task's message in bytes; `None` for the pattern task.
     pub(super) fn len(&self) -> Option<usize> {
         match self {
             Task::Crypt(_, _, messages) | Task::Ask(_, _, messages) => Some(messages.message_len()),
@@ -73,7 +73,7 @@ pub(super) struct Probe {
     /// The policy's name in rows.
     pub name: Cow<'static, str>,
     pub task: Task,
-    /// The cipher of softirqs that encrypt through a tree's crypto API; `None` if they use Kiln's.
+    /// Cipher of a tree's crypto API that the softirqs use; `None` if they use Kiln's own cipher.
     pub softirq: Option<Rc<Stream>>,
     /// Whether hardirq handlers also open sections.
     pub hardirq_fpu: bool,
@@ -81,7 +81,7 @@ pub(super) struct Probe {
     pub seed: u64,
 }
 
-/// What one run of a probe has found.
+/// Results of one run of a probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Number of instructions that were single-stepped: `outer` in the task's section, `inner` in
@@ -96,7 +96,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Whether state was lost.
+    /// Returns whether state was lost.
     fn wrong(&self) -> bool {
         self.corrupted + self.user_corrupted > 0
     }
@@ -154,8 +154,8 @@ impl Probe {
         })
     }
 
-    /// Whether an interrupt made the probe lose state. For the broken control, lost user states do
-    /// not count, because it loses them even without an interrupt.
+    /// Returns whether an interrupt made the probe lose state. Lost user states do not count under
+    /// the broken control, because it loses user states even without an interrupt.
     pub(super) fn lost(&self, found: &Found) -> bool {
         match self.policy.is_broken() {
             true => found.corrupted > 0,

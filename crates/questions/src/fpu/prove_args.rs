@@ -22,9 +22,10 @@ use super::view;
 /// Does an FPU policy lose state? An interrupt before every instruction of a section
 ///
 /// Single steps inject one interrupt before each instruction of kernel_fpu_begin, the cipher and
-/// kernel_fpu_end, and then pairs of interrupts. This is exhaustive and the same in every run. All
-/// results and the user's registers are checked. The control that saves nothing is added and must
-/// lose state. For random instructions of millions of sections, see kiln fpu prove breakpoint.
+/// kernel_fpu_end, and then pairs of interrupts. The single interrupts are exhaustive, and every
+/// run injects the same ones. All results and the user's registers are checked. A control policy
+/// that saves nothing is added and must lose state. To interrupt random instructions in millions of
+/// sections, use kiln fpu prove breakpoint.
 ///
 /// With --tree, the library functions of a kernel tree (Linux 6.9 and later) are examined instead:
 /// those that the tree exports, and those that interrupt tests of its KUnit suites call. In a task
@@ -72,11 +73,11 @@ pub(super) struct ProveArgs {
     /// With --tree: contexts in which functions are called: task, softirq, hardirq [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…", requires = "tree")]
     context: Vec<String>,
-    /// With --tree: interrupt each instruction of a section at its first N visits
+    /// With --tree: interrupt each instruction of a section the first N times that it is executed
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..), requires = "tree")]
     visits: u64,
-    /// Cipher implementation that the task and the softirqs use; pattern: the task keeps a pattern in all registers
-    /// [default: all]
+    /// Cipher implementation that the task and the softirqs use; pattern: the task keeps a pattern
+    /// in all registers instead [default: all]
     #[arg(long = "impl", value_name = "NAME")]
     imp: Option<String>,
     /// Lengths of the task's messages in bytes [default: 16,31,512,4096]

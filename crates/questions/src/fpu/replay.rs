@@ -1,4 +1,4 @@
 //! Notes that contain the command to reproduce a loss of state.
 
-/// Prefix of a note that contains such a command.
+/// Prefix of a note that contains the command to reproduce a loss.
 pub(super) const REPLAY: &str = "replay: ";

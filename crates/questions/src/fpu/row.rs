@@ -16,7 +16,8 @@ use super::spread::{Spread, Spreads};
 use super::tally::Tally;
 use super::workload::Workload;
 
-/// One FPU policy under one load. Interrupts raise softirqs that encrypt; in the control, the interrupts do nothing.
+/// One FPU policy under one load. Interrupts raise softirqs that encrypt; in the control, the
+/// interrupts do nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(
     rename = "fpu",
@@ -70,10 +71,11 @@ use super::workload::Workload;
     )
 )]
 pub(crate) struct Row {
-    /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree whose own code was used.
+    /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree that provided the
+    /// policy.
     #[schemars(extend("x-role" = "key"))]
     pub policy: Cow<'static, str>,
-    /// For a kernel tree: its version; null for Kiln's policies.
+    /// Version of the kernel tree; null for Kiln's policies.
     #[schemars(extend("x-role" = "condition"))]
     pub version: Option<String>,
     /// What softirqs use if SIMD is not usable: `scalar` code, `cryptd`, or `none`; `own` for a
@@ -93,7 +95,7 @@ pub(crate) struct Row {
     /// Whether this row is the control of its policy, in which interrupts do nothing.
     #[schemars(extend("x-role" = "key"))]
     pub control: bool,
-    /// Fields about packets at one rate, or about a knee.
+    /// Fields of packet-rate sweeps, about one packet rate or about a knee.
     #[serde(flatten)]
     pub sweep: Option<Sweep>,
     /// Duration of the measurement, without the time that the host gave to other work.
@@ -125,8 +127,8 @@ pub(crate) struct Row {
     /// Upper end of the 95 % interval of `task_mb_per_s`.
     #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub task_mb_per_s_high: Option<f64>,
-    /// The task's throughput divided by its throughput in the control, from pairs of time slices
-    /// next to each other; null for controls and in packet-rate sweeps.
+    /// The task's throughput divided by its throughput in the control, computed from pairs of
+    /// adjacent time slices; null for controls and in packet-rate sweeps.
     #[schemars(extend(
         "x-role" = "main",
         "x-heading" = "relative to its control",
@@ -174,8 +176,8 @@ pub(crate) struct Row {
     /// Maximum length of an FPU section.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "section µs max", "x-only" = "fpu"))]
     pub section_us_max: Option<f64>,
-    /// Throughput of all softirqs together; null in packet-rate sweeps, for which `delivered_pps`
-    /// gives the rate, and if interrupts take most of the time.
+    /// Throughput of all softirqs together. Null if interrupts take most of the time, and in
+    /// packet-rate sweeps, where `delivered_pps` gives the rate.
     #[schemars(extend(
         "unit" = "10^6 bytes/s",
         "x-role" = "figure",
@@ -188,22 +190,23 @@ pub(crate) struct Row {
     pub sections_timed: u64,
     /// Timed sections during which the host took the CPU away.
     pub sections_stolen: u64,
-    /// FPU sections that began inside an open section, and first saved the registers of that
-    /// section.
+    /// FPU sections that began inside another open section and therefore first saved the registers
+    /// of that section.
     #[schemars(extend("x-role" = "figure"))]
     pub nested_saves: u64,
     /// Messages that softirqs processed without SIMD.
     #[schemars(extend("x-role" = "figure", "x-heading" = "scalar", "x-only" = "fpu"))]
     pub scalar_fallbacks: u64,
-    /// Requests that were deferred to cryptd; null if messages are processed by direct calls
-    /// instead of requests.
+    /// Requests that were deferred to cryptd; null if the load uses direct calls instead of
+    /// requests.
     #[schemars(extend("x-role" = "figure", "x-heading" = "to cryptd"))]
     pub async_punts: Option<u64>,
-    /// Requests that completed in a different order from the one in which they were submitted; null
-    /// without requests.
+    /// Requests that completed out of order, compared with the order of submission; null if the
+    /// load uses no requests.
     #[schemars(extend("x-role" = "figure"))]
     pub reordered: Option<u64>,
-    /// Requests that were rejected because cryptd's queue was full; null without requests.
+    /// Requests that were rejected because cryptd's queue was full; null if the load uses no
+    /// requests.
     #[schemars(extend("x-role" = "figure"))]
     pub dropped: Option<u64>,
     /// Warnings that a debug kernel would have printed.
@@ -215,21 +218,22 @@ pub(crate) struct Row {
     #[schemars(extend("x-role" = "figure", "x-heading" = "user wrong"))]
     pub user_corrupted: u64,
     /// Wrong results to expect if the policy lost state as often as `none`, the control that saves
-    /// nothing. A verdict on the policy requires 6.9 (ln 1000) or more, summed over its rows with
+    /// nothing. A verdict on the policy requires at least 6.9 (ln 1000), summed over its rows with
     /// the same load. Null for controls, and if `none` did not run or lost too little.
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong if as bad as the control", "x-only" = "fpu"))]
     pub expected_wrong: Option<f64>,
-    /// How often the task was preempted.
+    /// Number of times that the task was preempted.
     pub preemptions: u64,
     /// ESP packets that were processed; null if the load has no packets.
     #[schemars(extend("x-role" = "figure"))]
     pub packets: Option<u64>,
     /// Packets that the task itself sent; null if the load has no packets.
     pub own_packets: Option<u64>,
-    /// Packets lost because the network card's receive ring was full; null if the load has no packets.
+    /// Packets that were lost because the network card's receive ring was full; null if the load
+    /// has no packets.
     pub ring_missed: Option<u64>,
     /// Payload that the receivers accepted per second of the high phase: the median of the rounds.
-    /// Null without packets, for controls and in packet-rate sweeps.
+    /// Null if the load has no packets, for controls, and in packet-rate sweeps.
     #[schemars(extend(
         "unit" = "10^6 bytes/s",
         "x-role" = "figure",
@@ -262,18 +266,19 @@ pub(crate) struct Row {
     /// Null if `esp_mb_per_s` is null, or if packets were still waiting at the end of most rounds.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "recovery µs"))]
     pub recovery_us: Option<f64>,
-    /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair when the user's state is already saved.
+    /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair when the user's state is already
+    /// saved.
     #[schemars(extend("unit" = "cycles"))]
     pub pair_cycles: Option<f64>,
     /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair without the section timer, when
     /// the user's state is already saved.
     #[schemars(extend("unit" = "cycles"))]
     pub pair_untimed_cycles: Option<f64>,
-    /// Additional cost of the first FPU section of a kernel entry, which saves the user's state and causes it to be
-    /// restored.
+    /// Additional cost of the first FPU section of a kernel entry, which saves the user's state and
+    /// causes it to be restored.
     #[schemars(extend("unit" = "cycles"))]
     pub first_section_cycles: Option<f64>,
-    /// For a load with packets: throughput and queue over time.
+    /// Throughput and queue length over time, for a load with packets.
     #[serde(flatten)]
     pub course: Option<Course>,
     /// Histograms of softirq latency and section length.
@@ -380,7 +385,7 @@ impl Row {
         self.esp_ratio_high = to_first.map(|r| r.high);
     }
 
-    /// Sets what the policy's sections cost without interrupts.
+    /// Sets the costs of the policy's sections, measured without interrupts.
     pub(crate) fn set_costs(&mut self, costs: &Costs) {
         self.pair_cycles = costs.pair;
         self.pair_untimed_cycles = costs.pair_untimed;
@@ -398,19 +403,20 @@ impl Row {
         self.set_ratio(None);
     }
 
-    /// Half the width of the interval of the task's throughput, in per cent of the throughput.
+    /// Returns half the width of the interval of the task's throughput, in per cent of the
+    /// throughput.
     pub(crate) fn plus_minus_pct(&self) -> Option<f64> {
         let width = self.task_mb_per_s_high? - self.task_mb_per_s_low?;
         Some(50.0 * width / self.task_mb_per_s?)
     }
 
-    /// Whether results or user states are wrong although the policy should preserve them.
+    /// Returns whether results or user states are wrong although the policy should preserve them.
     pub(crate) fn fails(&self) -> bool {
         !is_control(&self.policy) && self.corrupted + self.user_corrupted > 0
     }
 
-    /// The counts that determine whether a loss could have been detected; `None` for controls, whose interrupts do
-    /// nothing.
+    /// Returns the counts that determine whether a loss could have been detected. `None` for
+    /// controls, because their interrupts do nothing.
     pub(crate) fn count(&self) -> Option<Count<'_>> {
         (!self.control).then_some(Count {
             policy: &self.policy,

@@ -1,6 +1,6 @@
-//! Measures the policy table. Short slices with interrupts that encrypt alternate with slices with
-//! empty interrupts, and each round includes all policies, so that drift of the machine affects all
-//! of them equally.
+//! Measures the policy table. Short slices in which interrupts encrypt alternate with slices in
+//! which they do nothing. Each round includes all policies, so that drift of the machine affects
+//! all of them equally.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,9 +22,9 @@ use super::tally::Tally;
 use super::workload::{load_plan, Workload, PACKET};
 use super::{breakpoints, costs};
 
-/// Duration of a slice; at the default rate it contains forty interrupts.
+/// Duration of a slice. At the default rate, forty interrupts occur in a slice.
 const SLICE: Duration = Duration::from_millis(20);
-/// Minimum number of rounds; fewer would give no interval.
+/// Minimum number of rounds. Fewer rounds are too few for an interval.
 const ROUNDS: u32 = 6;
 
 /// Runs the policy table, or a campaign of interrupts at breakpoints.
@@ -121,9 +121,9 @@ struct Rounds<'a> {
     rate: f64,
     share: Duration,
     load: Load<'a>,
-    /// Work that is not in use: of a tree's task and softirqs, and of a task and softirqs that use
-    /// Kiln's crypto API. While one of these is in use, its element holds the work that it
-    /// replaced.
+    /// Work that the load does not currently use, indexed by [`Sort::place`]: the work with a
+    /// tree's ciphers, and the work that uses Kiln's crypto API. While the load uses one of them,
+    /// its element holds the work that it replaced.
     others: [Option<Sides>; 2],
     whose: Sort,
 }
@@ -157,7 +157,7 @@ impl Sort {
     }
 }
 
-/// For each policy, a tally of the slices with real interrupts and one of the control.
+/// Two tallies for each policy: one for slices with real interrupts, one for the control.
 type Tallies = Vec<[Tally; 2]>;
 
 impl Rounds<'_> {
@@ -217,7 +217,7 @@ impl Rounds<'_> {
     }
 
     /// Measures how many microseconds of the task's time an empty interrupt costs, including the
-    /// host's signal; returns a note on this.
+    /// host's signal. Returns a note with the result.
     fn price_of_an_interrupt(&mut self, stop: &AtomicBool) -> Result<Option<String>, Error> {
         let policy = self.plan.entries()[0];
         let mut tallies: [Tally; 2] = Default::default();
@@ -369,8 +369,8 @@ fn conclude(outcome: &mut Outcome<Row>) {
         row.expected_wrong = expected.filter(|_| !is_control(&row.policy));
     }
     let lost = outcome.rows.iter().any(Row::fails);
-    // The control is optional, because a user may want just the results of some policies. If it did
-    // run, it must have statistical power.
+    // The control is optional, because a user may want only the results of some policies. If the
+    // control did run, it must have statistical power.
     let blind = matches!(judged, Err(NoVerdict::NoPower(_))) && !outcome.interrupted;
     let reordered = reordered(&outcome.rows);
     outcome.failed = lost || blind || !reordered.is_empty();
@@ -381,8 +381,8 @@ fn conclude(outcome: &mut Outcome<Row>) {
         .extend(judged.err().map(|why| why.to_string()));
 }
 
-/// Describes rows in which more answers were out of order than in their control. A crypto API must
-/// answer the requests of one transform on one CPU in the order in which they were made.
+/// Describes rows in which more requests completed out of order than in their control. A crypto API
+/// must answer the requests of one transform on one CPU in the order in which they were made.
 fn reordered(rows: &[Row]) -> Vec<String> {
     let real = rows.iter().filter(|r| !r.control && !is_control(&r.policy));
     let of = |row: &Row| {
@@ -430,7 +430,7 @@ mod tests {
     use super::super::tally::Tally;
     use super::*;
 
-    /// Makes a row of a policy with real interrupts, and the row of its control.
+    /// Makes the row of a policy with real interrupts, and the row of its control.
     fn rows(policy: &str, hit: u64, wrong: u64) -> Vec<Row> {
         let plan = Plan::new(1, true);
         let entry = plan.entries()[0];

@@ -1,11 +1,11 @@
-//! Injects one interrupt at a time, before each instruction in turn, always from the same initial
+//! Injects one interrupt per run, before each instruction in turn, always from the same initial
 //! state.
 //!
-//! This complements runs in which every instruction of a section is interrupted. There, the first
-//! softirq saves the user's state and updates the section timer, so the section itself never does;
-//! with a single interrupt, it does both. If a policy makes softirqs wait for the section's end,
-//! later interrupts run these softirqs on their own return path; only with a single interrupt does
-//! the section itself run them.
+//! These runs complement the runs in which every instruction of a section is interrupted. In those,
+//! the first softirq saves the user's state and updates the section timer, so the section itself
+//! never does either; with a single interrupt, the section does both. If a policy makes softirqs
+//! wait for the section's end, later interrupts run these softirqs on their own return path; only
+//! with a single interrupt does the section itself run them.
 
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::fpu::{usable, Context};
@@ -15,15 +15,15 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::{Probe, Task};
 
-/// Maximum number of instructions in a section of which all instructions are interrupted singly.
-/// The limit is needed because each run single-steps up to its interrupt.
+/// Maximum length, in instructions, of sections that are interrupted at every instruction, in one
+/// run per instruction. The limit is needed because each run single-steps up to its interrupt.
 const LONGEST: u64 = 800;
-/// Number of instructions at the beginning of longer sections that are interrupted singly.
-/// `kernel_fpu_begin` executes fewer, including the save of the user's state.
+/// Number of instructions at the beginning of longer sections that are interrupted in one run each.
+/// `kernel_fpu_begin` executes fewer instructions, including the save of the user's state.
 const BEGINNING: u64 = 160;
 
-/// Whether the probe is run at all. With `quick`, only the pattern task and the encryption of at
-/// most 16 bytes are.
+/// Returns whether to run the probe. With `quick`, only the pattern task and encryptions of at most
+/// 16 bytes are run.
 fn worth(probe: &Probe, quick: bool) -> bool {
     match &probe.task {
         Task::Keep => true,
@@ -31,9 +31,9 @@ fn worth(probe: &Probe, quick: bool) -> bool {
     }
 }
 
-/// Interrupts all instructions of a short section singly. In a longer section, only the beginning
-/// is interrupted singly, and the rest in one pass. The control continues after a loss, because its
-/// number of losses is needed to judge other policies.
+/// Interrupts each instruction of a short section in a separate run. In a longer section, only the
+/// beginning is interrupted like this, and one run interrupts all later instructions. The control
+/// continues after a loss, because its number of losses is needed to judge other policies.
 pub(super) fn pass(
     probe: &Probe,
     cpu: &mut Cpu,
@@ -77,21 +77,21 @@ pub(super) fn pass(
     Ok(())
 }
 
-/// Number of instructions before and after the section's end, and before the end of the whole run,
-/// that are taken to contain the path to the waiting softirqs and back.
+/// Bounds of the code that is assumed to contain the path to the waiting softirqs and back, in
+/// instructions: before the section's end, after it, and before the end of the whole run.
 const BEFORE: u64 = 64;
 const AFTER: u64 = 160;
 const LAST: u64 = 96;
 
-/// Whether a softirq that is raised during a section of this policy or tree waits for the section's
-/// end.
+/// Returns whether a softirq that is raised during a section waits for the section's end under this
+/// policy.
 fn softirqs_wait(probe: &Probe, cpu: &mut Cpu) -> bool {
     probe.policy.set(cpu);
     !usable(cpu, Context::Softirq, true).over_section
 }
 
-/// Tests a softirq that waits for the section's end: injects a second interrupt at each instruction
-/// of the path to the softirq and back, one per run.
+/// Tests a softirq that waits for the section's end. Each run injects a second interrupt at another
+/// instruction of the path to the softirq and back.
 pub(super) fn waiting(
     probe: &Probe,
     cpu: &mut Cpu,

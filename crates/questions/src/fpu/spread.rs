@@ -13,8 +13,8 @@ use serde_json::Value;
 /// 1048576.
 const BOUNDS: usize = 33;
 
-/// A histogram of times. Each bucket counts times above the previous bound and up to its own; the
-/// last one counts times above the last bound.
+/// A histogram of times. Each bucket counts times above the previous bound, up to its own bound;
+/// the last bucket counts times above the last bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spread {
     counts: [u64; BOUNDS],
@@ -44,8 +44,8 @@ fn bound(i: usize) -> u64 {
     octave + if i % 2 == 1 { octave / 2 } else { 0 }
 }
 
-/// The histograms of a row: `softirq_hist_ns_le_16` and so on, then `softirq_hist_ns_more`; and the
-/// same fields for sections. A missing histogram has no fields.
+/// The histograms of a row. The fields for softirqs are `softirq_hist_ns_le_16` and so on, then
+/// `softirq_hist_ns_more`; sections have the same fields. A missing histogram has no fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spreads {
     /// Times from the raise of a softirq to its handler.
@@ -93,7 +93,7 @@ impl JsonSchema for Spreads {
 }
 
 impl<'de> Deserialize<'de> for Spreads {
-    /// Picks the histograms' fields out of all fields of the row.
+    /// Extracts the histograms' fields from all fields of the row.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Spreads, D::Error> {
         let fields = HashMap::<String, Value>::deserialize(d)?;
         let [softirq, section] = NAMES.map(|name| {

@@ -29,7 +29,7 @@ use super::{nest, pairs, single};
 
 /// Pairs of interrupts per combination, without and with --quick.
 const PAIRS: [u64; 2] = [200, 40];
-/// Maximum number of replay lines per policy; the limit is low because finding each one takes a
+/// Maximum number of replay lines per policy. The limit is low because each replay line requires a
 /// bisection.
 const REPLAYS: usize = 3;
 
@@ -99,7 +99,8 @@ fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
     Ok(tasks)
 }
 
-/// The same tasks as [`tasks`], but through a tree's crypto API; and the stream of the softirqs.
+/// Makes the same tasks as [`tasks`], but with a tree's crypto API. Also returns the stream that
+/// the softirqs use.
 fn tree_tasks(
     plan: &Plan,
     bench: &mut Bench,
@@ -123,7 +124,7 @@ fn tree_tasks(
     Ok((tasks, softirq))
 }
 
-/// One probe for each policy and task.
+/// Makes one probe for each policy and task.
 fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe>, Error> {
     let own = tasks(plan)?;
     let mut probes = Vec::new();
@@ -151,8 +152,8 @@ fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe
     Ok(probes)
 }
 
-/// The probes of this process's share, and those of the control. Every shard runs the control, to
-/// show that it would have detected a loss.
+/// Selects the probes that this shard runs, and the control's probes. Every shard runs the control,
+/// to show that it would have detected a loss.
 fn select(plan: &Plan, probes: Vec<Probe>) -> Vec<Probe> {
     let is_control = |p: &Probe| plan.added_control && p.policy.is_broken();
     let (control, judged): (Vec<Probe>, Vec<Probe>) = probes.into_iter().partition(is_control);
@@ -216,8 +217,8 @@ fn prove_all(
     }
     let mut proof = Proof::default();
     for (_, mut examined) in done {
-        // Report a loss only if it occurs when the injection is repeated, because its replay must
-        // work.
+        // Report a loss only if it occurs again when the injection is repeated, because the replay
+        // command must work.
         for (probe, step) in &examined.findings {
             if probe.lost(&probe.run(cpu, *step, true)?) {
                 let line = probe.replay(*step);
@@ -321,7 +322,7 @@ fn conclude(plan: &Plan, proof: &mut Proof) {
             }
             blind
         }
-        // If a replay runs only under the control, it must show the loss again.
+        // If only the control is replayed, the replay must reproduce the loss.
         _ => (of_control(wrong) == 0 && proof.rows.iter().any(|r| broken(&r)))
             .then(|| "nothing was lost under the control that saves nothing: this is not a replay of a loss".to_string()),
     };

@@ -1,4 +1,4 @@
-//! The rows of proof runs.
+//! The rows of `kiln fpu prove`.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,8 @@ use super::power::Count;
     )
 )]
 pub(crate) struct StepRow {
-    /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree whose own code was used.
+    /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree that provided the
+    /// policy.
     #[schemars(extend("x-role" = "key"))]
     pub policy: Cow<'static, str>,
     /// Driver of the task and of the softirqs; `pattern` if the task keeps a pattern in all
@@ -47,13 +48,13 @@ pub(crate) struct StepRow {
     /// Instructions that the section executes without interrupts.
     #[schemars(extend("x-role" = "main"))]
     pub instructions: u64,
-    /// Instructions that were preceded by an interrupt in the first pass, in which hardirqs open no FPU sections.
-    /// Softirqs that run at the end of the section count as part of it.
+    /// Instructions before which an interrupt was injected in the first pass, in which hardirqs
+    /// open no FPU sections. Softirqs that run at the end of the section count as part of it.
     #[schemars(extend("x-role" = "main"))]
     pub points: u64,
-    /// Instructions that were interrupted a second time, each in a separate run. In sections of
-    /// more than 800 instructions, this applies to the first 160; all later ones are interrupted in
-    /// one run, which is omitted for `none`.
+    /// Instructions that were interrupted once more, in a separate run for each instruction. In
+    /// sections of more than 800 instructions, only the first 160 have separate runs; a single run
+    /// interrupts all later ones, except under `none`.
     #[schemars(extend("x-role" = "main"))]
     pub singles: u64,
     /// Interrupts that were injected, summed over all runs of this row.
@@ -76,7 +77,7 @@ pub(crate) struct StepRow {
     #[schemars(extend("x-role" = "figure", "x-heading" = "user wrong"))]
     pub user_corrupted: u64,
     /// Wrong results to expect if the policy lost state as often as `none`, the control that saves
-    /// nothing. A verdict on the policy requires 6.9 (ln 1000) or more, summed over its rows with
+    /// nothing. A verdict on the policy requires at least 6.9 (ln 1000), summed over its rows with
     /// the same load. Null for controls, and if `none` did not run or lost too little.
     #[serde(default)]
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong if as bad as the control"))]
@@ -84,13 +85,13 @@ pub(crate) struct StepRow {
     /// Warnings that a debug kernel would have printed.
     #[schemars(extend("x-role" = "figure"))]
     pub warnings: u64,
-    /// The command that reproduces the first loss of state; null if no loss was found that can be reproduced.
+    /// Command that reproduces the first loss of state; null if no reproducible loss was found.
     #[schemars(extend("x-role" = "figure"))]
     pub replay: Option<String>,
 }
 
 impl StepRow {
-    /// The counts that determine whether a loss could have been detected.
+    /// Returns the counts that determine whether a loss could have been detected.
     pub(super) fn count(&self) -> Count<'_> {
         Count {
             policy: &self.policy,

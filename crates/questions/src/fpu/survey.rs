@@ -26,7 +26,7 @@ pub(crate) static SURVEY: &[Contribution] = &[
             let row: Option<Row> = headline::interrupted(&interrupted(answers));
             row.into_iter().collect()
         },
-        // The survey fails if interrupts into sections were counted, but too few to detect a loss.
+        // The survey fails if interrupts hit sections but were too few to detect a loss.
         failed: |answers| headline::is_blind(&interrupted(answers)),
     },
 ];
@@ -35,7 +35,7 @@ fn interrupted(answers: &[Answer]) -> Runs<'_> {
     Runs::new(answers, &[&POLICIES, &BREAKPOINTS])
 }
 
-/// Measures what the methods to reach a cipher cost.
+/// Measures the costs of the methods to reach a cipher.
 pub(super) static WAYS: Part = Part {
     name: "fpu-overhead",
     what: "the methods to reach a cipher",
@@ -51,7 +51,7 @@ pub(super) static WAYS: Part = Part {
     ..Part::USUAL
 };
 
-/// Measures the same methods in a kernel tree.
+/// Measures the costs of the methods to reach a cipher in a kernel tree.
 pub(super) static TREE_WAYS: Part = Part {
     name: "fpu-overhead-tree",
     what: "the methods to reach a cipher in the kernel tree",
@@ -59,7 +59,7 @@ pub(super) static TREE_WAYS: Part = Part {
     from_s: 150.0,
     least_s: 3.0,
     builds: true,
-    // This part is skipped whenever the tree's part of `kiln speed` is.
+    // Skip this part whenever the survey skips the tree's part of `kiln speed`.
     follows: true,
     can_run: |means| means.tree.is_some(),
     args: |slot| {

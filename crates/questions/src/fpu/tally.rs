@@ -55,7 +55,7 @@ impl Tally {
         self.rates.rounds.push(round(rate));
     }
 
-    /// Adds what the CPU has counted since its last reset, and the counts of a load that ran for
+    /// Adds the CPU's statistics since their last reset, and the counts of a load that ran for
     /// `lasted`.
     pub(crate) fn add(&mut self, load: &mut Load<'_>, done: Counts, lasted: Duration) {
         let cpu = load.cpu();
@@ -66,7 +66,7 @@ impl Tally {
         merge(&mut self.latency, cpu.softirq_latency());
     }
 
-    /// Adds what the CPU has counted since its last reset, and the counts and the rate of a round
+    /// Adds the CPU's statistics since their last reset, and the counts and the rate of a round
     /// that took this many seconds.
     pub(crate) fn take(&mut self, cpu: &mut Cpu, done: Counts, seconds: f64) {
         self.stats += cpu.stats();
@@ -78,13 +78,14 @@ impl Tally {
         self.rates.rounds.push(round(rate));
     }
 
-    /// Number of wrong results of the task and of softirqs.
+    /// Returns the number of wrong results of the task and of softirqs.
     pub(crate) fn corrupted(&self) -> u64 {
         let c = &self.counts;
         c.task_corrupted + c.softirq_corrupted + c.second_corrupted
     }
 
-    /// Task messages per second: the median of the rounds with its interval. `None` with fewer than six rounds.
+    /// Returns the task's messages per second: the median of the rounds with its interval. `None`
+    /// with fewer than six rounds.
     pub(crate) fn rate(&self) -> Option<Ratio> {
         let one = Series {
             rounds: vec![round(1.0); self.rates.rounds.len()],
@@ -93,14 +94,14 @@ impl Tally {
         kiln_measure::ratio(&self.rates, &one)
     }
 
-    /// This tally's rate divided by the rate of `other`, round by round.
+    /// Returns this tally's rate divided by the rate of `other`, round by round.
     pub(crate) fn ratio(&self, other: &Tally) -> Option<Ratio> {
         kiln_measure::ratio(&self.rates, &other.rates)
     }
 }
 
-/// CPU time of this thread. Unlike elapsed time, it excludes periods in which the host runs other
-/// threads and the emulated CPU makes no progress.
+/// Returns the CPU time of this thread. Unlike elapsed time, CPU time excludes periods in which the
+/// host runs other threads and the emulated CPU makes no progress.
 pub(crate) fn cpu_time() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,

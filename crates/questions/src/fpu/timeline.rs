@@ -1,4 +1,4 @@
-//! Throughput and queue length over time, each the mean of the rounds.
+//! Throughput and queue length over time, averaged over the rounds.
 
 use kiln_kernel::esp::Outcome;
 
@@ -38,7 +38,7 @@ impl Timeline {
         }
     }
 
-    /// Throughput in MB/s with the time in milliseconds, as pairs (time, throughput).
+    /// Returns pairs of time in milliseconds and throughput in MB/s.
     pub(crate) fn throughput(&self) -> Vec<(f64, f64)> {
         let rounds = f64::from(self.rounds.max(1));
         let steps = self.bytes.len().saturating_sub(BIN);
@@ -50,7 +50,7 @@ impl Timeline {
             .collect()
     }
 
-    /// Number of requests in cryptd's queue with the time in milliseconds, as pairs (time, number).
+    /// Returns pairs of time in milliseconds and the number of requests in cryptd's queue.
     pub(crate) fn queue(&self) -> Vec<(f64, f64)> {
         let rounds = f64::from(self.rounds.max(1));
         let of = |(i, q): (usize, &f64)| (i as f64, q / rounds);

@@ -65,8 +65,8 @@ fn with_tree(
 }
 
 /// Runs in the parent: builds each tree and lets a child measure it. `policy` returns the policy
-/// that a row is about. There is no outcome if building was interrupted, or if a child failed
-/// without results.
+/// that a row is about. The outcome is `None` if building was interrupted, or if a child refused to
+/// measure.
 pub(super) fn run<R: DeserializeOwned>(
     trees: &[PathBuf],
     build: &TreeBuildArgs,
@@ -104,8 +104,8 @@ pub(super) fn run<R: DeserializeOwned>(
     Ok((Some(sum), worst))
 }
 
-/// Parses the part of a document that the child has written. The result is empty if the child
-/// crashed before it wrote anything.
+/// Parses the document that the child has written. The result is empty if the child crashed before
+/// it wrote anything.
 fn read<R: DeserializeOwned>(output: &[u8]) -> Document<R> {
     serde_json::from_slice(output).unwrap_or(Document {
         rows: Vec::new(),

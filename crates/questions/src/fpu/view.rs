@@ -1,4 +1,4 @@
-//! The tables of `fpu`.
+//! Formats the tables of `kiln fpu` and its subcommands.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ pub(crate) fn or_dash(x: Option<f64>) -> String {
     x.map_or("-".to_string(), figure)
 }
 
-/// The policy's name, followed by the fallback of softirqs unless it is the default.
+/// Formats the policy's name, followed by the softirqs' fallback unless that is the default.
 pub(crate) fn with_fallback(row: &Row) -> String {
     match row.fallback.as_ref() {
         "cryptd" => format!("{}, cryptd", policy(&row.policy)),
@@ -20,8 +20,8 @@ pub(crate) fn with_fallback(row: &Row) -> String {
     }
 }
 
-/// Formats a policy's name: the broken control is marked, and a tree is shown with its directory's
-/// name and its version.
+/// Formats a policy's name. The broken control is marked; a tree is shown with the name of its
+/// directory and its version.
 fn policy(name: &str) -> String {
     match (name, name.strip_prefix("tree:")) {
         ("none", _) => "none (broken)".to_string(),
@@ -33,9 +33,9 @@ fn policy(name: &str) -> String {
     }
 }
 
-/// Formats the answers of each policy, outside a section / within an open section of the task. W
-/// means that opening a section causes a warning; a dash means that the softirq waits for the
-/// section's end.
+/// Formats two answers for each policy and context: outside a section, and within an open section
+/// of the task. W means that opening a section causes a warning; a dash means that the softirq
+/// waits for the section's end.
 pub(crate) fn answers(rows: &[AnswerRow]) -> String {
     let mut policies: Vec<&str> = Vec::new();
     let mut contexts: Vec<&str> = Vec::new();
@@ -180,7 +180,7 @@ fn figures(rows: &[&Row]) -> String {
 
 fn counts(rows: &[&Row]) -> String {
     let mut table = plain();
-    // Without requests, there is nothing to defer, and the columns about deferral are left out.
+    // Loads without requests cannot defer anything, so the columns about deferral are left out.
     let later = rows.iter().any(|r| r.async_punts.is_some());
     let mut head = vec![
         "policy",

@@ -11,11 +11,12 @@ use kiln_question::Error;
 
 /// Size in bytes of a softirq's message in the policy table: the payload of a full IPsec packet.
 pub(crate) const PACKET: usize = 1420;
-/// Size in bytes of a softirq's message in proofs and campaigns; shorter softirqs leave time for
-/// more of them.
+/// Size in bytes of a softirq's message in proofs and campaigns. Short messages leave time for more
+/// softirqs.
 pub(crate) const SHORT_PACKET: usize = 128;
 
-/// Iterations of an empty loop for which the pattern is kept: about ten microseconds.
+/// Iterations of an empty loop during which the task keeps the pattern in its registers: about ten
+/// microseconds.
 const SPINS: u64 = 40_000;
 
 /// A load of the policy table.
@@ -26,7 +27,7 @@ pub(crate) struct Workload {
     /// Size of the softirqs' messages in bytes.
     pub packet: usize,
     pub name: &'static str,
-    /// Number of messages per kernel entry, which takes about 20 µs.
+    /// Number of messages per kernel entry. An entry takes about 20 µs.
     pub entry: u64,
 }
 
@@ -99,8 +100,8 @@ impl FromStr for Workload {
     }
 }
 
-/// The implementation that softirqs use if SIMD is not usable. Its answers also serve as the right
-/// ones.
+/// Returns the implementation that softirqs use if SIMD is not usable. Its results also serve as
+/// the reference for other implementations.
 pub(crate) fn scalar() -> Result<Impl, Error> {
     Impl::find("xts-aes-fixed-time")
         .ok_or_else(|| Error::lacks("this build has no scalar xts-aes-fixed-time: rebuild it"))

@@ -8,9 +8,9 @@ use super::steps;
 use crate::timing::{bench, Candidate, Entry, Reference};
 
 impl Run<'_> {
-    /// After a sweep: measures the largest steps a second time, longer and with both lengths
-    /// interleaved, until the largest remaining step is confirmed. Otherwise a disturbance of a few
-    /// milliseconds would look like a step.
+    /// After a sweep, measures the largest steps a second time, for longer and with both lengths
+    /// interleaved, until the largest remaining step is confirmed. Without a second measurement, a
+    /// disturbance of a few milliseconds would look like a step.
     pub(super) fn look_again(&mut self, table: &Table, first: usize) -> Result<(), Error> {
         let mut again: Vec<usize> = Vec::new();
         let patient = kiln_measure::Plan {
@@ -18,7 +18,7 @@ impl Run<'_> {
             ..kiln_measure::Plan::quick(self.plan.seed)
         };
         for _ in 0..24 {
-            // Each pair is a row and the index of its candidate.
+            // Each pair consists of the index of a row and the index of its candidate.
             let mut pairs: Vec<(usize, usize)> = Vec::new();
             for step in steps::worst(&self.outcome.rows[first..]) {
                 let pair = [first + step.row, first + step.neighbour];

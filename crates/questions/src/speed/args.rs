@@ -26,8 +26,8 @@ use crate::timing::{Layout, Level, Op, Tree};
 
 /// Cycles per byte by implementation, key size and length
 ///
-/// Compares implementations, libraries and kernel trees. All are measured in turn, and each result
-/// has an interval.
+/// Compares implementations, libraries and kernel trees. Their measurements alternate, and each
+/// result has an interval.
 #[derive(Args)]
 #[command(after_long_help = "\
 Without ALG all algorithms are measured in all operations, which takes two or
@@ -72,10 +72,12 @@ pub struct SpeedArgs {
     /// Algorithms, by the kernel's names [default: all]
     #[arg(value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     algs: Vec<String>,
-    /// Operations: encrypt, decrypt, digest, derive [default: encrypt (digest for hashes); all if no ALG is named]
+    /// Operations: encrypt, decrypt, digest, derive [default: encrypt (digest for hashes); all
+    /// operations if no ALG is named]
     #[arg(long, value_delimiter = ',', value_name = "OP,…")]
     op: Vec<String>,
-    /// Lengths in bytes: 16,64 or 16..4112 or 16..4112/16 [default: 16,64,256,512,1024,1420,4096,16384]
+    /// Lengths in bytes: 16,64 or 16..4112 or 16..4112/16 [default:
+    /// 16,64,256,512,1024,1420,4096,16384]
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
     /// AES key sizes in bits: 128, 192, 256; XTS uses two keys of this size [default: 256]
@@ -98,39 +100,43 @@ pub struct SpeedArgs {
         value_name = "NAME,…"
     )]
     peers: Vec<String>,
-    /// Also measure this Linux source tree or git revision (HEAD~1, DIR@HEAD~1): its crypto code is built and linked into a
-    /// child process
+    /// Also measure this Linux source tree or git revision (HEAD~1, DIR@HEAD~1): build its crypto
+    /// code and link it into a child process
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// Run the tree's own tcrypt with this mode and print its output
     #[arg(long, value_name = "MODE", requires = "tree", conflicts_with_all = ["algs", "impls", "len", "baseline"])]
     tcrypt: Option<u32>,
-    /// With --tcrypt: seconds for each test; 0 counts cycles of a few operations
+    /// With --tcrypt: seconds for each test; 0 measures the cycles of a few operations
     #[arg(long, value_name = "N", default_value_t = 0, requires = "tcrypt")]
     sec: u32,
-    /// With --level library: also run the benchmarks of the tree's KUnit suites in the same process, and compare their results with Kiln's
+    /// With --level library: also run the benchmarks of the tree's KUnit suites in the same
+    /// process, and compare their results with Kiln's
     #[arg(long, requires = "tree", conflicts_with_all = ["tcrypt", "layout"])]
     kunit: bool,
     #[command(flatten)]
     build: TreeBuildArgs,
-    /// Compare every result with this implementation, library or tree
+    /// Compare every result with the result of this implementation, library or tree
     #[arg(long, value_name = "IMPL|PROVIDER")]
     baseline: Option<String>,
     /// primitive: call the cipher's function; api: send requests through the crypto API to the
-    /// driver of highest priority, or to those of --impl; library: call the functions that a tree's
-    /// library exports [default: primitive; all three for a tree]
+    /// driver with the highest priority, or to the drivers in --impl; library: call the functions
+    /// that a tree's library exports [default: primitive; all three for a tree]
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
-    /// Buffers of requests: plain (one contiguous buffer each) or tcrypt (pages, and one request that is repeated, as in Linux's tcrypt)
+    /// Buffers of requests: plain (one contiguous buffer for each request) or tcrypt (pages, and
+    /// one request that is repeated, as in Linux's tcrypt)
     #[arg(long, default_value = "plain", value_name = "LAYOUT")]
     layout: Layout,
-    /// Measure latency: each call depends on the previous one, because its IV is the first block of that result
+    /// Measure latency: each call uses the first block of the previous result as its IV, so calls
+    /// cannot overlap
     #[arg(long)]
     latency: bool,
-    /// Maximum measuring time in seconds; less time gives wider intervals [default: depends on the number of rows]
+    /// Maximum measuring time in seconds; with less time, intervals are wider [default: depends on
+    /// the number of rows]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// Measure for this many milliseconds, as one of the turns of 'kiln compare'
+    /// Measure for this many milliseconds; used for the turns of 'kiln compare'
     #[arg(long, hide = true, value_name = "MS")]
     turn_ms: Option<u64>,
     /// Print one line per row instead of the table
@@ -143,8 +149,8 @@ pub struct SpeedArgs {
 }
 
 impl SpeedArgs {
-    /// Formats the tables for the terminal. A tree has many implementations of each algorithm, so these are listed by
-    /// name.
+    /// Formats the tables for the terminal. Results of a tree are listed by name, because a tree
+    /// has many implementations of each algorithm.
     fn tables(&self, rows: &[Row], tty: bool) -> String {
         let named = !self.algs.is_empty() || !self.impls.is_empty() || self.tree.is_some();
         if self.kunit {
@@ -210,7 +216,8 @@ impl SpeedArgs {
             ..Plan::new(session.seed)
         };
         match self.tree {
-            // A tree's implementations are known only once the tree runs.
+            // A tree's implementations are not known before the tree runs, so they are checked
+            // later.
             Some(_) => Ok(plan),
             None => plan.checked(),
         }
@@ -287,7 +294,7 @@ fn ask_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Err
             Ok(measured) => measured,
             Err(exit) => return Ok(exit),
         };
-        // The rows of Kiln and of the libraries are the same in each child, so only the first set is kept.
+        // Every child measures Kiln and the libraries, so keep only their first set of rows.
         let first = sum.rows.is_empty();
         let more = measured.rows.into_iter();
         sum.rows

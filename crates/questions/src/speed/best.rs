@@ -19,7 +19,7 @@ pub(super) struct Compared {
     pub verdict: Verdict,
 }
 
-/// Compares two series of one bench; `None` if they have too few rounds in common.
+/// Compares two series of one benchmark. Returns `None` if they have too few rounds in common.
 pub(super) fn compare(a: &Series, b: &Series) -> Option<Compared> {
     let (cycles, time) = (ratio(a, b)?, ratio(&a.in_ns(), &b.in_ns())?);
     let verdict = verdict_by_both(&cycles, &time, FLOOR);
@@ -30,7 +30,7 @@ pub(super) fn compare(a: &Series, b: &Series) -> Option<Compared> {
     })
 }
 
-/// The comparisons at one length, each with the index of its row.
+/// The comparisons at one length. Each comes with the index of the row to which it belongs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Best {
     /// The comparison of Kiln's fastest call with the libraries.
@@ -49,16 +49,16 @@ fn is_own(c: &Candidate) -> bool {
     c.provider == KILN
 }
 
-/// Whether the candidate is a function that processes one whole message.
+/// Returns whether the candidate is a function that processes one whole message.
 fn is_function(c: &Candidate) -> bool {
     c.level == Level::Primitive && !c.together && c.digest.is_none()
 }
 
 /// Finds the fastest candidates and compares each with its counterpart: a call of Kiln's crypto API
 /// with a call of a library, a function of Kiln's with a function of a tree, and functions for
-/// several messages with each other. The fastest is the one with the shortest usual time, because a
-/// minimum may be due to one lucky round. Block functions, which leave a digest unfinished, are not
-/// compared.
+/// several messages with each other. The fastest candidate is the one with the shortest median
+/// time, because a minimum may be due to one lucky round. Block functions, which leave a digest
+/// unfinished, are not compared.
 pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     let fastest = |wanted: &dyn Fn(&Candidate) -> bool| {
         let all = timed.iter().enumerate().filter(|(_, (c, _))| wanted(c));
@@ -138,10 +138,11 @@ pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     }
 }
 
-/// Messages with fewer bytes count as short: the code around the cipher takes as long as the cipher itself.
+/// Messages with fewer bytes count as short. For short messages, the code around the cipher takes
+/// as long as the cipher itself.
 pub(super) const SHORT: usize = 256;
 
-/// Number of rows in which Kiln is faster, equal and slower, and by how much.
+/// Numbers of rows in which Kiln is faster, equally fast and slower, and its mean speedups.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Count {
     /// Number of rows in which Kiln is faster.
@@ -152,9 +153,9 @@ pub(super) struct Count {
     pub disagree: usize,
     /// Number of rows in which Kiln is slower.
     pub slower: usize,
-    /// Geometric mean of Kiln's speedup by time, for short messages.
+    /// Geometric mean of Kiln's speedups by time, for short messages.
     pub short: Option<f64>,
-    /// Geometric mean of Kiln's speedup by time, for all other messages.
+    /// Geometric mean of Kiln's speedups by time, for all other messages.
     pub long: Option<f64>,
 }
 
@@ -208,7 +209,7 @@ impl Count {
     }
 }
 
-/// Geometric mean of the speedups that correspond to these ratios of times.
+/// Computes the geometric mean of the speedups, which are the inverses of these ratios of times.
 fn mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
     let logs: Vec<f64> = ratios.map(|ratio| -ratio.ln()).collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
@@ -235,7 +236,7 @@ pub(super) struct Many {
     pub behind: usize,
     /// Number of rows compared.
     pub rows: usize,
-    /// The library's largest speedup.
+    /// The library's largest speedup over Kiln.
     pub most: f64,
 }
 
@@ -256,16 +257,17 @@ impl Many {
     }
 }
 
-/// How Kiln's best implementation compares with the best other implementation, over all compared
-/// rows.
+/// Summary of how Kiln's best implementation compares with the best other implementation, over all
+/// compared rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Summary {
-    /// The trees, and how Kiln's functions compare with theirs.
+    /// The trees, and how Kiln's functions compare with the trees' functions.
     pub tree: Option<(Vec<String>, Count)>,
-    /// The libraries, and how a call of Kiln's crypto API compares with a call of the fastest library.
+    /// The libraries, and how a call of Kiln's crypto API compares with a call of the fastest
+    /// library.
     pub peer: Option<(Vec<String>, Count)>,
-    /// Geometric mean over rows in which Kiln uses 512-bit code: the speedup of its 256-bit code over the fastest
-    /// library, for lengths from [`SHORT`] on.
+    /// Geometric mean of the speedup of Kiln's 256-bit code over the fastest library. The mean
+    /// covers the rows in which Kiln uses 512-bit code, for lengths from [`SHORT`] on.
     pub ymm: Option<f64>,
     /// The libraries that process several messages at once.
     pub many: Option<Many>,
@@ -314,7 +316,7 @@ impl Summary {
         }
     }
 
-    /// Returns the sentences for notes, with the one about kernel trees first.
+    /// Returns the sentences for notes. The sentence about kernel trees comes first.
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut all = Vec::new();
         if let Some((who, count)) = &self.tree {
@@ -342,8 +344,8 @@ impl Summary {
     }
 }
 
-/// Describes the rows in which Kiln is slower than a tree or a library, one line each, the slowest
-/// first.
+/// Describes the rows in which Kiln is slower than a tree or a library, one per line. The row with
+/// the largest difference comes first.
 pub(super) fn slower(rows: &[Row]) -> Vec<String> {
     let mut all: Vec<(f64, String)> = Vec::new();
     for row in rows {

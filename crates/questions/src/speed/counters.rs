@@ -1,13 +1,15 @@
-//! Notes about counters: why there are none, or whether the estimate of the clock agrees with them.
+//! Notes about the CPU's counters: why they are not available, or whether the estimated clock
+//! agrees with them.
 
 use kiln_measure::{Counters, Hardware};
 
 use super::row::Row;
 
-/// Largest difference between the estimated and the counted cycles that is not reported as a fault.
+/// Largest relative difference between estimated and counted cycles that counts as agreement.
 const AGREE: f64 = 0.02;
 
-/// A note for these rows. Where the CPU has no counters, it gives the reason.
+/// Makes a note about the counters for these rows. If the CPU has no counters, the note gives the
+/// reason.
 pub(super) fn note(rows: &[Row]) -> Option<String> {
     let counters = Counters::open();
     note_of(rows, counters.hardware(), counters.refusal())
@@ -67,7 +69,7 @@ mod tests {
             good.contains("agrees") && good.contains("+0.10 %"),
             "{good}"
         );
-        // Controls: a multiplier that takes four cycles instead of three, and the opposite.
+        // Control cases: a multiplier that takes four cycles instead of three, and the opposite.
         for wrong in [0.75, 1.33] {
             let note = of(&[wrong, wrong, 1.0]);
             assert!(note.contains("CONTRADICTS"), "{note}");

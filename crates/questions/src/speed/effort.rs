@@ -1,12 +1,13 @@
-//! Determines how long each result is measured.
+//! Plans how long each result is measured.
 
 use std::time::{Duration, Instant};
 
 use kiln_measure::Plan;
 
-/// A list of more lengths than this is a sweep, in which each length gets little time.
+/// A longer list of lengths is a sweep, in which each length gets little time.
 pub(super) const SWEEP: usize = 64;
-/// If there are more results than this, each gets less time, so that the whole table takes only minutes.
+/// With more results than this, each result gets less time, so that the whole table takes only
+/// minutes.
 const WHOLE: usize = 500;
 /// The part of the 20 s of `--quick` in which samples can be taken.
 const QUICK: Duration = Duration::from_secs(17);
@@ -44,8 +45,8 @@ pub(super) fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan 
     }
 }
 
-/// Plans the measurement of `figures` results within `budget`, which includes the time for checking
-/// answers and choosing sample lengths.
+/// Plans the measurement of `figures` results within `budget`. The budget includes the time for
+/// checking results and for choosing sample lengths.
 pub(super) fn within(figures: usize, budget: Duration, seed: u64) -> Plan {
     let us = SAMPLING * budget.as_secs_f64() * 1e6;
     Plan {
@@ -54,14 +55,14 @@ pub(super) fn within(figures: usize, budget: Duration, seed: u64) -> Plan {
     }
 }
 
-/// Plans one of many turns, in which all results are measured within about `budget`.
+/// Plans one of many turns. In a turn, all results are measured within about `budget`.
 pub(super) fn turn(figures: usize, budget: Duration, seed: u64) -> Plan {
     let us = budget.as_secs_f64() * 1e6;
     shrunk(Plan::quick(seed), us / figures.max(1) as f64)
 }
 
-/// Limits a plan to `us` microseconds per result: first shortens samples, then reduces the number of rounds, but not
-/// below six, which the interval of a ratio needs.
+/// Limits a plan to `us` microseconds per result. First shortens the samples, then reduces the
+/// number of rounds, but keeps at least six, which the interval of a ratio needs.
 fn shrunk(mut plan: Plan, us: f64) -> Plan {
     while cost_us(&plan) > us && plan.samples > 1 {
         plan.samples /= 2;
@@ -75,7 +76,7 @@ fn shrunk(mut plan: Plan, us: f64) -> Plan {
     plan
 }
 
-/// Microseconds that measuring one result takes.
+/// Returns the microseconds that measuring one result takes.
 fn cost_us(plan: &Plan) -> f64 {
     f64::from(plan.rounds * plan.samples) * (plan.sample_us * 17.0 / 16.0 + CHAINS_US)
 }

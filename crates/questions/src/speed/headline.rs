@@ -14,7 +14,7 @@ pub(super) static TOPIC: Topic = Topic {
     source: None,
 };
 
-/// A common sector size in bytes, for which throughput is quoted.
+/// A common sector size in bytes. Headlines quote the throughput at this length.
 const USUAL: f64 = 4096.0;
 
 /// Returns the usual length if it was measured, otherwise the longest measured length below it.
@@ -37,7 +37,8 @@ fn fastest<'a>(rows: &[&'a Value]) -> Option<&'a Value> {
     with.min_by(|a, b| a.0.total_cmp(&b.0)).map(|f| f.1)
 }
 
-/// Headline about the throughput of one core, and the share of the time that the AES unit needs.
+/// Makes the headline about the throughput of one core, and about the share of the time that the
+/// AES unit needs.
 pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     let first = fastest(runs.first())?;
     let (imp, len) = (word(first, "impl"), number(first, "len")?);
@@ -74,14 +75,14 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &mb, "mb_per_s", text).with_verdict(verdict))
 }
 
-/// Names of the fields of a comparison in `speed` rows.
+/// Names of the `speed` row fields that contain a comparison.
 struct Fields {
-    /// The provider on the other side.
+    /// Name of the field with the provider on the other side.
     provider: &'static str,
-    /// Ratios of time and of cycles, Kiln divided by the other side.
+    /// Names of the fields with the ratios of time and of cycles, Kiln divided by the other side.
     time: &'static str,
     cycles: &'static str,
-    /// The verdict that one process reaches by itself.
+    /// Name of the field with the verdict of one process on its own.
     verdict: &'static str,
 }
 
@@ -97,7 +98,8 @@ const TREE: Fields = Fields {
     cycles: "best_tree_ratio",
     verdict: "best_tree_verdict",
 };
-/// The fields of the comparison in the row of a library's function for several messages.
+/// The fields that compare a library's function for several messages with Kiln. The library's row
+/// contains them.
 const MANY: Fields = Fields {
     provider: "provider",
     time: "kiln_time_ratio",
@@ -114,18 +116,18 @@ enum Outcome {
     Slower,
 }
 
-/// One algorithm, operation, key size and length, compared in each process.
+/// A comparison of one algorithm, operation, key size and length, with a result from each process.
 struct Cell<'a> {
     alg: &'a str,
     len: f64,
     time: Estimate,
     cycles: Estimate,
-    /// The verdict that the first process reached by itself.
+    /// The verdict of the first process on its own.
     alone: &'a str,
 }
 
 impl Cell<'_> {
-    /// Returns `Faster` or `Slower` only if the intervals of time and cycles both lie entirely on
+    /// Returns `Faster` or `Slower` only if the intervals of both time and cycles are entirely on
     /// that side of 1. With too few processes for an interval, the first process's verdict decides.
     fn outcome(&self) -> Outcome {
         let (time, cycles) = (&self.time, &self.cycles);
@@ -144,7 +146,7 @@ impl Cell<'_> {
     }
 }
 
-/// Collects all comparisons that have these fields.
+/// Collects all comparisons that these fields contain.
 fn cells<'a>(runs: &Runs<'a>, fields: &Fields) -> Vec<Cell<'a>> {
     let key = |r: &'a Value| {
         (
@@ -288,14 +290,15 @@ fn usual<'a, 'b>(runs: &Runs<'a>, cells: &'b [Cell<'a>]) -> Option<&'b Cell<'a>>
     cells.iter().find(|c| c.len == len)
 }
 
-/// Returns the first process's row with a comparison at the usual length.
+/// Returns the row with a comparison at the usual length, from the rows of the first process.
 fn compared_row<'a>(rows: &[&'a Value], fields: &Fields) -> Option<&'a Value> {
     let len = usual_length(rows);
     let compared = |r: &&Value| number(r, fields.time).is_some() && number(r, "len") == len;
     rows.iter().copied().find(compared)
 }
 
-/// Headline about the kernel's own functions, at the usual length and at all lengths.
+/// Makes the headline that compares Kiln with the kernel's own functions, at the usual length and
+/// at all lengths.
 pub(super) fn against_tree(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &TREE);
     let cell = usual(runs, &cells)?;
@@ -311,7 +314,8 @@ pub(super) fn against_tree(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict))
 }
 
-/// Headline about the fastest library at the usual length, comparing calls.
+/// Makes the headline that compares a call of Kiln with a call of the fastest library, at the usual
+/// length.
 pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &PEER);
     let cell = usual(runs, &cells)?;
@@ -338,7 +342,8 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict))
 }
 
-/// Geometric mean of Kiln's speedups over the lengths selected by `wanted`, in each process.
+/// Computes the geometric mean of Kiln's speedups over the lengths that `wanted` selects, in each
+/// process.
 fn mean(runs: &Runs, wanted: impl Fn(f64) -> bool) -> Option<Estimate> {
     runs.estimate(|rows| {
         let compared = rows
@@ -351,7 +356,7 @@ fn mean(runs: &Runs, wanted: impl Fn(f64) -> bool) -> Option<Estimate> {
     })
 }
 
-/// Headline about all ciphers and lengths, compared with the fastest library for each.
+/// Makes the headline that compares Kiln with the fastest library for each cipher and length.
 pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &PEER);
     let mut algs: Vec<&str> = cells.iter().map(|c| c.alg).collect();
@@ -383,7 +388,7 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &long, "times", text).with_verdict(verdict))
 }
 
-/// Headline about several messages processed at once, if a library supports that.
+/// Makes the headline about several messages processed at once, if a library supports this.
 pub(super) fn several_messages(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &MANY);
     let ahead: Vec<&Cell> = cells
@@ -393,7 +398,7 @@ pub(super) fn several_messages(runs: &Runs) -> Option<Row> {
     let most = ahead
         .iter()
         .max_by(|a, b| a.time.value.total_cmp(&b.time.value));
-    // The largest lead is reported only if it exceeds its own noise.
+    // Report the largest lead. `ahead` contains only leads that exceed the noise.
     let most = most.map_or(String::new(), |cell| {
         format!(
             ", up to {} times{} as fast ({}, {} bytes)",
@@ -430,7 +435,7 @@ mod tests {
     use kiln_question::survey::Part;
     use serde_json::json;
 
-    /// Factors by which the results of the five processes differ slightly.
+    /// Factors by which the results of the five processes differ.
     const JITTER: [f64; 5] = [1.0, 1.004, 0.998, 1.001, 0.997];
 
     fn function(imp: &str, len: u32, ns: f64) -> Value {
@@ -445,7 +450,8 @@ mod tests {
                "best_peer_time_ratio": time, "best_peer_verdict": "same", "best_peer_ymm_time_ratio": 0.9 * time})
     }
 
-    /// Makes five processes, each with these rows; their ratios and times vary a little.
+    /// Makes the answers of five processes with these rows. Ratios and times vary a little between
+    /// the processes.
     fn five(part: &'static Part, rows: &[Value]) -> Vec<Answer> {
         let moved = |by: f64| {
             let mut rows = rows.to_vec();

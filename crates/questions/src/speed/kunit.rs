@@ -1,24 +1,28 @@
-//! `kiln speed --kunit`: results of the tree's own KUnit benchmarks next to those of its library functions.
+//! `kiln speed --kunit`: shows the results of the tree's own KUnit benchmarks next to the results
+//! for its library functions.
 
 use std::time::Instant;
 
 use super::row::Row;
 use crate::timing::{Candidate, Messages};
 
-/// Number of runs of each benchmark while a row with a long message is measured; the highest mean is used.
+/// Number of times that each benchmark runs while a row with a long message is measured. The
+/// highest mean is used.
 const TIMES: u64 = 10;
-/// Number of runs while a row with a short message is measured.
+/// Number of times that each benchmark runs while a row with a short message is measured.
 const TIMES_SHORT: u64 = 2;
-/// From this length on, the cost of the call itself matters little, and the results are compared.
+/// Minimum length in bytes at which results are compared. From this length on, the cost of the call
+/// itself matters little.
 const LONG: usize = 4096;
 /// Maximum relative difference between results that count as agreeing.
 const AGREE: f64 = 0.02;
-/// Number of bytes over which a suite's benchmark averages; each call counts as its length plus `CALL` bytes.
+/// Number of bytes over which a suite's benchmark averages. Each call counts as its length plus
+/// `CALL` bytes.
 const WINDOW: usize = 10_000_000;
 const CALL: usize = 128;
 
 /// Throughput in 10^6 bytes per second: the value that the benchmark reports, and the value from
-/// timing the same calls by the same method.
+/// timing the same calls with the same method.
 pub(super) struct Means {
     pub kunit: f64,
     pub same_calls: f64,
@@ -31,8 +35,8 @@ struct Turn<'c> {
     best: Option<Means>,
 }
 
-/// Benchmarks that run between the samples of one length. Each alternates with a row's calls, so
-/// that both are subject to the same clock frequency and the same disturbances.
+/// Benchmarks that run between the samples of one length. Each benchmark alternates with the calls
+/// of a row, so that both are subject to the same clock frequency and the same disturbances.
 pub(super) struct Turns<'c> {
     turns: Vec<Turn<'c>>,
     len: usize,
@@ -58,14 +62,14 @@ impl<'c> Turns<'c> {
         });
     }
 
-    /// Runs the benchmarks that are due after `n` of `of` samples.
+    /// Runs the benchmarks that are due after `n` samples out of a total of `of`.
     pub(super) fn take(&mut self, n: u64, of: u64) {
         if n * self.times < self.done * of || self.done == self.times {
             return;
         }
         self.done += 1;
         for turn in &mut self.turns {
-            // A failed benchmark has no result, which the row shows.
+            // A benchmark that failed leaves its result empty in the row.
             if let Some(means) = turn.take(self.len) {
                 turn.best = Some(match &turn.best {
                     None => means,
@@ -78,7 +82,7 @@ impl<'c> Turns<'c> {
         }
     }
 
-    /// The highest means of the `i`th candidate.
+    /// Returns the highest means of the `i`th candidate.
     pub(super) fn best(&self, i: usize) -> Option<&Means> {
         self.turns[i].best.as_ref()
     }
@@ -90,7 +94,7 @@ impl Turn<'_> {
         let (_, kunit) = figures.into_iter().find(|f| f.0 == len)?;
         let calls = (WINDOW / (len + CALL)) as u64;
         let mut run = || (self.candidate.run)(&mut self.messages, calls).ok();
-        // The benchmark also starts with an untimed run.
+        // Like the benchmark, start with an untimed run.
         run()?;
         let start = Instant::now();
         run()?;
@@ -102,12 +106,12 @@ impl Turn<'_> {
     }
 }
 
-/// Relative difference between a row's two mean throughputs.
+/// Returns the relative difference between a row's two mean throughputs.
 fn difference(row: &Row) -> Option<f64> {
     Some(row.kunit_mb_per_s? / row.mean_mb_per_s? - 1.0)
 }
 
-/// Makes a note that gives the number of rows that agree and lists those that do not.
+/// Makes a note that gives the number of rows that agree and lists the rows that do not.
 pub(super) fn note(rows: &[Row]) -> Option<String> {
     let long = rows.iter().filter(|r| r.len >= LONG);
     let compared: Vec<(&Row, f64)> = long.filter_map(|r| Some((r, difference(r)?))).collect();
@@ -130,7 +134,8 @@ pub(super) fn note(rows: &[Row]) -> Option<String> {
     Some(note + "; a row's own result is its best sample and therefore above both")
 }
 
-/// Formats one line for each row with a KUnit result; empty if there are none.
+/// Formats one line for each row with a KUnit result. The text is empty if no row has such a
+/// result.
 pub(super) fn lines(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {

@@ -10,12 +10,14 @@
 //! | `steps.rs` | steps between neighbouring lengths |
 //! | `row.rs`, `rival.rs` | rows; their fields that compare Kiln with the best of others |
 //! | `best.rs` | Kiln's best compared with the best of all others |
-//! | `view.rs`, `view_all.rs` | the tables for people: of named algorithms, and of all |
+//! | `view.rs`, `view_all.rs` | the tables for people, for named algorithms and for all |
+//! | `counters.rs` | notes about the CPU's counters |
 //! | `check.rs` | checks a tree's library functions without timing them, for `kiln test --tree` |
 //! | `kunit.rs` | the benchmarks of the tree's KUnit suites (`--kunit`) |
 //! | `tcrypt.rs` | the tree's own benchmark (`--tcrypt`) |
 //! | `via/` | ciphers through a virtio-crypto device (`--via`) |
 //! | `survey.rs`, `headline.rs` | what `speed` adds to the survey, and its headlines |
+//! | `tests.rs`, `peer_tests.rs` | tests of whole runs, with toy ciphers and with libraries |
 
 mod again;
 mod args;

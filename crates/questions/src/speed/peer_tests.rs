@@ -1,4 +1,4 @@
-//! Tests with the libraries of this machine, and with deliberately wrong ones.
+//! Tests with the libraries of this machine, and with deliberately wrong libraries.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -24,8 +24,8 @@ fn words() {
     assert!(fault(&["none", "openssl"]).contains("cannot be combined"));
 }
 
-/// Every library gives the same answers as Kiln for every algorithm that it has, in both directions, at lengths that
-/// end in all kinds of last blocks.
+/// Checks that every library gives the same results as Kiln for every algorithm that it supports,
+/// in both directions, at lengths with all kinds of last blocks.
 #[test]
 fn peers_agree_with_kiln() {
     let plan = Plan {
@@ -45,7 +45,7 @@ fn peers_agree_with_kiln() {
         let of = outcome.rows.iter().filter(|r| family(&r.provider) == name);
         let algs: BTreeSet<&str> = of.map(|r| &*r.alg).collect();
         match load(name) {
-            // Graviola only has the algorithms that TLS needs.
+            // Graviola supports only the algorithms that TLS needs.
             Ok(_) if name == "graviola" => assert!(algs.len() >= 6, "{name}: {algs:?}"),
             Ok(_) => assert!(algs.len() >= 10, "{name}: {algs:?}"),
             Err(why) => println!("SKIPPED {name}: {why}"),
@@ -54,7 +54,7 @@ fn peers_agree_with_kiln() {
     }
 }
 
-/// The libraries are tested with every key size that they support.
+/// Checks that the libraries are tested with every key size that they support.
 #[test]
 fn peers_agree_with_all_keys() {
     let plan = Plan {

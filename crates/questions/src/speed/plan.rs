@@ -1,4 +1,4 @@
-//! What `kiln speed` is asked to measure, and the checks of the request.
+//! The request to `kiln speed`: what to measure, and the validation of the choices.
 
 use std::time::Duration;
 
@@ -12,18 +12,19 @@ use crate::timing::{Choice, Layout, Level, Op, Own, Source, Spec, KILN};
 /// What to measure. Empty lists stand for the defaults.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Algorithms, by their names in the kernel; all if empty.
+    /// Algorithms, by their names in the kernel. If empty, all algorithms.
     pub algs: Vec<String>,
-    /// Driver names and symbols; all implementations that can run here if empty.
+    /// Driver names and symbols. If empty, all implementations that can run here.
     pub impls: Vec<String>,
-    /// Operations; if empty, the first one of each algorithm, or all if no algorithm is named.
+    /// Operations. If empty, all operations, or only the first one of each algorithm if algorithms
+    /// are named.
     pub ops: Vec<Op>,
     pub lens: Lens,
-    /// Key sizes in bits; if empty, 256, or the largest size that an algorithm has.
+    /// Key sizes in bits. If empty, 256, or the largest size that an algorithm supports.
     pub key_bits: Vec<u32>,
-    /// Level; if `None`, primitive for Kiln's own implementations, and all levels for a tree.
+    /// Level. `None` selects primitive for Kiln's own implementations, and all levels for a tree.
     pub level: Option<Level>,
-    /// How requests' buffers are laid out in memory.
+    /// Memory layout of the requests' buffers.
     pub layout: Layout,
     /// Whether calls depend on each other: each IV is the previous call's result.
     pub latency: bool,
@@ -34,14 +35,14 @@ pub struct Plan {
     pub seed: u64,
     /// Whether to finish in about 20 s.
     pub quick: bool,
-    /// Measuring ends after this time; less time gives wider intervals.
+    /// Maximum measuring time. With less time, intervals are wider.
     pub within: Option<Duration>,
-    /// Set for one of many turns, with its approximate maximum duration; Kiln's own implementations and limits are not
-    /// measured.
+    /// Approximate maximum duration of this turn, if the run is one of many turns. In turns, Kiln's
+    /// own implementations and the hardware limits are not measured.
     pub turn: Option<Duration>,
     /// Whether Kiln's own implementations are candidates.
     pub own: bool,
-    /// Which of the lengths of all tables are measured.
+    /// This process's share of the lengths of all tables.
     pub share: Share,
 }
 
@@ -83,7 +84,7 @@ impl Plan {
         }
     }
 
-    /// Returns the selection of candidates.
+    /// Returns which candidates the plan selects.
     pub(super) fn choice(&self) -> Choice<'_> {
         Choice {
             impls: &self.impls,
@@ -116,7 +117,8 @@ impl Plan {
         Ok((self, specs))
     }
 
-    /// Requests need a crypto API, and only requests have a layout.
+    /// Checks that the level is possible: requests need a crypto API, and only requests have a
+    /// layout.
     fn check_level(&mut self) -> Result<(), Error> {
         if self.level == Some(Level::Library) {
             self.check_peers("library", "other libraries are not a kernel's")?;
@@ -132,7 +134,8 @@ impl Plan {
         self.check_peers("api", "libraries have functions only")
     }
 
-    /// Excludes libraries, because none supports the requested level. Fails if a library was named.
+    /// Excludes libraries, because no library supports the requested level. Fails if a library was
+    /// named.
     fn check_peers(&mut self, level: &str, why: &str) -> Result<(), Error> {
         if let (Wanted::Named(_), _) | (_, Some(_)) = (&self.peers, self.baseline_peer()) {
             return Err(Error::input(format!(
@@ -143,12 +146,12 @@ impl Plan {
         Ok(())
     }
 
-    /// Returns the requested algorithms, or all, starting with those of the first source.
+    /// Returns the requested algorithms, or all algorithms. Those of the first source come first.
     fn specs(&self, sources: &[&dyn Source]) -> Result<Vec<Spec>, Error> {
         let mut all: Vec<Spec> = Vec::new();
         for spec in sources.iter().flat_map(|s| s.algorithms()) {
-            // Poly1305 has two forms: with a key that is set once, and, in a kernel, with a key at the beginning of
-            // each message.
+            // Poly1305 has two forms: with a key that is set once and, in a kernel, with a key at
+            // the beginning of each message.
             let same = |s: &&mut Spec| s.name == spec.name && s.prefix == spec.prefix;
             match all.iter_mut().find(same) {
                 Some(first) => first.more.extend(spec.more),
@@ -167,7 +170,7 @@ impl Plan {
             }
             return Ok(asked);
         }
-        // If no algorithm is named: the algorithms of the named implementations.
+        // If no algorithm is named, select the algorithms of the named implementations.
         let named = |spec: &Spec| {
             let of = |s: &&dyn Source| s.names(&spec.name);
             let mut names = sources.iter().flat_map(of);
@@ -217,8 +220,8 @@ impl Plan {
         )))
     }
 
-    /// Checks that each named algorithm has one of the operations or, if no algorithm is named,
-    /// that at least one algorithm has one of them.
+    /// Checks that each named algorithm has one of the requested operations. If no algorithm is
+    /// named, it suffices that one algorithm has one of them.
     fn check_ops(&self, specs: &[Spec]) -> Result<(), Error> {
         let lacks = |spec: &&Spec| self.ops.iter().all(|op| !spec.kind.ops().contains(op));
         let lacking = match (self.ops.is_empty(), self.algs.is_empty()) {
@@ -237,7 +240,8 @@ impl Plan {
         )))
     }
 
-    /// Whether everything is measured, because no algorithm or implementation was named.
+    /// Returns whether everything is measured. This is the case if no algorithm and no
+    /// implementation was named.
     pub fn whole(&self) -> bool {
         self.algs.is_empty() && self.impls.is_empty()
     }
@@ -266,8 +270,8 @@ impl Plan {
         self.key_bits.iter().copied().filter(has).collect()
     }
 
-    /// Checks the lengths in advance for Kiln's own algorithms that were named. Other implementations are left out at
-    /// lengths that they do not accept.
+    /// Checks the lengths in advance for Kiln's own algorithms that were named. Other
+    /// implementations are left out at lengths that they do not accept.
     fn check_lens(&self) -> Result<(), Error> {
         let lens = &self.lens.0;
         let (Some(&first), Some(&last)) = (lens.first(), lens.last()) else {
@@ -296,14 +300,13 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether the default lengths are used.
+    /// Returns whether the default lengths are used.
     fn usual_lens(&self) -> bool {
         self.lens == Lens::default()
     }
 
-    /// Returns the lengths to measure for an algorithm. Default lengths that are not whole blocks
-    /// are rounded to whole blocks, as in tcrypt; lengths are added for functions that accept only
-    /// few.
+    /// Returns the lengths to measure for an algorithm. Default lengths are rounded up to whole
+    /// blocks, as in tcrypt. For functions that accept only a few lengths, these lengths are added.
     pub(super) fn lens_of(&self, spec: &Spec) -> Vec<usize> {
         let fit = |len: usize| match self.usual_lens() {
             true => len.next_multiple_of(spec.takes.multiple.max(1)),
@@ -324,7 +327,7 @@ impl Plan {
             return Ok(());
         };
         if name == KILN {
-            // The best implementation of each algorithm is the baseline: see `is_baseline`.
+            // The baseline is the best implementation of each algorithm: see `is_baseline`.
             if !self.impls.is_empty() {
                 let algs = specs.iter().filter_map(|s| Algorithm::named(&s.name));
                 let best = algs.map(|a| a.best().driver().to_string());
@@ -369,7 +372,7 @@ impl Plan {
         Err(unknown("baseline", &name, &known))
     }
 
-    /// Adds the baseline to the candidates even if it was not requested.
+    /// Adds the baseline to the requested implementations unless it is already one of them.
     fn take_part(&mut self, name: String) -> Result<(), Error> {
         if !self.impls.is_empty() && !self.impls.contains(&name) {
             self.impls.push(name.clone());
@@ -378,13 +381,14 @@ impl Plan {
         Ok(())
     }
 
-    /// The library that is the baseline, which must be installed.
+    /// Returns the library that is the baseline, if the baseline is a library. This library must be
+    /// installed.
     pub(super) fn baseline_peer(&self) -> Option<&'static str> {
         let name = family(self.baseline.as_deref()?);
         peer::NAMES.into_iter().find(|p| *p == name)
     }
 
-    /// Whether this candidate's row is the baseline.
+    /// Returns whether this candidate's row is the baseline.
     pub(super) fn is_baseline(&self, imp: &str, provider: &str) -> bool {
         let Some(name) = self.baseline.as_deref() else {
             return false;
@@ -396,7 +400,7 @@ impl Plan {
     }
 }
 
-/// Rejects a name that no source has, or that cannot run here.
+/// Rejects a name if no source has this implementation, or if it cannot run here.
 fn check_impl(name: &str, specs: &[Spec], sources: &[&dyn Source]) -> Result<(), Error> {
     let mut known: Vec<String> = Vec::new();
     for spec in specs {
@@ -514,7 +518,7 @@ mod tests {
         assert!(!plan.is_baseline("EVP_aes_256_xts", "openssl-3.0.17"));
     }
 
-    /// A source with a hash and a cipher, in addition to Kiln's own.
+    /// A source that adds a hash and a cipher to Kiln's own.
     struct Foreign;
 
     impl Source for Foreign {

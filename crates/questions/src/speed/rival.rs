@@ -1,4 +1,4 @@
-//! Fields of a row that compare it with the best of others.
+//! Fields of a row that compare it with the best row of other providers.
 
 use kiln_measure::Verdict;
 use schemars::JsonSchema;
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// interleaved pairs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BestPeer {
-    /// In the row of Kiln's fastest API call: name of the fastest library function. The fields `best_peer_*` compare
-    /// the call with it.
+    /// In the row of Kiln's fastest API call: name of the fastest library function. The fields
+    /// `best_peer_*` compare the call with this function.
     pub best_peer: String,
     /// The library that `best_peer` belongs to, with its version.
     pub best_peer_provider: String,
@@ -25,12 +25,12 @@ pub struct BestPeer {
     pub best_peer_time_ratio_low: f64,
     /// Upper end of the 95 % interval of `best_peer_time_ratio`.
     pub best_peer_time_ratio_high: f64,
-    /// Whether Kiln's call is `faster` or `slower` both by cycles and by time; `disagree` if cycles and time
-    /// contradict each other; otherwise `same`.
+    /// Whether Kiln's call is `faster` or `slower` both by cycles and by time; `disagree` if cycles
+    /// and time contradict each other; otherwise `same`.
     #[schemars(with = "String")]
     pub best_peer_verdict: Verdict,
     /// If Kiln's fastest call uses 512-bit vectors: the driver of its fastest call without such
-    /// vectors. It is not known which vectors a library uses.
+    /// vectors. Which vectors a library uses is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub best_peer_ymm_impl: Option<String>,
@@ -48,12 +48,12 @@ pub struct BestPeer {
     pub best_peer_ymm_time_ratio_high: Option<f64>,
 }
 
-/// In the row of Kiln's fastest function: the comparison with the fastest function of a kernel tree, from interleaved
-/// pairs.
+/// In the row of Kiln's fastest function: the comparison with the fastest function of a kernel
+/// tree, from interleaved pairs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BestTree {
-    /// In the row of Kiln's fastest function: symbol of the kernel tree's fastest function. The fields `best_tree_*`
-    /// compare the two.
+    /// In the row of Kiln's fastest function: symbol of the kernel tree's fastest function. The
+    /// fields `best_tree_*` compare the two functions.
     pub best_tree: String,
     /// The kernel tree that `best_tree` belongs to, with its version.
     pub best_tree_provider: String,
@@ -69,20 +69,20 @@ pub struct BestTree {
     pub best_tree_time_ratio_low: f64,
     /// Upper end of the 95 % interval of `best_tree_time_ratio`.
     pub best_tree_time_ratio_high: f64,
-    /// Whether Kiln's function is `faster` or `slower` both by cycles and by time; `disagree` if cycles and time
-    /// contradict each other; otherwise `same`.
+    /// Whether Kiln's function is `faster` or `slower` both by cycles and by time; `disagree` if
+    /// cycles and time contradict each other; otherwise `same`.
     #[schemars(with = "String")]
     pub best_tree_verdict: Verdict,
 }
 
 /// In the row of a library's fastest function for several messages at once: the comparison with
-/// Kiln's fastest function for several messages, or with its fastest function for a single message
-/// if Kiln has none for several.
+/// Kiln's fastest function for several messages or, if Kiln has no such function, with its fastest
+/// function for a single message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManyRival {
     /// In the row of the fastest library function that processes several messages at once: Kiln's
-    /// fastest function that also does so, or, if Kiln has none, its fastest function for a single
-    /// message.
+    /// fastest function for several messages or, if Kiln has no such function, its fastest function
+    /// for a single message.
     pub kiln_impl: String,
     /// Time of `kiln_impl` divided by time of this row's function.
     pub kiln_time_ratio: f64,
@@ -90,8 +90,8 @@ pub struct ManyRival {
     pub kiln_time_ratio_low: f64,
     /// Upper end of the 95 % interval of `kiln_time_ratio`.
     pub kiln_time_ratio_high: f64,
-    /// Whether `kiln_impl` is `faster` or `slower` both by cycles and by time; `disagree` if cycles and time
-    /// contradict each other; otherwise `same`.
+    /// Whether `kiln_impl` is `faster` or `slower` both by cycles and by time; `disagree` if cycles
+    /// and time contradict each other; otherwise `same`.
     #[schemars(with = "String")]
     pub kiln_verdict: Verdict,
 }

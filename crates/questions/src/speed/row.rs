@@ -49,26 +49,28 @@ pub struct Row {
     /// `encrypt`, `decrypt`, `digest`, or `derive` (a key agreement).
     #[schemars(extend("x-role" = "key"))]
     pub op: Cow<'static, str>,
-    /// Size of the key; for XTS, of one of its two keys; 0 if the algorithm takes no key.
+    /// Size of the key; for XTS, the size of one of its two keys; 0 if the algorithm takes no key.
     #[schemars(extend("unit" = "bits", "x-role" = "key"))]
     pub key_bits: u32,
     /// Size of a message.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: usize,
-    /// What was measured: a driver by its name, a library's function, or a kernel tree's function by its symbol.
+    /// The measured implementation: the name of a driver or of a library's function, or the symbol
+    /// of a kernel tree's function.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub imp: String,
-    /// Whose code it is: `kiln`, or a library or kernel tree with its version, such as `openssl-3.0.19`.
+    /// The provider of the measured code: `kiln`, or a library or kernel tree with its version,
+    /// such as `openssl-3.0.19`.
     #[schemars(extend("x-role" = "key"))]
     pub provider: String,
-    /// For a kernel tree: the configuration that it was built with.
+    /// The configuration that the kernel tree was built with; absent for other providers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub config: Option<String>,
-    /// `primitive`: direct calls of the function, or of a library's public function; `api`: requests through the
-    /// crypto API; `library`: direct calls of a function that a kernel tree's library exports, which opens its own FPU
-    /// sections.
+    /// `primitive`: direct calls of the function, or of a library's public function; `api`:
+    /// requests through the crypto API; `library`: direct calls of a function that a kernel tree's
+    /// library exports, which opens its own FPU sections.
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub level: Level,
     /// Memory layout of the messages: `tcrypt` for the layout of the kernel's benchmark, `kunit`
@@ -79,13 +81,16 @@ pub struct Row {
     /// Whether each call depends on the result of the previous one, so that calls cannot overlap.
     #[schemars(extend("x-role" = "key"))]
     pub latency: bool,
-    /// ISA tier of the implementation; null if unknown, as for libraries, which select their code themselves.
+    /// ISA tier of the implementation. Null if unknown, as for libraries, which select their code
+    /// themselves.
     pub tier: Option<Cow<'static, str>>,
-    /// For a library: the year in which its release series first came out; absent if that is not known.
+    /// For a library: the year of the first release of its release series; absent if the year is
+    /// not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u16")]
     pub released: Option<u16>,
-    /// Core cycles per call: the smallest sample of all rounds; null if it could not be measured.
+    /// Core cycles per call: the smallest sample of all rounds. Null if the call could not be
+    /// measured.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(
         with = "Option<f64>",
@@ -100,7 +105,8 @@ pub struct Row {
         )
     )]
     pub cycles_per_op: f64,
-    /// Lower end of the prediction interval of `cycles_per_op`: where the result of a rerun is expected.
+    /// Lower end of the prediction interval of `cycles_per_op`. A rerun is expected to give a
+    /// result within this interval.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
     pub ci_low: f64,
@@ -108,7 +114,8 @@ pub struct Row {
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
     pub ci_high: f64,
-    /// Time per call, measured by the TSC in the same samples: the smallest sample; null if it could not be measured.
+    /// Time per call, measured by the TSC in the same samples as `cycles_per_op`: the smallest
+    /// sample of all rounds. Null if the call could not be measured.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(
         with = "Option<f64>",
@@ -121,7 +128,8 @@ pub struct Row {
         )
     )]
     pub ns_per_op: f64,
-    /// Lower end of the prediction interval of `ns_per_op`: where the result of a rerun is expected.
+    /// Lower end of the prediction interval of `ns_per_op`. A rerun is expected to give a result
+    /// within this interval.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>", extend("unit" = "ns", "x-since" = 2))]
     pub ns_low: f64,
@@ -145,26 +153,29 @@ pub struct Row {
         )
     )]
     pub mb_per_s: f64,
-    /// Lower bound: cycles that the AES rounds alone take with this tier's vectors, without GHASH,
-    /// XTS tweaks, loads and stores; null if the row has no such bound.
+    /// Lower bound of `cycles_per_op`: the cycles that the AES rounds alone take with this tier's
+    /// vectors, without GHASH, XTS tweaks, loads and stores. Null if the row has no such bound.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "AES rounds alone, cycles"))]
     pub limit_cycles: Option<f64>,
-    /// With `latency`: cycles of the chain of dependent AES rounds alone; `limit_cycles` is at least this.
+    /// With `latency`: cycles that the chain of dependent AES rounds alone takes. `limit_cycles` is
+    /// at least as large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64", extend("unit" = "cycles"))]
     pub chain_cycles: Option<f64>,
-    /// Cycles per call, the smallest sample of each round, to four significant digits; null for a round without a
-    /// result. At most the first 64 rounds. The n-th rounds of all rows with the same `alg`, `op`, `key_bits` and
-    /// `len` were measured during the same period.
+    /// Cycles per call in each round: the smallest sample of the round, to four significant digits;
+    /// null for a round without a result. Contains at most the first 64 rounds. The n-th rounds of
+    /// all rows with the same `alg`, `op`, `key_bits` and `len` were measured during the same
+    /// period.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("unit" = "cycles"))]
     pub rounds: Vec<Option<f64>>,
-    /// Time per call, the smallest sample of each round, in the same form as `rounds`.
+    /// Time per call in each round: the smallest sample of the round, in the same form as `rounds`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("unit" = "ns"))]
     pub rounds_ns: Vec<Option<f64>>,
-    /// With `--kunit`: throughput by the benchmark of the tree's own KUnit suite, run in the same process between the row's
-    /// samples; the highest of ten means over 10 MB (of two below 4096 bytes). Absent if the suite has no benchmark of this
+    /// With `--kunit`: throughput that the benchmark of the tree's own KUnit suite reports when it
+    /// runs in the same process, between the row's samples. The value is the highest of ten means
+    /// over 10 MB (of two means below 4096 bytes). Absent if the suite has no benchmark of this
     /// function at this length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
@@ -172,44 +183,47 @@ pub struct Row {
         extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "KUnit, MB/s")
     )]
     pub kunit_mb_per_s: Option<f64>,
-    /// With `--kunit`: throughput of the row's calls, measured alternately with that benchmark and by the same method.
-    /// Lower than `mb_per_s`, which is calculated from the best sample.
+    /// With `--kunit`: throughput of the row's calls, measured alternately with the KUnit benchmark
+    /// and with the same method. Lower than `mb_per_s`, which is calculated from the best sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         with = "f64",
         extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "mean, MB/s")
     )]
     pub mean_mb_per_s: Option<f64>,
-    /// If the CPU has counters: what they counted.
+    /// Counts from the CPU's counters, if the CPU has them.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub counted: Option<CountedPerOp>,
-    /// What the kernel counted.
+    /// Counts from the kernel.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub events: Option<Events>,
-    /// With a baseline: the comparison with it.
+    /// The comparison with the baseline, if one was requested.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
-    /// Whether each call processes several messages at once; a message processed alone would take longer than the time
-    /// in this row.
+    /// Whether each call processes several messages at once. A message processed alone would take
+    /// longer than the time in this row.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub together: bool,
-    /// In the row of Kiln's fastest API call, if libraries were measured: the comparison with the fastest library.
+    /// In the row of Kiln's fastest API call, if libraries were measured: the comparison with the
+    /// fastest library.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub best_peer: Option<BestPeer>,
-    /// In the row of Kiln's fastest function, if a kernel tree was measured: the comparison with the tree's fastest.
+    /// In the row of Kiln's fastest function, if a kernel tree was measured: the comparison with
+    /// the tree's fastest function.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub best_tree: Option<BestTree>,
     /// In the row of a library's fastest function for several messages at once: the comparison with
-    /// Kiln's fastest.
+    /// Kiln's fastest function.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub many: Option<ManyRival>,
 }
 
-/// What the CPU's counters counted (`perf_event_open`, user mode), in one run of the row's calls per round; medians over
-/// rounds. Rows of a machine without such counters lack these fields.
+/// Counts from the CPU's counters (`perf_event_open`, user mode) during one run of the row's calls
+/// per round; medians over rounds. Rows from a machine without such counters lack these fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CountedPerOp {
-    /// Core cycles per call by the CPU's cycle counter: the median, where `cycles_per_op` is the best sample.
+    /// Core cycles per call by the CPU's cycle counter. The value is a median, whereas
+    /// `cycles_per_op` is the best sample.
     #[schemars(extend(
         "unit" = "cycles",
         "x-role" = "figure",
@@ -219,37 +233,40 @@ pub struct CountedPerOp {
     /// Instructions per call.
     #[schemars(extend("x-role" = "figure", "x-heading" = "instructions per message"))]
     pub counted_instructions: f64,
-    /// Branches per call that were predicted wrong; null if the CPU does not count them.
+    /// Mispredicted branches per call; null if the CPU does not count them.
     #[schemars(extend("x-role" = "figure", "x-heading" = "branch misses per message"))]
     pub counted_branch_misses: Option<f64>,
-    /// Core cycles per tick of the TSC while the calls ran: above 1, the core ran faster than the TSC counts.
+    /// Core cycles per tick of the TSC while the calls ran. Above 1, the core's clock was faster
+    /// than the TSC.
     #[schemars(extend("x-role" = "figure"))]
     pub clock_ratio: f64,
-    /// Cycles as multiplication chains estimate them, divided by the counted cycles of the same run; 1 if the estimate is
-    /// right. Null if every estimate was disturbed.
+    /// Cycles as estimated by multiplication chains, divided by the counted cycles of the same run;
+    /// 1 if the estimate is right. Null if every estimate was disturbed.
     #[schemars(extend("x-role" = "figure"))]
     pub estimate_to_counted: Option<f64>,
 }
 
-/// What the kernel counted for the measuring thread while the row's samples were taken.
+/// Counts from the kernel for the measuring thread, taken while the row's samples were measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Events {
     /// CPU time of the thread.
     #[schemars(extend("unit" = "ms"))]
     pub task_clock_ms: f64,
-    /// How often the thread was switched out.
+    /// Number of times that the thread was switched out.
     pub context_switches: u64,
     /// Page faults of the thread.
     pub page_faults: u64,
-    /// How often the thread changed cores; null if the kernel does not let this process count that.
+    /// Number of times that the thread changed cores; null if the kernel does not let this process
+    /// count migrations.
     pub migrations: Option<u64>,
 }
 
 /// A comparison of the row with the baseline's row, from interleaved pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Against {
-    /// With a baseline: cycles of this row divided by cycles of the baseline, the median over rounds measured in
-    /// turns; null if the baseline has no result or the two have fewer than six rounds in common.
+    /// With a baseline: cycles of this row divided by cycles of the baseline. The value is the
+    /// median over rounds in which both were measured alternately. Null if the baseline has no
+    /// result or the two rows have fewer than six rounds in common.
     #[serde(deserialize_with = "there")]
     #[schemars(extend(
         "x-role" = "figure",
@@ -261,14 +278,15 @@ pub struct Against {
     pub ratio_low: Option<f64>,
     /// Upper end of the 95 % interval of `ratio`.
     pub ratio_high: Option<f64>,
-    /// With a baseline: time of this row divided by time of the baseline, from the same rounds as `ratio`.
+    /// With a baseline: time of this row divided by time of the baseline, from the same rounds as
+    /// `ratio`.
     pub time_ratio: Option<f64>,
     /// Lower end of the 95 % interval of `time_ratio`.
     pub time_ratio_low: Option<f64>,
     /// Upper end of the 95 % interval of `time_ratio`.
     pub time_ratio_high: Option<f64>,
-    /// `faster` or `slower` than the baseline both by cycles and by time; `disagree` if cycles and time contradict
-    /// each other; otherwise `same`; null without a ratio.
+    /// `faster` or `slower` than the baseline both by cycles and by time; `disagree` if cycles and
+    /// time contradict each other; otherwise `same`; null without a ratio.
     #[schemars(with = "Option<String>", extend("x-role" = "figure"))]
     pub verdict: Option<Verdict>,
 }
@@ -286,13 +304,13 @@ fn null_is_nan<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(d)?.unwrap_or(f64::NAN))
 }
 
-/// Reads a field that may be null but not absent: its presence marks a row with a comparison.
+/// Reads a field that may be null but not absent. A row with this field has a comparison.
 fn there<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {
     Option::deserialize(d)
 }
 
 impl Row {
-    /// Sets the results from a series, if it has any.
+    /// Sets the results from a series. Without results in the series, the row remains unchanged.
     pub fn set(&mut self, series: &Series) {
         let ns = series.in_ns();
         let Some((cycles, time)) = series.estimate().zip(ns.estimate()) else {
@@ -324,17 +342,17 @@ impl Row {
         });
     }
 
-    /// Whether the row has a result.
+    /// Returns whether the row has a result.
     pub fn measured(&self) -> bool {
         self.cycles_per_op.is_finite()
     }
 
-    /// Half the interval's width, in per cent of the result.
+    /// Returns half the interval's width, in per cent of the result.
     pub(super) fn plus_minus_pct(&self) -> f64 {
         50.0 * (self.ci_high - self.ci_low) / self.cycles_per_op
     }
 
-    /// Whether both rows belong to the same candidate and operation, at any length.
+    /// Returns whether both rows belong to the same candidate and operation, at any length.
     pub(super) fn same_curve(&self, other: &Row) -> bool {
         self.imp == other.imp
             && self.alg == other.alg

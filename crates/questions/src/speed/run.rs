@@ -27,7 +27,7 @@ pub fn run(plan: Plan, stop: &AtomicBool, progress: Report<'_>) -> Result<Outcom
     run_with(plan, &[], stop, progress)
 }
 
-/// Measures Kiln's own implementations, other libraries and further sources.
+/// Measures Kiln's own implementations, other libraries and the sources `others`.
 pub(crate) fn run_with(
     plan: Plan,
     others: &[&dyn Source],
@@ -103,8 +103,8 @@ pub(super) fn works(plan: &Plan, spec: &Spec) -> Vec<Work> {
     works
 }
 
-/// Returns the tables of this run's share, with their lengths. All candidates at one length are
-/// compared with each other, so they are not divided among shards.
+/// Selects the tables of this shard, with their lengths. All candidates at one length are compared
+/// with each other, so they are not divided among shards.
 fn select(plan: &Plan, works: Vec<Work>) -> Vec<(Work, Vec<usize>)> {
     let all = works.iter().enumerate();
     let all = all.flat_map(|(w, work)| plan.lens_of(&work.spec).into_iter().map(move |n| (w, n)));
@@ -117,14 +117,15 @@ fn select(plan: &Plan, works: Vec<Work>) -> Vec<(Work, Vec<usize>)> {
     };
     let lens: Vec<Vec<usize>> = (0..works.len()).map(|w| lens(w).collect()).collect();
     let tables = works.into_iter().zip(lens);
-    // In a run without shards, keep tables that have no lengths, because a note explains why they have none.
+    // In a run without shards, keep tables without lengths, because a note explains why they have
+    // no lengths.
     let divided = plan.share.shard().is_some();
     tables
         .filter(|(_, lens)| !(divided && lens.is_empty()))
         .collect()
 }
 
-/// Estimated number of candidates in a table.
+/// Estimates the number of candidates in a table.
 fn candidates(plan: &Plan, sources: &[&dyn Source], work: &Work) -> usize {
     let choice = plan.choice();
     let names = sources.iter().flat_map(|s| s.names(&work.spec.name));
@@ -298,7 +299,7 @@ impl Run<'_> {
                 Ok(_) => {}
                 Err(why) => {
                     self.wrong(&what, candidate, why);
-                    // A library with wrong answers gets a note but no row.
+                    // A library with wrong results gets a note but no row.
                     if !is_peer(candidate) {
                         self.outcome.rows.push(row);
                     }
@@ -384,7 +385,8 @@ impl Run<'_> {
     pub(super) fn wrong(&mut self, what: &str, candidate: &Candidate, why: &str) {
         let Candidate { name, provider, .. } = candidate;
         let family = candidate.family();
-        // A library that was not requested by name does not affect the command's success.
+        // Wrong results of a library do not make the command fail unless the library was requested
+        // by name.
         let named = self.plan.peers.names(family) || self.plan.baseline_peer() == Some(family);
         self.outcome.failed |= !is_peer(candidate) || named;
         self.outcome.notes.push(format!(
@@ -396,7 +398,7 @@ impl Run<'_> {
         let mut outcome = self.outcome;
         outcome.interrupted = self.stop.load(Ordering::Relaxed);
         let notes = &mut outcome.notes;
-        // Encryption and decryption may produce the same note.
+        // Remove duplicates, because encryption and decryption may produce the same note.
         let mut said = HashSet::new();
         notes.retain(|note| said.insert(note.clone()));
         notes.extend(best::Summary::new(&outcome.rows).sentences());
@@ -447,7 +449,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns the comparison if it was made for this row.
+/// Returns the comparison if it belongs to this row.
 fn here<T: Clone>(best: &Option<(usize, T)>, row: usize) -> Option<T> {
     let found = best.as_ref().filter(|(of, _)| *of == row);
     found.map(|(_, comparison)| comparison.clone())

@@ -1,4 +1,5 @@
-//! The candidates and judges of one table, and for each length the messages with their right answers.
+//! The candidates and judges of one table, and for each length the messages with their expected
+//! results.
 
 use std::rc::Rc;
 
@@ -14,17 +15,17 @@ use crate::timing::{
 pub(super) struct Table<'s> {
     pub work: Work,
     pub candidates: Vec<Candidate<'s>>,
-    /// Sources of right answers; candidates must agree with all of them.
+    /// Implementations that compute the expected results. Candidates must agree with all of them.
     judges: Vec<Rc<Judge<'s>>>,
-    /// Makes the ciphertexts that an AEAD opens.
+    /// Implementation that makes the ciphertexts for measuring the decryption of an AEAD.
     sealer: Option<Judge<'s>>,
     seed: u64,
     chained: bool,
     layout: Layout,
 }
 
-/// Messages of one shape with their right answers, for the candidates that process messages of this
-/// shape.
+/// Messages of one shape with their expected results, for the candidates that process messages of
+/// this shape.
 pub(super) struct Set<'s> {
     pub messages: Messages,
     pub references: Vec<Reference<'s>>,
@@ -45,7 +46,8 @@ impl<'s> Table<'s> {
         let mut judges = Vec::new();
         let mut sealer = None;
         for (i, source) in sources.iter().enumerate() {
-            // In turns, only other sources are compared. Kiln, the first source, still provides the right answers.
+            // In turns, only the other sources are compared. Kiln, the first source, still computes
+            // the expected results.
             if i > 0 || plan.turn.is_none() {
                 candidates.extend(source.candidates(&work, choice, notes)?);
             }
@@ -54,7 +56,8 @@ impl<'s> Table<'s> {
                 sealer = source.judge(&work.with_op(Op::Encrypt))?;
             }
         }
-        // Without a library, there is nothing to compare a call of Kiln's crypto API with.
+        // Calls of Kiln's crypto API are only compared with libraries, so leave them out if no
+        // library is measured.
         let is_library = |c: &Candidate| c.provider != KILN && c.family() != "linux";
         if plan.level.is_none() && !candidates.iter().any(is_library) {
             candidates.retain(|c| c.provider != KILN || c.level == Level::Primitive);
@@ -70,13 +73,13 @@ impl<'s> Table<'s> {
         })
     }
 
-    /// Whether the answers of all candidates can be checked.
+    /// Returns whether the results of all candidates can be checked.
     pub(super) fn judged(&self) -> bool {
         !self.judges.is_empty() || self.candidates.iter().all(|c| c.judge.is_some())
     }
 
-    /// Makes messages for those of `which` that accept this length: one set for each shape and
-    /// judge.
+    /// Makes messages for the candidates in `which` that accept this length: one set for each shape
+    /// and judge.
     pub(super) fn sets(&self, len: usize, which: &[usize]) -> Result<Vec<Set<'s>>, String> {
         let mut sets: Vec<Set> = Vec::new();
         for &i in which {
@@ -112,7 +115,7 @@ impl<'s> Table<'s> {
         Ok(sets)
     }
 
-    /// Adapts random IVs and associated data to what the algorithm accepts.
+    /// Adapts random IVs and associated data to what the algorithm and the candidates accept.
     fn fit(&self, messages: &mut Messages) {
         let alg = &self.work.spec.name;
         fit(alg, messages);
@@ -165,7 +168,8 @@ fn same(a: &Option<Rc<Judge>>, b: &Option<Rc<Judge>>) -> bool {
 fn fit(alg: &str, messages: &mut Messages) {
     let alg = alg.trim_start_matches("__");
     if alg.starts_with("ccm(") {
-        // SP 800-38C: the first byte gives the size of the length field; the counter after the nonce starts at 0.
+        // SP 800-38C: the first byte gives the size of the length field, and the counter after the
+        // nonce starts at 0.
         for iv in messages.ivs_mut() {
             iv[0] = 3;
             iv[12..].fill(0);
@@ -175,7 +179,7 @@ fn fit(alg: &str, messages: &mut Messages) {
         .iter()
         .any(|name| alg.starts_with(name))
     {
-        // ESP: the end of the associated data repeats the IV.
+        // In ESP, the associated data ends with the IV.
         let prefix = messages.shape.prefix;
         for i in 0..messages.count() {
             let (iv, src) = messages.one_mut(i);
@@ -218,13 +222,13 @@ mod tests {
         }
     }
 
-    /// Whether a candidate's results for a set's messages agree with the judge.
+    /// Returns whether a candidate's results for a set's messages agree with the judge.
     fn checked(set: &Set, candidate: &Candidate, judge: &Judge) -> bool {
         let count = set.messages.count() as u64;
         let mut right = set.messages.afresh();
         (judge.run)(&mut right, count).unwrap();
         let mut got = set.messages.afresh();
-        // The candidate processes all messages twice, and the first one a third time.
+        // The candidate processes all messages twice, and the first message a third time.
         let ran = (candidate.run)(&mut got, 2 * count + 1);
         ran.is_ok_and(|()| got.compare(&right, count).is_ok())
     }
@@ -259,7 +263,7 @@ mod tests {
         assert!(drivers > 500, "{drivers}");
     }
 
-    /// Control: a result computed with another key is not accepted as right.
+    /// As a control, checks that a result computed with another key is not accepted.
     #[test]
     fn a_driver_with_another_key_is_found() {
         for layout in [Layout::Plain, Layout::Tcrypt] {

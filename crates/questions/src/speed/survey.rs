@@ -1,4 +1,4 @@
-//! What `kiln speed` adds to the survey.
+//! The parts of the survey that run `kiln speed`.
 
 use kiln_question::survey::{args, Answer, Contribution, Means, Part, Row, Runs};
 
@@ -11,8 +11,8 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Measures AES-XTS and compares it with libraries and the hardware limit. It provides the first
-/// headline.
+/// Measures AES-XTS and compares it with libraries and the hardware limit. This part provides the
+/// first headline.
 pub(super) static SPEED: Part = Part {
     name: "speed",
     what: "AES-XTS beside other libraries",
@@ -25,7 +25,7 @@ pub(super) static SPEED: Part = Part {
     ..Part::USUAL
 };
 
-/// Measures further ciphers, as many as there is time for.
+/// Measures as many additional ciphers as the time allows.
 pub(super) static MORE: Part = Part {
     name: "speed-more",
     what: "12 more ciphers",
@@ -75,10 +75,10 @@ pub(super) static TREE: Part = Part {
     ..Part::USUAL
 };
 
-/// Lengths at which all ciphers are measured. There is no time for more lengths, and the longest is the one that
-/// headlines quote.
+/// Lengths at which all ciphers are measured. The time does not suffice for more lengths. Headlines
+/// quote the longest one.
 const LENS: &str = "16,64,512,4096";
-/// Further ciphers, the most widely used first.
+/// Additional ciphers, the most widely used first.
 const CIPHERS: [&str; 12] = [
     "gcm(aes)",
     "rfc7539(chacha20,poly1305)",
@@ -93,10 +93,10 @@ const CIPHERS: [&str; 12] = [
     "sm3",
     "polyval",
 ];
-/// Seconds to measure one cipher at these lengths, together with the libraries.
+/// Seconds to measure one cipher at the lengths `LENS`, together with the libraries.
 const CIPHER_S: f64 = 0.4;
 
-/// Returns the number of further ciphers for which there is time.
+/// Returns the number of additional ciphers that can be measured in this time.
 fn ciphers_within(seconds: f64) -> usize {
     (((seconds - Part::START_S) / CIPHER_S) as usize).clamp(1, CIPHERS.len())
 }
@@ -113,8 +113,8 @@ fn rows(answers: &[Answer]) -> Vec<Row> {
     let first = Runs::new(answers, &[&SPEED]);
     let both = Runs::new(answers, &[&SPEED, &MORE]);
     let more = !Runs::new(answers, &[&MORE]).is_empty();
-    // Kernel developers need the comparison with a tree most, so it precedes the one with
-    // libraries.
+    // For kernel developers, the comparison with a tree is the most important one, so it precedes
+    // the comparison with libraries.
     let rows = [
         headline::throughput(&first),
         headline::against_tree(&Runs::new(answers, &[&TREE])),

@@ -7,7 +7,7 @@ use kiln_question::hosted::Hosted;
 use kiln_question::{Error, Exit, Outcome, Question, Session, TreeBuildArgs};
 use kiln_tree::tcrypt::{self, Request};
 
-/// Runs a mode of tcrypt of the tree in this directory.
+/// Runs a mode of the tcrypt module in the tree in this directory.
 pub(super) fn ask<Q: Question>(
     request: Request,
     dir: &Path,
@@ -34,8 +34,7 @@ pub(super) fn ask<Q: Question>(
         &mut |line| {
             lines += 1;
             if !json {
-                // If stdout is closed, the run continues, so that the exit status is still
-                // returned.
+                // If stdout is closed, continue the run, because the exit status is still needed.
                 let _ = writeln!(out, "{line}");
             }
         },

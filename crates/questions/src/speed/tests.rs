@@ -1,4 +1,4 @@
-//! Runs `speed` from end to end with a source that is not Kiln's own.
+//! Tests whole runs of `kiln speed` with a source that is not Kiln's own.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::timing::{
 /// A toy AEAD and a toy hash, each in a correct and a faulty version.
 struct Toys;
 
-/// An AEAD whose ciphertext is the XOR with the IV's first byte. Its tag consists of sums of
-/// associated data and plaintext, repeated seven times.
+/// Makes a toy AEAD. It encrypts by XOR with the IV's first byte. Its tag is a checksum byte over
+/// the associated data and the plaintext, repeated four times.
 fn aead(op: Op, faulty: bool) -> Run<'static> {
     Box::new(move |m: &mut Messages, calls| {
         let (shape, count) = (m.shape, m.count() as u64);
@@ -155,7 +155,8 @@ fn try_outcome(change: impl FnOnce(&mut Plan)) -> Result<Outcome<Row>, Error> {
 fn aeads_and_hashes_are_timed_and_faulty_ones_have_no_figure() {
     let outcome = outcome(|plan| plan.algs = vec!["toy-aead".into(), "toy-hash".into()]);
     assert!(outcome.failed);
-    // A length of 30 bytes is not a multiple of 8.
+    // Three operations, two lengths, two candidates: 30 bytes is left out, because the toys accept
+    // only multiples of 8.
     assert_eq!(outcome.rows.len(), 3 * 2 * 2, "{:?}", outcome.rows);
     for row in &outcome.rows {
         assert_eq!(row.measured(), row.imp.ends_with("good"), "{row:?}");
@@ -223,8 +224,8 @@ fn call(name: &'static str, tier: Tier) -> Candidate<'static> {
     }
 }
 
-/// Calls are compared with calls, functions with a tree's functions, and functions for several messages with each
-/// other.
+/// Checks that calls are compared with calls, functions with a tree's functions, and functions for
+/// several messages with each other.
 #[test]
 fn like_is_compared_with_like() {
     let together = |c: Candidate<'static>| Candidate {
@@ -240,8 +241,8 @@ fn like_is_compared_with_like() {
         (function("asm", "linux-6.12.1"), 50.0),
         (together(function("jobs", "ipsec-mb-1.3.0")), 4.0),
         (together(function("many", KILN)), 8.0),
-        // These two do not count: a hash's block function does less work than a whole hash, and
-        // requests to a tree are laid out in advance.
+        // The last two candidates do not count: a hash's block function does less work than a whole
+        // hash, and requests to a tree are laid out in advance.
         (
             Candidate {
                 digest: Some(40),
@@ -292,7 +293,7 @@ fn like_is_compared_with_like() {
     timed.drain(1..3);
     let best = best::find_best(&timed);
     assert!(best.peer.is_none() && best.tree.is_some());
-    // If the fastest implementation has no 512-bit vectors, there is no second ratio.
+    // If the fastest implementation does not use 512-bit vectors, the second ratio is missing.
     let two = [(&all[2].0, Some(&times[2])), (&all[3].0, Some(&times[3]))];
     assert_eq!(
         best::find_best(&two).peer.unwrap().1.best_peer_ymm_impl,
@@ -300,8 +301,8 @@ fn like_is_compared_with_like() {
     );
 }
 
-/// 512-bit code that takes fewer cycles but more time does not count as faster, neither among Kiln's own
-/// implementations nor compared with others.
+/// Checks that 512-bit code that takes fewer cycles but more time does not count as faster, neither
+/// among Kiln's own implementations nor compared with others.
 #[test]
 fn time_decides_where_the_clock_is_lowered() {
     let all = [
@@ -318,14 +319,14 @@ fn time_decides_where_the_clock_is_lowered() {
     ];
     let (i, peer) = best::find_best(&timed).peer.unwrap();
     assert_eq!((i, peer.best_peer_verdict), (1, Verdict::Faster));
-    // If there is only 512-bit code, its cycles and its time contradict each other.
+    // If Kiln has only 512-bit code, its cycles and its time contradict each other.
     let timed = [timed[0], timed[2]];
     let (_, peer) = best::find_best(&timed).peer.unwrap();
     assert_eq!(peer.best_peer_verdict, Verdict::Disagree);
     assert!(peer.best_peer_ratio < 1.0 && peer.best_peer_time_ratio > 1.0);
 }
 
-/// A single lucky round does not make a candidate the fastest.
+/// Checks that a single lucky round does not make a candidate the fastest.
 #[test]
 fn the_best_is_what_usually_takes_least() {
     let lucky = series(

@@ -40,7 +40,7 @@ pub(super) fn tables(rows: &[Row], tty: bool) -> String {
     out
 }
 
-/// Returns the heading of a column.
+/// Returns the heading of an implementation's column.
 fn title(row: &Row) -> String {
     // The heading has two lines, because names are long and numbers are short.
     if row.provider == KILN {
@@ -85,7 +85,7 @@ fn table(rows: &[&Row], tty: bool) -> String {
     if lens.len() > SWEEP {
         return out + &ends(rows, &columns, &lens);
     }
-    // A tree has many implementations with long names.
+    // List a tree's implementations by name, because they are many and have long names.
     let own = |r: &&&Row| r.provider == KILN;
     let calls = rows.iter().filter(own).all(|r| r.level == Level::Api);
     if calls && rows.iter().any(|r| r.level == Level::Api)
@@ -93,7 +93,7 @@ fn table(rows: &[&Row], tty: bool) -> String {
     {
         return out + &listed(rows, &columns, &lens, tty);
     }
-    // If the columns do not fit side by side, Kiln's columns are kept together.
+    // If the columns do not fit side by side, keep Kiln's columns together.
     if columns.len() > COLUMNS {
         columns.sort_by_key(|c| c.provider != KILN);
     }
@@ -134,8 +134,8 @@ fn listed(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String 
     out
 }
 
-/// Formats the ratio of a row's cycles to the baseline's, with a mark if the difference is not
-/// significant.
+/// Formats the ratio of a row's cycles to the baseline's cycles, with a mark if the difference is
+/// not significant.
 fn against(row: &Row) -> String {
     let mark = match row.against.and_then(|a| a.verdict) {
         Some(Verdict::Same) => "=",
@@ -191,7 +191,7 @@ fn grid(
     text(&table)
 }
 
-/// Shortens a name to fit by leaving out its middle.
+/// Shortens a name to the maximum width by leaving out its middle.
 fn short(name: &str) -> String {
     let n = name.chars().count();
     if n <= NAME {
@@ -202,7 +202,7 @@ fn short(name: &str) -> String {
     format!("{head}…{tail}")
 }
 
-/// Finds the row with this length and the same candidate as `column`.
+/// Finds the row with this length that has the same candidate as `column`.
 fn at<'a>(rows: &[&'a Row], column: &Row, len: usize) -> Option<&'a Row> {
     let found = rows.iter().find(|r| r.len == len && r.same_curve(column));
     found.copied()
@@ -338,7 +338,7 @@ pub(super) fn rows(rows: &[Row]) -> String {
     text(&table)
 }
 
-/// Formats a number with a fixed number of decimals, or a dash if it could not be measured.
+/// Formats a number with a fixed number of decimals, or a dash if the value could not be measured.
 fn fixed(x: f64, decimals: usize) -> String {
     match x.is_finite() {
         true => format!("{x:.decimals$}"),

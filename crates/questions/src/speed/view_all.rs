@@ -10,8 +10,8 @@ const MANY: usize = 8;
 /// Maximum width of a name in this table, in characters.
 const WHO: usize = 22;
 
-/// Formats the table of all algorithms. Each operation has one line for Kiln's chosen tier and one
-/// for each library's best, with one column per length.
+/// Formats the table of all algorithms, with one column per length. Each operation has one line for
+/// Kiln's chosen tier and one line for the best implementation of each library.
 pub(super) fn compact(rows: &[Row], tty: bool) -> String {
     let mut out = String::new();
     let mut rest: Vec<&Row> = rows.iter().collect();
@@ -45,8 +45,8 @@ pub(super) fn compact(rows: &[Row], tty: bool) -> String {
     out
 }
 
-/// Formats Kiln's line, then one line per library or tree, starting with the fastest at the longest
-/// length.
+/// Formats Kiln's line, then one line per library or tree. The fastest at the longest length comes
+/// first.
 fn lines(rows: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {
@@ -140,12 +140,13 @@ mod tests {
         for line in text.lines() {
             assert!(line.chars().count() <= WIDTH, "{line}");
         }
-        // A header, and for each algorithm a title, Kiln's functions, Kiln's API and two libraries.
+        // The text has a header, and for each algorithm a title and lines for Kiln's functions,
+        // Kiln's API and two libraries.
         assert_eq!(text.lines().count(), 1 + 2 * 5, "{text}");
         assert!(text.contains("\n  kiln api "), "{text}");
         assert!(text.contains("kiln vaes-avx512"), "{text}");
         assert!(text.contains("ipsec-mb-1.3.0 *"), "{text}");
-        // The best of the five implementations at 16 bytes is shown.
+        // The line shows the best of the five implementations at 16 bytes.
         let kiln = text.lines().nth(2).unwrap();
         assert!(kiln.contains(" 1250 "), "{kiln}");
         assert!(compact(&rows, true).contains("\x1b[1m"));

@@ -4,7 +4,7 @@ use std::io;
 
 use super::guard::{Guarded, Place, Span, PAGE};
 
-/// Maximum length of a message, associated data or a key.
+/// Maximum length in bytes of a message, of associated data or of a key.
 pub(super) const LONGEST: usize = 70_000;
 
 /// The purpose of a buffer.
@@ -61,7 +61,7 @@ impl Arena {
         self.buffers[role as usize].1.write(span, data);
     }
 
-    /// Reserves room for data. The room contains poison until it is written.
+    /// Reserves `len` bytes for data. They contain poison until they are written.
     pub(super) fn room(&mut self, role: Role, len: usize, place: Place) -> Span {
         let (_, buffer, held) = &mut self.buffers[role as usize];
         if let Some(span) = held.take() {
@@ -72,7 +72,8 @@ impl Arena {
         span
     }
 
-    /// Reserves zeroed room aligned to 64 bytes, as near to the upper guard page as the alignment allows.
+    /// Reserves `len` zeroed bytes, aligned to 64 bytes and as near to the upper guard page as the
+    /// alignment allows.
     pub(super) fn aligned(&mut self, role: Role, len: usize) {
         let buffer = &self.buffers[role as usize].1;
         let (low, high) = buffer.range();
@@ -99,7 +100,7 @@ impl Arena {
         }
     }
 
-    /// Replaces a role's data by data of the same length.
+    /// Replaces a role's data with data of the same length.
     pub(super) fn overwrite(&mut self, role: Role, data: &[u8]) {
         let (_, buffer, held) = &mut self.buffers[role as usize];
         if let Some(span) = *held {
@@ -119,7 +120,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Poisons all buffers completely, after stray writes.
+    /// Poisons all buffers completely. This is needed after stray writes.
     pub(super) fn reset(&mut self) {
         for (_, buffer, held) in &mut self.buffers {
             *held = None;
@@ -127,7 +128,7 @@ impl Arena {
         }
     }
 
-    /// Poisons only the parts of the buffers that were used, which suffices if no write strayed.
+    /// Poisons only the used parts of the buffers, which suffices if there were no stray writes.
     pub(super) fn clear(&mut self) {
         for (_, buffer, held) in &mut self.buffers {
             if let Some(span) = held.take() {

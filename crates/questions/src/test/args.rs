@@ -19,9 +19,9 @@ use kiln_tree::TestRow;
 use super::masks::{self, Event, Plan, Row, INTERRUPTS};
 use super::{constant_time, fault, tree, Suite};
 
-/// Default numbers of tests: random cases and requests of all implementations under all masks;
-/// cases in contexts under all policies, with timer interrupts and with interrupts at random
-/// instructions; and forged messages of each algorithm under each mask.
+/// Default numbers of tests. `random` and `requests` are totals for all implementations under all
+/// masks; `in_contexts` (timer interrupts) and `interrupted` (interrupts at random instructions)
+/// are totals for all policies; `forgeries` and `many` count per algorithm and mask.
 struct Amount {
     random: u64,
     requests: u64,
@@ -125,25 +125,26 @@ pub struct TestArgs {
         hide_possible_values = true
     )]
     impls: Vec<String>,
-    /// Suites [default: all; with --case: random]; with --tree: testmgr, contexts, library, or KUnit suites and cases, such as sha256
-    /// or 'sha*.test_hash_*'
+    /// Suites [default: all; with --case: random]; with --tree: testmgr, contexts, library, or
+    /// KUnit suites and cases, such as sha256 or 'sha*.test_hash_*'
     #[arg(long = "suite", value_name = "LIST", value_delimiter = ',')]
     suites: Vec<String>,
     /// Run only case N of --suite (needs the same --seed)
     #[arg(long, value_name = "N", conflicts_with = "cases")]
     case: Option<u64>,
-    /// Number of random cases of each algorithm, with each set of tiers (a mask hides the higher ones) and in contexts under each policy
-    /// [default: about 10 million in total, half a million with --quick]
+    /// Number of random cases per algorithm with each set of allowed ISA tiers, and per algorithm
+    /// in contexts under each policy [default: about 10 million in total, half a million with
+    /// --quick]
     #[arg(long, value_name = "N")]
     cases: Option<u64>,
-    /// Run the self-tests of this Linux source tree, or of a git revision of one, while interrupts
-    /// occur in its FPU sections
+    /// Run the self-tests of this Linux source tree, or of a git revision of such a tree, while
+    /// interrupts occur in its FPU sections
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// With --tree: run each random test N times [default: the tree's own number, 100]
     #[arg(long, value_name = "N", requires = "tree")]
     fuzz: Option<u32>,
-    /// With --tree: check its drivers with these oracles only: all, none, or some of memory,
+    /// With --tree: check the tree's drivers with these oracles only: all, none, or some of memory,
     /// context, values, sequence, leaks, failures, fill, queues, sharing, registers, features,
     /// bounds [default: all but the last four, in addition to the suites; with --thorough all]
     #[arg(
@@ -167,7 +168,8 @@ pub struct TestArgs {
     /// committed
     #[arg(long, value_name = "REV", requires = "tree")]
     since: Option<OsString>,
-    /// Test instead whether the run time of keyed algorithms depends on the key or the text
+    /// Instead of these tests, check whether the run time of keyed algorithms depends on the key or
+    /// the text
     #[arg(long, conflicts_with_all = ["case", "cases", "tree", "suites"])]
     constant_time: bool,
     #[command(flatten)]
@@ -237,17 +239,18 @@ impl Question for TestArgs {
 }
 
 impl TestArgs {
-    /// Runs the checks on all available cores. KTAP goes to standard output as it is produced, unless rows are
-    /// requested.
+    /// Runs the checks on all available cores. KTAP goes to standard output as it is produced,
+    /// unless rows are requested.
     ///
     /// # Errors
-    /// An unknown algorithm or implementation, or one that cannot run here; standard output cannot be written.
+    /// An algorithm or implementation is unknown or cannot run here, or standard output cannot be
+    /// written.
     fn check_all(&self, session: &Session) -> Result<Outcome<Row>, Error> {
-        // With --json and --quiet, standard output gets no KTAP.
+        // With --json or --quiet, do not write KTAP to standard output.
         let json = session.global.json || session.global.quiet;
         let plan = self.plan(session)?;
-        // The suites are checked against the whole plan, because a single shard may have nothing to
-        // test in them.
+        // Check the suites against the whole plan, because a single shard may contain none of their
+        // tests.
         self.check_suites(&plan)?;
         let plan = select(plan, &session.share);
         let absent = |n: &u64| masks::replayed_groups(&plan, *n) == 0;
@@ -274,14 +277,15 @@ impl TestArgs {
             let rows = self.check(&plan, session, &progress, &mut |event| {
                 write(&mut ktap, &event)
             })?;
-            // The exit status still shows the result of the checks.
+            // A closed pipe is not an error; the exit status still shows the result of the checks.
             kiln_question::check(ktap.finish())?;
             rows
         };
         drop(progress);
         let mut rows = rows;
         if let Some(shard) = self.shard.shard {
-            // The interrupts of each shard are a separate test, so their rows get the shard's name.
+            // The interrupts of each shard are a separate test, so add the shard's name to their
+            // rows.
             let own = rows
                 .iter_mut()
                 .filter(|row| row.implementation == INTERRUPTS);
@@ -297,7 +301,8 @@ impl TestArgs {
             let note = "interrupted: not all was checked";
             outcome.notes.push(note.into());
         }
-        // KTAP already contains these notes, but standard output may be redirected.
+        // KTAP already contains these notes, but the user does not see KTAP if standard output is
+        // redirected.
         if json || !io::stdout().is_terminal() {
             for note in &outcome.notes {
                 eprintln!("kiln test: {note}");
@@ -372,8 +377,8 @@ impl TestArgs {
                 .chain(Suite::of_policies())
                 .collect(),
         };
-        // The total number of cases is divided among all implementations, under all masks under
-        // which they run.
+        // Divide the total number of cases among all pairs of an implementation and a mask under
+        // which it runs.
         let masks = kiln_kernel::Tier::masks();
         let runs = |mask: &[_]| impls.iter().filter(|i| mask.contains(&i.tier())).count() as u64;
         let of_masks: u64 = masks.iter().map(|m| runs(m)).sum();
@@ -389,16 +394,16 @@ impl TestArgs {
             many: amount.many.min(self.cases.unwrap_or(u64::MAX)),
             forgeries: amount.forgeries.min(self.cases.unwrap_or(u64::MAX)),
             longest: !quick,
-            // The number of threads that share the random cases does not change the result.
+            // The threads share the random cases, and their number does not change the result.
             threads: CoreList::allowed().map_or(1, |list| list.cores().len()),
             impls,
             suites,
         })
     }
 
-    /// Returns the requested implementations without duplicates. An implementation that is
-    /// requested by name must be able to run here; without names, an implementation that cannot run
-    /// becomes a skipped row.
+    /// Returns the requested implementations without duplicates. It is an error if an
+    /// implementation that is requested by name cannot run here. Without names, an implementation
+    /// that cannot run becomes a skipped row.
     fn impls(&self) -> Result<Vec<Impl>, Error> {
         let mut algs: Vec<Algorithm> = Vec::new();
         for name in &self.algs {
@@ -426,14 +431,14 @@ impl TestArgs {
                 impls.push(imp);
             }
         }
-        // Implementations of one algorithm are tested together.
+        // Sort by algorithm, because implementations of one algorithm are tested together.
         let place = |i: &Impl| algs.iter().position(|a| a.name() == i.alg());
         impls.sort_by_key(place);
         Ok(impls)
     }
 }
 
-/// Selects the algorithms of this run's share. The numbers of cases remain those of the whole plan.
+/// Reduces the plan to the algorithms that this shard tests. The numbers of cases do not change.
 fn select(mut plan: Plan, share: &Share) -> Plan {
     let mut algs: Vec<&'static str> = plan.impls.iter().map(|i| i.alg()).collect();
     algs.dedup();

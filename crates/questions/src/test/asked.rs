@@ -1,5 +1,5 @@
-//! Makes the requests of the tests: random ones, and one of each form that must be accepted or
-//! refused.
+//! Makes the requests of the tests: random requests, and one request of each form that must be
+//! accepted or refused.
 
 use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::fpu::Context;
@@ -10,35 +10,36 @@ use super::judge::task;
 use super::message::{bytes, whole, Message};
 use super::request::{Request, Twist};
 
-/// Number of tag sizes tried above the largest.
+/// Number of tag sizes tried above the largest valid one.
 const BEYOND: usize = 8;
-/// Maximum associated data tried, in bytes.
+/// Maximum length of associated data tried, in bytes.
 const ASSOCIATED: usize = 40;
 /// Number of message lengths tried.
 const LENS: usize = 130;
-/// Number of key lengths tried above the longest.
+/// Number of key lengths tried above the longest valid one.
 const KEYS_BEYOND: usize = 33;
-/// The first length that two bytes cannot represent.
+/// The smallest length that two bytes cannot represent.
 const TOO_LONG: usize = 1 << 16;
 /// A length that every algorithm accepts.
 const LEN: usize = 48;
 
-/// A form of request; each is tried once in each direction.
+/// A form of request. Each form is tried once in each direction.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     /// A message of this length.
     Len(usize),
     /// A tag of this size.
     Tag(usize),
-    /// Associated data of this length, as the request counts it.
+    /// Associated data of this length, which includes the IV for IPsec.
     Associated(usize),
     /// A nonce that begins with this byte, for CCM.
     Nonce(u8),
-    /// A message whose length does not fit in the bytes that CCM's nonce leaves.
+    /// A message that is too long for the length field that CCM's nonce leaves room for.
     TooLong,
-    /// Ciphertext and tag are together shorter than the tag.
+    /// For decryption, ciphertext and tag together have this length, which is less than the length
+    /// of the tag alone. For encryption, a text of this length, which is valid.
     ShorterThanTag(usize),
-    /// Any other deviation.
+    /// Any other deviation from a correct request.
     Twisted(Twist),
 }
 
@@ -108,7 +109,8 @@ pub(crate) fn refusal(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Reque
         }
         Form::Tag(size) if judge.tag_sizes().contains(&size) => message.tag_size = size,
         Form::Tag(size) => twist = Twist::BadTag(size),
-        // Associated data of IPsec: four bytes, a sequence number of four or eight bytes, then the IV.
+        // Associated data of IPsec consists of four bytes, a sequence number of four or eight
+        // bytes, and the IV.
         Form::Associated(len @ (16 | 20)) if is_ipsec(judge) => {
             message.aad = bytes(rng, len - message.iv.len());
         }
@@ -168,14 +170,14 @@ fn judged(
 
 /// Makes random request number `n`; the caller's context depends on `n`.
 pub(crate) fn random(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Request, String> {
-    // A list of pieces is processed page by page.
+    // Some messages span several pages, because lists of pieces are processed page by page.
     let pages = rng.one_in(32).then(|| 3800 + rng.below(9000));
     let mut message = Message::draw(judge, rng, pages);
     in_form(judge, &mut message, rng);
     let op = [Op::Encrypt, Op::Decrypt][rng.below(2)];
     let contexts = match judge.kind() {
         Kind::Hash => &CONTEXTS[..],
-        // Requests from a hardirq are not allowed.
+        // Only hashes may be requested from a hardirq, the last of the contexts.
         _ => &CONTEXTS[..3],
     };
     let forged = judge.kind() == Kind::Aead && op == Op::Decrypt && rng.one_in(8);
@@ -187,7 +189,7 @@ pub(crate) fn random(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Reques
     judged(judge, op, message, twist, context, rng)
 }
 
-/// Gives IPsec's associated data one of its two lengths.
+/// Gives the associated data of an IPsec message one of its two valid lengths.
 fn in_form(judge: Impl, message: &mut Message, rng: &mut SplitMix64) {
     if is_ipsec(judge) {
         let len = [8, 12][rng.below(2)];

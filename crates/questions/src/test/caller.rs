@@ -10,7 +10,7 @@ pub(super) const CONTEXTS: [Context; 4] = [
     Context::Hardirq,
 ];
 
-/// The name of a context in rows.
+/// Returns the name of a context in rows.
 pub(super) fn name(context: Context) -> &'static str {
     match context {
         Context::Task => "task",

@@ -1,5 +1,5 @@
-//! The suites' cases. Each is determined by suite, seed and number alone, so that it can be
-//! replayed separately.
+//! The suites' cases. The suite, the seed and the number determine a case completely, so that it
+//! can be replayed separately.
 
 use std::fmt;
 
@@ -20,14 +20,14 @@ use super::suite::Suite;
 use super::vectors::{self, Vector};
 use super::{asked, wiped, wycheproof};
 
-/// Maximum text and key length of vectors that fit the guarded buffers.
+/// Maximum text and key lengths in bytes of vectors that fit the guarded buffers.
 const LONGEST_VECTOR: (usize, usize) = (66_000, 8192);
-/// Every length up to this one is tested.
+/// All lengths below this one are tested.
 const EVERY_LENGTH: u64 = 520;
-/// For hashes, whose loops are long, every length up to this one is tested.
+/// For hashes, all lengths below this one are tested, because their loops are long.
 const EVERY_LENGTH_OF_HASHES: u64 = 1100;
-/// In addition, this many lengths are tested around each length at which the tiers' loops branch
-/// differently.
+/// Number of additional lengths that are tested around each of `STEPS`, the lengths at which the
+/// tiers' loops branch differently.
 const AROUND: u64 = 18;
 const STEPS: [u64; 17] = [
     640, 768, 896, 1024, 1280, 1400, 1408, 2016, 2048, 4032, 4080, 4928, 8064, 8160, 8192, 16384,
@@ -35,7 +35,8 @@ const STEPS: [u64; 17] = [
 ];
 /// Number of key lengths tried above the longest valid one.
 const KEYS_BEYOND: u64 = 33;
-/// Minimum number of key lengths tried, so that lengths that do not fit in a byte are included.
+/// Minimum number of key lengths tried. The minimum is large enough to include lengths that do not
+/// fit in a byte.
 const KEYS: u64 = 1200;
 /// The placements of vectors in memory.
 const PLACES: [(Place, bool); 4] = [
@@ -44,7 +45,8 @@ const PLACES: [(Place, bool); 4] = [
     (Place::At(1), false),
     (Place::End, true),
 ];
-/// Number of whole pieces of the message that is cut in two.
+/// Number of whole units in a cipher's message that the suite of splits cuts in two. A unit is the
+/// granularity of pieces.
 const UNITS: usize = 20;
 
 /// A test of an implementation, with the expected result.
@@ -70,7 +72,7 @@ pub enum Case {
         /// The known answer with its message.
         vector: Box<Vector>,
     },
-    /// A key that must be accepted or refused; if accepted, it must become this context.
+    /// A key that must be accepted or refused. An accepted key must become the context `becomes`.
     Key {
         key: Vec<u8>,
         /// The expected context, if the key is accepted.
@@ -78,7 +80,7 @@ pub enum Case {
         /// Placement of the key in memory.
         layout: Layout,
     },
-    /// A sealed message: unchanged, it must be accepted; with any change, refused.
+    /// A sealed message, which must be accepted unchanged and refused after any change.
     Forgery {
         /// The message; its text is ciphertext.
         message: Box<Message>,
@@ -86,7 +88,7 @@ pub enum Case {
         tag: Vec<u8>,
         /// Placement of the message in memory.
         layout: Layout,
-        /// Seed for the choice of what is changed besides the tag.
+        /// Seed that selects the bits to change outside the tag.
         rng: u64,
     },
     /// A key that must not be in memory after its transform has been freed.
@@ -97,13 +99,13 @@ pub enum Case {
     },
     /// A request to the crypto API.
     Request {
-        /// The crypto API that has the driver.
+        /// The crypto API in which the driver is registered.
         api: Option<&'static Api>,
         request: Box<Request>,
     },
     /// Several messages that are encrypted in parallel.
     Many(Box<Many>),
-    /// A message that must be refused as it is, because its tag is wrong.
+    /// A message with a wrong tag, which must be refused without further changes.
     Rejection {
         /// The message; its text is ciphertext.
         message: Box<Message>,
@@ -111,7 +113,7 @@ pub enum Case {
         tag: Vec<u8>,
         /// Placement of the message in memory.
         layout: Layout,
-        /// Where the message comes from, for reports of failures.
+        /// The source of the message, for reports of failures.
         source: String,
     },
 }
@@ -150,8 +152,8 @@ fn direction(n: u64) -> Op {
     [Op::Encrypt, Op::Decrypt][(n % 2) as usize]
 }
 
-/// Returns the number of cases of a suite with a fixed list of cases; `None` for a suite of
-/// unlimited random cases.
+/// Returns the number of cases in a suite that has a fixed list of cases; `None` for a suite with
+/// an unlimited number of random cases.
 pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
     let judge = family.judge;
     match suite {
@@ -192,7 +194,7 @@ fn every_length(judge: Impl) -> u64 {
     }
 }
 
-/// Returns the length of the text of the message that is cut in two.
+/// Returns the text length of the message that the suite of splits cuts in two.
 fn halves(judge: Impl) -> usize {
     match judge.kind() {
         Kind::Hash => judge.block_size().max(64) * 3 + 3,
@@ -248,7 +250,7 @@ impl Case {
                 let becomes = kiln_kernel::cipher::Context::new(judge, &key)
                     .ok()
                     .map(|c| c.bytes()[..judge.context_size()].to_vec());
-                // Whether the length is valid is determined by the list of sizes, not by `setkey`.
+                // The list of sizes, not `setkey`, determines whether the length is valid.
                 if becomes.is_some() != judge.takes_key(key.len()) {
                     return Err(format!(
                         "{} and its list differ about a key of {n} bytes",
@@ -263,9 +265,10 @@ impl Case {
             }
             Suite::Wiped => {
                 let sizes = judge.key_sizes();
-                // The longest key size, and one in the middle.
+                // Use the longest key size and one in the middle.
                 let size = [sizes.len() - 1, sizes.len() / 2][n as usize];
-                // No two algorithms use the same key at the same time.
+                // Derive the key from the algorithm's name, too, so that no two algorithms use the
+                // same key at the same time.
                 let alg = family
                     .alg
                     .bytes()
@@ -443,7 +446,7 @@ fn length(judge: Impl, n: u64) -> u64 {
     }
 }
 
-/// Flips each bit of the tag and some bits of everything else, one per attempt; then tries the
+/// Flips each bit of the tag and some bits of the other inputs, one per attempt. Then tries the
 /// unchanged message.
 fn forge(
     bench: &mut Bench,
@@ -488,7 +491,8 @@ fn forge(
                 )?;
             }
             let mut wrong = message.clone();
-            // CCM's first byte is not part of the nonce, and the last bytes are the counter.
+            // The first byte of CCM's IV is not part of the nonce, and the last bytes are the
+            // counter.
             let nonce = match imp.alg().contains("ccm(") && wrong.iv.len() == 16 {
                 true => 1..15 - wrong.iv[0] as usize,
                 false => 0..wrong.iv.len(),

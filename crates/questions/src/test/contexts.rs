@@ -1,8 +1,8 @@
 //! Calls a function from every context under a policy, while interrupts occur in its sections.
 //!
-//! Each thread emulates a CPU. Its interrupts process guests' messages: other messages, of many
-//! algorithms, whose answers are checked too. They overwrite every register before their section
-//! ends.
+//! Each thread emulates a CPU. The interrupts on this CPU process other messages of many
+//! algorithms, called guests, whose results are checked, too. The interrupts overwrite every
+//! register before their section ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -26,11 +26,11 @@ use super::message::{Layout, Message};
 use super::run::{self, Job, Part, Share};
 use super::suite::Suite;
 
-/// Timer interrupts per second of each CPU. Each costs about ten microseconds, because it is a
-/// signal on the host.
+/// Timer interrupts per second on each CPU. An interrupt costs about ten microseconds, because it
+/// is a signal on the host.
 const TIMER_HZ: f64 = 4000.0;
 
-/// Messages that are traced to find the instructions of a section.
+/// Lengths and directions of the messages that are traced to find the instructions of a section.
 const TRACED_MESSAGES: [(usize, Op); 4] = [
     (70, Op::Encrypt),
     (70, Op::Decrypt),
@@ -41,7 +41,7 @@ const TRACED_MESSAGES: [(usize, Op); 4] = [
 /// Size of a guest's message in bytes.
 const GUEST_LEN: usize = 96;
 
-/// Returns the contexts in which a policy allows no section even if none is in progress
+/// Returns the contexts in which a policy never allows a section, even if no other section is open
 /// (`docs/EMULATION.md`).
 pub fn refused_in(policy: Policy) -> Vec<Context> {
     match policy.name() {
@@ -50,8 +50,9 @@ pub fn refused_in(policy: Policy) -> Vec<Context> {
     }
 }
 
-/// Runs `jobs` under `policy`: with `by_breakpoint`, on one CPU with interrupts before random instructions of sections;
-/// otherwise each thread is a CPU with a timer. Returns the guests' counts.
+/// Runs `jobs` under `policy` and returns the guests' counts. With `by_breakpoint`, a single CPU
+/// runs the jobs, with interrupts before random instructions of sections; otherwise each thread is
+/// a CPU with a timer.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn run(
     (policy, by_breakpoint): (Policy, bool),
@@ -72,10 +73,10 @@ pub(crate) fn run(
         *counts.lock().unwrap_or_else(PoisonError::into_inner) += seen;
         Ok(())
     };
-    // Breakpoints modify code that all CPUs share.
+    // All CPUs share the code that breakpoints modify.
     let threads = if by_breakpoint { 1 } else { threads };
     let result = run::run(jobs, threads, stop, progress, &worker, tell);
-    // Afterwards, the policy of current Linux applies.
+    // Restore the policy of current Linux for later tests.
     let usual = Policy::all().into_iter().find(|p| p.name() == "bh-off");
     usual.map_or(Ok(()), set)?;
     result.map(|()| counts.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -158,8 +159,8 @@ fn refused(e: io::Error) -> io::Error {
     ))
 }
 
-/// Returns the instructions in the sections of `imp`: those that a few messages execute, traced
-/// once per process.
+/// Returns the instructions that `imp` executes in its sections. They are found by tracing a few
+/// messages, once per process.
 fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTreeSet<u64>> {
     static TRACED: Mutex<BTreeMap<&str, BTreeSet<u64>>> = Mutex::new(BTreeMap::new());
     if imp.tier() == Tier::Generic {
@@ -178,7 +179,7 @@ fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTree
             let layout = Layout::at(Place::End, false);
             bench.check(imp, op, &message, &judged, &layout, Replay("kiln test", 0))
         });
-        // Errors are ignored here, because the cases report wrong answers.
+        // Ignore errors here, because the cases report wrong results.
         drop(done);
     }
     bench.set_step(false);
@@ -187,7 +188,8 @@ fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTree
     Ok(found)
 }
 
-/// Messages for every usable implementation: softirqs process all of them, hardirqs only the hashes.
+/// Makes messages for every usable implementation. Softirqs process all of them, hardirqs only the
+/// hashes.
 fn guests(seed: u64) -> (Vec<Guest>, Vec<Guest>) {
     let mut rng = SplitMix64::stream(seed, 0x9e57);
     let (mut softirqs, mut hardirqs) = (Vec::new(), Vec::new());

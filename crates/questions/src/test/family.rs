@@ -1,4 +1,5 @@
-//! An algorithm: the implementations to test, and the implementation whose answers count as right.
+//! An algorithm: the implementations to test, and the reference implementation whose results are
+//! taken as correct.
 
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::crypto::Api;
@@ -9,18 +10,21 @@ use kiln_kernel::Tier;
 pub struct Family {
     /// Name of the algorithm in the kernel.
     pub alg: &'static str,
-    /// The implementation whose answers count as right: the plainest one, which runs everywhere.
+    /// The reference implementation, whose results are taken as correct. It is the plainest one and
+    /// runs everywhere.
     pub judge: Impl,
     /// The implementations to test.
     pub subjects: Vec<Impl>,
     /// All usable implementations, tested or not: messages in pieces alternate between them.
     pub usable: Vec<Impl>,
-    /// The crypto API whose drivers get requests: the one that is linked in, unless another build is tested.
+    /// The crypto API that receives the requests: the API linked into this program, unless another
+    /// build is tested.
     pub api: Option<&'static Api>,
 }
 
 impl Family {
-    /// Makes a family of `subjects`, all of one algorithm, with the implementations that are usable now.
+    /// Makes a family from `subjects`, which must all implement the same algorithm. Also finds the
+    /// implementations of this algorithm that are usable now.
     pub fn of(subjects: Vec<Impl>) -> Family {
         let alg = subjects.first().expect("somebody to test").alg();
         let usable: Vec<Impl> = Impl::find_all(alg)
@@ -49,7 +53,8 @@ impl Family {
     }
 }
 
-/// The implementation with the lowest priority that needs no vector registers.
+/// Returns the reference implementation of an algorithm: the one with the lowest priority that
+/// needs no vector registers.
 pub fn judge_of(alg: &str) -> Impl {
     let mut all = Impl::find_all(alg).into_iter();
     all.find(|i| i.tier() == Tier::Generic)

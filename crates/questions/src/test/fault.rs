@@ -1,5 +1,5 @@
-//! The signal handler that turns a crash of the tested code into a failed case: it prints one line with the command
-//! that replays it, and ends the process with exit status 1.
+//! The signal handler that turns a crash of the tested code into a failed case. It prints one line
+//! with the command that replays the case, and ends the process with exit status 1.
 
 use std::cell::Cell;
 use std::io;
@@ -11,8 +11,8 @@ use std::sync::Once;
 
 use super::guard::{Guarded, PAGE};
 
-/// Signals and their causes: guard pages, misaligned or wild addresses; `ud2` and instructions that
-/// the CPU lacks; divisions.
+/// The handled signals: SIGSEGV and SIGBUS for guard pages and for misaligned or wild addresses,
+/// SIGILL for `ud2` and instructions that the CPU lacks, SIGFPE for divisions.
 const SIGNALS: [(i32, &str); 4] = [
     (libc::SIGSEGV, "SIGSEGV"),
     (libc::SIGBUS, "SIGBUS"),
@@ -22,7 +22,7 @@ const SIGNALS: [(i32, &str); 4] = [
 
 const STACK: usize = 64 * 1024;
 
-/// Maximum number of buffers that a thread may have watched.
+/// Maximum number of buffers that a thread may register for fault messages.
 const REGIONS: usize = 12;
 
 #[derive(Clone, Copy)]
@@ -57,7 +57,7 @@ static BAIL_OUT: AtomicBool = AtomicBool::new(false);
 static OLD: [AtomicPtr<libc::sigaction>; 4] = [const { AtomicPtr::new(ptr::null_mut()) }; 4];
 static INSTALL: Once = Once::new();
 
-/// Whether a crash also prints TAP's `Bail out!` line on standard output.
+/// Sets whether a crash also prints TAP's `Bail out!` line on standard output.
 pub(super) fn bail_out_on_stdout(on: bool) {
     BAIL_OUT.store(on, Ordering::Relaxed);
 }
@@ -71,7 +71,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches this thread's calls; `buffers` are the names and addresses for messages about faults.
+    /// Watches the calls of this thread. `buffers` gives the names and addresses of the buffers
+    /// that fault messages mention.
     pub fn new(buffers: &[(&'static str, &Guarded)]) -> io::Result<Watch> {
         assert!(buffers.len() <= REGIONS, "room for their names");
         INSTALL.call_once(|| {
@@ -117,7 +118,7 @@ impl Watch {
         }
     }
 
-    /// Until the result is dropped, a fault counts as a failed case, which is reported with the
+    /// Makes faults count as failed cases until the result is dropped. A fault is reported with the
     /// command `replay` and the case number.
     pub fn arm<'a>(&'a self, replay: &'a str, case: Option<u64>) -> Armed<'a> {
         WATCHED.with(|w| {
@@ -133,8 +134,8 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         WATCHED.with(|w| w.regions.iter().for_each(|r| r.set(None)));
-        // SAFETY: this restores the old stack, then frees the new one, on which no handler can run
-        // after that.
+        // SAFETY: the old stack is restored before the new one is freed, so no handler can run on
+        // freed memory.
         unsafe {
             libc::sigaltstack(&self.old, ptr::null_mut());
             libc::munmap(self.stack, STACK);
@@ -142,7 +143,7 @@ impl Drop for Watch {
     }
 }
 
-/// While a value of this type exists, a fault of its thread counts as a failed case.
+/// While a value of this type exists, a fault in its thread counts as a failed case.
 pub struct Armed<'a>(PhantomData<&'a str>);
 
 impl Drop for Armed<'_> {
@@ -153,8 +154,8 @@ impl Drop for Armed<'_> {
 }
 
 fn install(signal: i32, old: &AtomicPtr<libc::sigaction>) {
-    // SAFETY: all-zero is a valid sigaction; it is completed before use, and the old one is saved before the new one
-    // can run.
+    // SAFETY: an all-zero sigaction is valid, and it is completed before use. The old action is
+    // saved before the new one can run.
     unsafe {
         let mut before = Box::new(mem::zeroed::<libc::sigaction>());
         libc::sigaction(signal, ptr::null(), &mut *before);
@@ -168,8 +169,8 @@ fn install(signal: i32, old: &AtomicPtr<libc::sigaction>) {
     }
 }
 
-/// Handles a fault. It may only call async-signal-safe functions: it does not allocate or lock, and
-/// it only calls `write`, `sigaction` and `_exit`.
+/// Handles a fault. The handler may only call async-signal-safe functions: it does not allocate or
+/// lock, and only calls `write`, `sigaction` and `_exit`.
 extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let index = SIGNALS.iter().position(|s| s.0 == signal).unwrap_or(0);
     WATCHED.with(|w| {

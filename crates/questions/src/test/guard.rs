@@ -1,4 +1,4 @@
-//! A buffer between two inaccessible pages, poisoned wherever there is no data.
+//! A buffer between two inaccessible pages. Every byte outside the data is poisoned.
 
 use std::fmt;
 use std::io;
@@ -7,11 +7,12 @@ use std::ptr;
 /// Size of a page on x86-64.
 pub const PAGE: usize = 4096;
 
-/// Value of every byte outside of data.
+/// Value of every byte outside the data.
 pub const POISON: u8 = 0xa5;
 
-/// Poison is verified up to the boundary of the page in which the data begins or ends, and for at least this many bytes
-/// unless the guard page is nearer.
+/// Minimum number of poisoned bytes that are verified on each side of the data, unless the guard
+/// page is nearer. Poison is always verified up to the boundary of the page in which the data
+/// begins or ends.
 const LEAST: usize = 256;
 
 static PATTERN: [u8; PAGE + LEAST] = [POISON; PAGE + LEAST];
@@ -44,9 +45,9 @@ pub struct Span {
 /// The position of a byte of poison that was overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stray {
-    /// This many bytes before the data; 1 is the nearest.
+    /// This many bytes before the data; 1 is the adjacent byte.
     Before(usize),
-    /// This many bytes after the data; 1 is the nearest.
+    /// This many bytes after the data; 1 is the adjacent byte.
     After(usize),
 }
 
@@ -66,7 +67,7 @@ pub struct Guarded {
     len: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone and is not tied to a thread.
+// SAFETY: the value is the only owner of the mapping, and the mapping is not tied to a thread.
 unsafe impl Send for Guarded {}
 
 impl Guarded {
@@ -126,8 +127,8 @@ impl Guarded {
 
     pub fn write(&mut self, span: Span, data: &[u8]) {
         assert_eq!(data.len(), span.len);
-        // SAFETY: `place` checked that the span is inside the accessible pages; `data` is another slice and not in
-        // them.
+        // SAFETY: `place` checked that the span is inside the accessible pages. `data` is a
+        // separate slice, which cannot overlap these pages.
         unsafe { ptr::copy_nonoverlapping(data.as_ptr(), self.ptr(span), span.len) };
     }
 
@@ -141,7 +142,7 @@ impl Guarded {
         unsafe { ptr::write_bytes(self.ptr(span), byte, span.len) };
     }
 
-    /// The content of a span.
+    /// Returns the content of a span.
     pub fn bytes(&self, span: Span) -> &[u8] {
         // SAFETY: the span is inside the accessible pages, which `new` initialised. Tested code
         // writes through `ptr` only during calls, while this borrow does not exist.
@@ -174,7 +175,7 @@ impl Guarded {
         Ok(())
     }
 
-    /// Poisons the whole buffer, after stray writes.
+    /// Poisons the whole buffer. This is needed after stray writes.
     pub fn reset(&mut self) {
         self.wipe(Span {
             offset: 0,
@@ -225,7 +226,7 @@ mod tests {
         }
     }
 
-    /// A stray write beyond the boundary of a page is detected too.
+    /// Checks that a stray write is also detected beyond the boundary of a page.
     #[test]
     fn a_page_boundary_hides_nothing() {
         let mut buffer = Guarded::new(3 * PAGE).unwrap();

@@ -1,4 +1,5 @@
-//! Computes the right answer to a message with an algorithm's first implementation: the table-based or plainest one.
+//! Computes the expected result for a message with the reference implementation of its algorithm,
+//! the table-based or plainest one.
 
 use kiln_kernel::call::{Call, Entry};
 use kiln_kernel::cipher::{Context as Keyed, Impl, Kind, Op};
@@ -6,17 +7,17 @@ use kiln_kernel::fpu::Context;
 
 use super::message::{Answer, Message};
 
-/// The right answer to a message, and the context that `setkey` makes from its key.
+/// The expected result for a message, and the context that `setkey` makes from the message's key.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The expected output.
     pub answer: Answer,
-    /// The context that `setkey` makes from the key; it is the same for every tier.
+    /// The context that `setkey` makes from the key. All tiers make the same context.
     pub context: Vec<u8>,
 }
 
-/// Computes the answer of `judge` to `message`. When decrypting an authenticated message, `tag` is
-/// the tag to check.
+/// Computes the result of `judge` for `message`. When an authenticated message is decrypted, `tag`
+/// is the tag to check.
 pub fn judge(judge: Impl, op: Op, message: &Message, tag: &[u8]) -> Result<Judged, String> {
     let keyed = Keyed::new(judge, &message.key)
         .map_err(|_| format!("the judge refuses a key of {} bytes", message.key.len()))?;
@@ -73,7 +74,7 @@ pub fn judge(judge: Impl, op: Op, message: &Message, tag: &[u8]) -> Result<Judge
         through: None,
         step: false,
     };
-    // SAFETY: the pointers are those of buffers with these lengths, which outlive the call.
+    // SAFETY: the pointers refer to buffers with these lengths, which outlive the call.
     match unsafe { call.make() } {
         Some(r) if entry == Entry::Open && r.result as i32 != 0 => {
             Err("the judge refuses what it made".into())

@@ -11,10 +11,10 @@ use super::message::{bytes, Message};
 /// Maximum number of messages: more than two rounds of the widest implementation.
 const MOST: usize = 80;
 
-/// Messages under one key with their answers and placement.
+/// Messages under one key, with their expected results and their placement.
 #[derive(Clone, Debug)]
 pub struct Many {
-    /// The messages; all have the first one's key.
+    /// The messages. All have the same key.
     pub messages: Vec<Message>,
     /// The expected results, one per message.
     pub judged: Vec<Judged>,

@@ -1,4 +1,5 @@
-//! Runs all suites under each mask of tiers, then in every context under each policy; the results are rows.
+//! Runs all suites under each mask of tiers, then in every context under each policy, and returns
+//! rows.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +21,7 @@ use super::{caller, case, contexts};
 /// Name of the implementation in rows of messages that were processed in interrupts.
 pub(super) const INTERRUPTS: &str = "interrupts";
 
-/// Which tests to run, and how many cases of each.
+/// The tests to run, and the number of cases of each.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub impls: Vec<Impl>,
@@ -31,14 +32,14 @@ pub struct Plan {
     pub cases: u64,
     /// Requests to each algorithm's drivers under each mask.
     pub requests: u64,
-    /// Queues of messages per algorithm under each mask that allows an implementation for several
-    /// messages at once.
+    /// Queues of messages per algorithm, under each mask that allows an implementation that
+    /// processes several messages at once.
     pub many: u64,
     /// Cases per algorithm under each policy.
     pub in_contexts: u64,
     /// Cases with interrupts before random instructions, per algorithm under each policy.
     pub interrupted: u64,
-    /// Messages per algorithm that are forged under each mask.
+    /// Forged messages per algorithm under each mask.
     pub forgeries: u64,
     /// Whether long messages are tested under every mask, not only the last one.
     pub longest: bool,
@@ -58,23 +59,23 @@ pub struct Plan {
     )
 )]
 pub struct Row {
-    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`; `all` for messages processed in
-    /// interrupts.
+    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`; `all` for messages
+    /// processed in interrupts.
     #[schemars(extend("x-role" = "key"))]
     pub alg: String,
-    /// Driver name of the implementation; `interrupts` for messages processed in interrupts, with
-    /// the shard if the run was divided by `--shard`.
+    /// Driver name of the implementation; `interrupts` for messages processed in interrupts,
+    /// followed by the shard if `--shard` divided the run.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub implementation: String,
-    /// Name of the test suite, as `--suite` takes it; `selection` for the test that the right driver is chosen; `all`
-    /// if every suite was skipped.
+    /// Name of the test suite, as `--suite` accepts it; `selection` for the test that the right
+    /// driver is chosen; `all` if every suite was skipped.
     #[schemars(extend("x-role" = "key"))]
     pub suite: String,
     /// The context from which the calls were made.
     #[schemars(extend("x-role" = "key"))]
     pub context: String,
-    /// The ISA tiers that were allowed, in the form that `KILN_TIERS` takes.
+    /// The ISA tiers that were allowed, in the format of `KILN_TIERS`.
     #[schemars(extend("x-role" = "key"))]
     pub tiers: String,
     /// Number of test cases run.
@@ -86,10 +87,10 @@ pub struct Row {
     /// 1 if the suite was skipped, otherwise 0.
     #[schemars(extend("x-role" = "figure"))]
     pub skipped: u64,
-    /// Why the suite was skipped; null if it was not.
+    /// Why the suite was skipped; null if the suite ran.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,
-    /// The first failures.
+    /// The first failures. They are not part of the record.
     #[serde(skip)]
     pub failures: Vec<Failure>,
 }
@@ -115,7 +116,7 @@ pub enum Event<'a> {
     },
     /// A row is complete.
     Row(&'a Row),
-    /// All rows of the group were reported.
+    /// All rows of the group have been reported.
     End,
 }
 
@@ -132,13 +133,13 @@ pub fn groups(plan: &Plan) -> usize {
         true => 0,
         false => masks.iter().map(|m| families_under(plan, m)).sum(),
     };
-    // For each policy there is one more group, for the messages processed in interrupts.
+    // Each policy has one additional group, for the messages processed in interrupts.
     let of_policy = masks.last().map_or(0, |m| families_under(plan, m)) + 1;
     of_masks + of_policy * plan.policies().len()
 }
 
-/// Returns the number of groups that `replay` will report; 0 if no suite of the plan has such a
-/// case.
+/// Returns the number of groups that `replay` will report; 0 if no suite of the plan has a case
+/// with this number.
 pub fn replayed_groups(plan: &Plan, number: u64) -> usize {
     let mask = Tier::masks().pop().unwrap_or_default();
     let phase = Phase::alone(plan, &mask);
@@ -169,7 +170,8 @@ impl Plan {
         self.suites.iter().copied().filter(of).collect()
     }
 
-    /// Returns the number of cases of a suite with unlimited random cases; `None` for other suites.
+    /// Returns the planned number of random cases of a suite; `None` for suites with a fixed list
+    /// of cases.
     fn drawn(&self, suite: Suite) -> Option<u64> {
         match suite {
             Suite::Random => Some(self.cases),
@@ -201,7 +203,7 @@ pub fn run(
                 return Ok(rows);
             }
             Tier::mask(mask);
-            // The last mask allows every tier; it gets the cases from 0 on.
+            // The last mask allows every tier. Its random cases are numbered from 0.
             let turn = (masks.len() - 1 - i) as u64;
             let phase = Phase {
                 plan,
@@ -230,7 +232,7 @@ pub fn run(
     Ok(rows)
 }
 
-/// Runs case `number` of each suite of the plan alone, on each usable implementation of the plan.
+/// Runs only case `number` of each suite of the plan, on each usable implementation of the plan.
 pub fn replay(plan: &Plan, number: u64, tell: &mut Tell<'_>) -> io::Result<Vec<Row>> {
     let _alone = MASK.lock().unwrap_or_else(PoisonError::into_inner);
     let mask = Tier::masks().pop().unwrap_or_default();
@@ -280,7 +282,7 @@ struct Phase<'a> {
     mask: &'a [Tier],
     /// Whether the mask allows every tier.
     last: bool,
-    /// Which share of the random cases to run: each mask has a different turn.
+    /// Index of this mask's share of the random cases.
     turn: u64,
 }
 
@@ -295,7 +297,7 @@ impl<'a> Phase<'a> {
         }
     }
 
-    /// Returns the jobs that have this case.
+    /// Returns the jobs that contain this case.
     fn replayed(&self, suite: Suite, number: u64) -> Vec<Job> {
         let mut jobs = self.jobs(&[suite], Some(number..number.saturating_add(1)));
         jobs.retain(|job| job.size() > 0);
@@ -316,8 +318,8 @@ impl<'a> Phase<'a> {
                     if *suite == Suite::Lengths && !self.plan.longest && !self.last {
                         return Some(0..case::short_lengths(family.judge));
                     }
-                    // The crypto API's drivers are registered only once, for all tiers, so one mask
-                    // suffices.
+                    // All tiers share the crypto API's drivers, which are registered only once, so
+                    // testing under one mask suffices.
                     if matches!(suite, Suite::Wiped | Suite::Refusals) && !self.last {
                         return Some(0..0);
                     }
@@ -338,7 +340,7 @@ impl<'a> Phase<'a> {
     }
 
     fn sizes(&self, suites: &[Suite]) -> u64 {
-        // The choice of usable implementations does not matter here, except for the number of splits.
+        // The choice of usable implementations affects only the number of splits.
         self.jobs(suites, None).iter().map(Job::size).sum()
     }
 
@@ -392,7 +394,7 @@ impl<'a> Phase<'a> {
         self.jobs_as_rows(suite, &jobs, self.plan.threads, stop, progress, rows, tell)
     }
 
-    /// Runs the jobs and reports a group for each.
+    /// Runs the jobs and reports a group for each job.
     #[allow(clippy::too_many_arguments)]
     fn jobs_as_rows(
         &self,
@@ -421,8 +423,8 @@ impl<'a> Phase<'a> {
         Ok(())
     }
 
-    /// Returns the implementations to run under this mask, and those to report as skipped. The
-    /// latter are reported only once, under the last mask.
+    /// Returns the implementations to run under this mask, and the implementations to report as
+    /// skipped. Skipped implementations are reported only once, under the last mask.
     fn split(&self, impls: &[Impl]) -> (Vec<Impl>, Vec<Impl>) {
         let (usable, not): (Vec<Impl>, Vec<Impl>) =
             impls.iter().partition(|i| self.mask.contains(&i.tier()));
@@ -444,7 +446,7 @@ impl<'a> Phase<'a> {
     }
 }
 
-/// Collects the rows, and reports each when it is added.
+/// Collects the rows, and reports each row when it is added.
 struct Groups<'a, 'b> {
     phase: &'a Phase<'a>,
     rows: &'a mut Vec<Row>,

@@ -1,4 +1,4 @@
-//! A message, its answer, and their placement in memory.
+//! A message, the expected result, and their placement in memory.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ const LONGEST: usize = 66_000;
 /// The inputs of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// The key; empty if there is none.
+    /// The key; empty if the function takes no key.
     pub key: Vec<u8>,
     pub iv: Vec<u8>,
     /// Associated data.
@@ -49,14 +49,14 @@ pub struct Cut {
     pub moves: u64,
 }
 
-/// Placement of everything in memory, and the context of the call.
+/// Placement of all buffers in memory, and the context of the call.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Whether source and destination are the same.
     pub in_place: bool,
     /// Placement of the source, unless source and destination are the same.
     pub src: Place,
-    /// Placement of the destination; if source and destination are the same, of both.
+    /// Placement of the destination. The source is at the same place if `in_place` is set.
     pub dst: Place,
     pub iv: Place,
     /// Placement of the associated data.
@@ -131,22 +131,24 @@ impl Message {
         message
     }
 
-    /// Changes the IV to one that the algorithm accepts, with a counter that sometimes overflows.
+    /// Changes the IV to one that the algorithm accepts. In some IVs, the counter is about to
+    /// overflow.
     fn settle_iv(&mut self, imp: Impl, rng: &mut SplitMix64) {
         let iv = &mut self.iv;
         if rng.one_in(4) {
             let from = rng.below(iv.len() + 1);
             iv[from..].fill(0xff);
-            // The counter then overflows immediately or within a few hundred blocks.
+            // The counter overflows immediately, or within 256 blocks if its last byte is random.
             if let Some(last) = iv.last_mut().filter(|_| rng.one_in(2)) {
                 *last = rng.below(256) as u8;
             }
         }
-        // ChaCha20's counter is the first four bytes, little-endian, and wraps within the message.
+        // Make ChaCha20's counter, the first four bytes in little-endian order, wrap within 256
+        // blocks.
         if imp.alg() == "chacha20" && rng.one_in(4) {
             iv[1..4].fill(0xff);
         }
-        // RFC 3610: the first byte gives the size of the length field.
+        // In CCM, the first byte gives the size of the length field (RFC 3610).
         if imp.alg().contains("ccm(") && imp.iv_size() == 16 {
             let least =
                 1 + usize::from(self.text.len() > 255) + usize::from(self.text.len() > 65_535);
@@ -156,8 +158,8 @@ impl Message {
 }
 
 impl Cut {
-    /// An algorithm with a minimum length accepts no shorter piece at the end, so that piece is joined to the previous
-    /// one.
+    /// Joins a last piece that is shorter than the algorithm's minimum length to the piece before
+    /// it, because no implementation would accept such a short piece.
     pub(crate) fn settle(&mut self, imp: Impl) {
         while let [.., before, last] = self.text[..] {
             if last >= imp.shortest() {
@@ -183,7 +185,8 @@ impl Cut {
     }
 }
 
-/// Returns the number of bytes of which every piece but the last must be a multiple.
+/// Returns the granularity of pieces in bytes. The length of every piece except the last must be a
+/// multiple of this value.
 pub(crate) fn unit(imp: Impl) -> usize {
     match imp.kind() {
         Kind::Hash => 1,
@@ -207,8 +210,8 @@ pub(crate) fn bytes(rng: &mut SplitMix64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns a random length, usually a short one: lengths are dense where code branches and sparse
-/// where it repeats.
+/// Returns a random length, which is usually short. Lengths at which code branches are more likely
+/// than lengths at which a loop only repeats.
 fn length(rng: &mut SplitMix64) -> usize {
     if rng.one_in(4096) {
         return 4200 + rng.below(LONGEST - 4200 + 1);
@@ -231,7 +234,7 @@ fn pieces(len: usize, unit: usize, rng: &mut SplitMix64) -> Vec<usize> {
     while left > 0 {
         let most = [40, 300, 2000][rng.below(3)];
         let n = (rng.below(most) / unit * unit).min(left);
-        // An empty piece counts as a piece.
+        // A piece may be empty.
         pieces.push(n);
         left -= n;
         if left < unit || rng.one_in(8) {
@@ -242,10 +245,10 @@ fn pieces(len: usize, unit: usize, rng: &mut SplitMix64) -> Vec<usize> {
     pieces
 }
 
-/// Returns a random place. Half of all places are at the guard pages, a quarter of these at the
-/// lower one, which testmgr's two-page buffers do not have. The other half is distributed like the
-/// offsets in the kernel's testmgr: a quarter in the last 128 bytes of a page, three eighths below
-/// 32, and the rest anywhere in a page.
+/// Returns a random place. Half of all places are at the guard pages; a quarter of these are at the
+/// lower guard page, which testmgr's two-page buffers do not have. The other half is distributed
+/// like the offsets in the kernel's testmgr: a quarter in the last 128 bytes of a page, three
+/// eighths below 32, and the rest anywhere in a page.
 fn place(rng: &mut SplitMix64) -> Place {
     if rng.one_in(2) {
         return match rng.below(4) {

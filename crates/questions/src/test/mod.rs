@@ -1,5 +1,6 @@
-//! Is every implementation right? Known answers, refusals and random comparisons, on memory with guard pages, with a
-//! check of the registers, under every mask of tiers and in every context.
+//! Is every implementation right? Tests with known answers, refusals and random comparisons, in
+//! memory with guard pages and with a check of the registers, under every mask of tiers and in
+//! every context.
 //!
 //! | file | contents |
 //! |---|---|
@@ -7,16 +8,16 @@
 //! | `tree.rs` | a kernel tree's own self-tests (`--tree`) |
 //! | `constant_time/` | whether time depends on keys and texts (`--constant-time`) |
 //! | `message.rs` | a message, and its placement |
-//! | `judge.rs` | the right answer to it |
+//! | `judge.rs` | the expected result for a message |
 //! | `guard.rs` | a buffer between two guard pages, poisoned around the data |
 //! | `arena.rs` | the buffers of one thread |
 //! | `fault.rs` | the signal handler that turns a crash into a failing case |
 //! | `registers.rs` | a call with a check of the registers |
-//! | `bench.rs` | one message on the memory of one thread, every call with every check |
+//! | `bench/` | one message in the memory of one thread, with every check after each call |
 //! | `expectation.rs` | the expected results in each cipher's folder |
 //! | `caller.rs` | the contexts from which cases are called |
 //! | `vectors.rs` | known answers |
-//! | `wycheproof.rs` | Project Wycheproof's |
+//! | `wycheproof.rs` | the tests of Project Wycheproof |
 //! | `scatter.rs` | a request's memory: pieces, with poison between them |
 //! | `request.rs` | a request to the crypto API |
 //! | `asked.rs` | the requests of the tests |
@@ -26,7 +27,7 @@
 //! | `case.rs` | one case of a suite, drawn from (suite, seed, number) alone |
 //! | `family.rs` | an algorithm: the implementations to test, and the judge |
 //! | `run.rs` | many cases on many threads, with the same result for any number of threads |
-//! | `contexts.rs` | the same on emulated CPUs, with interrupts |
+//! | `contexts.rs` | cases on emulated CPUs, with interrupts |
 //! | `selection.rs` | which implementation is chosen |
 //! | `tally.rs` | cases and failures |
 //! | `masks.rs` | all suites under each mask of tiers and each policy, as rows |

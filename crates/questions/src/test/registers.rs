@@ -1,10 +1,11 @@
-//! Calls with a check of the registers: those that a function must preserve, and those that it must leave in a defined
-//! state.
+//! Calls with a check of the registers: those that a function must preserve, and those that it must
+//! leave in a defined state.
 //!
-//! System V ABI, 3.2: the caller owns the callee-saved registers, the direction flag, the control bits of MXCSR and the
-//! x87 control word; the x87 stack is empty on return. Vector and mask registers (k0-k7) have no defined content after
-//! a call, except by a convention that compilers follow: the upper halves of ymm0-15 and zmm0-15 are zero, because
-//! otherwise every later SSE instruction of the caller is slower. zmm16-31 have no SSE form and may keep their content.
+//! System V ABI, 3.2: the caller owns the callee-saved registers, the direction flag, the control
+//! bits of MXCSR and the x87 control word; the x87 stack is empty on return. The ABI defines no
+//! content of vector and mask registers (k0-k7) after a call. By a convention that compilers
+//! follow, however, the upper halves of ymm0-15 and zmm0-15 are zero, because otherwise every later
+//! SSE instruction of the caller is slower. zmm16-31 have no SSE form and may keep their content.
 
 use std::arch::{global_asm, is_x86_feature_detected};
 use std::ffi::c_void;
@@ -14,14 +15,15 @@ use kiln_kernel::call::Through;
 
 /// Bit of the direction flag in RFLAGS.
 const DIRECTION: u64 = 1 << 10;
-/// Rounding, masks and flush-to-zero of MXCSR; a function may change the sticky flags below.
+/// Control bits of MXCSR: rounding, exception masks, flush-to-zero. A function may change the other
+/// bits, the sticky exception flags.
 const CONTROL: u32 = 0xffc0;
 /// Number of words of the caller's stack that are checked.
 const CANARIES: u64 = 13;
 
 const SAVED: [&str; 6] = ["rbx", "rbp", "r12", "r13", "r14", "r15"];
 
-/// State before and after a call. The assembly below uses the offsets.
+/// State before and after a call. The assembly below depends on the offsets of the fields.
 #[repr(C, align(64))]
 pub(super) struct Registers {
     saved: [u64; 6],
@@ -78,8 +80,8 @@ impl Registers {
         })
     }
 
-    /// Returns the function through which to make a call. `simd` is set if the call is in a
-    /// section, in which the tested function may use the vector registers.
+    /// Returns the function through which to make a call. Set `simd` if the call is inside a
+    /// section, where the tested function may use the vector registers.
     pub(super) fn through(&mut self, simd: bool) -> (Through, *mut c_void) {
         self.width = match simd {
             true if is_x86_feature_detected!("avx512f") => 2,
@@ -90,7 +92,7 @@ impl Registers {
     }
 
     /// Returns an error that describes what the last call did wrong. Without `fpu`, MXCSR and x87
-    /// are not checked, because outside of a section they belong to the interrupted code.
+    /// are not checked, because outside a section they belong to the interrupted code.
     pub(super) fn verdict(&self, fpu: bool) -> Result<(), String> {
         let mut faults = String::new();
         let mut add = |fault: &str| {
@@ -285,8 +287,8 @@ mod tests {
 
     use super::*;
 
-    // Each of these functions has one fault, except a correct one that uses everything that is
-    // allowed, including all nine arguments.
+    // Each of these functions has one fault. The exception is a correct function that uses
+    // everything that is allowed, including all nine arguments.
     global_asm!(
         "kiln_offender_none: lea rax, [rdi + rsi]",
         "add rax, rdx",
@@ -361,7 +363,8 @@ mod tests {
     fn call(offender: unsafe extern "C" fn(), simd: bool) -> Result<u64, String> {
         let mut registers = Registers::new();
         let call = Call {
-            // SAFETY: the checker, or the end of the section, restores whatever a faulty function breaks.
+            // SAFETY: the checker or the end of the section restores every register that a faulty
+            // function breaks.
             function: unsafe { Function::new(offender as *const c_void, simd) },
             scalar: None,
             args: [1, 2, 3, 4, 5, 6, 7, 8, 9],
@@ -372,8 +375,8 @@ mod tests {
         // SAFETY: all arguments are plain numbers, and the functions do not use them as addresses.
         let returned = unsafe { call.make() }.expect("a task may call anything");
         let fcw = registers.fcw;
-        // SAFETY: this restores MXCSR and x87, which the faulty function may have changed outside
-        // of a section.
+        // SAFETY: the operands are valid control words. They replace those that the faulty function
+        // may have set outside a section.
         unsafe {
             std::arch::asm!("emms", "fldcw [{}]", "ldmxcsr [{}]",
                 in(reg) &fcw, in(reg) &registers.mxcsr);

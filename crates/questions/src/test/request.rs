@@ -1,4 +1,5 @@
-//! Requests to the crypto API over divided memory, and the check of their results.
+//! Requests to the crypto API with memory that is divided into pieces, and the check of their
+//! results.
 
 use std::fmt;
 use std::io;
@@ -26,7 +27,7 @@ pub enum Twist {
     None,
     /// One bit of the tag is flipped, in the byte with this index.
     Forged(usize),
-    /// No key is set.
+    /// The request is made without a key.
     NoKey,
     /// A valid key is set, followed by an invalid key of this length.
     BadKey(usize),
@@ -34,7 +35,8 @@ pub enum Twist {
     BadTag(usize),
     /// Associated data, including the IV at its end, has this length, which IPsec does not use.
     BadAssociated(usize),
-    /// Ciphertext and tag together have this length, which is less than the length of the tag alone.
+    /// Ciphertext and tag together have this length, which is less than the length of the tag
+    /// alone.
     ShorterThanTag(usize),
     /// The message itself is wrong: its length or its IV.
     Message,
@@ -62,7 +64,7 @@ pub struct Request {
     pub rng: u64,
 }
 
-/// The memory in which requests are prepared.
+/// The guarded memory in which the data of requests is placed.
 pub(crate) struct Desk {
     src: Scattered,
     dst: Scattered,
@@ -83,8 +85,8 @@ impl Desk {
         ]
     }
 
-    /// Prepares memory for messages that are processed in parallel, at any place and in any order.
-    /// Returns sources and destinations.
+    /// Places messages that are processed in parallel at random, in any order. Returns sources and
+    /// destinations.
     pub(crate) fn side_by_side(&mut self, many: &Many) -> (Vec<Piece>, Vec<Piece>) {
         let mut rng = SplitMix64::stream(many.rng, 0);
         let lens: Vec<usize> = many.messages.iter().map(|m| m.text.len()).collect();
@@ -98,7 +100,7 @@ impl Desk {
         (self.src.list(), self.dst.list())
     }
 
-    /// Checks that the results are as expected.
+    /// Checks that the results equal the expected ones, and that nothing else was written.
     pub(crate) fn compare(&self, many: &Many) -> Result<(), String> {
         let right = many.judged.iter().flat_map(|j| j.answer.text.clone());
         let right: Vec<u8> = right.collect();
@@ -160,7 +162,7 @@ impl Desk {
         let pieces: Vec<u32> = divide(text.len(), rng).iter().map(|n| *n as u32).collect();
         let pieces = if rng.one_in(4) { &[][..] } else { &pieces };
         let (at, len) = self.src.list()[0];
-        // SAFETY: the piece is valid, and nothing writes to it.
+        // SAFETY: the piece is valid for `len` bytes, and nothing writes to it while `data` exists.
         let data = unsafe { std::slice::from_raw_parts(at, len) };
         let answer = tfm.digest(data, pieces, rng.one_in(2), request.context);
         let wanted = wanted(request.twist);
@@ -234,7 +236,7 @@ impl Desk {
         }
         let src = self.src.list();
         let dst = match in_place {
-            // The destination is the same memory, sometimes divided into another list.
+            // The destination is the same memory; it is sometimes divided into a different list.
             true if rng.one_in(2) => self.src.finer(rng),
             true => src.clone(),
             false => self.dst.list(),
@@ -294,8 +296,8 @@ impl Desk {
         if imp.kind() == Kind::Skcipher {
             let mut tfm = tfm.skcipher();
             same_driver(tfm.driver(), imp)?;
-            // SAFETY: the pieces belong to the desk; the lists describe the same bytes in the same order, or disjoint
-            // ones.
+            // SAFETY: the pieces belong to the desk, which outlives the request. The two lists
+            // describe either the same bytes in the same order, or disjoint bytes.
             return Ok(unsafe { tfm.request(op, iv, len, src, dst, context) });
         }
         let mut tfm = tfm.aead();
@@ -306,13 +308,13 @@ impl Desk {
         }
         let set = tfm.set_tag_size(request.message.tag_size);
         set.map_err(|e| format!("setauthsize: {e}"))?;
-        // SAFETY: the pieces belong to the desk; the lists describe the same bytes in the same
-        // order, or disjoint ones.
+        // SAFETY: the pieces belong to the desk, which outlives the request. The two lists describe
+        // either the same bytes in the same order, or disjoint bytes.
         Ok(unsafe { tfm.request(op, iv, assoc, len, src, dst, context) })
     }
 }
 
-/// A request's associated data; for IPsec, it ends with the IV.
+/// Returns a request's associated data. For IPsec, the IV is appended.
 fn associated(imp: Impl, message: &Message) -> Vec<u8> {
     match imp.alg().starts_with("rfc4106(") {
         true => [&message.aad[..], &message.iv].concat(),
@@ -322,7 +324,7 @@ fn associated(imp: Impl, message: &Message) -> Vec<u8> {
 
 fn wanted(twist: Twist) -> Errno {
     match twist {
-        // After a tag size was refused, the previous one remains set.
+        // If a tag size is refused, the previous one remains set, so the request succeeds.
         Twist::None | Twist::BadTag(_) => DONE,
         Twist::Forged(_) => Errno::BAD_MESSAGE,
         Twist::NoKey | Twist::BadKey(_) => Errno::NO_KEY,

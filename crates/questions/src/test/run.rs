@@ -18,7 +18,7 @@ use super::tally::{Found, Tally};
 /// Number of consecutive cases that a thread takes from a job.
 const CHUNK: u64 = 16;
 
-/// The cases of a suite for a family.
+/// Cases of a suite for all tested implementations of one algorithm.
 pub struct Job {
     family: Family,
     suite: Suite,
@@ -42,8 +42,8 @@ pub struct Part {
 }
 
 impl Job {
-    /// Makes a job from the cases `cases` of `suite`; `None` means all cases of a suite with a
-    /// fixed list. `tiers` is the beginning of the replay commands.
+    /// Makes a job from the cases `cases` of `suite`. `None` selects all cases of a suite with a
+    /// fixed list. The replay commands begin with `tiers`.
     pub fn new(
         family: Family,
         suite: Suite,
@@ -54,7 +54,7 @@ impl Job {
         let known = Known::of(&family, suite);
         let listed = super::case::listed(suite, &family, &known);
         let cases = cases.unwrap_or(0..listed.unwrap_or(0));
-        // Numbers after the end of a fixed list are ignored.
+        // Ignore numbers beyond the end of a fixed list.
         let cases = match listed {
             Some(n) => cases.start.min(n)..cases.end.min(n),
             None => cases,
@@ -90,7 +90,7 @@ impl Job {
         (self.cases.end - self.cases.start) * self.family.subjects.len() as u64
     }
 
-    /// Returns the contexts from which the job's calls are made in turn.
+    /// Returns the contexts from which the job calls the tested code, in turn.
     fn contexts(&self) -> &'static [Context] {
         match self.suite.policy() {
             Some(_) => &CONTEXTS,
@@ -109,7 +109,7 @@ impl Job {
         }
     }
 
-    /// Describes case `number`, for a replay.
+    /// Describes case `number`, which is to be replayed.
     pub fn describe(&self, number: u64) -> String {
         match Case::draw(self.suite, &self.family, &self.known, self.seed, number) {
             Ok(case) => format!("case {number}: {case}"),
@@ -117,7 +117,7 @@ impl Job {
         }
     }
 
-    /// Runs cases until none are left or `stop` is set; calls `between` after each.
+    /// Runs cases until all have run or `stop` is set. Calls `between` after each case.
     pub(crate) fn work(
         &self,
         bench: &mut Bench,
@@ -184,16 +184,16 @@ pub(crate) struct Share<'a> {
 }
 
 impl Share<'_> {
-    /// Runs the share of job `i`.
+    /// Runs this thread's share of job `i` and sends the result.
     pub(crate) fn job(&self, i: usize, bench: &mut Bench, between: &mut dyn FnMut()) {
         let found = self.jobs[i].work(bench, self.stop, self.progress, between);
-        // After the run has ended with an error, nothing receives the results.
+        // Ignore a send error: after the run has ended with an error, the receiver is gone.
         let _ = self.done.send((i, found));
     }
 }
 
-/// Runs `jobs` on `threads` threads. Each thread runs `worker`, which must do every job of its
-/// share once and in order. `tell` gets each job's parts in order, on this thread.
+/// Runs `jobs` on `threads` threads. Each thread runs `worker`, which must run every job of its
+/// share once and in order. `tell` is called on this thread, with each job's parts in order.
 pub(crate) fn run(
     jobs: &[Job],
     threads: usize,
@@ -240,7 +240,7 @@ pub(crate) fn run(
     })
 }
 
-/// A worker that only runs the jobs.
+/// Runs the jobs of the share without emulating a CPU.
 pub(crate) fn plain(_: usize, share: &Share<'_>) -> io::Result<()> {
     let mut bench = Bench::new()?;
     (0..share.jobs.len()).for_each(|i| share.job(i, &mut bench, &mut || ()));

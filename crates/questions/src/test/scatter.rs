@@ -1,4 +1,5 @@
-//! The memory of a request: pieces at any place between two guard pages, in any order, with poison between them.
+//! The memory of a request: pieces at any place between two guard pages, in any order, with poison
+//! between them.
 
 use kiln_measure::SplitMix64;
 
@@ -25,7 +26,7 @@ pub(crate) struct Scattered {
     used: Range<usize>,
 }
 
-/// Divides `len` bytes into one to eight pieces, none of which is empty unless `len` is 0.
+/// Divides `len` bytes into one to eight pieces. No piece is empty unless `len` is 0.
 pub(crate) fn divide(len: usize, rng: &mut SplitMix64) -> Vec<usize> {
     let mut pieces = Vec::new();
     let mut left = len;
@@ -63,13 +64,13 @@ impl Scattered {
         for i in (1..order.len()).rev() {
             order.swap(i, rng.below(i + 1));
         }
-        // Some pieces touch their neighbours.
+        // On average, one gap in three is empty, so that neighbouring pieces touch.
         let gap = |rng: &mut SplitMix64| match rng.below(3) {
             0 => 0,
             _ => 1 + rng.below(70),
         };
         let gaps: Vec<usize> = order.iter().map(|_| gap(rng)).collect();
-        // The first gap is not between two pieces.
+        // Skip the first gap, because it is not between two pieces.
         let all = lens.iter().sum::<usize>() + gaps[1..].iter().sum::<usize>();
         let (low, high) = self.buffer.range();
         let room = high - low - all;
@@ -114,7 +115,7 @@ impl Scattered {
         self.pieces.iter().map(piece).collect()
     }
 
-    /// Returns the same memory as a list with more pieces.
+    /// Returns a list of the same memory with more pieces.
     pub(super) fn finer(&self, rng: &mut SplitMix64) -> Vec<Piece> {
         let mut list = Vec::new();
         for (at, len) in self.list() {
@@ -127,7 +128,7 @@ impl Scattered {
         list
     }
 
-    /// Checks the poison outside of the pieces.
+    /// Checks the poison outside the pieces.
     pub(super) fn check(&self) -> Result<(), String> {
         let (low, high) = self.buffer.range();
         let from = self.used.start.saturating_sub(AROUND);
@@ -150,7 +151,7 @@ impl Scattered {
         Ok(())
     }
 
-    /// Poisons all memory.
+    /// Poisons the pieces and the checked bytes around them, and removes the pieces.
     pub(super) fn clear(&mut self) {
         let (low, high) = self.buffer.range();
         let from = self.used.start.saturating_sub(AROUND);

@@ -1,6 +1,6 @@
-//! Checks which implementation is chosen under a mask of tiers. The expected choice is written down
-//! in the cipher's folder (`kernel/ciphers/*/ranking.txt`) and not derived from the priorities in
-//! its table, so that a wrong priority is noticed.
+//! Checks which implementation is chosen under a mask of tiers. The expected choice is recorded in
+//! the cipher's folder (`kernel/ciphers/*/ranking.txt`) and not derived from the priorities in its
+//! table, so that a wrong priority is noticed.
 
 use kiln_kbuild::blocks;
 use kiln_kernel::cipher::Impl;
@@ -9,15 +9,15 @@ use kiln_kernel::Tier;
 use super::expectation::RANKINGS;
 use super::tally::{Failure, Tally};
 
-/// Returns the implementation that must be chosen for an algorithm if `mask` is allowed, as the end
-/// of its driver's name; `None` if no file contains the algorithm.
+/// Returns the implementation that must be chosen for an algorithm under `mask`, as the end of the
+/// driver's name; `None` if no file contains the algorithm.
 pub fn expected(alg: &str, mask: &[Tier]) -> Option<String> {
     let found = |(folder, text): &(&str, &str)| expected_by(folder, text, alg, mask);
     RANKINGS.iter().find_map(found)
 }
 
 /// Returns the implementation that one file expects. A block has lines `alg = NAME` for algorithms
-/// that have the same ranking, then lines `TIER = END`. The last line whose tier is allowed counts:
+/// that have the same ranking, then lines `TIER = END`. The last line with an allowed tier decides:
 /// the driver whose name ends in `-END` must be chosen.
 ///
 /// # Panics
@@ -30,14 +30,14 @@ pub fn expected_by(file: &str, text: &str, alg: &str, mask: &[Tier]) -> Option<S
         Ok(tier) => (tier, end),
         Err(e) => panic!("{file}: {e}"),
     });
-    // All lines are parsed, so that a wrong name is noticed under any mask.
+    // Parse all lines, so that a wrong name is noticed under any mask.
     let steps: Vec<(Tier, &&str)> = steps.collect();
     let (_, end) = steps.iter().rfind(|(tier, _)| mask.contains(tier))?;
     Some(format!("-{end}"))
 }
 
-/// Checks that the chosen implementation is the expected one, and that its tier and those of all other candidates are
-/// allowed.
+/// Checks that the chosen implementation is the expected one, and that the tiers of all candidates
+/// are allowed.
 pub fn check(alg: &str, mask: &[Tier], tiers: &str) -> Tally {
     let mut tally = Tally::default();
     let mut check = |ok: bool, what: String| {

@@ -18,19 +18,22 @@ pub enum Suite {
     Keys,
     /// Messages of every length.
     Lengths,
-    /// A message cut in two at any position, whose state is moved to other memory and continued by every other tier.
+    /// A message that is cut in two at any position. Its state is moved to other memory, and every
+    /// other tier continues the message.
     Splits,
     /// Messages in which a bit of the tag or of another part is flipped.
     Forgeries,
-    /// Requests to the crypto API over divided memory, compared with the judge's answers.
+    /// Requests to the crypto API over divided memory, compared with the reference implementation.
     Requests,
-    /// Requests with every tag size, nonce, length and amount of associated data, valid and invalid.
+    /// Requests with every tag size, nonce, length and amount of associated data, valid and
+    /// invalid.
     Refusals,
-    /// Messages encrypted in parallel, each compared with the judge's answer.
+    /// Messages encrypted in parallel, each compared with the reference implementation.
     Many,
-    /// Keys of the crypto API's transforms, which must not be in its memory after they are freed.
+    /// Keys of the crypto API's transforms, which must not remain in memory after the transforms
+    /// are freed.
     Wiped,
-    /// Random messages, compared with the judge's answers.
+    /// Random messages, compared with the reference implementation.
     Random,
     /// Random messages in every context under an FPU policy, on all CPUs at once, with timer
     /// interrupts.
@@ -66,13 +69,13 @@ impl Suite {
         [Suite::Contexts(policy), Suite::Interrupted(policy)]
     }
 
-    /// Whether an implementation supports what the suite tests. Other implementations of the
-    /// algorithm may support it even if this one does not.
+    /// Returns whether the implementation supports what the suite tests. Other implementations of
+    /// the same algorithm may differ in this.
     pub fn fits(self, imp: Impl) -> bool {
         self != Suite::Many || imp.lanes().is_some()
     }
 
-    /// Returns the FPU policy under which the suite runs, if it runs under one.
+    /// Returns the FPU policy under which the suite runs; `None` if it does not depend on a policy.
     pub fn policy(self) -> Option<Policy> {
         match self {
             Suite::Contexts(policy) | Suite::Interrupted(policy) => Some(policy),

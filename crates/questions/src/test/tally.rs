@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-/// Number of failures reported per row; more are only counted.
+/// Maximum number of failures that a row reports. Further failures are only counted.
 const TOLD: usize = 5;
 
 /// A case that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What was wrong, and in which case.
+    /// Description of the wrong result and of the case.
     pub what: String,
     /// The command that repeats the case.
     pub replay: String,
@@ -17,10 +17,10 @@ pub struct Failure {
 /// The results of an implementation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Number of cases done.
+    /// Number of cases that were run.
     pub cases: u64,
     pub failed: u64,
-    /// The first failures, by case number.
+    /// The first failures, in the order of their case numbers.
     pub failures: Vec<Failure>,
 }
 
@@ -39,7 +39,7 @@ impl Found {
         self.keep(number, what);
     }
 
-    /// Whether a failure with this case number would be reported.
+    /// Returns whether a failure with this case number would be reported.
     pub(crate) fn tells(&self, number: u64) -> bool {
         self.first.len() < TOLD
             || self
@@ -63,7 +63,7 @@ impl Found {
         }
     }
 
-    /// Adds the replay commands, which consist of `replay` and ` --case N`.
+    /// Converts to a tally, in which each failure has the replay command `replay` with ` --case N`.
     pub(crate) fn tally(self, replay: &str) -> Tally {
         let failures = self.first.into_iter().map(|(number, what)| Failure {
             what,

@@ -22,21 +22,23 @@ use crate::speed::check_library;
 /// The parsed arguments of `kiln test --tree`.
 pub(super) struct Asked<'a> {
     pub build: &'a TreeBuildArgs,
-    /// Names of algorithms; if empty, all.
+    /// Names of algorithms. If empty, all algorithms are tested.
     pub algs: &'a [String],
-    /// `testmgr`, `contexts`, `library`, and patterns of KUnit suites; if empty, all.
+    /// `testmgr`, `contexts`, `library`, and patterns of KUnit suites. If empty, everything is
+    /// tested.
     pub suites: &'a [String],
     /// Number of repetitions of random tests; `None` for the tree's default.
     pub fuzz: Option<u32>,
     /// Whether to run the benchmarks of KUnit suites too.
     pub bench: bool,
-    /// Oracles to run. `None` means all, unless suites are named.
+    /// Oracles to run. `None` selects all; if suites are named, it selects none.
     pub oracles: Option<Vec<Oracle>>,
     /// Whether to run more cases under each oracle.
     pub thorough: bool,
     /// Files with known findings.
     pub known: &'a [PathBuf],
-    /// Test only what the tree's changes since this git revision touch.
+    /// Git revision. If given, only the parts that the tree's changes since this revision affect
+    /// are tested.
     pub since: Option<&'a OsStr>,
 }
 
@@ -52,7 +54,7 @@ pub(super) fn parse_oracles(names: &[String]) -> Result<Option<Vec<Oracle>>, Err
     }
 }
 
-/// Collects the known findings of this version: those that are compiled in, and those from files.
+/// Collects the known findings for this version, from the list that is compiled in and from files.
 fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> {
     let mut known = Known::built_in(version);
     for file in files {
@@ -72,8 +74,8 @@ fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> 
     }
 }
 
-/// Builds the tree in this directory, tests it and prints KTAP. In a child process, only runs the
-/// single order that the child was given.
+/// Builds the tree in this directory, tests it and prints KTAP. A child process only executes the
+/// order that it received from its parent.
 pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> Result<Exit, Error> {
     if let Some(order) = &session.child {
         match (&order.kunit, &order.oracle) {
@@ -100,7 +102,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         progress: &|done, what| progress.report(done, what),
     };
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    // The revision is checked before the build, so that an error is reported immediately.
+    // Check the revision before the build, so that an error is reported immediately.
     let change = args.since.map(|since| Change::find(&plan.source, since));
     let change = change.transpose()?;
     let built = kiln_tree::build(&plan)?;
@@ -137,11 +139,12 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         config: outcome.config.clone(),
         ..Label::default()
     };
-    // The suites that a change touches also test the library's functions.
+    // With --since, run the library tests only on request, because the KUnit suites that a change
+    // affects also test the library's functions.
     let asked_for = args.suites.iter().any(|s| s == "library");
     let with_library = kinds.library && (touched.is_none() || asked_for);
-    // Names of functions that are no drivers' are known only to the library, which then runs in every shard: so a misspelt
-    // name is noticed.
+    // A name that belongs to no driver can only be a library function. In that case, every shard
+    // tests the library, so that every shard can detect a misspelt name.
     let is_driver = |row: &kiln_tree::Row| named(row.alg.as_deref().unwrap_or(""));
     let divided = args.algs.is_empty() || asked_for || outcome.rows.iter().any(is_driver);
     let checked = match with_library && (!divided || session.share.takes("library")) {
@@ -229,7 +232,8 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     };
     let of_oracles = found.ran.iter();
     rows.extend(of_oracles.map(|ran| TestRow::oracle(ran, &found, &outcome.config, &replay)));
-    // A change that touches nothing passes, and so does a shard without items; a misspelt name does not.
+    // A run without rows fails if a name is misspelt. It passes if the changes affect no test or if
+    // the shard is empty.
     if rows.is_empty() && touched.is_none() && session.share.is_empty() {
         let asked: Vec<&str> = args
             .algs
@@ -301,7 +305,7 @@ impl Kinds {
             .suites
             .iter()
             .partition(|s| ["testmgr", "contexts", "library"].contains(&s.as_str()));
-        // If oracles are named, only they run, unless suites are named too.
+        // If oracles are named, run only them, unless suites are named, too.
         let only_oracles = args.oracles.as_ref().is_some_and(|o| !o.is_empty());
         let all = args.suites.is_empty() && !only_oracles;
         let usual = || match all {
@@ -325,7 +329,7 @@ impl Kinds {
     }
 }
 
-/// Makes notes on what the oracles did, and on what they did not reach.
+/// Makes notes on what the oracles did, and on the drivers that they could not examine.
 fn oracle_notes(found: &Found) -> Vec<String> {
     let mut notes = Vec::new();
     if found.subjects == 0 {
@@ -364,7 +368,7 @@ fn oracle_notes(found: &Found) -> Vec<String> {
     notes
 }
 
-/// Makes a note that counts the KUnit cases.
+/// Makes a note with the number of KUnit cases.
 fn kunit_note(ran: &[Ran]) -> Option<String> {
     let cases = || ran.iter().flat_map(|r| &r.cases);
     let skipped = cases()

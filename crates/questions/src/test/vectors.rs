@@ -1,5 +1,5 @@
-//! Known answers from RFCs, FIPS, NIST's SP 800-38 series, IEEE 1619, and the other sources that
-//! the files name.
+//! Known answers from RFCs, FIPS, NIST's SP 800-38 series, IEEE 1619, and other sources that are
+//! named in the files.
 //!
 //! Each block of `kernel/ciphers/*/vectors.txt` ([`blocks`]) is one case. Its fields are `alg` (the
 //! kernel's name); for ciphers `key`, `iv`, `aad`, `pt`, `ct` and `tag`; and for hashes `msg` and
@@ -28,8 +28,9 @@ pub struct Vector {
 }
 
 impl Vector {
-    /// Returns the message for one direction, and its answer. What the standards do not specify
-    /// (the IV after the call, the context that `setkey` makes) comes from `with`.
+    /// Returns the message for one direction, and the expected result. `with` computes the values
+    /// that the standards do not specify: the IV after the call, and the context that `setkey`
+    /// makes.
     pub fn task(&self, with: Impl, op: Op) -> Result<(Message, Judged), String> {
         let (message, text) = self.in_direction(op);
         let mut judged = judge(with, op, &message, &self.tag)?;
@@ -41,7 +42,8 @@ impl Vector {
         Ok((message, judged))
     }
 
-    /// Checks `imp`'s answer in ordinary memory, for messages that do not fit the guarded buffers.
+    /// Checks the result of `imp` in ordinary memory, for messages that do not fit the guarded
+    /// buffers.
     pub fn check_plainly(&self, imp: Impl, op: Op) -> Result<(), String> {
         let (message, text) = self.in_direction(op);
         let answer = judge(imp, op, &message, &self.tag)?.answer;
@@ -120,7 +122,7 @@ mod tests {
         }
     }
 
-    /// The vector is in IEEE Std 1619-2018, annex B.
+    /// Checks a vector from IEEE Std 1619-2018, annex B.
     #[test]
     fn all_nineteen_of_xts_are_there() {
         let all = of("xts(aes)");

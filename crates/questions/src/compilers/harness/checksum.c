@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A checksum of a message, of at most 64 bits:
+ * A checksum of at most 64 bits over a message:
  *
  *	uint64_t SUBJECT_FUNCTION(const uint8_t *data, size_t len);	(checksum64)
  *	uint32_t SUBJECT_FUNCTION(const uint8_t *data, size_t len);	(checksum32)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A hash of a whole message, of at most 64 bytes:
+ * A hash with a digest of at most 64 bytes, computed over a whole message:
  *
  *	void SUBJECT_FUNCTION(const uint8_t *data, size_t len, uint8_t *out);
  */

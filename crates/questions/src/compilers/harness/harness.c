@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Runs one cell: computes the answers of one subject, built by one compiler with one set of flags,
- * and times it.
+ * Runs one cell: computes the results of one subject, built by one compiler with one set of flags,
+ * and times the subject.
  *
  *	cell SEED LENGTH MESSAGES MILLISECONDS [ITERATIONS]
  *
@@ -40,7 +40,7 @@ struct message {
 
 static uint64_t rng_state;
 
-/* SplitMix64 (Steele, Lea, Flood, 2014). */
+/* Random numbers: SplitMix64 (Steele, Lea, Flood, 2014). */
 static uint64_t next(void)
 {
 	uint64_t z = rng_state += 0x9e3779b97f4a7c15u;
@@ -61,7 +61,7 @@ static void fill(uint8_t *p, size_t n)
 	}
 }
 
-/* FNV-1a. */
+/* Adds n bytes to the hash h with FNV-1a. */
 static uint64_t digest(uint64_t h, const uint8_t *p, size_t n)
 {
 	while (n--)
@@ -95,8 +95,8 @@ static int by_value(const void *a, const void *b)
 }
 
 /*
- * Measures the ticks of reading the TSC: the mean of the lower nine tenths, because the upper tenth
- * may contain interrupts.
+ * Measures the number of ticks that reading the TSC takes. The result is the mean of the lower nine
+ * tenths of the samples, because the upper tenth may contain interrupts.
  */
 static void find_read_cost(void)
 {
@@ -116,7 +116,7 @@ static void find_read_cost(void)
 	read_cost = sum / USED;
 }
 
-/* Ticks of the shortest of three chains, since disturbances only lengthen a chain. */
+/* Returns the ticks of the shortest of three chains, because disturbances only lengthen a chain. */
 static double chain(void)
 {
 	uint64_t best = UINT64_MAX;
@@ -173,7 +173,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Returns how many iterations take about SAMPLE_US. */
+/* Returns the number of iterations that take about SAMPLE_US. */
 static uint64_t choose_iterations(void)
 {
 	uint64_t n, begin, ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What the harness needs to know about its subject. Each convention (block.c, digest.c, ...) is one
- * file that defines cell_subject(); SUBJECT_* macros are passed on the compiler's command line.
+ * The interface between the harness and its subject. Each convention (block.c, digest.c, ...) is
+ * one file that defines cell_subject(); SUBJECT_* macros are passed on the compiler's command line.
  */
 #ifndef KILN_CELL_HARNESS_H
 #define KILN_CELL_HARNESS_H
@@ -12,7 +12,7 @@
 enum { LARGEST_KEY = 2048, LARGEST_IV = 32, LARGEST_TAG = 64 };
 
 struct subject {
-	size_t key, iv, tag;	/* bytes; 0 if there is no tag */
+	size_t key, iv, tag;	/* bytes; tag is 0 if the subject makes no tag */
 	int writes;		/* whether the subject writes @dst */
 	/* Returns 0 if the key is accepted. NULL for algorithms without a key. */
 	int (*setkey)(const uint8_t *key, size_t len);

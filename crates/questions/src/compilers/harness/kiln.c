@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Runs an implementation of kernel/ciphers, found in the table of its directory (kiln/cipher.h):
- * encryption with a key of SUBJECT_KEY bytes and 16 bytes of associated data. Freestanding, as that
- * header is.
+ * Runs an implementation of kernel/ciphers, which is found in the table of its directory
+ * (kiln/cipher.h): encrypts with a key of SUBJECT_KEY bytes and 16 bytes of associated data. This
+ * file is freestanding, like that header.
  */
 #include <kiln/cipher.h>
 
@@ -33,7 +33,7 @@ static void cell_run(u8 *dst, const u8 *src, size_t len, const u8 *iv, u8 *tag)
 	u8 work[KILN_MAX_IV] __aligned(16);
 	u32 i;
 
-	/* The function modifies the IV. */
+	/* The function modifies the IV, so use a copy. */
 	for (i = 0; i < impl->ivsize; i++)
 		work[i] = iv[i];
 	switch (impl->kind) {
@@ -52,7 +52,7 @@ static void cell_run(u8 *dst, const u8 *src, size_t len, const u8 *iv, u8 *tag)
 	}
 }
 
-/* Must have the same layout as struct subject in harness.h. */
+/* The layout must be the same as that of struct subject in harness.h. */
 struct kiln_subject {
 	size_t key, iv, tag;
 	int writes;

@@ -32,8 +32,8 @@ int kiln_memcmp(const void *a, const void *b, size_t n)
 }
 
 /*
- * setkey calls this last, to wipe the stack. Nothing to do here: keys are random, and setting them
- * is not timed.
+ * setkey calls this function last, to wipe the stack. Here it does nothing, because keys are random
+ * and setting them is not timed.
  */
 void kiln_wipe_below(void)
 {

@@ -5,8 +5,8 @@ use kiln_tree::kunit::Ran;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A kernel tree's library function that was interrupted before every instruction: one that an interrupt test of the tree's
-/// KUnit suites calls, or one that the library exports.
+/// A kernel tree's library function that was interrupted before every instruction. The library
+/// exports the function, or an interrupt test of the tree's KUnit suites calls it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(
     rename = "fpu-function",
@@ -21,20 +21,20 @@ pub(crate) struct FunctionRow {
     /// KUnit suite, or `library`.
     #[schemars(extend("x-role" = "key"))]
     pub suite: String,
-    /// The case of the suite that calls the interrupted function, or the library's function; empty
-    /// for a crash of the whole suite.
+    /// The suite's case that calls the interrupted function, or the name of the library function;
+    /// empty if the whole suite crashed.
     #[schemars(extend("x-role" = "key"))]
     pub case: String,
     /// The highest ISA tier that was visible to the tree.
     #[schemars(extend("x-role" = "key"))]
     pub tier: &'static str,
-    /// Where the function was called: `task`, `softirq` or `hardirq`.
+    /// The context in which the function was called: `task`, `softirq` or `hardirq`.
     #[schemars(extend("x-role" = "key"))]
     pub context: &'static str,
     /// The configuration that the tree was built with.
     #[schemars(extend("x-role" = "key"))]
     pub config: String,
-    /// Functions that ran inside FPU sections, separated by spaces; empty if none was opened.
+    /// Functions that ran inside FPU sections, separated by spaces; empty if no section was opened.
     #[schemars(extend("x-role" = "main"))]
     pub functions: String,
     /// Calls of the function that were single-stepped.
@@ -43,18 +43,18 @@ pub(crate) struct FunctionRow {
     /// Distinct instructions that these calls executed.
     #[schemars(extend("x-role" = "main"))]
     pub instructions: u64,
-    /// Number of these distinct instructions that were interrupted, each at its first visits
-    /// (`--visits`).
+    /// Number of these distinct instructions that were interrupted. Each was interrupted the first
+    /// few times that it was executed (`--visits`).
     #[schemars(extend("x-role" = "main"))]
     pub points: u64,
     /// Number of interrupts injected.
     #[schemars(extend("x-role" = "figure"))]
     pub injected: u64,
     /// Injected interrupts that arrived while interrupts were disabled and were served later. In a
-    /// hardirq, these are all interrupts.
+    /// hardirq, this applies to all interrupts.
     pub masked: u64,
-    /// Answers that were checked: from the stepped calls, from the interrupts, and from 128 calls
-    /// afterwards.
+    /// Answers that were checked: those of the single-stepped calls, of the interrupts, and of 128
+    /// calls afterwards.
     #[schemars(extend("x-role" = "figure"))]
     pub answers: u64,
     /// Answers from softirqs that the interrupts raised; 0 in softirqs and hardirqs, which softirqs
@@ -64,11 +64,13 @@ pub(crate) struct FunctionRow {
     /// Number of wrong answers.
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
     pub wrong: u64,
-    /// Broken rules: wrong answers, changed vector registers, nested sections, vector registers outside sections,
-    /// registers that a function must preserve, sections left open; of a whole suite: failed cases, warnings, crashes.
+    /// Number of broken rules. For a function: wrong answers, changed vector registers, nested
+    /// sections, vector registers used outside sections, callee-saved registers not preserved,
+    /// sections left open. For a whole suite: failed cases, warnings, crashes.
     #[schemars(extend("x-role" = "figure"))]
     pub findings: u64,
-    /// The first broken rule: the rule, the function and instruction, and what happened.
+    /// Description of the first broken rule: the rule, the function and instruction, and what
+    /// happened.
     #[schemars(extend("x-role" = "figure"))]
     pub finding: Option<String>,
     /// The command that reproduces the first broken rule.

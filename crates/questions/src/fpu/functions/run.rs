@@ -23,13 +23,13 @@ pub(in crate::fpu) struct Asked<'a> {
     pub suites: &'a [String],
     /// Contexts in which functions are called; if empty, all are used.
     pub contexts: &'a [String],
-    /// Number of visits of each instruction that are interrupted.
+    /// Number of times that each instruction is interrupted, from its first execution on.
     pub visits: u64,
     /// For a replay: the last interrupt to inject, given by the call and the instruction within it.
     pub at: Option<(u64, u64)>,
 }
 
-/// Examines all suites. In a child process, carries out only the order that the child was given.
+/// Examines all suites. A child process executes only the order that it received from its parent.
 pub(in crate::fpu) fn prove<Q: Question>(
     asked: &Asked<'_>,
     session: &Session,

@@ -20,9 +20,9 @@ use crate::timing::Tree;
 
 /// What each way to call a cipher costs: direct calls, simd helper, cryptd
 ///
-/// All methods under all policies are measured in one process, interleaved, and compared with the
-/// simd helper under legacy, which is what Linux up to 6.14 offers softirqs. For a kernel tree, the
-/// methods of the tree are measured through its own crypto API.
+/// All methods under all policies are measured in one process, interleaved. They are compared with
+/// the simd helper under legacy, which is what Linux up to 6.14 offers softirqs. The methods of a
+/// kernel tree are measured through its own crypto API.
 #[derive(Args)]
 #[command(after_long_help = "\
 Environment:

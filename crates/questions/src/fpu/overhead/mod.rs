@@ -2,9 +2,9 @@
 //! the function itself, a request through the crypto API, a request through the simd helper, a
 //! request through cryptd's kworker, and the drivers for callers that cannot use any of these.
 //!
-//! All methods under all policies are measured in one process, interleaved, because the question is how methods of
-//! different kernels compare: through the simd helper with `legacy` sections (Linux up to 6.14), directly with
-//! `bh-off` sections (6.15 and later).
+//! All methods under all policies are measured in one process, interleaved, because the command is
+//! meant to compare different kernels: Linux up to 6.14 uses the simd helper with `legacy`
+//! sections, and Linux 6.15 and later uses direct calls with `bh-off` sections.
 //!
 //! | file | contents |
 //! |---|---|

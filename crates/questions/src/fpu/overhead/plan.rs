@@ -1,4 +1,5 @@
-//! Which policies, lengths and implementation `fpu overhead` measures, and checks of these choices.
+//! The policies, lengths and implementation that `fpu overhead` measures, with checks of the user's
+//! choices.
 
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::fpu::Policy;
@@ -18,7 +19,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The default plan: the policies of Linux up to 6.14 and since 6.15, at the default lengths.
+    /// Makes the default plan, with the policies of Linux up to 6.14 and since 6.15, at the default
+    /// lengths.
     pub(super) fn new(seed: u64, quick: bool) -> Plan {
         let usual = |p: &Policy| ["legacy", "bh-off"].contains(&p.name());
         Plan {

@@ -27,21 +27,21 @@ const COUNT: usize = 256;
 /// A method to reach a cipher, or a part of such a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
-    /// Calls the function, with one FPU section around all calls.
+    /// Calls the function inside a single FPU section that surrounds all calls.
     Primitive,
-    /// Calls the function, each time in a separate section, as a library call does.
+    /// Calls the function in a separate FPU section each time, as a library call does.
     Library,
-    /// Synchronous requests to the function's driver.
+    /// Makes synchronous requests to the function's driver.
     Direct,
-    /// Requests through the simd helper while the FPU is usable.
+    /// Makes requests through the simd helper while the FPU is usable.
     SimdHelper,
-    /// Requests to cryptd, as the simd helper makes them while the FPU is in use.
+    /// Makes requests to cryptd, as the simd helper does while the FPU is in use.
     Cryptd,
-    /// Requests to the scalar driver.
+    /// Makes requests to the scalar driver.
     Scalar,
-    /// Requests to the driver that a caller gets if it excludes asynchronous drivers.
+    /// Makes requests to the driver that a caller gets if it excludes asynchronous drivers.
     SyncUser,
-    /// A part of what the simd helper adds to the cost.
+    /// Measures one component of the simd helper's overhead.
     Part(Part),
 }
 
@@ -56,7 +56,7 @@ impl Path {
         Path::SyncUser,
     ];
 
-    /// Name of the method in rows.
+    /// Returns the name of the method in rows.
     pub(super) fn name(self) -> &'static str {
         match self {
             Path::Primitive => "primitive",
@@ -75,11 +75,12 @@ impl Path {
     }
 }
 
-/// Policy and path of the baseline of speedups: what Linux up to 6.14 offers softirqs.
+/// Policy and path of the method with which all others are compared. Linux up to 6.14 offers this
+/// method to softirqs.
 const BASELINE: (&str, Path) = ("legacy", Path::SimdHelper);
 
-/// One method of reaching a cipher, at one message length, under one FPU policy. All of Kiln's own methods are
-/// measured in one process, in turns.
+/// One method of reaching a cipher, at one message length, under one FPU policy. All of Kiln's own
+/// methods are measured in one process, in turns.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(
     rename = "fpu-overhead",
@@ -111,25 +112,28 @@ pub(super) struct Row {
     /// Size of a message.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: usize,
-    /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree whose own code was used.
+    /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree that provided the
+    /// policy.
     #[schemars(extend("x-role" = "key"))]
     pub policy: Cow<'static, str>,
-    /// The method: `direct`, `simd-helper`, `cryptd`, `scalar`, `sync-user`, `primitive` or `library`; or a part of
-    /// the cost of a method: `setup`, `checks`, `request-copy`, `indirect-call` or `hand-over`.
+    /// The method: `direct`, `simd-helper`, `cryptd`, `scalar`, `sync-user`, `primitive` or
+    /// `library`; or a part of the cost of a method: `setup`, `checks`, `request-copy`,
+    /// `indirect-call` or `hand-over`.
     #[schemars(extend("x-role" = "key"))]
     pub path: Cow<'static, str>,
     /// Name of the driver that the method calls.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub imp: String,
-    /// Whose code was measured: `kiln`, or the kernel tree with its version.
+    /// The provider of the measured code: `kiln`, or the kernel tree with its version.
     #[schemars(extend("x-role" = "key"))]
     pub provider: String,
-    /// For a kernel tree: the configuration that it was built with.
+    /// The configuration that the kernel tree was built with; absent for Kiln's own code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub config: Option<String>,
-    /// Core cycles per message: the smallest sample of all rounds; for a part of a method, the cycles that it adds.
+    /// Core cycles per message: the smallest sample of all rounds; for a part of a method, the
+    /// cycles that it adds.
     #[schemars(extend(
         "unit" = "cycles",
         "x-role" = "main",
@@ -140,7 +144,8 @@ pub(super) struct Row {
         "x-benchmark" = "real_time"
     ))]
     pub cycles_per_op: Option<f64>,
-    /// Lower end of the prediction interval of `cycles_per_op`: where the result of a rerun is expected.
+    /// Lower end of the prediction interval of `cycles_per_op`. A rerun is expected to give a
+    /// result within this interval.
     #[schemars(extend("unit" = "cycles"))]
     pub cycles_low: Option<f64>,
     /// Upper end of the prediction interval of `cycles_per_op`.
@@ -154,12 +159,14 @@ pub(super) struct Row {
         "x-interval" = ["speedup_low", "speedup_high"]
     ))]
     pub speedup: Option<f64>,
-    /// Lower end of the interval of `speedup`: the baseline's `cycles_low` divided by `cycles_high`.
+    /// Lower end of the interval of `speedup`: the baseline's `cycles_low` divided by
+    /// `cycles_high`.
     pub speedup_low: Option<f64>,
     /// Upper end of the interval of `speedup`: the baseline's `cycles_high` divided by
     /// `cycles_low`.
     pub speedup_high: Option<f64>,
-    /// `cycles_per_op` divided by `cycles_per_op` of `direct` under the same policy; null for a part of a method.
+    /// `cycles_per_op` divided by the `cycles_per_op` of the method `direct` under the same policy;
+    /// null for a part of a method.
     #[schemars(extend(
         "x-role" = "figure",
         "x-heading" = "cycles, relative to direct",
@@ -181,7 +188,8 @@ pub(super) struct Row {
         "x-since" = 2
     ))]
     pub ns_per_op: Option<f64>,
-    /// Lower end of the prediction interval of `ns_per_op`: where the result of a rerun is expected.
+    /// Lower end of the prediction interval of `ns_per_op`. A rerun is expected to give a result
+    /// within this interval.
     #[serde(default)]
     #[schemars(extend("unit" = "ns", "x-since" = 2))]
     pub ns_low: Option<f64>,
@@ -197,8 +205,8 @@ pub(super) struct Row {
         "x-benchmark" = "bytes_per_second"
     ))]
     pub mb_per_s: Option<f64>,
-    /// Policy and path of the method with which `speedup` compares: `legacy/simd-helper`, or for a
-    /// kernel tree its own simd helper. Null if that method was not measured.
+    /// Policy and path of the method with which `speedup` compares: `legacy/simd-helper`, or the
+    /// tree's own simd helper for a kernel tree. Null if that method was not measured.
     pub baseline: Option<String>,
     /// Time of the baseline divided by `ns_per_op`. Above 1, this method is faster than the
     /// baseline. Null for a part of a method.
@@ -223,9 +231,9 @@ pub(super) struct Row {
 /// A result, and the lower and upper end of its interval.
 type Figure = (f64, f64, f64);
 
-/// The quotient of two results in one table. Both come from the same estimator, so columns are
-/// consistent. If both results of a rerun are within their intervals, the quotient of the rerun is
-/// within the returned interval.
+/// Returns the quotient of two results in one table. If both results of a rerun are within their
+/// intervals, the quotient of the rerun is within the returned interval. Both results come from the
+/// same estimator, so the columns of the table are consistent.
 fn divide(a: Option<Figure>, b: Option<Figure>) -> Option<Figure> {
     let (a, b) = a.zip(b)?;
     Some((a.0 / b.0, a.1 / b.2, a.2 / b.1))
@@ -257,8 +265,8 @@ impl Row {
     }
 }
 
-/// Computes ratios and speedups for whole methods at one length: each method divided by `direct`
-/// under the same policy, and the method `baseline` divided by each.
+/// Computes ratios and speedups of whole methods at one length. The ratio divides each method by
+/// `direct` under the same policy; the speedup divides the method `baseline` by each method.
 pub(super) fn compare(rows: &mut [Row], baseline: (&str, Path)) {
     let find = |all: &[Row], policy: &str, path: Path| {
         let mut same = all
@@ -560,14 +568,15 @@ impl Bench<'_> {
             let mut row = self.row(way);
             match way.path {
                 Path::Part(Part::Setup) => row.cycles_per_op = Some(estimate.best),
-                // The cost of a part is what it adds to a loop that only sets up requests; `setup`
-                // is the cost of this loop.
+                // The cost of a part is its cost above `setup`, the loop that only sets up
+                // requests.
                 Path::Part(_) => row.cycles_per_op = setup.map(|setup| estimate.best - setup),
                 _ => self.set_figures(&mut row, &estimate, series),
             }
             rows.push(row);
         }
-        // The hand-over is what the kworker and the two task switches add to a direct request.
+        // The cost of the hand-over is what the kworker and the two task switches add to a direct
+        // request.
         if let (Some((way, _)), Some(cryptd), Some(direct)) = (
             measured.iter().find(|(w, _)| w.path == Path::Cryptd),
             best(Path::Cryptd),

@@ -1,5 +1,5 @@
-//! Measures the same methods in a hosted kernel tree, with its own drivers through its own crypto
-//! API.
+//! Measures the methods to reach a cipher in a hosted kernel tree, with the tree's own drivers and
+//! crypto API.
 
 use std::sync::atomic::AtomicBool;
 
@@ -14,7 +14,8 @@ use crate::timing::{Op, Tree};
 
 const ALG: &str = "xts(aes)";
 
-/// Measures the methods of a tree with `driver`, or with its best driver. `policy` is the policy's name in rows.
+/// Measures the methods of a tree with `driver`, or with its best driver. `policy` is the policy's
+/// name in rows.
 ///
 /// # Errors
 /// The tree has no such driver.
@@ -60,7 +61,7 @@ pub(super) fn run_tree(
     let measured = speed::run_with(speed, &[&*tree], stop, progress)?;
     outcome.failed = measured.failed;
     outcome.interrupted = measured.interrupted;
-    // The note explains columns that this table does not have.
+    // Drop the note that begins with ±, because it explains columns that this table does not have.
     let told = |n: &String| !n.starts_with('±');
     outcome
         .notes
@@ -92,7 +93,7 @@ pub(super) fn run_tree(
                 ..Row::default()
             });
         }
-        // A tree's methods are compared with its own simd helper, because its code differs from Kiln's.
+        // Compare a tree's methods with its own simd helper, because its code differs from Kiln's.
         compare(&mut rows, (policy, Path::SimdHelper));
         outcome.rows.append(&mut rows);
     }

@@ -1,11 +1,11 @@
-//! The tables of `fpu overhead`.
+//! Formats the tables of `kiln fpu overhead`.
 
 use kiln_question::table::{align, paragraph, plain, text};
 
 use super::run::Row;
 
-/// Formats, for each policy, the methods with their ratios, followed by the costs that the simd helper and the kworker
-/// add.
+/// Formats the methods under each policy with their ratios, followed by the costs that the simd
+/// helper and the kworker add.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::new();
     for group in rows.chunk_by(|a, b| a.policy == b.policy && a.config == b.config) {
@@ -56,7 +56,7 @@ fn paths(rows: &[Row]) -> String {
     text(&table)
 }
 
-/// Policy and path of a method, in the notation of the field `baseline`.
+/// Formats the policy and path of a method in the notation of the field `baseline`.
 fn method(row: &Row) -> String {
     format!("{}/{}", row.policy, row.path)
 }
@@ -93,8 +93,8 @@ fn digits(ratio: f64) -> String {
     }
 }
 
-/// A driver's name without the parts that all drivers have in common. `cryptd` is left out, too,
-/// because the path shows it.
+/// Shortens a driver's name by removing the parts that all drivers have in common. `cryptd` is
+/// removed, too, because the path shows it.
 fn short(driver: &str) -> String {
     let inner = driver
         .strip_prefix("cryptd(")

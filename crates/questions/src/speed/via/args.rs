@@ -9,7 +9,7 @@ use kiln_question::{Error, Exit, Question, Session};
 use super::plan::Plan;
 use super::{run, view};
 
-/// How messages reach the cipher.
+/// The path by which messages reach the cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Via {
     /// A virtio-crypto device in another process.
@@ -19,10 +19,12 @@ pub(super) enum Via {
 #[derive(Args)]
 #[command(next_help_heading = "Through a device")]
 pub(crate) struct ViaArgs {
-    /// Measure ciphers through a device in another process, compared with the same ciphers in this process
+    /// Measure ciphers through a device in another process, and compare them with the same ciphers
+    /// in this process
     #[arg(long, value_name = "WHAT", conflicts_with_all = ["tree", "impls", "baseline", "level", "latency"])]
     via: Option<Via>,
-    /// With --via virtio: numbers of data queues, each with a thread on either side [default: 1,2]
+    /// With --via virtio: numbers of data queues, each served by one thread on either side
+    /// [default: 1,2]
     #[arg(long, value_delimiter = ',', value_name = "N,…", requires = "via")]
     queues: Vec<usize>,
     /// With --via virtio: numbers of messages in flight on each queue [default: 1,64]
@@ -34,13 +36,14 @@ pub(crate) struct ViaArgs {
 }
 
 impl ViaArgs {
-    /// Whether `--via` was given.
+    /// Returns whether `--via` was given.
     pub(crate) fn given(&self) -> bool {
         self.via.is_some()
     }
 }
 
-/// Measures these ciphers, key sizes and lengths. Queues have their own threads, which are not confined to one core.
+/// Measures these ciphers, key sizes and lengths. Each queue has its own thread, and the threads
+/// are not confined to one core.
 pub(crate) fn ask<Q: Question>(
     args: &ViaArgs,
     algs: &[String],

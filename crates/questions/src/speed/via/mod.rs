@@ -1,4 +1,5 @@
-//! Ciphers through a virtio-crypto device in another process, compared with the same ciphers in this process.
+//! Measures ciphers through a virtio-crypto device in another process, and compares them with the
+//! same ciphers in this process.
 //!
 //! | file | contents |
 //! |---|---|

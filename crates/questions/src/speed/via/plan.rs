@@ -23,7 +23,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Length of the IV in bytes.
+    /// Returns the length of the IV in bytes.
     pub(super) fn iv_len(self) -> usize {
         if self.algo == algo::cipher::AES_ECB {
             0
@@ -35,19 +35,19 @@ impl Subject {
 
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Ciphers, by the kernel's names.
+    /// Ciphers, by their names in the kernel.
     pub algs: Vec<String>,
-    /// Size of the AES key in bits.
+    /// Sizes of the AES key in bits.
     pub key_bits: Vec<u32>,
-    /// Message length in bytes.
+    /// Message lengths in bytes.
     pub lens: Vec<usize>,
     /// Numbers of data queues; each queue has a separate thread.
     pub queues: Vec<usize>,
     /// Numbers of messages in flight on each queue.
     pub depths: Vec<usize>,
-    /// Seconds per row.
+    /// Measuring time per row in seconds.
     pub seconds: f64,
-    /// Socket of a running device; if `None`, one is started.
+    /// Socket of a running device. With `None`, a device is started.
     pub socket: Option<PathBuf>,
     /// Seed for the keys and the data.
     pub seed: u64,

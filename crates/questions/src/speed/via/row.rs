@@ -20,7 +20,7 @@ pub(crate) struct Row {
     /// Always `encrypt`.
     #[schemars(extend("x-role" = "key"))]
     pub op: &'static str,
-    /// Size of the AES key; for XTS, of one of its two keys.
+    /// Size of the AES key; for XTS, the size of one of its two keys.
     #[schemars(extend("unit" = "bits", "x-role" = "key"))]
     pub key_bits: u32,
     /// Size of a message.
@@ -36,13 +36,13 @@ pub(crate) struct Row {
     /// Always `virtio`.
     #[schemars(extend("x-role" = "key"))]
     pub level: &'static str,
-    /// Number of data queues; on either side, each queue is served by one thread.
+    /// Number of data queues. Each queue is served by one thread on either side.
     #[schemars(extend("x-role" = "key"))]
     pub queues: usize,
     /// Maximum number of requests in flight on each data queue.
     #[schemars(extend("x-role" = "key"))]
     pub depth: usize,
-    /// Number of host cores that driver and device share.
+    /// Number of host cores that the driver and the device share.
     #[schemars(extend("x-role" = "condition"))]
     pub cores: usize,
     /// Messages processed in the measured time.
@@ -77,8 +77,8 @@ pub(crate) struct Row {
     /// Maximum of the time from the submission of a message to its return.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "max"))]
     pub lat_us_max: Option<f64>,
-    /// Throughput of Kiln's fastest implementation of the same cipher, called directly by one thread; null if it could
-    /// not be measured.
+    /// Throughput of Kiln's fastest implementation of the same cipher, called directly by one
+    /// thread; null if it could not be measured.
     #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "direct MB/s"))]
     pub direct_mb_per_s: Option<f64>,
     /// `mb_per_s` divided by `direct_mb_per_s`.

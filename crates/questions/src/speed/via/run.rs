@@ -1,4 +1,4 @@
-//! Measures a device with several threads, each of which has a separate data queue.
+//! Measures a device with several threads. Each thread has a separate data queue.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use crate::timing::Op;
 
 /// Duration of the warm-up before a row is measured, as a share of the row's time.
 const WARM: f64 = 0.1;
-/// A device that takes longer than this is considered broken.
+/// Maximum time for an answer. A device that takes longer is considered broken.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a driver with a spare core keeps polling before it sleeps.
+/// Time for which a driver with a spare core polls before it sleeps.
 const LINGER: Duration = Duration::from_micros(20);
 
 /// Runs the plan.
 ///
 /// # Errors
-/// An unknown cipher, or a missing device.
+/// A cipher is unknown, or the device is missing.
 pub(super) fn run(
     plan: &Plan,
     stop: &Arc<AtomicBool>,
@@ -92,8 +92,8 @@ pub(super) fn run(
                         .and_then(|driver| measure_all(&driver, &shape, queues, plan.seed));
                     let (times, right) = match answered {
                         Ok(answered) => answered,
-                        // Ctrl-C ends every wait for the device. At a terminal it also ends the
-                        // device.
+                        // Ctrl-C ends every wait for the device. At a terminal, Ctrl-C also ends
+                        // the device's process.
                         Err(_) if stop.load(Ordering::Relaxed) => {
                             outcome.interrupted = true;
                             return Ok(outcome);
@@ -154,7 +154,7 @@ struct Shape {
     seconds: f64,
 }
 
-/// Results of one queue: number of messages, total time, and the time that each message took.
+/// Results of one queue: number of messages, total time, and the latency of each message.
 #[derive(Default)]
 struct Times {
     ops: u64,
@@ -257,7 +257,7 @@ fn measure_all(
     Ok((times, right))
 }
 
-/// Keeps one queue full, then decrypts the last messages.
+/// Keeps one queue full of encryptions, then decrypts the last messages to check the results.
 fn one(
     driver: &Driver,
     mut queue: DataQueue,

@@ -12,8 +12,8 @@ use crate::test::message::Layout;
 const EINVAL: i32 = -22;
 
 impl Bench {
-    /// Sets a key; returns an error if `setkey` refuses it. Afterwards the context is in the buffer
-    /// of that role.
+    /// Sets a key; returns an error if `setkey` refuses it. On success, the context is in the
+    /// buffer for `Role::Context`.
     pub(super) fn set_key(
         &mut self,
         imp: Impl,
@@ -55,7 +55,7 @@ impl Bench {
         result
     }
 
-    /// Checks that a key of an invalid length is refused and that nothing is written.
+    /// Checks that a key of an invalid length is refused and that `setkey` writes nothing.
     pub(crate) fn refuses_key(
         &mut self,
         imp: Impl,

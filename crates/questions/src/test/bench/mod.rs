@@ -42,16 +42,16 @@ pub struct Bench {
     desk: Desk,
     registers: Box<Registers>,
     watch: Watch,
-    /// The implementation to call in the contexts in which no section may be opened; `refused_in`
-    /// lists these contexts.
+    /// The implementation that must be called in the contexts `refused_in`, in which no section may
+    /// be opened.
     scalar: Option<Impl>,
     refused_in: Vec<Context>,
-    /// Whether interrupts occur whose handlers use the FPU.
+    /// Whether interrupts occur during the calls. The interrupt handlers use the FPU.
     interrupted: bool,
     step: bool,
 }
 
-/// The result of an `open`.
+/// The result of opening a sealed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The tag was accepted.
@@ -80,8 +80,8 @@ impl Bench {
         })
     }
 
-    /// Declares that interrupts occur from now on. In the contexts of `refused_in`, where no
-    /// section may be opened, and only there, `scalar` must be called.
+    /// Prepares for interrupts, which occur from now on. In the contexts `refused_in`, no section
+    /// may be opened, and calls must fall back to `scalar`; in all other contexts they must not.
     pub fn interrupted(&mut self, scalar: Impl, refused_in: Vec<Context>) {
         (self.scalar, self.refused_in) = (Some(scalar), refused_in);
         self.interrupted = true;
@@ -108,7 +108,7 @@ impl Bench {
         result
     }
 
-    /// Makes a request to `imp`'s driver of this API. Returns the first error found.
+    /// Makes a request to the driver of `imp` in this crypto API. Returns the first error found.
     pub fn request(
         &mut self,
         api: &'static Api,
@@ -193,7 +193,7 @@ impl Bench {
             .map_err(|e| format!("changed the {e}"))
     }
 
-    /// Decrypts a message that may not be authentic, with the key of `message`.
+    /// Decrypts a message that may not be authentic, with the key in `message`.
     pub fn open(
         &mut self,
         imp: Impl,
@@ -280,7 +280,7 @@ impl Bench {
         }
     }
 
-    /// The call for a whole message.
+    /// Calls `imp` with a whole message.
     fn call_entry(
         &mut self,
         imp: Impl,
@@ -329,7 +329,7 @@ impl Bench {
         self.call(function, scalar, args, context, replay)
     }
 
-    /// Makes a call of tested code; all such calls are made here.
+    /// Calls tested code, and makes the checks that apply to every call.
     fn call(
         &mut self,
         function: Function,
@@ -354,8 +354,9 @@ impl Bench {
             step: self.step,
         };
         let armed = self.watch.arm(replay.0, Some(replay.1));
-        // SAFETY: the pointers are those of buffers with the lengths that are passed. Whether the
-        // function stays within them is what is tested, and a fault becomes a failed case.
+        // SAFETY: the pointers refer to buffers with the lengths that are passed. Guard pages
+        // surround the buffers, so if the tested function leaves them, the fault becomes a failed
+        // case.
         let returned = unsafe { call.make() };
         drop(armed);
         self.registers.verdict(in_section || !self.interrupted)?;

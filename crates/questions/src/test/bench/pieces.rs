@@ -1,4 +1,4 @@
-//! Processes a message in pieces, with the calls of a user who does not have the whole message at
+//! Processes a message in pieces, with the calls of a caller that never has the whole message at
 //! once.
 
 use kiln_kernel::call::Entry;
@@ -9,8 +9,8 @@ use crate::test::arena::Role;
 use crate::test::message::{Layout, Message};
 
 impl Bench {
-    /// Makes the calls step by step. Each is in a separate section, and the state is moved between
-    /// two buffers.
+    /// Makes the calls step by step. Each call is in a separate section, and the state moves
+    /// between two buffers.
     pub(super) fn pieces(
         &mut self,
         imp: Impl,
@@ -83,7 +83,8 @@ impl Bench {
                     }
                 }
             };
-            // Only algorithms that need more than an IV to continue a message have the function `first`.
+            // Only algorithms that need more than an IV to continue a message have the function
+            // `first`.
             if who.function(entry).is_some() {
                 self.call_of(who, entry, &args, layout.context, replay)?;
             }

@@ -5,7 +5,7 @@ use kiln_question::{Error, Exit, Question, Session};
 use super::run::{run, Plan};
 use super::view;
 
-/// Number of measurements of each implementation in each direction.
+/// Number of measurements per implementation and direction.
 const FULL: usize = 400_000;
 const QUICK: usize = 60_000;
 

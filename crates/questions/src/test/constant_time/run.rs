@@ -1,4 +1,4 @@
-//! Runs all trials, and draws conclusions from them.
+//! Runs all trials, and judges whether the times differ.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,9 +14,9 @@ use super::trial::{key_bytes, measure, Subject, LEN};
 /// What to measure, and how often.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Names of algorithms; if empty, all that take a key.
+    /// Names of algorithms. If empty, all algorithms that take a key are tested.
     pub algs: Vec<String>,
-    /// Driver names; if empty, all.
+    /// Driver names. If empty, all drivers are tested.
     pub impls: Vec<String>,
     /// Number of measurements of each implementation, in both classes together. If a difference is
     /// found, the same number is measured a second time to confirm it.
@@ -37,7 +37,8 @@ pub(super) struct Plan {
     )
 )]
 pub(crate) struct Row {
-    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`; `control` for a control.
+    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`; `control` for a
+    /// control.
     #[schemars(extend("x-role" = "key"))]
     pub alg: &'static str,
     /// Driver name of the implementation, or the control's name.
@@ -47,44 +48,47 @@ pub(crate) struct Row {
     /// `encrypt`, `decrypt`, `digest` or `control`.
     #[schemars(extend("x-role" = "key"))]
     pub op: &'static str,
-    /// Size of the whole key; for XTS, of both keys together.
+    /// Size of the whole key; for XTS, the size of both keys together.
     #[schemars(extend("unit" = "bits", "x-role" = "key"))]
     pub key_bits: usize,
     /// Size of the message.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: usize,
-    /// `differs` (two runs found a difference), `unconfirmed` (only the first run found one) or `nothing found`.
+    /// `differs` (two runs found a difference), `unconfirmed` (only the first run found a
+    /// difference) or `nothing found`.
     #[schemars(extend("x-role" = "main"))]
     pub finding: &'static str,
-    /// Welch's t statistic of the first run, at the percentile where its absolute value is largest; a difference is an
-    /// absolute value of 5 or more. Null with too few measurements.
+    /// Welch's t statistic of the first run, at the percentile where its absolute value is largest.
+    /// An absolute value of 5 or more counts as a difference. Null with too few measurements.
     #[schemars(extend("x-role" = "main"))]
     pub t: Option<f64>,
     /// Mean time with random inputs minus mean time with a fixed input, at the percentile of `t`.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "difference, cycles"))]
     pub difference_cycles: Option<f64>,
-    /// The smallest difference that would have been found if the slowest tenth of the measurements
-    /// were left out.
+    /// The smallest difference that could have been found, computed without the slowest tenth of
+    /// the measurements.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "detectable, cycles"))]
     pub detectable_cycles: Option<f64>,
     /// Measurements of the first run, with random and with fixed inputs.
     #[schemars(extend("x-role" = "figure"))]
     pub samples: usize,
-    /// Whether an implementation that claims to be constant-time `differs`, or whether a control has the wrong
-    /// finding.
+    /// Whether the row counts as a failure: the finding for an implementation that claims to be
+    /// constant-time is `differs`, or a control has the wrong finding.
     #[schemars(extend("x-role" = "figure"))]
     pub failed: bool,
-    /// Whether the implementation claims to be constant-time; for a control, whether it is constant-time.
+    /// Whether the implementation claims to be constant-time, or whether the control is
+    /// constant-time.
     pub constant_time: bool,
-    /// The percentile at which `t` was computed: slower measurements were left out.
+    /// The percentile at which `t` was computed. Slower measurements were left out.
     #[schemars(extend("unit" = "%"))]
     pub crop_pct: Option<f64>,
 }
 
-/// Runs the measurements. `progress` is called with the share that is done and with what is being measured.
+/// Runs the measurements. `progress` is called with the completed share and with what is being
+/// measured.
 ///
 /// # Errors
-/// An unknown algorithm or implementation, or one that takes no key.
+/// An algorithm or implementation is unknown or takes no key.
 pub(super) fn run(
     plan: &Plan,
     stop: &AtomicBool,
@@ -198,7 +202,7 @@ fn try_one(subject: Subject, plan: &Plan, ticks_per_cycle: f64, row: &mut Row) {
 }
 
 /// Marks controls with a wrong finding as failed, and adds notes. If a control fails, the other
-/// findings mean nothing.
+/// findings are meaningless.
 fn judge(out: &mut Outcome<Row>) {
     for row in &mut out.rows {
         let differs = row.finding == "differs";

@@ -8,10 +8,10 @@ use kiln_kernel::messages::Messages;
 use kiln_measure::clock::{tsc_start, tsc_stop};
 use kiln_measure::SplitMix64;
 
-/// Size of a message in bytes: some whole blocks and a partial one.
+/// Size of a message in bytes. It consists of some whole blocks and a partial one.
 pub(super) const LEN: usize = 100;
 const AAD: usize = 20;
-/// Number of inputs that are prepared before they are measured.
+/// Number of inputs that are prepared in advance and then measured in one loop.
 const BATCH: usize = 256;
 
 /// An implementation or a control that is measured.
@@ -32,7 +32,7 @@ impl Subject {
     ];
 }
 
-/// Compares with zeros and stops at the first difference.
+/// Compares the secret with zeros and stops at the first difference.
 fn early_exit(secret: &[u8; 32]) {
     for &byte in secret {
         if black_box(byte) != 0 {
@@ -41,7 +41,8 @@ fn early_exit(secret: &[u8; 32]) {
     }
 }
 
-/// Squares and multiplies; the first timing attacks were against such code.
+/// Squares, and multiplies for each set bit of the secret. The first published timing attacks were
+/// against such code.
 fn jump_for_each_bit(secret: &[u8; 32]) {
     let mut x = black_box(3u64);
     for i in 0..64 {
@@ -53,13 +54,13 @@ fn jump_for_each_bit(secret: &[u8; 32]) {
     black_box(x);
 }
 
-/// Compares in constant time.
+/// Compares the secret with zeros in constant time.
 fn gather(secret: &[u8; 32]) {
     let differ = secret.iter().fold(0, |d, &byte| d | black_box(byte));
     black_box(differ);
 }
 
-/// Measures ticks of both classes: inputs that always equal `fixed`, and random inputs.
+/// Measures the ticks of both classes: inputs that always equal `fixed`, and random inputs.
 pub(super) fn measure(
     subject: Subject,
     samples: usize,
@@ -82,8 +83,8 @@ fn timed(work: impl FnOnce()) -> u32 {
 }
 
 fn control(run: fn(&[u8; 32]), samples: usize, rng: &mut SplitMix64, ticks: &mut [Vec<u32>; 2]) {
-    // The input is copied to one place, so that the same work precedes every measurement of either
-    // class.
+    // Copy each input to the same buffer, so that measurements of both classes follow the same
+    // work.
     let mut working = [0; 32];
     for _ in 0..samples.div_ceil(BATCH) {
         let inputs: Vec<(usize, [u8; 32])> = (0..BATCH)
@@ -142,7 +143,7 @@ impl Sizes {
     }
 }
 
-/// Size in bytes of the key that is measured.
+/// Returns the size in bytes of the key that is used for measurements.
 pub(super) fn key_bytes(imp: Impl) -> usize {
     Sizes::of(imp).key
 }
@@ -163,7 +164,7 @@ fn cipher(
     );
     let mut working = input(imp, op, sizes, 0, &fixed, rng);
     let mut dst = vec![0; sizes.text];
-    // Warm up the code and everything that it uses: the first runs are slow for either class.
+    // Warm up the code and its data, because the first runs are slow for either class.
     for _ in 0..8 {
         call(imp, op, &mut working, &mut dst);
     }
@@ -200,8 +201,8 @@ fn random(rng: &mut SplitMix64, n: usize) -> Vec<u8> {
     bytes
 }
 
-/// Makes an input. IV and associated data are public, and random in both classes. For decryption,
-/// the class's text is encrypted, and its tag is added.
+/// Makes an input. The IV and the associated data are public and random in both classes. For
+/// decryption, the class's text is encrypted first, and the tag is added.
 fn input(
     imp: Impl,
     op: Op,
