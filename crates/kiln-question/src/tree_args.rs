@@ -24,7 +24,7 @@ pub struct TreeBuildArgs {
 }
 
 impl TreeBuildArgs {
-    /// Whether any of these flags was given.
+    /// Whether at least one of these flags was given.
     pub fn given(&self) -> bool {
         self.cc.is_some() || !self.config.is_empty()
     }
@@ -43,10 +43,10 @@ impl TreeBuildArgs {
         }
     }
 
-    /// Like [`Self::resolve`], for each configuration.
+    /// Like [`Self::resolve`], but returns one result per configuration.
     ///
     /// # Errors
-    /// Those of [`Self::resolve`].
+    /// Returns the errors of [`Self::resolve`].
     pub fn resolve_all(&self, dir: &Path) -> Result<Vec<(Source, Compiler, Config)>, Error> {
         match self.config.as_slice() {
             [] => Ok(vec![self.configured(dir, CHOICE)?]),

@@ -9,7 +9,7 @@ pub struct Topic {
     pub title: &'static str,
     /// The command that shows the details.
     pub command: &'static str,
-    /// Where the results for comparison were published.
+    /// Where the published results for comparison appeared.
     pub source: Option<&'static str>,
 }
 
@@ -27,7 +27,7 @@ pub struct Part {
     pub name: &'static str,
     /// What the part does, in a few words.
     pub what: &'static str,
-    /// Importance; 1 is the highest. If time is short, the least important parts are skipped first.
+    /// Importance; 1 is the highest. If time is short, the least important parts are skipped.
     pub importance: u32,
     /// Minimum duration of the whole survey, in seconds, for this part to be included.
     pub from_s: f64,
@@ -35,12 +35,12 @@ pub struct Part {
     pub least_s: f64,
     /// This part's share of the time that remains after every part has its minimum.
     pub share: f64,
-    /// Whether the part runs in several processes. It does if a measured number becomes a headline.
-    /// Counts of wrong results add up, so they need only one process.
+    /// Whether the part runs in several processes, which is needed if a measured number becomes a
+    /// headline. One process is enough for counts of wrong results, because they add up.
     pub repeats: bool,
     /// Whether the part may have to build something first, which takes an unpredictable time.
     pub builds: bool,
-    /// Whether this part is skipped together with another one, which reports the reason.
+    /// Whether this part is skipped whenever a related part is, which then reports the reason.
     pub follows: bool,
     /// Whether everything that the part needs is available.
     pub can_run: fn(&Means) -> bool,
@@ -58,7 +58,7 @@ impl Part {
     /// first measurements.
     pub const START_S: f64 = 0.5;
 
-    /// Default values for a part.
+    /// Default field values, for `..Part::USUAL`.
     pub const USUAL: Part = Part {
         name: "",
         what: "",
