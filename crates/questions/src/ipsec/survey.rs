@@ -1,4 +1,4 @@
-//! The part of the survey that runs `kiln ipsec`.
+//! The part of the survey that runs `kiln ipsec`, with its arguments.
 
 use kiln_question::survey::{args, Contribution, Part, Runs};
 
