@@ -47,7 +47,7 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
     command
         .arg0("kiln")
         .args(args)
-        // The parent has read the configuration file and passes what applies.
+        // The child must not read the configuration file, because the parent has already read it.
         .env(DEFAULTS, "")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

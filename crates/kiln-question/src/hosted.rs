@@ -28,11 +28,11 @@ pub struct Hosted {
 
 /// The results of a child process.
 pub struct Measured<R> {
-    /// The child's rows.
+    /// Rows that the child printed.
     pub rows: Vec<R>,
     /// Crashes, objects that do not compile, the child's notes, and where the tree was built.
     pub notes: Vec<String>,
-    /// How the child ended.
+    /// How the child process ended.
     pub exit: Exit,
 }
 

@@ -172,8 +172,8 @@ impl Share {
         Some(Part { complete, ..part })
     }
 
-    /// The name of an output file: `COMMAND.json` for a whole run, `COMMAND-HOST-IofN.json` for a
-    /// shard.
+    /// Returns the name of an output file: `COMMAND.json` for a whole run, `COMMAND-HOST-IofN.json`
+    /// for a shard.
     pub fn file_name(&self, name: &str) -> String {
         let Some(Shard { index, count }) = self.shard else {
             return name.to_string();
@@ -198,7 +198,7 @@ fn digest(names: impl Iterator<Item = impl AsRef<str>>) -> String {
     bytes[..8].iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// The name of this machine, reduced to characters that are safe in file names.
+/// Returns the name of this machine, reduced to characters that are safe in file names.
 fn host_name() -> String {
     let named = std::env::var(HOST).ok().filter(|name| !name.is_empty());
     let name = named.or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok());

@@ -17,8 +17,9 @@ pub struct TreeBuildArgs {
     /// The compiler for the kernel tree [default: KILN_CC, or cc, gcc, clang]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
-    /// A kernel's .config, whose mitigations are used too; or 'tree' for the tree's own, or 'kiln' for Kiln's choice. 'speed --tree'
-    /// and 'fpu overhead' take several and compare them [default: kiln]
+    /// Kernel configuration: a .config file, whose mitigations are used too; 'tree' for the tree's
+    /// own; or 'kiln' for Kiln's choice. 'speed --tree' and 'fpu overhead' accept several and
+    /// compare them [default: kiln]
     #[arg(long, value_name = "FILE|tree|kiln", value_delimiter = ',')]
     config: Vec<String>,
 }

@@ -31,7 +31,7 @@ Examples:
 See also:
   docs/VIRTIO.md")]
 pub struct VirtioCheckArgs {
-    /// The device's socket
+    /// Path of the device's vhost-user socket
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
 }

@@ -216,7 +216,7 @@ mod keys {
         unsafe { std::mem::transmute(function.address()) }
     }
 
-    /// Accepts a key that is too short, as if it ended in zeros.
+    /// Accepts a key that is too short, and pads it with zeros.
     unsafe extern "C" fn lax(ctx: *mut u8, key: *const u8, len: usize) -> i32 {
         let mut padded = [0; 16];
         // SAFETY: the arguments are valid for the replaced function. The key is copied only if it

@@ -143,7 +143,7 @@ fn replays_are_one_case_each() {
     assert_eq!(rows_told, rows.len());
     for row in rows.iter().filter(|r| r.alg != "all") {
         let of_contexts = row.suite.contains(':');
-        // Case 5 is called in only one of the four contexts.
+        // Case 5 runs in only one of the four contexts.
         let want = u64::from(!of_contexts || row.context == "bh-off");
         match row.suite.as_str() {
             "wiped" => panic!("it has two cases: {row:?}"),

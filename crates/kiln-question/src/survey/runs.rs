@@ -33,7 +33,7 @@ impl<'a> Runs<'a> {
         Runs(runs)
     }
 
-    /// Number of processes.
+    /// Returns the number of processes that produced rows.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -19,7 +19,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Measures section lengths.
+/// The part that measures section lengths.
 pub(super) static BUDGET: Part = Part {
     name: "budget",
     what: "section lengths",

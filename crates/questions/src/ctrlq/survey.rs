@@ -14,7 +14,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Compares ways of waiting for the control queue.
+/// The part that compares methods of waiting for the control queue.
 pub(super) static CTRLQ: Part = Part {
     name: "ctrlq",
     what: "the control queue",

@@ -15,7 +15,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Measures the packet rate from which packets are lost.
+/// The part that measures the packet rate from which packets are lost.
 pub(super) static ESP: Part = Part {
     name: "fpu-esp",
     what: "IPsec under load",

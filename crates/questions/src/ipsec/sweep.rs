@@ -209,7 +209,7 @@ struct Point {
 }
 
 impl Point {
-    /// The task's operations per second.
+    /// Returns the number of operations per second that the task completed.
     fn task_rate(&self) -> f64 {
         self.tally.counts.task_ops as f64 / self.tally.seconds.max(1e-9)
     }

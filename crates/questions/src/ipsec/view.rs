@@ -1,4 +1,4 @@
-//! The tables of `ipsec`.
+//! Formats the tables of `ipsec` for people.
 
 use kiln_question::table::{align, plain, text};
 

@@ -1,4 +1,4 @@
-//! The libraries that can be installed.
+//! Lists the libraries that `kiln libraries install` can install.
 
 use super::build;
 use super::job::{Built, Fault, Job};

@@ -3,11 +3,12 @@
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 
-/// XCR0 bits of the state components that a kernel's FPU section does not save: PKRU (9) and AMX (17, 18).
+/// XCR0 bits of the state components that a kernel's FPU section does not save: PKRU (9) and AMX
+/// (17, 18).
 const NOT_SAVED: u64 = 1 << 9 | 3 << 17;
 /// XCR0 bits of the AVX-512 registers.
 const AVX512: u64 = 7 << 5;
-/// XCR0 bit of the upper halves of ymm.
+/// XCR0 bit of the upper halves of the ymm registers.
 const AVX: u64 = 1 << 2;
 
 /// Memory for the state, and the mask of the components to save.

@@ -265,7 +265,7 @@ impl AwsLc {
     fn cipher(&self, name: &str, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let kind = self.get_constant(name)?;
-        // SAFETY: EVP_CIPHER_CTX_new takes no arguments.
+        // SAFETY: EVP_CIPHER_CTX_new takes no arguments and may be called at any time.
         let ctx = self.own(
             unsafe { (f.cipher_new)() },
             f.cipher_free,
@@ -332,7 +332,7 @@ impl AwsLc {
     fn hmac(&self, hash: &str, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let kind = self.get_constant(&format!("EVP_{hash}"))?;
-        // SAFETY: HMAC_CTX_new takes no arguments.
+        // SAFETY: HMAC_CTX_new takes no arguments and may be called at any time.
         let ctx = self.own(unsafe { (f.hmac_new)() }, f.hmac_free, "HMAC_CTX_new")?;
         let (at, key) = (ctx.at.as_ptr(), work.key.as_ptr());
         // SAFETY: the context is new, and HMAC accepts keys of any length.
@@ -357,7 +357,7 @@ impl AwsLc {
     fn cmac(&self, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let kind = self.get_constant(&format!("EVP_aes_{}_cbc", work.key_bits))?;
-        // SAFETY: CMAC_CTX_new takes no arguments.
+        // SAFETY: CMAC_CTX_new takes no arguments and may be called at any time.
         let ctx = self.own(unsafe { (f.cmac_new)() }, f.cmac_free, "CMAC_CTX_new")?;
         let (at, key) = (ctx.at.as_ptr(), work.key.as_ptr());
         // SAFETY: the context is new, and the key has the length that the cipher requires.

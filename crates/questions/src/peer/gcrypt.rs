@@ -29,7 +29,8 @@ const FIND: Find = Find {
 /// The oldest version with all required functions: ChaCha20-Poly1305, GCM, CCM, XTS and MACs.
 const OLDEST: &CStr = c"1.8.0";
 
-// Values from gcrypt.h: enum gcry_ctl_cmds, gcry_cipher_modes, gcry_cipher_algos, gcry_md_algos, gcry_mac_algos.
+// Values of the enums gcry_ctl_cmds, gcry_cipher_modes, gcry_cipher_algos, gcry_md_algos and
+// gcry_mac_algos in gcrypt.h.
 const CTL_RESET: c_int = 4;
 const CTL_DISABLE_SECMEM: c_int = 37;
 const CTL_INITIALIZATION_FINISHED: c_int = 38;
@@ -211,7 +212,7 @@ impl Gcrypt {
     fn cipher(&self, algo: c_int, mode: c_int, work: &Work) -> Result<Cipher, String> {
         let f = &*self.0;
         let mut handle = null_mut();
-        // SAFETY: `handle` has room for a handle.
+        // SAFETY: the function writes a handle, and `handle` has room for it.
         let error = unsafe { (f.open)(&mut handle, algo, mode, 0) };
         if error != 0 || handle.is_null() {
             return Err(format!("{} has no {}", self.provider(), work.spec.name));
@@ -307,7 +308,7 @@ impl Gcrypt {
     fn mac(&self, algo: c_int, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let mut handle = null_mut();
-        // SAFETY: `handle` has room for a handle.
+        // SAFETY: the function writes a handle, and `handle` has room for it.
         let error = unsafe { (f.mac_open)(&mut handle, algo, 0, null_mut()) };
         if error != 0 || handle.is_null() {
             return Err(format!("{} has no {}", self.provider(), work.spec.name));

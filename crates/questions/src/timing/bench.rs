@@ -1,4 +1,4 @@
-//! Checks candidates, times them interleaved, and checks them again.
+//! Checks candidates, times them in interleaved runs, and checks them again.
 
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;

@@ -91,7 +91,7 @@ pub(crate) struct Takes {
     pub least: usize,
     /// Maximum length in bytes.
     pub most: usize,
-    /// Every length must be a multiple of this.
+    /// Every length must be a multiple of this number of bytes.
     pub multiple: usize,
 }
 

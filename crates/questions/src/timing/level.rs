@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Calls of the function, with one FPU section around many of them.
+    /// Direct calls of the function. One FPU section encloses many calls.
     #[default]
     Primitive,
     /// Requests to a driver through the crypto API. The driver is selected by its name.
     Api,
-    /// Calls of a function that a kernel tree's library exports, which opens its own FPU sections.
+    /// Calls of a function that a kernel tree's library exports. The function opens its own FPU
+    /// sections.
     Library,
 }
 

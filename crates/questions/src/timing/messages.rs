@@ -1,5 +1,5 @@
-//! The memory for calls: messages, IVs and space for the results, arranged like those of a typical
-//! user.
+//! The memory for calls: messages, IVs and space for the results, arranged as a typical caller
+//! arranges them.
 
 use kiln_kernel::cipher;
 use kiln_measure::SplitMix64;
@@ -76,7 +76,7 @@ pub(crate) struct Messages {
 /// The position of a wrong byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wrong {
-    /// Index of the message.
+    /// Index of the message in the set.
     pub message: usize,
     /// Index of the byte in the message's result. An index beyond the end of the result refers to
     /// the space after it.

@@ -52,7 +52,7 @@ impl Op {
         }
     }
 
-    /// Parses the name of an operation.
+    /// Parses an operation's name, such as `encrypt`.
     pub fn parse(name: &str) -> Result<Op, Error> {
         let all = [Op::Encrypt, Op::Decrypt, Op::Digest, Op::Derive];
         all.into_iter()

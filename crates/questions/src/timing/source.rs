@@ -34,7 +34,7 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    /// Returns the shape of one call.
+    /// Returns the shape of one call with a message of `len` bytes.
     pub(crate) fn shape(&self, op: Op, len: usize) -> Shape {
         Shape {
             kind: self.kind,
@@ -113,12 +113,12 @@ pub(crate) struct Work {
     pub op: Op,
     /// Size of the cipher's key in bits.
     pub key_bits: u32,
-    /// The complete key.
+    /// The complete key, including the second key of XTS or a salt.
     pub key: Zeroizing<Vec<u8>>,
 }
 
 impl Work {
-    /// Returns the shape of one call.
+    /// Returns the shape of one call with a message of `len` bytes.
     pub(crate) fn shape(&self, len: usize) -> Shape {
         self.spec.shape(self.op, len)
     }

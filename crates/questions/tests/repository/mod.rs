@@ -36,7 +36,7 @@ pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<St
     }
 }
 
-/// Writes a file if its content changes.
+/// Writes `bytes` to a file, unless the file already has this content.
 pub(crate) fn put(bytes: &[u8], to: &Path) {
     if fs::read(to).is_ok_and(|there| there == bytes) {
         return;

@@ -89,7 +89,7 @@ pub(super) const AUTH_SHA_256: c_uint = 15;
 pub(super) const AUTH_SHA_512: c_uint = 17;
 pub(super) const AUTH_AES_CMAC_256: c_uint = 27;
 pub(super) const AUTH_CHACHA20_POLY1305: c_uint = 29;
-/// Exists only in 2.0.
+/// This hash exists only in 2.0.
 pub(super) const AUTH_SM3: c_uint = 47;
 pub(super) const DIR_ENCRYPT: c_uint = 1;
 pub(super) const DIR_DECRYPT: c_uint = 2;
@@ -130,7 +130,7 @@ pub(super) struct Job {
     pub cipher_fields: *mut c_void,
 }
 
-/// `IMB_JOB` of version 2.0.
+/// The layout of `IMB_JOB` in version 2.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Job2 {

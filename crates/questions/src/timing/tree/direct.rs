@@ -18,19 +18,19 @@ use crate::timing::own;
 use crate::timing::shape::Kind;
 use crate::timing::source::{Choice, Spec, Work};
 
-/// Length in bytes of the key at the beginning of each message. A tree's library takes Poly1305's key as a separate
-/// argument.
+/// Length in bytes of the key at the beginning of each message. A tree's library takes Poly1305's
+/// key as a separate argument.
 const KEY_IN_MESSAGE: usize = 32;
 
 /// Keys and tables of a function, kept for as long as the function is called.
 struct Material {
     /// Engines whose contexts contain the expanded keys.
     engines: Vec<Engine>,
-    /// A constant table of the tree.
+    /// A constant table in the tree that the function reads.
     table: Option<Keys>,
     /// A key, either unchanged or prepared.
     raw: Vec<u8>,
-    /// An initial state, in whole cache lines.
+    /// An initial state, padded to whole cache lines.
     start: Vec<u8>,
 }
 

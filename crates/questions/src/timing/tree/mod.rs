@@ -145,7 +145,8 @@ impl Tree {
                 key_bits.push(0);
             }
         }
-        // A key with a special format (authenc) cannot be random.
+        // None of the random keys was accepted. Some algorithms, such as authenc, require a special
+        // key format.
         if key_bits.is_empty() {
             return None;
         }
@@ -272,7 +273,7 @@ fn cryptd(listed: &Listed) -> bool {
     listed.driver.starts_with("cryptd(")
 }
 
-/// Returns an internal algorithm's name without the prefix that marks it.
+/// Returns the name of an algorithm without the prefix that marks internal algorithms.
 fn plain(name: &str) -> &str {
     name.strip_prefix("__").unwrap_or(name)
 }
