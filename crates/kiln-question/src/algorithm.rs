@@ -30,7 +30,7 @@ impl Algorithm {
         Algorithm::all().into_iter().find(|a| a.name() == name)
     }
 
-    /// Returns the algorithm's name in the kernel.
+    /// Returns the algorithm's name in the kernel, such as `xts(aes)`.
     pub fn name(self) -> &'static str {
         self.0
     }
@@ -49,9 +49,9 @@ impl Algorithm {
         best.expect("the generic tier is always usable")
     }
 
-    /// Returns the generic implementation, which runs on every CPU. Tests use it for the expected
-    /// results and for the properties that all implementations share. Its priority is not
-    /// necessarily the lowest.
+    /// Returns the generic implementation, which runs on every CPU. Its results serve as the
+    /// expected ones, and all implementations share its properties, such as key sizes. Its priority
+    /// is not necessarily the lowest.
     pub fn any(self) -> Impl {
         let impls = self.impls();
         let generic = |i: &&Impl| i.tier() == Tier::Generic;
@@ -259,8 +259,8 @@ mod tests {
             ("chacha20-poly1305", "rfc7539(chacha20,poly1305)"),
             ("hmac-sha256", "hmac(sha256)"),
             ("sha-256", "sha256"),
-            // These names must not resolve: commands would measure the default key size instead of
-            // the size in the name.
+            // Names with another key length must not resolve: commands would measure the default
+            // key size instead of the size in the name.
             ("aes-128-gcm", "aes-128-gcm"),
             ("adiantum(xchacha12,aes)", "adiantum(xchacha12,aes)"),
         ] {

@@ -94,7 +94,7 @@ impl Hosted {
         format!("linux-{}", self.version)
     }
 
-    /// Creates the order for a child process, which specifies what the child measures.
+    /// Creates an order, which specifies what a child process measures.
     pub fn order(&self, name: &str, session: &Session) -> Order {
         let mut order = Order::new(&self.built.image, session.seed);
         order.label = Label {

@@ -86,7 +86,7 @@ fn every_mask_and_every_policy() {
             assert_eq!(count(suite), times, "{imp:?} {suite}");
         }
         for suite in Suite::of_policies() {
-            // These suites have one row per context.
+            // Suites of policies have one row per context.
             assert_eq!(count(suite), 4 * masks_with.min(1), "{imp:?} {suite}");
         }
     }

@@ -41,8 +41,8 @@ pub struct Part {
     pub repeats: bool,
     /// Whether the part may have to build something first, which takes an unpredictable time.
     pub builds: bool,
-    /// Whether this part is skipped whenever a related part is skipped. The reason is then reported
-    /// only for the related part.
+    /// Whether this part is skipped whenever a related part is skipped. Only the related part then
+    /// reports the reason.
     pub follows: bool,
     /// Whether everything that the part needs is available.
     pub can_run: fn(&Means) -> bool,

@@ -57,7 +57,7 @@ pub(super) struct Plan {
     pub ways: Vec<Way>,
     /// Maximum lengths of a section, in microseconds.
     pub targets_us: Vec<f64>,
-    /// Locations of the data before an operation.
+    /// Where the data is before an operation: in the cache, in memory, or both in separate rows.
     pub data: Vec<Data>,
     /// Interrupts per second.
     pub irq_rate: f64,

@@ -72,8 +72,8 @@ pub(super) struct Side {
     pub build: String,
     /// The results whose keys are unique.
     pub figures: BTreeMap<String, Figure>,
-    /// Number of results whose key another row already has. They are not compared, because the
-    /// corresponding row of the other side is ambiguous.
+    /// Number of results whose key another row already has. Such results are not compared, because
+    /// the corresponding row of the other side is ambiguous.
     pub ambiguous: usize,
     /// Conditions that should be equal on both sides. The sets contain the values on this side.
     pub conditions: BTreeMap<String, BTreeSet<String>>,
@@ -247,7 +247,7 @@ fn figure(of: &'static RowType, row: &Row, field: &'static Field) -> Figure {
     let ends = field.interval.as_ref();
     let interval = ends.and_then(|(low, high)| number(low).zip(number(high)));
     let time = field.time.as_ref().and_then(|name| of.field(name));
-    // Only for a field marked `more` is a larger number better. All other fields, such as times,
+    // A larger number is better only for a field marked `more`. All other fields, such as times,
     // are costs.
     let less = field.better != Some(Better::More);
     Figure {
@@ -308,7 +308,7 @@ mod tests {
             (time.unit, time.value, time.interval),
             ("ns_per_op", 10.0, Some((9.0, 11.0)))
         );
-        // Old records have no times, and neither have rows without a result.
+        // Old records have no times, and rows without a result have no times either.
         assert_eq!(row(json!({})).time, None);
         assert_eq!(row(json!({"ns_per_op": null})).time, None);
         let compiled = json!([{"cc": "c", "cycles_per_byte": 4.0, "ns_per_byte": 1.0}]);

@@ -227,7 +227,7 @@ pub(super) fn parse_kinds(names: &[String]) -> Result<Vec<Kind>, Error> {
     }
 }
 
-/// Parses the names of the device's methods of serving control requests. Returns both methods if
+/// Parses the names that select how the device serves control requests. Returns both methods if
 /// `names` is empty.
 ///
 /// # Errors

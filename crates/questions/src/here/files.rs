@@ -220,7 +220,8 @@ impl Root {
 }
 
 /// Returns the paths at which distributions install the configuration, in this order: Debian and
-/// SUSE, Fedora, Debian since kernel 7.3. They are used if `/proc/config.gz` does not exist.
+/// SUSE, Fedora, Debian since kernel 7.3. These paths are tried if `/proc/config.gz` does not
+/// exist.
 fn configurations(release: &str) -> Vec<String> {
     // A release that contains a slash could lead to another directory.
     if release.is_empty() || release.contains('/') {

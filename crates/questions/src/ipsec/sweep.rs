@@ -172,8 +172,8 @@ impl Losses {
     }
 
     /// Whether the rate has losses: more than the tolerated share of packets was lost, or the core
-    /// fell behind in most trials. The latter counts even if the ring still had room for the
-    /// backlog.
+    /// fell behind in most trials. A core that fell behind counts even if the ring still had room
+    /// for the backlog.
     fn matter(&self) -> bool {
         self.share() > LOST || 2 * self.late > self.trials
     }

@@ -28,7 +28,7 @@ fn step(
     run(job, dir, program, arguments, &span, REPORT)
 }
 
-/// Returns the argument with which make uses all cores.
+/// Returns the argument that makes `make` use all cores.
 fn jobs() -> String {
     format!("-j{}", available_parallelism().map_or(1, |n| n.get()))
 }

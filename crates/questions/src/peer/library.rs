@@ -107,7 +107,7 @@ impl Opened {
         // ends, and unloading would remove that function's code.
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
         // SAFETY: the constructors of these libraries set up only their own memory. A user who
-        // names another file is responsible for its constructors.
+        // names another file is responsible for that file's constructors.
         let library = unsafe { Library::open(Some(name), flags) }.map_err(|e| one_line(&e))?;
         Ok(Opened {
             library: Arc::new(library),

@@ -146,7 +146,7 @@ fn named(work: &Work) -> Option<Algorithm> {
     Algorithm::named(&work.spec.name).filter(|alg| spec(*alg).prefix == work.spec.prefix)
 }
 
-/// Describes an algorithm of `kernel/` as a source's specification.
+/// Returns the sizes and the accepted lengths of an algorithm of `kernel/`.
 pub(super) fn spec(alg: Algorithm) -> Spec {
     let imp = alg.any();
     let kind = match imp.kind() {
@@ -237,8 +237,8 @@ pub(super) fn run_impl(imp: Impl, ctx: Rc<Context>, op: Op, many: bool) -> Run<'
     Box::new(move |messages: &mut Messages, calls| {
         let (shape, chained) = (messages.shape, messages.chained);
         let mut work = work.borrow_mut();
-        // The last bytes of an ESP request's associated data are the IV. They are not authenticated
-        // (RFC 4106, section 5), so they are left out here.
+        // The last bytes of an ESP request's associated data are the IV. The IV is not
+        // authenticated (RFC 4106, section 5), so it is left out here.
         let aad_len = match imp.alg().starts_with("rfc4106(") {
             true => shape.prefix.saturating_sub(shape.iv),
             false => shape.prefix,

@@ -64,10 +64,10 @@ pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u
     step
 }
 
-/// Whether the longest section grows with the message. This is the case if the longest message has
-/// as many sections as the one before. Otherwise the times decide: the section must grow at least
-/// with the 0.75th power of the length, both from the shortest to the longest message and between
-/// the longest two. Returns `None` if there is only one length.
+/// Whether the longest section grows with the message. It does if the longest message has as many
+/// sections as the second longest. Otherwise the times decide: the section must grow at least with
+/// the 0.75th power of the length, both from the shortest to the longest message and between the
+/// longest two. Returns `None` if there is only one length.
 pub(super) fn grows(rows: &[Row]) -> Option<bool> {
     let [.., before, last] = rows else {
         return None;

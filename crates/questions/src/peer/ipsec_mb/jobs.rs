@@ -10,8 +10,8 @@ use crate::peer::interface::Peer;
 use crate::timing::{Messages, Op, Run, Shape, Work};
 
 impl IpsecMb {
-    /// Submits a job for each message, then flushes. This is only for version 1.3, because its jobs
-    /// have the size of [`Job`].
+    /// Submits a job for each message, then flushes. Use this only with version 1.3, because its
+    /// jobs have the size of [`Job`].
     pub(super) fn jobs(&self, work: &Work) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;

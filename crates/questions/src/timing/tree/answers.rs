@@ -86,8 +86,8 @@ fn digest(alg: &str, key: &[u8], message: &[u8], to: &mut [u8]) -> Result<(), St
         .map_err(|e| e.to_string())
 }
 
-/// Returns the words of a hash's state after some data. They are the first part of the state in
-/// both Linux and `kernel/`. Returns `None` if `kernel/` does not have the hash.
+/// Returns the words of a hash's state after some data. The words are the first part of the state
+/// in both Linux and `kernel/`. Returns `None` if `kernel/` does not have the hash.
 pub(super) fn state_after(alg: &str, data: &[u8]) -> Option<Vec<u8>> {
     let state = generic(alg)?.unkeyed_state(data)?;
     // The first 64 bytes contain eight words, followed by zeros if the words are shorter than 64

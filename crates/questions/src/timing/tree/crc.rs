@@ -1,5 +1,5 @@
-//! Computes cyclic redundancy checks for any polynomial with a single table. Their values are the
-//! expected results of functions in trees.
+//! Computes cyclic redundancy checks for any polynomial with a single table. The functions of trees
+//! must return the same values.
 
 /// A CRC, defined by its polynomial.
 pub(super) struct Crc {

@@ -67,10 +67,10 @@ impl Tree {
         found
     }
 
-    /// Returns the judge of one function, or `None` if the judge of its algorithm can judge it. The
-    /// latter is possible if Kiln has the algorithm, or if the tree has a generic driver with
-    /// separate code. A driver called `-lib` cannot judge, because it would call the function
-    /// itself.
+    /// Returns a separate judge for a function, or `None` if the judge of its algorithm is
+    /// suitable. That judge is suitable if Kiln has the algorithm, or if the tree has a generic
+    /// driver with separate code. A driver called `-lib` is not suitable, because it would call the
+    /// function itself.
     fn judge_of(&self, function: &Function, work: &Work) -> Result<Option<Judge<'_>>, String> {
         let generic = || {
             let (name, _) = self.generic(work)?;
