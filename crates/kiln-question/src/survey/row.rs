@@ -39,14 +39,15 @@ pub struct Row {
     /// then gives the reason.
     #[schemars(extend("x-role" = "condition"))]
     pub headline: Option<String>,
-    /// The answer as a number: the median over all processes, or a count over all of them; null if this machine cannot
-    /// answer the question.
+    /// The answer as a number: the median over all processes, or a count over all of them; null if
+    /// this machine cannot answer the question.
     #[schemars(extend("x-role" = "main", "x-interval" = ["low", "high"]))]
     pub value: Option<f64>,
     /// Unit of `value`.
     #[schemars(extend("x-role" = "figure"))]
     pub unit: Option<&'static str>,
-    /// The published result that `value` is compared with; null if nothing comparable was published.
+    /// The published result that `value` is compared with; null if nothing comparable was
+    /// published.
     #[schemars(extend("x-role" = "figure", "x-heading" = "published"))]
     pub baseline: Option<f64>,
     /// `value` divided by `baseline`; null without a baseline.

@@ -65,7 +65,8 @@ Examples:
 See also:
   docs/TREES.md")]
 pub struct CompareArgs {
-    /// The baseline: a record, a survey's record, a directory of records, a report, a kernel tree or a git revision
+    /// The baseline: a record, a survey's record, a directory of records, a report, a kernel tree
+    /// or a git revision
     #[arg(value_name = "A")]
     a: PathBuf,
     /// What to compare with A; takes the same forms as A
@@ -74,7 +75,8 @@ pub struct CompareArgs {
     /// commit-message: a table of at most 72 columns, indented for a commit message
     #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<Format>,
-    /// Exit with status 1 if B is slower by more than this, beyond the noise, or if a row cannot be judged
+    /// Exit with status 1 if B is slower by more than this, beyond the noise, or if a row cannot be
+    /// judged
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
     /// With --max-regression: do not fail because of rows that cannot be judged

@@ -123,10 +123,12 @@ pub(super) struct Row {
     /// CPU time of the driver's process, in percent of the measured time.
     #[schemars(extend("unit" = "%"))]
     pub driver_cpu_pct: Option<f64>,
-    /// CPU time of the device's process, in percent of the measured time; null for a device that was already running.
+    /// CPU time of the device's process, in percent of the measured time; null for a device that
+    /// was already running.
     #[schemars(extend("unit" = "%"))]
     pub device_cpu_pct: Option<f64>,
-    /// CPU time of driver and device per create or close; null for a device that was already running.
+    /// CPU time of driver and device per create or close; null for a device that was already
+    /// running.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "CPU µs per operation"))]
     pub cpu_us_per_op: Option<f64>,
     /// Median latency of creates and closes.

@@ -40,7 +40,7 @@ pub struct HereArgs {
     /// Judge a recorded machine: a directory with proc/, sys/ and boot/, as in the root directory
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Only record the files that would be read; the directory must be empty or not exist
+    /// Record the files that would be read, and do nothing else; DIR must be empty or not exist
     #[arg(long, value_name = "DIR", conflicts_with_all = ["bpftrace", "live", "check"])]
     record: Option<PathBuf>,
     /// Only print a bpftrace script that measures FPU sections by caller

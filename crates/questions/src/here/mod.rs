@@ -6,7 +6,7 @@
 //! | `args.rs` | the command |
 //! | `files.rs` | which files are read, and how |
 //! | `recording.rs` | the same files as a directory |
-//! | `config.rs`, `crypto.rs`, `kernel.rs` | the kernel's configuration, its drivers, versions and compilers |
+//! | `config.rs`, `crypto.rs`, `kernel.rs` | the kernel's configuration, drivers and versions |
 //! | `machine.rs` | the parsed contents of all files |
 //! | `deferral.rs` | questions 1 and 2: softirqs, and IPsec |
 //! | `sections.rs` | question 3: the length of FPU sections |

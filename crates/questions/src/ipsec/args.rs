@@ -87,7 +87,8 @@ pub struct IpsecArgs {
     /// Source of the interrupts; with signal, another core sends them
     #[arg(long, value_enum, default_value_t, value_name = "SOURCE")]
     inject: Source,
-    /// Total measuring time in seconds, for all policies, loads and rates together [default: 48, with --quick 12]
+    /// Total measuring time in seconds, for all policies, loads and rates together [default: 48,
+    /// with --quick 12]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     #[command(flatten)]

@@ -31,12 +31,13 @@ pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u16", extend("x-role" = "figure"))]
     pub year: Option<u16>,
-    /// `cache` (installed by `kiln libraries install`), `system`, `named` (by an environment variable) or `program`
-    /// (compiled in).
+    /// `cache` (installed by `kiln libraries install`), `system`, `named` (by an environment
+    /// variable) or `program` (compiled in).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub place: Option<&'static str>,
-    /// File of the library; a name without a directory is in one of the system's library directories.
+    /// File of the library; a name without a directory is in one of the system's library
+    /// directories.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub file: Option<String>,

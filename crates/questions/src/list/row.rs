@@ -28,8 +28,8 @@ use crate::peer;
     )
 )]
 pub struct Row {
-    /// `tier`, `impl` (an implementation), `feature` (of the CPU), `peer` (a library), `compiler` or `limit` (of the
-    /// hardware).
+    /// `tier`, `impl` (an implementation), `feature` (of the CPU), `peer` (a library), `compiler`
+    /// or `limit` (of the hardware).
     #[schemars(extend("x-role" = "key"))]
     pub kind: &'static str,
     /// Name of the tier, driver, feature, library, compiler or limit.
