@@ -1,12 +1,13 @@
-//! Collects the files of `kernel/` that are compiled into the program: the sources on which compilers are compared,
-//! and each cipher's files for `kiln test`.
+//! Collects the files of `kernel/` that are compiled into the program: the sources with which
+//! compilers are compared, and the files of each cipher that `kiln test` needs.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use kiln_kbuild::{cipher_folders, is_source, Embedded};
 
-/// The files in a cipher's folder that `kiln test` reads: known answers, and the expected choice of implementation.
+/// The files in a cipher's folder that `kiln test` reads: known answers, and the implementation
+/// that is expected to be chosen.
 const EXPECTATIONS: [(&str, &str); 2] = [
     ("vectors.txt", "vectors.rs"),
     ("ranking.txt", "rankings.rs"),
@@ -36,7 +37,8 @@ fn main() {
         let mut files = Embedded::default();
         for folder in &folders {
             let file = Path::new("ciphers").join(folder).join(name);
-            // A cipher without such a file fails its tests, which report what is missing.
+            // Skip missing files. The tests of the cipher then fail and report which file is
+            // missing.
             if kernel.join(&file).is_file() {
                 files.add_file(folder, &kernel.join(&file));
             }

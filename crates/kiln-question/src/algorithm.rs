@@ -1,4 +1,4 @@
-//! Looks up algorithms and implementations by name.
+//! Finds algorithms and implementations by name, and parses these names on the command line.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -20,7 +20,7 @@ impl Algorithm {
     /// AES-XTS, IEEE 1619.
     pub const XTS_AES: Algorithm = Algorithm("xts(aes)");
 
-    /// All algorithms, in the order of the kernel side's table.
+    /// Returns all algorithms in the order of the implementation table of `kernel/`.
     pub fn all() -> Vec<Algorithm> {
         Impl::algorithms().into_iter().map(Algorithm).collect()
     }
@@ -30,26 +30,28 @@ impl Algorithm {
         Algorithm::all().into_iter().find(|a| a.name() == name)
     }
 
-    /// The algorithm's name in the kernel.
+    /// Returns the algorithm's name in the kernel, such as `xts(aes)`.
     pub fn name(self) -> &'static str {
         self.0
     }
 
-    /// The algorithm's implementations in order of priority, including those that this CPU cannot
-    /// run.
+    /// Returns the algorithm's implementations in order of priority, including those that this CPU
+    /// cannot run.
     pub fn impls(self) -> Vec<Impl> {
         Impl::find_all(self.0)
     }
 
-    /// The implementation that a caller gets: the usable one with the highest priority.
+    /// Returns the implementation that the crypto API selects by default: the usable one with the
+    /// highest priority.
     pub fn best(self) -> Impl {
         let usable = |i: &Impl| i.tier().usable();
         let best = self.impls().into_iter().rfind(usable);
         best.expect("the generic tier is always usable")
     }
 
-    /// The generic implementation, which runs on every CPU. It provides the expected results and
-    /// the properties that all implementations share. Its priority is not necessarily the lowest.
+    /// Returns the generic implementation, which runs on every CPU. Its results serve as the
+    /// expected ones, and all implementations share its properties, such as key sizes. Its priority
+    /// is not necessarily the lowest.
     pub fn any(self) -> Impl {
         let impls = self.impls();
         let generic = |i: &&Impl| i.tier() == Tier::Generic;
@@ -70,8 +72,7 @@ impl Algorithm {
         self.any().longest()
     }
 
-    /// Block size in bytes; messages must consist of whole blocks. It is 1 if any length is
-    /// allowed.
+    /// Block size in bytes, or 1 if any length is allowed. Every message consists of whole blocks.
     pub fn block(self) -> usize {
         match self.kind() {
             Kind::Skcipher => self.any().block_size(),
@@ -104,8 +105,8 @@ impl FromStr for Algorithm {
     }
 }
 
-/// The name that is common outside the kernel: AES modes without "aes", and dashes instead of
-/// parentheses.
+/// Returns the name that is common outside the kernel: AES modes without "aes", and dashes instead
+/// of parentheses.
 fn alias(name: &str) -> String {
     match name {
         "rfc7539(chacha20,poly1305)" => return "chacha20-poly1305".to_string(),
@@ -119,9 +120,9 @@ fn alias(name: &str) -> String {
 }
 
 /// Converts an alias to the algorithm's kernel name: `xts`, `aes-xts`, `xts-aes`, `aes-256-xts`,
-/// `hmac-sha256`, `sha-256`. Other names, such as those in kernel trees, are returned unchanged.
-/// The length in `aes-256-xts` is the one that commands use without `--key-bits`; other lengths do
-/// not have aliases.
+/// `hmac-sha256`, `sha-256`. Other names, such as those in kernel trees, are returned unchanged. An
+/// alias may contain only the key length that commands use without `--key-bits`, as `aes-256-xts`
+/// does.
 pub fn resolve(name: &str) -> String {
     let all = Algorithm::all();
     if all.iter().any(|a| a.name() == name) {
@@ -143,9 +144,9 @@ pub fn resolve(name: &str) -> String {
     found.map_or_else(|| name.to_string(), |a| a.name().to_string())
 }
 
-/// Parses names of algorithms, including aliases, and completes aliases, which need no quoting in a
-/// shell. Unknown names are accepted, because a kernel tree may have such an algorithm; the command
-/// decides.
+/// Parses names of algorithms for clap, and resolves aliases. Completion offers the aliases,
+/// because they need no quoting in a shell. Unknown names are accepted here and checked by the
+/// command, because a kernel tree may have more algorithms.
 #[derive(Clone)]
 pub struct Names;
 
@@ -172,7 +173,7 @@ impl TypedValueParser for Names {
     }
 }
 
-/// Parses names of implementations, and completes the names of Kiln's implementations.
+/// Parses names of implementations for clap, and completes the names of Kiln's implementations.
 #[derive(Clone)]
 pub struct Drivers;
 
@@ -258,8 +259,8 @@ mod tests {
             ("chacha20-poly1305", "rfc7539(chacha20,poly1305)"),
             ("hmac-sha256", "hmac(sha256)"),
             ("sha-256", "sha256"),
-            // These must not resolve, because another key size than the one in the name would be
-            // measured.
+            // Names with another key length must not resolve: commands would measure the default
+            // key size instead of the size in the name.
             ("aes-128-gcm", "aes-128-gcm"),
             ("adiantum(xchacha12,aes)", "adiantum(xchacha12,aes)"),
         ] {

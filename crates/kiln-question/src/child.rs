@@ -17,10 +17,10 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long the process may take to print its results after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What a process that has ended left behind.
+/// The exit status and the output of a process that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// The exit status, or a description of how else the process ended.
+    /// The exit status, or the reason why the process has none, such as a signal or a timeout.
     pub status: Result<i32, String>,
     /// Everything the process wrote to stdout.
     pub output: Vec<u8>,
@@ -47,17 +47,17 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
     command
         .arg0("kiln")
         .args(args)
-        // The parent has read the configuration file and passes what applies.
+        // The child must not read the configuration file, because the parent has already read it.
         .env(DEFAULTS, "")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // In a separate group, the child does not get the terminal's Ctrl-C; this process passes
-        // one on. Killing the group also ends the child's own processes.
+        // In a separate group, the child does not receive Ctrl-C from the terminal; this process
+        // forwards it. Killing the group also ends the processes that the child started.
         .process_group(0);
     end_with_parent(&mut command);
-    // A shell script starts background processes with Ctrl-C ignored, and their children inherit
-    // that.
+    // A shell script starts background processes with SIGINT ignored, and their children inherit
+    // this setting, so the default action is restored.
     // SAFETY: the closure makes a single system call, which is allowed between fork and exec.
     unsafe {
         command.pre_exec(|| match libc::signal(libc::SIGINT, libc::SIG_DFL) {
@@ -113,9 +113,9 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
 /// Kills the rest of the process's group, so that no process keeps the pipes open, and returns how
 /// the process ended.
 fn end(child: &mut Child, status: Option<ExitStatus>) -> Result<i32, String> {
-    // SAFETY: kill() does not access memory. The group's ID is not reused while the group has a
-    // process. If it has none, its leader was waited for just before, and the kernel assigns IDs in
-    // turn.
+    // SAFETY: kill() does not access memory. The group's ID cannot be reused while the group
+    // contains a process. If the group is empty, its leader was reaped only a moment ago, and the
+    // kernel assigns IDs in ascending order, so the ID is still unused.
     unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
     let status = match status {
         Some(status) => status,
@@ -128,8 +128,8 @@ fn end(child: &mut Child, status: Option<ExitStatus>) -> Result<i32, String> {
     }
 }
 
-/// Makes the child end with its parent; otherwise it would go on working although its results are
-/// not read.
+/// Makes the child end when its parent ends. Otherwise the child would keep working although its
+/// results are not read.
 pub fn end_with_parent(command: &mut Command) {
     // SAFETY: the closure makes a single system call, which is allowed between fork and exec.
     unsafe {
@@ -193,7 +193,7 @@ mod tests {
             .trim()
             .parse()
             .unwrap();
-        // Wait a moment until the process disappears, or is a zombie that init has yet to reap.
+        // Wait a moment until the process has disappeared or is a zombie that init will reap.
         let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         while !(stat().is_empty() || stat().contains(" Z ")) {
             assert!(start.elapsed() < Duration::from_secs(60), "{}", stat());

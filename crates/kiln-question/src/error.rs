@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An error as one line, which states what is wrong, where, and what to do.
+/// A one-line error message that states what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     Failed(String),
@@ -13,7 +13,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit status for this error (`CLI.md`).
+    /// Returns the exit status for this error (`CLI.md`).
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Failed(_) => 1,
@@ -50,8 +50,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Converts errors about kernel trees. An interruption does not print an error line; the program
-/// always ends with the status for interruptions.
+/// Converts errors of `kiln_tree`. An interruption prints no error line, because the program always
+/// ends with the status for interruptions.
 impl From<kiln_tree::Error> for Error {
     fn from(e: kiln_tree::Error) -> Error {
         use kiln_tree::Error as E;
@@ -102,7 +102,8 @@ impl From<kiln_tree::Error> for Error {
     }
 }
 
-/// Converts errors of building or booting Linux. The end of a log may follow the first line.
+/// Converts errors that occur when Linux is built or booted. The end of a log may follow the first
+/// line.
 impl From<kiln_linux::Error> for Error {
     fn from(e: kiln_linux::Error) -> Error {
         use kiln_linux::Error as E;

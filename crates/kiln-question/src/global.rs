@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Flags that every command takes.
+/// Flags that every command accepts.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Global {
@@ -20,16 +20,17 @@ pub struct Global {
     /// With --shard I/N the file is DIR/COMMAND-HOST-IofN.json.
     #[arg(short, long, global = true, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Cores of this machine to use, such as 0 or 0,2-3; what is measured runs on the first one listed
+    /// Cores of this machine to use, such as 0 or 0,2-3; measurements run on the first one listed
     #[arg(long, global = true, value_name = "LIST")]
     pub cpu: Option<String>,
     /// Print no tables and no progress; errors, the exit status and --out remain
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Read defaults of --cpu, --out, --peers and --tree from this file [default: kiln.toml here, else in ~/.config/kiln]
+    /// Read defaults of --cpu, --out, --peers and --tree from this file [default: kiln.toml in the
+    /// current directory, else in ~/.config/kiln]
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub defaults: Option<PathBuf>,
-    /// Read no file of defaults
+    /// Do not read a file of defaults
     #[arg(
         long,
         global = true,

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::{Error, Exit, Progress, Session};
 
-/// Maximum number of crashes, after which the remaining items are skipped.
+/// Maximum number of crashes. After that many, the remaining items are skipped.
 const CRASHES: usize = 16;
 
 /// A kernel tree that has been built as a loadable image.
@@ -28,11 +28,11 @@ pub struct Hosted {
 
 /// The results of a child process.
 pub struct Measured<R> {
-    /// The child's rows.
+    /// Rows that the child printed.
     pub rows: Vec<R>,
     /// Crashes, objects that do not compile, the child's notes, and where the tree was built.
     pub notes: Vec<String>,
-    /// How the child ended.
+    /// How the child process ended.
     pub exit: Exit,
 }
 
@@ -47,7 +47,7 @@ struct Document<R> {
 /// Builds and links a tree while showing a progress bar.
 ///
 /// # Errors
-/// Those of [`kiln_tree::build`].
+/// Returns the errors of [`kiln_tree::build`].
 pub fn build(
     (source, compiler, config): (Source, Compiler, Config),
     session: &Session,
@@ -94,7 +94,7 @@ impl Hosted {
         format!("linux-{}", self.version)
     }
 
-    /// Creates the order that a child receives: what it has to measure.
+    /// Creates an order, which specifies what a child process measures.
     pub fn order(&self, name: &str, session: &Session) -> Order {
         let mut order = Order::new(&self.built.image, session.seed);
         order.label = Label {
@@ -109,7 +109,7 @@ impl Hosted {
         format!("built in {}", self.built.cache.display())
     }
 
-    /// Runs this program in child processes, which measure. If an item crashes the child, the crash
+    /// Measures in child processes that run this program. If an item crashes the child, the crash
     /// is reported and the next child skips that item. `name` identifies the tree in rows that
     /// contain a name in addition to version and configuration.
     pub fn measure<R: DeserializeOwned>(
@@ -146,7 +146,8 @@ impl Hosted {
                 // The child has already printed the reason on stderr.
                 return match ended.status.code() {
                     Some(code @ (1..=3 | 130)) => {
-                        // The child may lack something because an object does not compile.
+                        // Print the failures, because an object that does not compile may explain
+                        // what the child lacks.
                         for failure in &self.failures {
                             eprintln!("kiln: {failure}");
                         }
@@ -180,7 +181,7 @@ impl Hosted {
     }
 }
 
-/// The objects of a tree that do not compile, each with the compiler's first error.
+/// Returns the objects of a tree that do not compile, each with the compiler's first error.
 fn failures(built: &Built) -> Vec<String> {
     let failed = built.rows.iter().filter(|r| r.status == "failed");
     failed

@@ -1,4 +1,4 @@
-//! The result of a command's run, with its exit status.
+//! Defines `Exit` and `Outcome`: how a command's run ended, and its rows and notes.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ pub enum Exit {
     Done,
     /// A check failed.
     Failed,
-    /// With `--bisect`, the revision in question cannot be built or tried.
+    /// With `--bisect`, the revision could not be built or tested.
     Untried,
     /// A child failed with this status and has printed the reason.
     Refused(u8),

@@ -21,12 +21,12 @@ static SILENT: AtomicBool = AtomicBool::new(false);
 pub struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    /// Starts a bar, which is first drawn with the first report.
+    /// Creates a bar. It appears when the first progress is reported.
     pub fn start() -> Progress {
         if !stderr().is_terminal() || SILENT.load(Ordering::Relaxed) {
             return Progress(None);
         }
-        // Draw rarely, because each draw is a system call during the measurement.
+        // Draw rarely, because each draw makes a system call during the measurement.
         let bar = ProgressBar::with_draw_target(
             Some(STEPS as u64),
             ProgressDrawTarget::stderr_with_hz(5),
@@ -34,8 +34,8 @@ impl Progress {
         let style = ProgressStyle::with_template("{wide_bar} {percent:>3} % {left:>4} {msg:36!}")
             .expect("a constant template")
             .with_key("left", |state: &ProgressState, out: &mut dyn Write| {
-                // Show the remaining time only later: the first step chooses the sample sizes, so
-                // its pace does not predict the rest.
+                // Show the remaining time only after this fraction. The first step chooses the
+                // sample sizes, so its pace does not predict the pace of the others.
                 if state.fraction() >= SETTLED {
                     let _ = write!(out, "{:#}", HumanDuration(state.eta()));
                 }
@@ -44,7 +44,7 @@ impl Progress {
         Progress(Some(bar))
     }
 
-    /// Suppresses all bars from now on.
+    /// Suppresses all later output of progress bars.
     pub(crate) fn silence() {
         SILENT.store(true, Ordering::Relaxed);
     }

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 
 use crate::{Error, Exit, Session, Shard};
 
-/// A command. The structure's fields are its arguments; the structure's doc comment and
-/// `after_long_help` are its help text.
+/// A command. The fields of the structure that implements this trait are the command's arguments;
+/// the structure's doc comment and `after_long_help` are the help text.
 pub trait Question: Args {
     /// Name in records: `--out DIR` writes `DIR/NAME.json`. The name of a subcommand starts with
     /// its command's name.
@@ -19,13 +19,13 @@ pub trait Question: Args {
     /// Whether the argument of `--out` may be a file.
     const WRITES_A_FILE: bool = false;
 
-    /// The row types that the command and its subcommands write.
+    /// Returns the row types that the command and its subcommands write.
     fn row_types() -> Vec<RowType> {
         Vec::new()
     }
 
-    /// The requested shard, for a command whose work can be divided. Such a command must pass its
-    /// list of items through [`Session::share`].
+    /// Returns the requested shard, for a command whose work can be divided. Such a command must
+    /// pass its list of items through [`Session::share`].
     fn shard(&self) -> Option<Shard> {
         None
     }
@@ -33,7 +33,7 @@ pub trait Question: Args {
     /// Runs the command: validates the request, measures, and outputs the results.
     ///
     /// # Errors
-    /// Wrong arguments, or something that the machine lacks.
+    /// The arguments are wrong, or the machine lacks something that the command needs.
     fn run(&self, session: &Session) -> Result<Exit, Error>;
 }
 

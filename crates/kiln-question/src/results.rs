@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Session {
-    /// Warnings about disturbances of this run so far. They are empty for untimed questions, and in
-    /// a child process, because its parent watches the machine.
+    /// Returns warnings about disturbances during this run so far. The list is empty for untimed
+    /// questions, and in a child process, because the parent watches the machine.
     pub fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<Warning> {
         if self.child.is_some() || !Q::TIMED {
             return Vec::new();
@@ -84,7 +84,7 @@ impl Session {
         Ok(outcome.exit())
     }
 
-    /// Writes an outcome's record to the requested places, without text for people.
+    /// Writes an outcome's record to the requested destinations, without text for people.
     pub fn save<Q: Question, R: Serialize + JsonSchema>(
         &self,
         outcome: &Outcome<R>,
@@ -95,7 +95,7 @@ impl Session {
         }
     }
 
-    /// Outputs results: the record to `--out`, then either JSON or the text that `human` builds to
+    /// Writes the record to the directory of `--out`, then prints JSON or the text from `human` on
     /// stdout. Warnings about disturbances are added to the record's notes and to the end of the
     /// text.
     pub fn emit<Q: Question, R: Serialize + JsonSchema>(
@@ -108,8 +108,8 @@ impl Session {
         self.send::<Q, R>(facts, rows, notes, |warnings| human() + warnings)
     }
 
-    /// Like [`Session::emit`], for text that other programs read unchanged: warnings go to stderr
-    /// instead.
+    /// Like [`Session::emit`], but for text that other programs parse. Warnings go to stderr, so
+    /// that `text` is printed unchanged.
     pub fn emit_bare<Q: Question, R: Serialize + JsonSchema>(
         &self,
         facts: &Facts,

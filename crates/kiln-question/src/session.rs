@@ -1,4 +1,5 @@
-//! One run of the program: its flags, its seed, and the flag that stops it.
+//! Defines `Session`: one run of the program with its flags, its seed, and the stop flag that
+//! Ctrl-C sets.
 
 use std::collections::hash_map::RandomState;
 use std::env;
@@ -34,13 +35,13 @@ pub struct Session {
     pub(crate) program: Program,
     /// The flags that every command accepts.
     pub global: Global,
-    /// The seed from which all random choices follow.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// When the run began, in UTC.
+    /// Start of the run, in UTC.
     pub(crate) date: String,
     /// A flag that Ctrl-C sets.
     pub stop: Arc<AtomicBool>,
-    /// Command-line arguments after the program's name, with secrets removed.
+    /// Command-line arguments after the program's name, with secret keys removed.
     pub args: Vec<String>,
     /// Whether stdout is a terminal.
     pub tty: bool,
@@ -49,7 +50,7 @@ pub struct Session {
     pub bold: bool,
     /// The part of the work that this run does, according to `--shard`.
     pub share: Share,
-    /// What was taken from the configuration file.
+    /// Flag values that were taken from the configuration file.
     pub defaults: Vec<Setting>,
     /// Set if this process is a child that hosts a kernel tree and prints JSON for its parent.
     pub child: Option<Order>,
@@ -58,8 +59,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Reads flags and environment (`defaults`: which of them came from the configuration file), handles Ctrl-C, and creates the directory of `--out` unless `file` says that it
-    /// may be a file.
+    /// Processes flags and environment variables, handles Ctrl-C, and creates the directory of
+    /// `--out`. `defaults` lists the flags that come from the configuration file. If `file` is set,
+    /// `--out` may name a file, and no directory is created.
     pub fn start(
         program: Program,
         global: &Global,
@@ -84,8 +86,8 @@ impl Session {
             Err(e) => return Err(Error::input(format!("{}: {e}", tiers::VARIABLE))),
         }
         if let Some(list) = &global.cpu {
-            // Allow the whole list, so that multi-threaded work can use all of these cores; measurements run on the
-            // first.
+            // Allow all listed cores, for the sake of multi-threaded work. Measurements run on the
+            // first one.
             let place = place(&defaults, "cpu");
             let list: CoreList = list
                 .parse()
@@ -94,7 +96,7 @@ impl Session {
         }
         let mut global = global.clone();
         if let Some(order) = &child {
-            // A child only prints JSON, and its parent writes the record.
+            // A child only prints JSON. Its parent writes the record.
             (global.json, global.out, global.seed) = (true, None, Some(order.seed));
         }
         if let Some(dir) = global.out.as_ref().filter(|_| !file) {
@@ -122,8 +124,8 @@ impl Session {
         })
     }
 
-    /// Pins this thread to one core: the first one in `--cpu`, or the current one. If pinning is
-    /// not permitted, the results are noisier but still valid.
+    /// Pins this thread to the first core in `--cpu`, or to the current core without that flag. If
+    /// pinning is not permitted, the results are noisier but still valid.
     pub fn settle(&self) -> &Session {
         let core = match &self.global.cpu {
             Some(list) => list.parse::<CoreList>().ok().map(|l| l.cores()[0]),
@@ -140,8 +142,8 @@ impl Session {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Draws pictures into this file in the directory of `--out`, with a note below them. Returns
-    /// the file's path, or `None` if nothing was drawn.
+    /// Writes pictures with a note below them to this file in the directory of `--out`. Returns the
+    /// file's path, or `None` if there is no directory or no picture.
     pub fn draw(
         &self,
         file: &str,
@@ -158,7 +160,8 @@ impl Session {
     }
 }
 
-/// Changes to the directory of `-C`. A child that hosts a kernel tree has its parent's arguments and directory.
+/// Changes to the directory of `-C`. A child that hosts a kernel tree stays in its parent's
+/// directory, because it receives the same arguments and the parent has already changed to it.
 ///
 /// # Errors
 /// The directory does not exist.
@@ -174,7 +177,8 @@ fn child_order() -> Result<Option<Order>, Error> {
     Order::from_env().map_err(|e| Error::input(e.to_string()))
 }
 
-/// Where the value of a flag came from, for errors: the flag, or the line of the configuration file.
+/// Returns the source of a flag's value for error messages: the flag, or the line of the
+/// configuration file.
 fn place(defaults: &[Setting], key: &str) -> String {
     match defaults.iter().find(|setting| setting.key == key) {
         Some(setting) => format!("{}: {key}", setting.place()),
@@ -182,7 +186,7 @@ fn place(defaults: &[Setting], key: &str) -> String {
     }
 }
 
-/// Creates the directory for records before anything is measured for them.
+/// Creates the directory for records, so that an unusable path fails before the measurement.
 pub fn prepare(dir: &Path) -> Result<(), Error> {
     fs::create_dir_all(dir).map_err(|e| {
         Error::input(format!(

@@ -13,14 +13,14 @@ use sha2::{Digest, Sha256};
 
 use crate::Error;
 
-/// Maximum number of shards; a larger number is most likely a typing error.
+/// Maximum number of shards. A larger number is most likely a typing error.
 const MOST: u32 = 100_000;
 /// Default seed of shards. All shards of a run must use the same seed.
 pub(crate) const SEED: u64 = 1;
 /// The environment variable that replaces the host's name in file names and records.
 const HOST: &str = "KILN_HOST";
 
-/// The number of a shard, and how many there are.
+/// A shard's number and the total number of shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// Number of this shard, from 1 to `count`.
@@ -35,7 +35,7 @@ impl Shard {
         exists.then_some(Shard { index, count })
     }
 
-    /// The description of this shard, which does `items` of `total`.
+    /// Describes this shard, which processes `items` of the plan's `total` items.
     fn part(self, items: usize, total: usize, plan: String) -> Part {
         Part {
             index: self.index,
@@ -86,13 +86,13 @@ pub struct ShardArgs {
     pub shard: Option<Shard>,
 }
 
-/// The part of a plan that this run does: either all items or those of one shard. Clones share the
-/// description of the part, which is set once the plan's list of items exists.
+/// The part of a plan that this run processes: either all items or those of one shard. Clones share
+/// the description of the part, which is set once the plan's list of items exists.
 #[derive(Clone, Debug, Default)]
 pub struct Share {
     shard: Option<Shard>,
     part: Arc<OnceLock<Part>>,
-    /// The items that [`Share::takes`] was asked about, and its answers.
+    /// Every item passed to [`Share::takes`], with the returned value.
     asked: Arc<Mutex<BTreeMap<String, bool>>>,
 }
 
@@ -110,10 +110,10 @@ impl Share {
         self.shard
     }
 
-    /// Keeps this shard's items. The shards of one list are disjoint and complete, and their sizes
-    /// differ by at most one item. `name` must return a unique name for each item: records contain
-    /// a digest of all names, so that shards of different lists are not mistaken for parts of one
-    /// run. Each run has only one list.
+    /// Returns this shard's items. The shards of one list are disjoint and complete, and their
+    /// sizes differ by at most one item. `name` must return a unique name for each item: records
+    /// contain a digest of all names, so that shards of different lists are not mistaken for parts
+    /// of one run. Each run has only one list.
     pub fn select<T>(&self, items: Vec<T>, name: impl Fn(&T) -> String) -> Vec<T> {
         let Some(shard) = self.shard else {
             return items;
@@ -127,9 +127,9 @@ impl Share {
         kept
     }
 
-    /// Whether this shard does the item of this name, for a run whose items become known one after the other. The shards
-    /// are disjoint and complete; their sizes are as even as chance makes them. Every shard must ask about every item,
-    /// in any order and as often as it likes.
+    /// Whether the item with this name belongs to this shard, for a run that discovers its items
+    /// one by one. The shards are disjoint and complete, but their sizes vary randomly. Every shard
+    /// must call this for every item; the order and the number of calls do not matter.
     pub fn takes(&self, name: &str) -> bool {
         let Some(shard) = self.shard else {
             return true;
@@ -142,23 +142,23 @@ impl Share {
         own
     }
 
-    /// Whether [`Share::takes`] was asked about no item at all.
+    /// Whether [`Share::takes`] has not been called yet.
     pub fn is_empty(&self) -> bool {
         let asked = self.asked.lock().expect("no one panics with this lock");
         asked.is_empty()
     }
 
-    /// Takes over the part that a child process has done for this one.
+    /// Uses the part that a child process has done as the part of this run.
     pub fn adopt(&self, part: Option<Part>) {
         if let Some(part) = part {
-            // If a part is already set, it is the same, because children that measure several trees
-            // have the same list.
+            // If a part is already set, the new one is equal: children that measure several trees
+            // share one list of items.
             let _ = self.part.set(part);
         }
     }
 
-    /// The part that was done. `None` if the run is not divided, or if it failed before its list of
-    /// items existed.
+    /// The part that was done. `None` if the run is not divided into shards, or if it failed before
+    /// its list of items existed.
     pub(crate) fn part(&self, complete: bool) -> Option<Part> {
         let asked = self.asked.lock().expect("no one panics with this lock");
         let part = match (self.part.get(), self.shard) {
@@ -172,8 +172,8 @@ impl Share {
         Some(Part { complete, ..part })
     }
 
-    /// The name of an output file: `COMMAND.json` for a whole run, `COMMAND-HOST-IofN.json` for a
-    /// shard.
+    /// Returns the name of an output file: `COMMAND.json` for a whole run, `COMMAND-HOST-IofN.json`
+    /// for a shard.
     pub fn file_name(&self, name: &str) -> String {
         let Some(Shard { index, count }) = self.shard else {
             return name.to_string();
@@ -186,7 +186,8 @@ impl Share {
     }
 }
 
-/// Identifies a list of names: the first 16 hexadecimal digits of a SHA-256.
+/// Returns the first 16 hexadecimal digits of a SHA-256 over a list of names, which identify the
+/// list.
 fn digest(names: impl Iterator<Item = impl AsRef<str>>) -> String {
     let mut digest = Sha256::new();
     for name in names {
@@ -197,7 +198,7 @@ fn digest(names: impl Iterator<Item = impl AsRef<str>>) -> String {
     bytes[..8].iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// The name of this machine, reduced to characters that are safe in file names.
+/// Returns the name of this machine, reduced to characters that are safe in file names.
 fn host_name() -> String {
     let named = std::env::var(HOST).ok().filter(|name| !name.is_empty());
     let name = named.or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok());
@@ -223,8 +224,8 @@ mod tests {
         (kept, share.part(true).unwrap())
     }
 
-    /// Checks that shards are disjoint and complete, on which a fleet's report relies. `cut`
-    /// replaces `select`, so that the test itself can be tested.
+    /// Checks that shards are disjoint and complete, because the report of several machines relies
+    /// on this. `cut` is `select`, or a deliberately wrong version that tests this check.
     fn check_random_plans(cut: fn(&[u32], u32, u32) -> Vec<u32>) -> Result<(), String> {
         let mut rng = SplitMix64(26);
         for n in 0..10_000 {
@@ -249,8 +250,8 @@ mod tests {
     #[test]
     fn shards_of_random_plans_are_disjoint_and_complete() {
         check_random_plans(|items, index, count| select(items, index, count).0).unwrap();
-        // Controls: blocks of a rounded size lose the last items, and overlapping blocks count
-        // items twice.
+        // Controls: equal blocks of a rounded-down size lose the last items, and overlapping blocks
+        // contain some items twice.
         let lost = |items: &[u32], index: u32, count: u32| {
             let size = items.len() / count as usize;
             items[size * (index as usize - 1)..size * index as usize].to_vec()
@@ -276,7 +277,7 @@ mod tests {
             let mut taken = 0;
             for index in 1..=count {
                 let share = Share::new(Shard::new(index, count));
-                // Every shard may ask in an order of its own, and more than once.
+                // Shards may query the items in different orders, and more than once.
                 let first = rng.below(items.len());
                 let order = items[first..].iter().chain(&items);
                 let own: std::collections::BTreeSet<&String> =

@@ -31,7 +31,7 @@ pub fn align(table: &mut Table, figures: impl IntoIterator<Item = usize>) {
     }
 }
 
-/// Formats the table without trailing blanks.
+/// Returns the table as text, without trailing blanks.
 pub fn text(table: &Table) -> String {
     let mut text = String::new();
     for line in table.lines() {
@@ -41,7 +41,7 @@ pub fn text(table: &Table) -> String {
     text
 }
 
-/// The name of the processor, and of the hypervisor if the machine has one.
+/// Returns the name of the processor, and that of the hypervisor if the machine has one.
 pub fn processor(facts: &Facts) -> String {
     let m = &facts.machine;
     let place = match (&m.hypervisor_vendor, m.hypervisor) {
@@ -59,7 +59,7 @@ pub fn processor(facts: &Facts) -> String {
     )
 }
 
-/// One line about the machine, and one about the compiler that built `kernel/`.
+/// Returns one line about the machine and one about the compiler that built `kernel/`.
 pub fn machine(facts: &Facts) -> String {
     let hardware = processor(facts);
     let software = format!(
@@ -70,7 +70,7 @@ pub fn machine(facts: &Facts) -> String {
     format!("{}\n{}", paragraph(&hardware), paragraph(&software))
 }
 
-/// The common name of a hypervisor with this twelve-letter signature.
+/// Returns the common name of the hypervisor with this twelve-letter signature.
 fn hypervisor(vendor: &str) -> &str {
     match vendor {
         "KVMKVMKVM" => "KVM",
@@ -81,7 +81,8 @@ fn hypervisor(vendor: &str) -> &str {
     }
 }
 
-/// The version text of a compiler that is described as `PATH (WORDS)`.
+/// Returns the version text from a description such as `/usr/bin/cc (cc (Debian 12.2.0-14)
+/// 12.2.0)`: the words in the outer parentheses.
 pub fn compiler(cc: &str) -> &str {
     let words = cc.split_once(" (").and_then(|(_, w)| w.strip_suffix(')'));
     words.unwrap_or(cc)
@@ -102,7 +103,7 @@ pub fn paragraph(text: &str) -> String {
     wrap(text, WIDTH)
 }
 
-/// Wraps a line between words and indents the continuation lines.
+/// Wraps a line between words and indents the continuation lines. `width` is in columns.
 pub fn wrap(line: &str, width: usize) -> String {
     let words = line.trim_start_matches(' ');
     let mut used = 0;

@@ -7,8 +7,7 @@ use crate::Error;
 
 pub const VARIABLE: &str = "KILN_TIERS";
 
-/// Applies `list`, a value of `KILN_TIERS` such as `generic,aesni`. An empty list does not restrict
-/// anything.
+/// Applies `list`, a value of `KILN_TIERS` such as `generic,aesni`. An empty list allows all tiers.
 ///
 /// # Errors
 /// A tier is unknown (status 2), or this CPU lacks a tier (status 3). If a missing tier were
@@ -44,7 +43,8 @@ pub fn reason(tier: Tier) -> String {
     }
 }
 
-/// Returns a warning about the consequences if some tiers are unusable.
+/// Returns a warning that lists the unusable tiers and the reasons, or `None` if all tiers are
+/// usable.
 pub fn warning() -> Option<Warning> {
     let missing: Vec<Tier> = Tier::ALL.into_iter().filter(|t| !t.usable()).collect();
     let best = Tier::ALL.into_iter().rfind(|t| t.usable())?;

@@ -17,14 +17,15 @@ pub struct TreeBuildArgs {
     /// The compiler for the kernel tree [default: KILN_CC, or cc, gcc, clang]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
-    /// A kernel's .config, whose mitigations are used too; or 'tree' for the tree's own, or 'kiln' for Kiln's choice. 'speed --tree'
-    /// and 'fpu overhead' take several and compare them [default: kiln]
+    /// Kernel configuration: a .config file, whose mitigations are used too; 'tree' for the tree's
+    /// own; or 'kiln' for Kiln's choice. 'speed --tree' and 'fpu overhead' accept several and
+    /// compare them [default: kiln]
     #[arg(long, value_name = "FILE|tree|kiln", value_delimiter = ',')]
     config: Vec<String>,
 }
 
 impl TreeBuildArgs {
-    /// Whether any of these flags was given.
+    /// Whether at least one of these flags was given.
     pub fn given(&self) -> bool {
         self.cc.is_some() || !self.config.is_empty()
     }
@@ -43,10 +44,10 @@ impl TreeBuildArgs {
         }
     }
 
-    /// Like [`Self::resolve`], for each configuration.
+    /// Like [`Self::resolve`], but returns one result per configuration.
     ///
     /// # Errors
-    /// Those of [`Self::resolve`].
+    /// Returns the errors of [`Self::resolve`].
     pub fn resolve_all(&self, dir: &Path) -> Result<Vec<(Source, Compiler, Config)>, Error> {
         match self.config.as_slice() {
             [] => Ok(vec![self.configured(dir, CHOICE)?]),

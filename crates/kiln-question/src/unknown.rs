@@ -7,8 +7,8 @@ use crate::Error;
 /// Maximum number of names that an error line lists.
 const FEW: usize = 40;
 
-/// Creates the error for an unknown name. It suggests the nearest known name, and lists all known
-/// names if they are few.
+/// Creates the error for an unknown name. The message suggests the nearest known name, and lists
+/// all known names if they are few.
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     let nearest = known
         .iter()
@@ -21,7 +21,7 @@ pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     Error::input(format!("unknown {what} '{name}': {hint}"))
 }
 
-/// What the user may write instead.
+/// Returns the part of the message that lists the accepted names.
 pub fn list(known: &[&str]) -> String {
     match known {
         [only] => format!("only '{only}' is accepted"),

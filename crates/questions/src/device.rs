@@ -13,10 +13,10 @@ use kiln_question::child::end_with_parent;
 use kiln_question::Error;
 use tempfile::TempDir;
 
-/// How long to wait for the device's socket to appear.
+/// Maximum time in which the device's socket must appear.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A `kiln serve` process, which is killed on drop.
+/// A process that runs `kiln serve`. It is killed when this value is dropped.
 pub(crate) struct Device {
     child: Child,
     dir: TempDir,
@@ -36,8 +36,8 @@ impl Device {
     ) -> Result<Device, Error> {
         let program = env::current_exe()
             .map_err(|e| Error::lacks(format!("cannot find this program: {e}: mount /proc")))?;
-        // The directory is private and has an unguessable name, so only this device can listen at
-        // the socket.
+        // The directory is private and its name cannot be guessed, so only this device can listen
+        // at the socket.
         let dir = kiln_tree::make_scratch(&env::temp_dir(), "kiln-device-")
             .map_err(|e| Error::lacks(format!("{e}: set TMPDIR to a directory of yours")))?;
         let socket = dir.path().join("device.sock");
@@ -80,12 +80,12 @@ impl Device {
         Ok(device)
     }
 
-    /// Path of the device's socket.
+    /// Returns the path of the device's socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.dir.path().join("device.sock")
     }
 
-    /// Process ID of the device.
+    /// Returns the process ID of the device.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -98,13 +98,13 @@ impl Drop for Device {
     }
 }
 
-/// CPU time used so far by the threads of a process and of its children (proc(5), schedstat).
-/// Children are included because a device serves each guest in a separate process; threads that
-/// have ended are not.
+/// Returns the CPU time used so far by the threads of a process and of its children (proc(5),
+/// schedstat). Children are included because a device serves each guest in a separate process. The
+/// time of threads that have ended is missing.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let mut ns = 0;
     for child in children(pid) {
-        // The child may have ended since it was listed.
+        // A child may have ended after the list was read.
         ns += threads_time(child).unwrap_or(0);
     }
     Some(Duration::from_nanos(ns + threads_time(pid)?))
@@ -122,13 +122,14 @@ fn threads_time(pid: u32) -> Option<u64> {
     Some(ns)
 }
 
-/// PIDs of a process's children.
+/// Returns the process IDs of a process's children.
 fn children(pid: u32) -> Vec<u32> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
         .filter(|child| {
             let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-            // The state and the parent's PID follow the name, which may contain any character.
+            // The name may contain any character, so search for its end. The state and the parent's
+            // process ID follow.
             let parent = stat
                 .rsplit_once(") ")
                 .and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());

@@ -1,17 +1,17 @@
-//! The commands of Kiln, one folder for each: its arguments, plan, run, rows, tables, and part of
+//! The commands of Kiln. Each has a folder with its arguments, plan, run, rows, tables, and part of
 //! the survey.
 //!
 //! The list below is the only place outside a command's folder that names the command. Each entry
-//! becomes a command with help, completions and a manual page. Its row types become part of the
-//! records' schema, and its contribution to the survey is run by the survey.
+//! becomes a command with help, completions and a manual page. Its row types are added to the
+//! records' schema, and the survey runs its contribution.
 //!
-//! Commands share these modules, which do not depend on any of them:
+//! Commands share these modules, which do not depend on any command:
 //!
 //! | module | contents |
 //! |---|---|
 //! | `timing/` | what is timed: shapes, messages, candidates, and the bench that times them |
 //! | `peer/` | other libraries, loaded at run time |
-//! | `limits/` | what the hardware could do at most, measured |
+//! | `limits/` | measured limits of the hardware |
 //! | `device.rs` | a virtio-crypto device in a separate process |
 
 mod device;
@@ -27,14 +27,15 @@ use kiln_record::Description;
 
 use peer::Wanted;
 
-/// Expands the list of questions to their modules, the commands, the row types, and the survey.
+/// Expands the list of questions to their modules, the commands, the row types, and the survey's
+/// contributions.
 macro_rules! questions {
     ($($visibility:vis $module:ident: $command:ident($args:ident) $(+ $survey:ident)?;)*) => {
         $($visibility mod $module;)*
 
-        /// The commands, in the order of the help text.
+        /// The commands. The help text lists them in this order.
         #[derive(clap::Subcommand)]
-        // The doc comments of the argument structures become the help.
+        // The doc comments of the argument structures are used as help texts instead.
         #[allow(missing_docs)]
         pub enum Command {
             $($command(Box<$module::$args>),)*
@@ -44,14 +45,14 @@ macro_rules! questions {
             /// Runs the command.
             ///
             /// # Errors
-            /// Any error that the command returns.
+            /// Returns the error of the command.
             pub fn run(&self, session: &Session) -> Result<Exit, Error> {
                 match self {
                     $(Command::$command(args) => args.run(session),)*
                 }
             }
 
-            /// The shard to which the command line restricts the command, if any.
+            /// Returns the shard that the command line selects, if any.
             pub fn shard(&self) -> Option<Shard> {
                 match self {
                     $(Command::$command(args) => args.shard(),)*
@@ -79,7 +80,7 @@ macro_rules! questions {
             all
         }
 
-        /// The contributions of all questions, in the order in which the survey runs them.
+        /// Returns the contributions of all questions, in the order in which the survey runs them.
         pub fn survey() -> Vec<&'static Contribution> {
             let mut all: Vec<&'static Contribution> = Vec::new();
             $($(all.extend($module::$survey);)?)*
@@ -110,7 +111,7 @@ questions! {
     schema: Schema(SchemaArgs);
 }
 
-/// All row types, in the order in which reports show them.
+/// Returns all row types, in the order in which reports show them.
 pub fn row_types() -> Vec<Description> {
     let mut all = all_row_types();
     all.push(RowType::at::<survey::Row>(10));
@@ -118,15 +119,15 @@ pub fn row_types() -> Vec<Description> {
     all.into_iter().map(|r| r.description).collect()
 }
 
-/// Checks names of libraries as `--peers` does.
+/// Checks names of libraries as the flag `--peers` does.
 ///
 /// # Errors
-/// A name is not known, or `auto` or `none` is not alone.
+/// A name is unknown, or `auto` or `none` is combined with other names.
 pub fn check_libraries(names: &[String]) -> Result<(), Error> {
     Wanted::parse(names).map(drop)
 }
 
-/// The headlines of a topic that follow from the answers so far.
+/// Returns the headlines of a topic that follow from the answers so far.
 pub fn headlines(topic: &Topic, answers: &[Answer]) -> Vec<survey::Row> {
     let contributions = survey().into_iter().filter(|c| c.topic == topic);
     contributions.flat_map(|c| (c.rows)(answers)).collect()

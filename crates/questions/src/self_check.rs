@@ -1,11 +1,11 @@
-//! `kiln self-check`: measures how far measurements can be trusted on this machine.
+//! `kiln self-check`: measures how reliable measurements on this machine are.
 
 use clap::Args;
 use kiln_measure::{self_check, Grade, Trust, TrustRow};
 use kiln_question::table::{self, align, paragraph, plain, text};
 use kiln_question::{read_facts, Error, Exit, Progress, Question, RowType, Session};
 
-/// How far measurements can be trusted on this machine
+/// How reliable measurements on this machine are
 ///
 /// Run this before relying on results: it measures the clock, how quiet the machine is, and the
 /// method itself, and reports which differences can be trusted. Takes about 10 s, or 4 s with
@@ -44,8 +44,8 @@ impl Question for SelfCheckArgs {
     }
 }
 
-/// Formats the table of checks, the meaning of those that are not ok, and the sentence that sums
-/// them up.
+/// Formats the table of checks, an explanation of each check that is not ok, and a summary in one
+/// sentence.
 fn view(trust: &Trust) -> String {
     let mut table = plain();
     for row in &trust.rows {

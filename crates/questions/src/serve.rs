@@ -53,8 +53,8 @@ pub struct ServeArgs {
     /// Number of data queues, each with its own thread; the control queue follows them
     #[arg(long, value_name = "N", default_value_t = 4)]
     queues: u16,
-    /// Where control requests are served: on the control queue's thread (inline) or on another
-    /// (thread)
+    /// Where control requests are served: on the control queue's thread (inline) or on a second
+    /// thread (thread)
     #[arg(long, value_name = "HOW", default_value = "inline")]
     ctrl: String,
     /// Maximum number of sessions per guest
@@ -69,10 +69,10 @@ pub struct ServeArgs {
     /// Maximum memory that each guest may share, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = Config::default().max_memory)]
     max_memory: u64,
-    /// Maximum requests per second and guest
+    /// Maximum number of requests per second for each guest
     #[arg(long, value_name = "N")]
     max_ops: Option<u64>,
-    /// Maximum bytes per second and guest, read and written
+    /// Maximum number of bytes per second for each guest, read and written
     #[arg(long, value_name = "BYTES")]
     max_bytes: Option<u64>,
     /// Maximum CPU time of each guest's process, in per cent of one core
@@ -176,7 +176,7 @@ impl Question for ServeArgs {
 
     fn run(&self, _: &Session) -> Result<Exit, Error> {
         if self.print_capabilities {
-            // vhost-user.rst, "Backend program conventions", defines this format.
+            // The section "Backend program conventions" of vhost-user.rst defines this format.
             return match writeln!(io::stdout(), "{{\n  \"type\": \"crypto\"\n}}") {
                 Ok(()) => Ok(Exit::Done),
                 Err(e) => Err(Error::lacks(format!("stdout: {e}"))),

@@ -1,10 +1,10 @@
-//! Helpers for tests: records for headlines, and time slots for the survey's parts.
+//! Helpers for tests of the survey: answers, headlines, and time slots.
 
 use kiln_question::child::Left;
 use kiln_question::survey::{Answer, Means, Part, Row, Slot, Topic};
 use serde_json::{json, Value};
 
-/// Makes the answer of a process that reported these rows.
+/// Creates the answer of a process that reported these rows.
 pub(crate) fn answer(part: &'static Part, rows: Value) -> Answer {
     let record = json!({"command": "x", "rows": rows, "notes": []});
     let left = Left {
@@ -15,8 +15,8 @@ pub(crate) fn answer(part: &'static Part, rows: Value) -> Answer {
     Answer::new(part, left)
 }
 
-/// Returns the headlines about a topic, after checking that each verdict fits on a line of the
-/// screen.
+/// Returns the headlines about a topic as sentences. Also checks that each verdict fits on a line
+/// of the screen.
 pub(crate) fn sentences(topic: &Topic, answers: &[Answer]) -> Vec<String> {
     let rows = crate::headlines(topic, answers).into_iter();
     rows.map(|r| {
@@ -53,8 +53,8 @@ pub(crate) fn fails(answers: &[Answer]) -> bool {
     all.any(|contribution| (contribution.failed)(answers))
 }
 
-/// Returns the arguments of a part that is given this many seconds, and the value of their
-/// `--seconds`.
+/// Returns the arguments of a part whose slot has this many seconds, and the value of `--seconds`
+/// among these arguments.
 pub(crate) fn slot_seconds(part: &Part, seconds: f64) -> (Vec<String>, f64) {
     let means = Means {
         compilers: vec!["gcc-12".to_string()],

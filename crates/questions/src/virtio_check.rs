@@ -12,9 +12,9 @@ use kiln_virtio_check::{
 
 /// Test a virtio-crypto device for correctness and safety; KTAP on stdout
 ///
-/// For developers and operators of any vhost-user backend. Checks the services that the device
-/// offers against published vectors, in both request formats and without sessions; then checks how
-/// the device handles requests and rings that a hostile driver makes.
+/// For developers and operators of any vhost-user backend. Compares the services that the device
+/// offers with published vectors, in both request formats and without sessions; then checks how the
+/// device handles the requests and rings of a hostile driver.
 #[derive(Args)]
 #[command(after_long_help = "\
 Each check has a connection of its own. What is not offered is skipped. The
@@ -31,7 +31,7 @@ Examples:
 See also:
   docs/VIRTIO.md")]
 pub struct VirtioCheckArgs {
-    /// The device's socket
+    /// Path of the device's vhost-user socket
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
 }
@@ -96,8 +96,8 @@ impl Question for VirtioCheckArgs {
             notes,
             ..Outcome::default()
         })?;
-        // An interrupted run did not make all checks, and its last check may have failed because of
-        // the interruption.
+        // An interrupted run did not make all checks, and its last check may have failed only
+        // because of the interruption.
         Ok(match session.stopped() {
             true => Exit::Interrupted,
             false => Exit::from_run(failed, false),
@@ -112,7 +112,7 @@ fn note(row: &Row) -> Option<String> {
     }
 }
 
-/// Formats the features, services and limits that the device offers.
+/// Formats the features, services and limits that the device offers, one line for each.
 fn head(offer: &Offer) -> [String; 3] {
     let c = &offer.config;
     [

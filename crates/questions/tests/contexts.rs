@@ -1,4 +1,4 @@
-//! Checks that the suites for contexts detect registers that an FPU policy does not save.
+//! Checks that the suites that run in contexts detect registers that an FPU policy does not save.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,8 @@ use kiln_questions::test::contexts;
 use kiln_questions::test::run::{Job, Part};
 use kiln_questions::test::{Family, Suite};
 
-/// Policies and breakpoints apply to the whole process, so a test that sets them holds this lock.
+/// A test holds this lock while it sets a policy or breakpoints, because they apply to the whole
+/// process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const SEED: u64 = 5;
@@ -43,7 +44,7 @@ fn failed(parts: &[Part]) -> u64 {
     parts.iter().map(|p| p.tally.failed).sum()
 }
 
-/// Returns the number of interrupts that occurred in sections and the number of wrong results.
+/// Returns the number of interrupts that occurred in FPU sections, and the number of wrong results.
 fn interrupted(policy: Policy) -> (u64, u64) {
     let (mut into, mut wrong) = (0, 0);
     for family in families() {
@@ -70,8 +71,8 @@ fn interrupts_before_instructions_of_sections_change_nothing() {
 }
 
 /// Control: a function whose registers are changed may do anything, so it runs in a child process.
-/// The child always fails: with wrong answers and replay commands or, if the heap was corrupted
-/// before the answers were compared, by a signal.
+/// The child always fails. Either it reports wrong answers with replay commands, or a signal kills
+/// it because the heap was corrupted before the answers were compared.
 #[test]
 fn without_a_policy_that_saves_they_are_found_to() {
     for _ in 0..24 {
@@ -95,7 +96,7 @@ fn without_a_policy_that_saves_they_are_found_to() {
 
 const CHILD: &str = "KILN_TEST_POLICY";
 
-/// Runs in the child process that the test above starts.
+/// This code runs in the child process that the test above starts.
 #[test]
 #[ignore = "a helper of the test above, which starts it"]
 fn child() {
@@ -122,8 +123,8 @@ fn two_cpus_with_timers_do_not_disturb_each_other() {
     }
 }
 
-/// Only `preemptible` forbids sections in hardirqs, so only under this policy does scalar code run
-/// there.
+/// In hardirqs, only `preemptible` forbids sections, so scalar code runs there only under this
+/// policy.
 #[test]
 fn the_scalar_code_of_hardirqs_is_expected_where_the_table_says_so() {
     for p in Policy::all() {

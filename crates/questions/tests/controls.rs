@@ -1,4 +1,5 @@
-//! Tests of the tests: each implementation here is wrong in one respect, which a suite must detect.
+//! Tests of the tests. Each implementation in this file is wrong in one respect, which a suite must
+//! detect.
 
 use std::ffi::{c_void, CStr};
 use std::ops::Range;
@@ -23,7 +24,7 @@ fn random(imp: Impl) -> Tally {
     check(imp, Suite::Random, CASES)
 }
 
-/// Extracts the case number from a replay line, and checks every other word of the line.
+/// Returns the case number of a replay line, and checks all other words of the line.
 fn case_of(replay: &str, alg: &str, name: &str, suite: Suite) -> u64 {
     let prefix = format!("kiln test '{alg}' --impl {name} --suite {suite} --seed {SEED} --case ");
     let number = replay.strip_prefix(&prefix);
@@ -62,7 +63,7 @@ const XTS: &str = "xts(aes)";
 /// Encrypts or decrypts with the scalar code.
 ///
 /// # Safety
-/// The arguments are valid for the function of this entry.
+/// The arguments must be valid for the function of this entry.
 unsafe fn right(
     entry: Entry,
     ctx: *const c_void,
@@ -72,19 +73,21 @@ unsafe fn right(
     iv: *mut u8,
 ) {
     let function = Impl::find_all(XTS)[0].function(entry).unwrap();
-    // SAFETY: the function belongs to a skcipher, and the caller promises the rest.
+    // SAFETY: the function belongs to a skcipher, so it has the type `Crypt`, and the caller
+    // promises valid arguments.
     unsafe {
         let function: Crypt = std::mem::transmute(function.address());
         function(ctx, dst, src, len, iv);
     }
 }
 
-/// Defines deliberate offenders, which compute the right result and do something wrong in addition.
+/// Defines implementations with deliberate faults: they compute the right result and additionally
+/// do something wrong.
 macro_rules! offenders {
     ($($name:ident: |$dst:ident, $src:ident, $len:ident, $iv:ident| $then:block)*) => {$(
         unsafe extern "C" fn $name(ctx: *const c_void, $dst: *mut u8, $src: *mut u8, $len: usize, $iv: *mut u8) {
-            // SAFETY: the arguments are valid for the function that this one replaces. The
-            // additional access is wrong on purpose: it is inside the bench's memory, or it is
+            // SAFETY: the arguments are valid for the replaced function, and so for `right`. The
+            // additional access is wrong on purpose: it is either inside the bench's memory or
             // meant to cause a fault.
             unsafe {
                 right(Entry::Encrypt, ctx, $dst, $src, $len, $iv);
@@ -101,8 +104,8 @@ offenders! {
     flip_at_77: |dst, src, len, iv| { if len == 77 { *dst ^= 1 } }
     change_iv: |dst, src, len, iv| { *iv.add(15) ^= 1 }
     change_source: |dst, src, len, iv| { if src != dst { *src ^= 1 } }
-    // Poison detects the write if the buffer has room after the destination; otherwise the guard
-    // page detects it (see below). The address distinguishes the two cases.
+    // If the buffer has room after the destination, the poison there detects the write; otherwise
+    // the guard page does (see below). The address distinguishes the two cases.
     write_past: |dst, src, len, iv| { if (dst as usize + len) % 4096 != 0 { *dst.add(len) = 0 } }
     write_before: |dst, src, len, iv| { if dst as usize % 4096 != 0 { *dst.sub(1) = 0 } }
     direction: |dst, src, len, iv| { std::arch::asm!("std") }
@@ -114,7 +117,7 @@ offenders! {
 }
 
 fn offender(name: &'static CStr, function: Crypt) -> Impl {
-    // SAFETY: the function has the signature of the function that it replaces.
+    // SAFETY: `function` has the signature of the function that it replaces.
     unsafe { Impl::find_all(XTS)[0].disguised(name, Entry::Encrypt, function as *const c_void) }
 }
 
@@ -124,7 +127,7 @@ fn the_right_one_passes() {
     assert_eq!((tally.cases, tally.failed), (4_000, 0), "{tally:#?}");
 }
 
-/// One bit of the output is wrong, at one length, in one direction.
+/// In this implementation, one bit of the output is wrong, at one length and in one direction.
 #[test]
 fn a_flipped_bit_at_a_rare_length_is_caught_and_replayed() {
     let bad = || offender(c"flip", flip);
@@ -147,7 +150,7 @@ fn a_flipped_bit_at_a_rare_length_is_caught_and_replayed() {
     }
 }
 
-/// The suite of lengths tests every short length, so it always finds the flipped bit.
+/// The suite of lengths tests every short length, so it always detects the flipped bit.
 #[test]
 fn a_flipped_bit_at_one_length_is_caught_by_the_lengths() {
     let tally = check(offender(c"flip", flip_at_77), Suite::Lengths, 0..u64::MAX);
@@ -158,7 +161,7 @@ fn a_flipped_bit_at_one_length_is_caught_by_the_lengths() {
 #[test]
 fn a_changed_iv_is_caught() {
     let tally = check(offender(c"iv", change_iv), Suite::Vectors, 0..u64::MAX);
-    // The fault is in one of two directions.
+    // Only one of the two directions has the fault, so half of the cases fail.
     assert_eq!(2 * tally.failed, tally.cases);
     let what = &tally.failures[0].what;
     assert!(what.contains("IV afterwards: byte 15"), "{what}");
@@ -213,11 +216,11 @@ mod keys {
         unsafe { std::mem::transmute(function.address()) }
     }
 
-    /// Accepts a key that is too short, as if it ended in zeros.
+    /// Accepts a key that is too short, and pads it with zeros.
     unsafe extern "C" fn lax(ctx: *mut u8, key: *const u8, len: usize) -> i32 {
         let mut padded = [0; 16];
-        // SAFETY: the function is called with the arguments of the function that it replaces. The
-        // key is copied only if it is shorter than `padded`.
+        // SAFETY: the arguments are valid for the replaced function. The key is copied only if it
+        // is shorter than `padded`.
         unsafe {
             if len >= 16 {
                 return right()(ctx, key, len);
@@ -227,10 +230,9 @@ mod keys {
         }
     }
 
-    /// Rejects a key, but only after writing.
+    /// Rejects a wrong key, but writes to the context first.
     unsafe extern "C" fn eager(ctx: *mut u8, key: *const u8, len: usize) -> i32 {
-        // SAFETY: the function is called with the arguments of the function that it replaces, whose
-        // context may be written.
+        // SAFETY: the arguments are valid for the replaced function, which may write the context.
         unsafe {
             *ctx = 0;
             right()(ctx, key, len)
@@ -240,7 +242,7 @@ mod keys {
     #[test]
     fn keys_of_other_lengths_must_be_refused_with_nothing_written() {
         let check = |name, function: SetKey| {
-            // SAFETY: the function has the signature of the function that it replaces.
+            // SAFETY: `function` has the signature of the function that it replaces.
             let imp = unsafe {
                 Impl::find_all("ctr(aes)")[0].disguised(
                     name,
@@ -281,9 +283,8 @@ mod tags {
         let mut plain = vec![0; len];
         let mut again = vec![0; len];
         let mut right = [0; 16];
-        // SAFETY: the arguments are valid for an `open`. The decrypted text does not depend on the
-        // tag, so sealing that text gives the right tag. CTR is its own inverse, so sealing the
-        // ciphertext gives the text.
+        // SAFETY: the arguments are valid for an `open`. Because CTR is its own inverse, sealing
+        // the ciphertext decrypts it. Sealing the decrypted text gives the right tag.
         unsafe {
             let seal: Seal = std::mem::transmute(seal.address());
             let open: Open = std::mem::transmute(open.address());
@@ -329,7 +330,7 @@ mod tags {
         }
     }
 
-    /// Compares the whole tag except its last byte.
+    /// Compares all bytes of the tag except the last one.
     #[allow(clippy::too_many_arguments)]
     unsafe extern "C" fn all_but_the_last(
         ctx: *const c_void,
@@ -342,7 +343,7 @@ mod tags {
         tag: *const u8,
         size: usize,
     ) -> i32 {
-        // SAFETY: the caller of an `open` passes a tag of `size` bytes.
+        // SAFETY: every caller of an `open` passes a tag of `size` bytes.
         let tag = unsafe { std::slice::from_raw_parts(tag, size) };
         match seal_and_compare((ctx, dst, src, len), (aad, aad_len, iv), tag, size - 1) {
             true => 0,
@@ -350,7 +351,7 @@ mod tags {
         }
     }
 
-    /// Rejects the tag, but leaves the decrypted text.
+    /// Rejects a wrong tag, but leaves the decrypted text in the destination.
     #[allow(clippy::too_many_arguments)]
     unsafe extern "C" fn unwiped(
         ctx: *const c_void,
@@ -363,7 +364,7 @@ mod tags {
         tag: *const u8,
         size: usize,
     ) -> i32 {
-        // SAFETY: the caller of an `open` passes a tag of `size` bytes and a destination of `len`
+        // SAFETY: every caller of an `open` passes a tag of `size` bytes and a destination of `len`
         // bytes.
         unsafe {
             let tag = std::slice::from_raw_parts(tag, size);
@@ -378,7 +379,7 @@ mod tags {
     }
 
     fn tally(name: &'static CStr, function: Open) -> Tally {
-        // SAFETY: the function has the signature of the function that it replaces.
+        // SAFETY: `function` has the signature of the function that it replaces.
         let imp = unsafe {
             Impl::find_all(GCM)[0].disguised(name, Entry::Open, function as *const c_void)
         };
@@ -408,7 +409,7 @@ mod tags {
 
 const OFFENDER: &str = "KILN_TEST_OFFENDER";
 
-/// Runs the offender of this name in a child process.
+/// Runs the implementation with this name in a child process.
 fn in_a_child(name: &str) -> Output {
     Command::new(std::env::current_exe().unwrap())
         .args([
@@ -423,7 +424,7 @@ fn in_a_child(name: &str) -> Output {
         .unwrap()
 }
 
-/// Runs in the child process that `in_a_child` starts.
+/// This code runs in the child process that `in_a_child` starts.
 #[test]
 #[ignore = "a helper of the tests below, which start it"]
 fn child() {
@@ -439,7 +440,8 @@ fn child() {
     println!("survived: {} of {} failed", tally.failed, tally.cases);
 }
 
-/// Expects exit status 1 and one line with the command that replays this case alone.
+/// Expects the child to exit with status 1 and to print one line with the command that replays only
+/// this case.
 fn dies_of(name: &str, why: &str) {
     let out = in_a_child(name);
     let err = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -470,7 +472,7 @@ fn a_byte_read_before_the_source_is_caught_by_the_guard_page() {
     );
 }
 
-/// The written byte equals the poison, so only the guard page detects it.
+/// The written byte equals the poison, so only the guard page can detect the write.
 #[test]
 fn a_byte_written_past_the_destination_is_caught_by_the_guard_page() {
     dies_of(
@@ -489,7 +491,7 @@ fn an_invalid_instruction_is_a_failing_case() {
     dies_of("ud2", "SIGILL at address 0x");
 }
 
-/// The handler does not intercept a fault that occurs outside a call under test.
+/// The handler must not intercept a fault that occurs outside a call under test.
 #[test]
 fn a_fault_elsewhere_is_not_swallowed() {
     use std::os::unix::process::ExitStatusExt;
@@ -501,14 +503,15 @@ fn a_fault_elsewhere_is_not_swallowed() {
     assert_eq!(out.status.signal(), Some(11), "{out:?}");
 }
 
-/// Runs in the child process that `a_fault_elsewhere_is_not_swallowed` starts.
+/// This code runs in the child process that `a_fault_elsewhere_is_not_swallowed` starts.
 #[test]
 #[ignore = "a helper of the test above, which starts it"]
 fn child_elsewhere() {
     if std::env::var(OFFENDER).as_deref() == Ok("elsewhere") {
         let bench = kiln_questions::test::Bench::new().unwrap();
         let nowhere = std::hint::black_box(16 as *const u8);
-        // SAFETY: this violates the contract on purpose, by reading memory that it must not access.
+        // SAFETY: this read is invalid on purpose. The test needs a fault, and only this child
+        // process is affected.
         unsafe { nowhere.read_volatile() };
         drop(bench);
     }

@@ -1,5 +1,5 @@
-//! Runs every suite under every mask of tiers, then in contexts. The mask applies to the whole process, so these tests
-//! have a separate binary.
+//! Runs every suite under every mask of tiers, then in contexts. The mask applies to the whole
+//! process, so these tests are in a separate binary.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
@@ -34,7 +34,7 @@ fn usable_tiers() -> Vec<Tier> {
     Tier::ALL.into_iter().filter(|t| t.usable()).collect()
 }
 
-/// Whether a suite can test anything in implementation `imp`.
+/// Whether a suite contains tests for the implementation `imp`.
 fn has(imp: Impl, suite: Suite) -> bool {
     match suite {
         Suite::Keys | Suite::Wiped => imp.is_keyed(),
@@ -86,7 +86,7 @@ fn every_mask_and_every_policy() {
             assert_eq!(count(suite), times, "{imp:?} {suite}");
         }
         for suite in Suite::of_policies() {
-            // One row for each context.
+            // Suites of policies have one row per context.
             assert_eq!(count(suite), 4 * masks_with.min(1), "{imp:?} {suite}");
         }
     }
@@ -124,7 +124,7 @@ fn what_cannot_run_is_a_skipped_row() {
     assert!(rows.iter().all(|r| r.failed == 0), "{rows:#?}");
 }
 
-/// Replaying a case gives the same case as in the original run.
+/// A replayed case must be the same as in the original run.
 #[test]
 fn replays_are_one_case_each() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,7 +143,7 @@ fn replays_are_one_case_each() {
     assert_eq!(rows_told, rows.len());
     for row in rows.iter().filter(|r| r.alg != "all") {
         let of_contexts = row.suite.contains(':');
-        // Case 5 is called in only one of the four contexts.
+        // Case 5 runs in only one of the four contexts.
         let want = u64::from(!of_contexts || row.context == "bh-off");
         match row.suite.as_str() {
             "wiped" => panic!("it has two cases: {row:?}"),

@@ -1,5 +1,5 @@
-//! A cipher is added to a copy of the tree as a folder, `tests/toy`, without any other edit. It is built, listed,
-//! tested and timed.
+//! Adds a cipher to a copy of the tree as a folder, `tests/toy`, without any other edit. Checks
+//! that it is built, listed, tested and timed.
 
 mod common;
 mod repository;
@@ -29,7 +29,7 @@ fn text(name: &str) -> String {
     fs::read_to_string(toy().join(name)).unwrap()
 }
 
-/// `kernel/` with only this cipher, which builds in seconds.
+/// Builds `kernel/` with only this cipher, which takes seconds.
 #[test]
 fn a_folder_makes_a_cipher_of_kernel() {
     let dir = tempfile::tempdir().unwrap();
@@ -120,13 +120,13 @@ fn nanoseconds(imp: Impl) -> f64 {
     took
 }
 
-/// Builds the whole program from a copy of the tree that has the folder. This takes minutes, or
-/// seconds if nothing has changed since the last time. `cargo test --release -p kiln-questions
-/// --test new_cipher -- --ignored`
+/// Builds the whole program from a copy of the tree that contains the folder. This takes minutes,
+/// or seconds if nothing has changed since the last run. Command: `cargo test --release -p
+/// kiln-questions --test new_cipher -- --ignored`
 #[test]
 #[ignore = "builds the whole program once more"]
 fn a_folder_makes_a_cipher_of_the_program() {
-    // The directory is kept, so that the next run has less to build.
+    // Keep the directory, so that the next run has less to build.
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new-cipher");
     let tree = home.join("tree");
     let _ = fs::remove_dir_all(tree.join("kernel"));

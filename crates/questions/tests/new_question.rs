@@ -1,6 +1,6 @@
-//! A question is added to a copy of the repository: its folder, `tests/parity`, and one line. The built program has
-//! the command, its help, completions, manual page and records. A field is then added to its rows, and everything that
-//! shows rows includes it.
+//! Adds a question to a copy of the repository: its folder, `tests/parity`, and one line. Checks
+//! that the built program has the command, its help, completions, manual page and records. Then
+//! adds a field to the rows, and checks that everything that shows rows includes the field.
 
 mod repository;
 
@@ -12,11 +12,11 @@ use repository::{copy_repository, put};
 use serde_json::Value;
 
 const LIST: &str = "crates/questions/src/lib.rs";
-/// The last line of the list of questions, and the line that is added after it.
+/// The last line of the list of questions. The next constant is the line that is added after it.
 const LAST: &str = "    self_check: SelfCheck(SelfCheckArgs);\n";
 const LINE: &str = "    parity: Parity(ParityArgs);\n";
-/// NEW_FIELD is added after FIELD in the new rows, and NEW_FILLED after FILLED in the code that
-/// makes the rows.
+/// A line of the rows' structure, after which NEW_FIELD is added. NEW_FILLED is added after FILLED
+/// in the code that creates the rows.
 const FIELD: &str = "    even: bool,\n";
 const NEW_FIELD: &str = r#"
     /// Half the number.
@@ -30,7 +30,8 @@ fn home() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("new-question")
 }
 
-/// Runs cargo in the copy, whose target directory is kept so that the next run builds less.
+/// Returns a command that runs cargo in the copy. The target directory is kept, so that the next
+/// run builds less.
 fn cargo(arguments: &[&str]) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
@@ -41,7 +42,7 @@ fn cargo(arguments: &[&str]) -> Command {
     cargo
 }
 
-/// Returns the command's output; panics unless the command succeeds.
+/// Returns the command's output. Panics if the command fails.
 fn output(command: &mut Command) -> String {
     let run = command.output().unwrap();
     let said = String::from_utf8_lossy(&run.stderr);
@@ -53,8 +54,8 @@ fn kiln(arguments: &[&str]) -> String {
     output(Command::new(home().join("target/debug/kiln")).args(arguments))
 }
 
-/// Builds the whole program, which takes a minute, or seconds if nothing has changed since the last
-/// time.
+/// Builds the whole program. This takes a minute, or seconds if nothing has changed since the last
+/// run.
 #[test]
 fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
     let tree = home().join("tree");
@@ -80,7 +81,7 @@ fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
     assert_eq!(record["type"], "parity");
     assert_eq!(record["rows"][1]["even"], true);
 
-    // Control: the repository's documents lack the field until they are regenerated.
+    // Control: the repository's documents do not contain the field until they are regenerated.
     let described = |what: &str| {
         let read = |name| fs::read_to_string(tree.join(name)).unwrap();
         let schema: Value = serde_json::from_str(&read("docs/schema.json")).unwrap();
@@ -116,7 +117,7 @@ fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
         file.to_str().unwrap().to_string()
     };
     let (a, b) = (side("a.json", "4"), side("b.json", "4"));
-    // The page, an export and the comparison include it too.
+    // The page, an export and the comparison must include the new field too.
     assert!(kiln(&["report", &a, "--format", "csv"]).contains("half"));
     let compared: Value = serde_json::from_str(&kiln(&["compare", &a, &b, "--json"])).unwrap();
     assert_eq!(compared["rows"][0]["unit"], "half", "{compared}");

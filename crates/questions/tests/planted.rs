@@ -1,5 +1,5 @@
-//! Plants five mistakes in the sources of `kernel/` and rebuilds it. A suite must find each in exactly the
-//! implementations that contain it.
+//! Plants five mistakes in the sources of `kernel/` and rebuilds it. For each mistake, a suite must
+//! fail in the implementations that contain it.
 
 mod common;
 
@@ -15,9 +15,9 @@ use kiln_kernel::crypto::Api;
 use kiln_questions::test::run::{self, Job};
 use kiln_questions::test::{Family, Suite, Tally};
 
-/// Each plant is a file, the original text, and its replacement.
+/// Each entry contains a file, the original text, and its replacement.
 const PLANTS: [(&str, &str, &str); 6] = [
-    // The carry into the upper half is lost in the long loop of one tier.
+    // Mistake 1: the long loop of one tier loses the carry into the upper half.
     (
         "ciphers/polyval/polyval_sums.h",
         "\t\tacc = reduce(&g);\n",
@@ -29,25 +29,27 @@ const PLANTS: [(&str, &str, &str); 6] = [
         "#define POLYVAL(name)",
         "#define PLANTED\n#define POLYVAL(name)",
     ),
-    // A callee-saved register is modified and not restored.
+    // Mistake 2: a callee-saved register is modified and not restored.
     (
         "ciphers/crc/crct10dif_short.h",
         "\tu64 hi = 0, lo;\n",
         "\tu64 hi = 0, lo;\n\n\t__asm__ volatile(\"xorl %%r15d, %%r15d\" : : : \"cc\");\n",
     ),
-    // The last byte of a tag is not compared.
+    // Mistake 3: the last byte of a tag is not compared.
     (
         "ciphers/gcm/gcm.c",
         "!secrets_differ(want, tag, tagsize)",
         "!secrets_differ(want, tag, tagsize - 1)",
     ),
-    // A lane that replaces a finished one keeps that lane's chaining value.
+    // Mistake 4: when a message moves into the lane of a finished message, its chaining value does
+    // not move with it.
     (
         "ciphers/modes/cbc_many.h",
         "\tstore1(l->chain[to], load1(l->chain[from]));\n",
         "",
     ),
-    // The last byte of a block that straddles two pieces of a request is lost.
+    // Mistake 5: the last byte of a block is lost if the block is divided between two pieces of a
+    // request.
     (
         "crypto/walk.c",
         "\t\tcopy(walk->buffer, &walk->out, &walk->out_offset, n, true);\n",
@@ -56,7 +58,7 @@ const PLANTS: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// Builds a library from the kernel's sources with the mistakes, and returns its path.
+/// Builds a library from the kernel's sources with the mistakes. Returns the library's path.
 fn planted(dir: &Path) -> PathBuf {
     let kernel = dir.join("kernel");
     copy(&root().join("kernel"), &kernel);
@@ -72,7 +74,7 @@ fn planted(dir: &Path) -> PathBuf {
     build_library(dir)
 }
 
-/// Returns the results of each usable implementation.
+/// Returns the results of each usable implementation, by driver name.
 fn tallies(
     (impls, api): (&[Impl], &'static Api),
     alg: &str,
@@ -108,8 +110,8 @@ fn five_planted_mistakes_are_found() {
     let planted = (&impls[..], api);
     assert_eq!(impls.len(), Impl::all().len());
 
-    // Implementations without a mistake pass, so this build is as good as the one that is linked
-    // in.
+    // Implementations without a mistake must pass, which shows that this build works like the one
+    // that is linked into the test.
     for (alg, suite) in [("sha512", Suite::Random), ("ccm(aes)", Suite::Forgeries)] {
         let tallies = tallies(planted, alg, suite, 0..40);
         assert_eq!(names_of_failures(&tallies), [""; 0], "{tallies:#?}");
@@ -142,7 +144,8 @@ fn five_planted_mistakes_are_found() {
     {
         for suite in [Suite::Vectors, Suite::Random] {
             let tallies = tallies(planted, "crct10dif", suite, 0..2000);
-            // Another tier may use the same function for the ends of messages.
+            // Another tier may fail too, because it may use the same function for the ends of
+            // messages.
             let found = names_of_failures(&tallies);
             assert!(found.contains(&"crct10dif-pclmul-aesni"), "{found:?}");
             assert!(!found.contains(&"crct10dif-generic"), "{found:?}");
@@ -183,7 +186,8 @@ fn five_planted_mistakes_are_found() {
         }
     }
 
-    // Single functions and undivided requests are right; divided requests are not.
+    // For this mistake, functions called directly and undivided requests give right results;
+    // divided requests do not.
     for (alg, least) in [
         ("ctr(aes)", "ctr-aes-generic"),
         ("gcm(aes)", "gcm-aes-generic"),

@@ -1,4 +1,4 @@
-//! Compares every usable implementation with the simplest one on random inputs.
+//! Compares every usable implementation with the generic one on random inputs.
 
 use std::sync::atomic::AtomicBool;
 use std::thread::available_parallelism;
@@ -65,11 +65,11 @@ fn the_result_does_not_depend_on_the_number_of_threads() {
         let right: Crypt = unsafe { std::mem::transmute(right.address()) };
         right(ctx, dst, src, len, iv);
         if len % 7 == 6 {
-            // SAFETY: the destination has `len` bytes, at least 6.
+            // SAFETY: the destination has `len` bytes, and `len` is at least 6.
             unsafe { *dst.add(5) ^= 0x80 };
         }
     }
-    // SAFETY: the function has the signature of the one it replaces.
+    // SAFETY: the function has the signature of the function that it replaces.
     let broken =
         unsafe { usable("ctr(aes)")[0].disguised(c"broken", Entry::Encrypt, broken as *const _) };
     let run = |threads| {

@@ -1,5 +1,6 @@
-//! Adds a tier, which is one row of `kernel/tiers.def`, and an implementation that uses it to a
-//! copy of the repository. Nothing else is edited. The tier is built, listed, tested and timed.
+//! Adds a tier and an implementation that uses it to a copy of the repository. The tier is one row
+//! of `kernel/tiers.def`; other files are not edited for it. Checks that the implementation is
+//! built, listed, tested and timed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,8 +16,8 @@ use kiln_kernel::Tier;
 use kiln_questions::test::{masks, Plan, Suite};
 use kiln_questions::{list, speed};
 
-/// A feature that no tier uses, and a tier that is inserted before others, which changes their
-/// numbers.
+/// The rows for a CPU feature that no other tier uses, and for a tier. The tier is inserted before
+/// others, which changes their numbers.
 const TIER: &str = r#"
 FEATURE(MOVBE, LEAF_1, ECX, BIT(22), "MOVBE", "-mmovbe", MOVBE)
 TIER(AVX2_MOVBE, 256, ALL_OF(AVX2) | HAS(MOVBE))
@@ -34,7 +35,8 @@ kiln_crypt_t xts_encrypt_avx2_movbe, xts_decrypt_avx2_movbe;
 kiln_crypt_t xts_encrypt_piece_avx2_movbe, xts_decrypt_piece_avx2_movbe;
 void xts_first_tweak_avx2_movbe(const void *ctx, u8 *iv);
 ";
-/// The implementation with this row is never chosen, so the expected choices stay the same.
+/// The row of the implementation. Its priority is so low that the implementation is never chosen,
+/// so the expected choices do not change.
 const ROW: &str = "IMPL(\"avx2-movbe\", avx2_movbe, AVX2_MOVBE, 1, true),\n\t";
 
 #[test]
@@ -52,22 +54,23 @@ fn a_tier_is_added_in_one_file() {
     files.insert(implementation, IMPLEMENTATION.into());
     write(&files, &copy);
 
-    // Control: without the new tier in the table, the same file does not compile.
+    // Control: the same file must not compile if the table lacks the new tier.
     let xts = copy.join(xts);
     assert!(compiles(&copy.join("kernel"), &xts), "with the tier");
     assert!(!compiles(&here.join("kernel"), &xts), "without the tier");
 
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(&copy).args(["test", "--offline"]);
-    // The whole workspace, so that other crates are built with the same features as in the run of all tests.
+    // Build the whole workspace, so that the other crates have the same features as in a run of all
+    // tests.
     cargo.args(["--workspace", "--test", "trial"]);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
-    // Building this test has already built the other crates in this directory.
+    // The other crates are already built in this directory, because this test needed them.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     cargo.env("CARGO_TARGET_DIR", target);
-    // Prefer a fast build to fast code.
+    // Turn off optimisation, because the build time matters more than the speed of the program.
     for member in fs::read_dir(copy.join("crates")).unwrap() {
         let manifest = fs::read_to_string(member.unwrap().path().join("Cargo.toml")).unwrap();
         let name = manifest.split('"').nth(1).unwrap();
@@ -89,18 +92,18 @@ fn a_tier_is_added_in_one_file() {
     assert!(said.contains("1 passed"), "{said}");
 }
 
-/// The files needed for a build, by their paths in the repository.
+/// Returns the files that a build needs, by their paths in the repository.
 fn repository(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for place in [
         "Cargo.toml",
         "Cargo.lock",
         "crates",
-        // Compiled into kiln-record.
+        // This file is compiled into kiln-record.
         "docs/schema.json",
         "kernel",
         "linux",
-        // Compiled into kiln-linux.
+        // This file is compiled into kiln-linux.
         "packaging/dkms/dkms.conf",
         "tree",
     ] {
@@ -124,7 +127,8 @@ fn insert(files: &mut BTreeMap<PathBuf, Vec<u8>>, name: &str, what: &str, before
     *file = format!("{head}{what}{before}{tail}").into_bytes();
 }
 
-/// Files that an earlier copy already has stay untouched, so that cargo does not rebuild them.
+/// Writes the files whose content differs from an earlier copy. Files that have not changed are not
+/// touched, so that cargo does not rebuild them.
 fn write(files: &BTreeMap<PathBuf, Vec<u8>>, to: &Path) {
     for (name, bytes) in files {
         let path = to.join(name);
@@ -139,7 +143,8 @@ fn write(files: &BTreeMap<PathBuf, Vec<u8>>, to: &Path) {
         }
     };
     walk(to, &mut remove_others).unwrap();
-    // Cargo treats each directory there as a crate, even an empty one.
+    // Remove directories of crates that no longer exist, because cargo treats every directory there
+    // as a crate.
     for member in fs::read_dir(to.join("crates")).unwrap() {
         let path = member.unwrap().path();
         if !path.join("Cargo.toml").is_file() {

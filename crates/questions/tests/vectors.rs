@@ -30,7 +30,8 @@ fn known_answers_hold() {
     }
 }
 
-/// A wrong byte anywhere in a vector is detected, because the check compares all of it.
+/// A wrong byte must be detected at every position in a vector, because the check compares all
+/// bytes.
 #[test]
 fn a_wrong_vector_is_noticed() {
     let mut bench = Bench::new().unwrap();

@@ -39,7 +39,7 @@ impl Answer {
         let record: Option<Value> = text.as_deref().and_then(|t| serde_json::from_str(t).ok());
         let record = record.filter(|r| r["rows"].is_array() && r["command"].is_string());
         let said = left.said.unwrap_or_else(|| "it said nothing".to_string());
-        // The error line, as a user of the command would have seen it.
+        // Remove the prefix that the command prints before its error message.
         let said = said.strip_prefix("kiln: ").unwrap_or(&said).to_string();
         let ended = match (left.status, &record) {
             (Ok(0), Some(_)) => Ended::Done,

@@ -1,6 +1,6 @@
 //! The topics of the survey, and the parts that measure something for a topic.
 
-/// A topic that the survey answers. Several questions may contribute to it.
+/// A topic of the survey. Several commands may contribute to it.
 #[derive(Debug)]
 pub struct Topic {
     /// The topic's name in rows and flags.
@@ -9,7 +9,7 @@ pub struct Topic {
     pub title: &'static str,
     /// The command that shows the details.
     pub command: &'static str,
-    /// Where the results for comparison were published.
+    /// Where the published results for comparison appeared.
     pub source: Option<&'static str>,
 }
 
@@ -27,7 +27,7 @@ pub struct Part {
     pub name: &'static str,
     /// What the part does, in a few words.
     pub what: &'static str,
-    /// Importance; 1 is the highest. If time is short, the least important parts are skipped first.
+    /// Importance; 1 is the highest. If time is short, the least important parts are skipped.
     pub importance: u32,
     /// Minimum duration of the whole survey, in seconds, for this part to be included.
     pub from_s: f64,
@@ -35,30 +35,32 @@ pub struct Part {
     pub least_s: f64,
     /// This part's share of the time that remains after every part has its minimum.
     pub share: f64,
-    /// Whether the part runs in several processes. It does if a measured number becomes a headline.
-    /// Counts of wrong results add up, so they need only one process.
+    /// Whether the part runs in several processes, which is necessary if a measured number becomes
+    /// a headline. For counts of wrong results, one process is enough, because counts can be added
+    /// up.
     pub repeats: bool,
     /// Whether the part may have to build something first, which takes an unpredictable time.
     pub builds: bool,
-    /// Whether this part is skipped together with another one, which reports the reason.
+    /// Whether this part is skipped whenever a related part is skipped. Only the related part then
+    /// reports the reason.
     pub follows: bool,
     /// Whether everything that the part needs is available.
     pub can_run: fn(&Means) -> bool,
-    /// Something missing that would improve the result, and how to install it.
+    /// Returns something that is missing and would improve the result, and how to install it.
     pub missing: fn(&Means) -> Option<(&'static str, &'static str)>,
-    /// The arguments for this program, chosen so that each process takes about as long as its slot,
-    /// including start-up.
+    /// Returns the arguments for this program, chosen so that each process takes about as long as
+    /// its slot, including start-up.
     pub args: fn(&Slot) -> Vec<String>,
-    /// Describes what the part skips for lack of time.
+    /// Returns a description of what the part skips for lack of time, if anything.
     pub left_out: fn(&Slot) -> Option<String>,
 }
 
 impl Part {
-    /// Seconds that a process takes to start: loading, clock calibration, and the kernel side's
-    /// first measurements.
+    /// Seconds that a process takes to start: loading, clock calibration, and the first
+    /// measurements in `kernel/`.
     pub const START_S: f64 = 0.5;
 
-    /// Default values for a part.
+    /// Default field values, for `..Part::USUAL`.
     pub const USUAL: Part = Part {
         name: "",
         what: "",
@@ -109,12 +111,12 @@ pub struct Slot<'a> {
 }
 
 impl Slot<'_> {
-    /// The value of `--seconds` for a command that measures for the whole slot.
+    /// Returns the value of `--seconds` for a command that measures for the whole slot.
     pub fn measuring(&self) -> String {
         format!("{:.1}", (self.seconds - Part::START_S).max(0.1))
     }
 
-    /// Path of the kernel tree. Call this only for parts that require one.
+    /// Returns the path of the kernel tree. Call this only for parts that require a tree.
     pub fn tree(&self) -> &str {
         self.means.tree.as_deref().unwrap_or_default()
     }

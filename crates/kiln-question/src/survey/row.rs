@@ -35,27 +35,29 @@ pub struct Row {
     /// The answer in a few words, with its interval; null if the question was skipped.
     #[schemars(extend("x-role" = "condition"))]
     pub verdict: Option<String>,
-    /// The answer in plain language, with its conditions; null if the question was skipped, for which a note gives the reason.
+    /// The answer in plain language, with its conditions; null if the question was skipped. A note
+    /// then gives the reason.
     #[schemars(extend("x-role" = "condition"))]
     pub headline: Option<String>,
-    /// The answer as a number: the median over all processes, or a count over all of them; null if this machine cannot
-    /// answer the question.
+    /// The answer as a number: the median over all processes, or a count over all of them; null if
+    /// this machine cannot answer the question.
     #[schemars(extend("x-role" = "main", "x-interval" = ["low", "high"]))]
     pub value: Option<f64>,
     /// Unit of `value`.
     #[schemars(extend("x-role" = "figure"))]
     pub unit: Option<&'static str>,
-    /// The published result that `value` is compared with; null if nothing comparable was published.
+    /// The published result that `value` is compared with; null if nothing comparable was
+    /// published.
     #[schemars(extend("x-role" = "figure", "x-heading" = "published"))]
     pub baseline: Option<f64>,
     /// `value` divided by `baseline`; null without a baseline.
     #[schemars(extend("x-role" = "figure"))]
     pub ratio: Option<f64>,
-    /// Lower end of the 95 % prediction interval, in which the result of one more process is expected; null for counts
-    /// and unless exactly five processes have a result. If `value` is an IPsec packet rate at the edge of the rates
-    /// tried, only the end that is known is set.
+    /// Lower end of the 95 % prediction interval, in which the result of one more process is
+    /// expected. Null for counts, and unless exactly five processes have a result. If `value` is an
+    /// IPsec packet rate at the edge of the rates tried, only the known end is set.
     pub low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the 95 % prediction interval.
     pub high: Option<f64>,
     /// The result of each process, in the order in which the processes ran; empty for counts.
     pub values: Vec<f64>,

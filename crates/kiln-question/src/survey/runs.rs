@@ -33,7 +33,7 @@ impl<'a> Runs<'a> {
         Runs(runs)
     }
 
-    /// Number of processes.
+    /// Returns the number of processes that produced rows.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -61,7 +61,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Position of an estimate relative to a number.
+/// Position of an estimate's interval relative to a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Against {
     /// The whole interval is below the number.
@@ -117,7 +117,7 @@ impl Estimate {
         })
     }
 
-    /// The estimate of `1 / v`, where this one estimates `v`.
+    /// Returns the estimate of `1 / v`, where `self` is the estimate of `v`.
     pub fn inverse(&self) -> Estimate {
         Estimate {
             value: 1.0 / self.value,
@@ -137,9 +137,9 @@ impl Estimate {
         }
     }
 
-    /// Position of cycles and time together relative to `x`: below or above only if both are.
-    /// Returns `None` if they contradict each other, which happens if the core's clock frequency
-    /// depends on the code. Without a time, the cycles decide.
+    /// Compares two estimates, in cycles and in time, with `x`. The result is below or above only
+    /// if both estimates are. Returns `None` if they contradict each other, which happens if the
+    /// core's clock frequency depends on the code. Without a time, the cycles decide.
     pub fn against_by_both(&self, time: Option<&Estimate>, x: f64) -> Option<Against> {
         let cycles = self.against(x);
         let Some(time) = time else {
@@ -154,8 +154,8 @@ impl Estimate {
         }
     }
 
-    /// Formats the interval as ` (LOW to HIGH)`, using `show` for both ends. Empty if there is no
-    /// interval.
+    /// Formats the interval as ` (LOW to HIGH)`, using `show` for both ends. Returns an empty
+    /// string if the estimate has no interval.
     pub fn interval(&self, show: impl Fn(f64) -> String) -> String {
         match (self.low, self.high) {
             (Some(low), Some(high)) => format!(" ({} to {})", show(low), show(high)),
@@ -164,8 +164,8 @@ impl Estimate {
     }
 }
 
-/// Computes the prediction interval, mean ± t s sqrt(1 + 1/n). It contains every value from which
-/// it is computed, because t sqrt(1 + 1/n) > (n - 1) / sqrt(n).
+/// Computes the prediction interval, mean ± t s sqrt(1 + 1/n). All input values are within the
+/// interval, because t sqrt(1 + 1/n) > (n - 1) / sqrt(n).
 fn predict(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -207,14 +207,16 @@ mod tests {
             assert!((low..=high).contains(&of.value));
         }
         let of = estimate(&[1.40, 1.42, 1.41, 1.43, 1.39]);
-        // Computed by hand: the logarithms have a standard deviation of 0.01121, and the interval
-        // extends 3.041 times as far on either side of 1.40993.
+        // The expected values were computed by hand: the logarithms have a standard deviation of
+        // 0.01121, and the interval extends 3.041 standard deviations to either side of the
+        // logarithm of 1.40993.
         assert!((of.low.unwrap() - 1.3627).abs() < 5e-4, "{of:?}");
         assert!((of.high.unwrap() - 1.4588).abs() < 5e-4, "{of:?}");
     }
 
-    /// Simulates 2,000 surveys with a fixed seed. The sixth process is within the interval of the first
-    /// five in about 95 % of them. As a control, it is within their plain range in only about two thirds.
+    /// Simulates 2,000 surveys with a fixed seed. In about 95 % of them, the sixth process is
+    /// within the interval computed from the first five. As a control, the sixth process is within
+    /// the plain range of the first five in only about two thirds of the surveys.
     #[test]
     fn the_next_process_falls_into_the_interval_in_95_of_100() {
         let mut rng = kiln_measure::SplitMix64(7);
@@ -245,7 +247,7 @@ mod tests {
         assert_eq!(both(1.2, 1.15), Some(Against::Above));
         assert_eq!(both(0.8, 0.8), Some(Against::Below));
         assert_eq!(both(1.0, 1.01), Some(Against::Equal));
-        // Only one of the two intervals is entirely above 1, and the other is close to it.
+        // One interval is entirely above 1. The other contains 1.
         assert_eq!(both(1.04, 1.02), Some(Against::Equal));
         assert_eq!(around(1.2).against_by_both(None, 1.0), Some(Against::Above));
         let once = estimate(&[0.8]);

@@ -13,7 +13,7 @@ pub fn number(row: &Value, field: &str) -> Option<f64> {
     row[field].as_f64().filter(|x| x.is_finite())
 }
 
-/// Whether each of these fields has the given text.
+/// Whether every listed field of the row has the listed text.
 pub fn has(row: &Value, wanted: &[(&str, &str)]) -> bool {
     wanted.iter().all(|(field, w)| word(row, field) == *w)
 }
@@ -44,7 +44,7 @@ pub fn thousands(x: f64) -> String {
     }
 }
 
-/// Formats a library's name and version for a sentence: `openssl-3.0.19` becomes openssl 3.0.19.
+/// Formats a library's name and version for a sentence: `openssl-3.0.19` becomes `openssl 3.0.19`.
 pub fn library(provider: &str) -> String {
     let family = family(provider);
     let version = provider[family.len()..].trim_start_matches('-');

@@ -1,4 +1,4 @@
-//! `kiln budget`: the command's arguments and its entry point.
+//! The arguments of `kiln budget`, and the function that runs the command.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use super::{parse_ways, Plan};
 /// Measures how long FPU sections last under each strategy of dividing messages into sections, and
 /// what the division costs. First, every implementation is timed, as a kernel would do at boot.
 /// Then a task passes messages of 1 MiB to the crypto API on an emulated CPU, while interrupts
-/// raise softirqs and wake a task.
+/// raise softirqs and wake another task.
 ///
-/// With --tree, measures instead the functions that a kernel tree's library exports: how long the
-/// FPU sections that they open are, by message length.
+/// With --tree, the command instead measures the functions that a kernel tree's library exports:
+/// how long the FPU sections that they open are, by message length.
 #[derive(Args)]
 #[command(after_long_help = "\
 Ways of cutting (--mode):
@@ -54,7 +54,7 @@ Examples:
 See also:
   docs/BUDGETS.md")]
 pub struct BudgetArgs {
-    /// Algorithms, by the kernel's names; with --tree also functions [default: all]
+    /// Algorithms, by their names in the kernel; with --tree also functions [default: all]
     #[arg(value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     algs: Vec<String>,
     /// How long a section may last, in microseconds [default: 30]
@@ -160,7 +160,7 @@ impl BudgetArgs {
     }
 }
 
-/// Checks that the file can be written, so that an error is reported before the measurements.
+/// Checks that the file can be written, so that a wrong path fails before the measurements.
 fn may_write(path: &Path) -> Result<(), Error> {
     let there = path.exists();
     let opened = OpenOptions::new().append(true).create(true).open(path);
@@ -245,7 +245,8 @@ impl Question for BudgetArgs {
     }
 }
 
-/// One picture of all sections by strategy, then pictures of each implementation's sections.
+/// Returns one picture of all sections by strategy, then pictures of each implementation's
+/// sections.
 fn pictures(rows: &[Row], lengths: &[Lengths], target_us: f64) -> Vec<Picture> {
     let band = |lengths: &Lengths| Band {
         name: lengths.mode.to_string(),

@@ -1,5 +1,5 @@
-//! One implementation with a long message and the right answer, ready to be measured on an emulated
-//! CPU.
+//! One implementation with a long message and the expected result, ready to be measured on an
+//! emulated CPU.
 
 use kiln_kernel::budget::{Part, Parts, Run};
 use kiln_kernel::cipher::{Impl, Kind, Op};
@@ -9,19 +9,21 @@ use kiln_kernel::messages::{Lens, Messages};
 use kiln_measure::SplitMix64;
 use kiln_question::{Algorithm, Error};
 
-/// Bytes of associated data, which include the IV as in ESP.
+/// Bytes of associated data. As in ESP, they include the IV.
 const ASSOC: usize = 16;
-/// Key length for algorithms that accept any length.
+/// Length in bytes of the longest key that is used, if the algorithm accepts a choice of lengths.
 const LONGEST_KEY: usize = 64;
-/// A message and its answer are placed in this many pairs of locations in turn. Their addresses change the time of a
-/// pass over 1 MiB by several per cent, and differently for each chunking strategy; with a single location, this would
-/// be mistaken for a property of the strategy.
+/// Number of pairs of locations at which the message and its answer are placed in turn. The
+/// addresses change the time of a pass over 1 MiB by several per cent, and by different amounts for
+/// each chunking strategy. With a single location, this would be mistaken for a property of the
+/// strategy.
 const PLACES: u64 = 8;
-/// Range in bytes from which the start of a location is drawn, in steps of a cache line.
+/// Size in bytes of the range from which the start of a location is drawn, in steps of a cache
+/// line.
 const SPREAD: usize = 64 << 10;
 const LINE: usize = 64;
 
-/// An implementation that processes long messages.
+/// An implementation with a long message to process.
 pub(super) struct Bench {
     imp: Impl,
     op: Op,
@@ -36,7 +38,8 @@ pub(super) struct Bench {
     right: bool,
 }
 
-/// A byte range that can be moved within a buffer that is [`SPREAD`] larger.
+/// A byte range that can be moved within a buffer. The buffer is [`SPREAD`] bytes larger than the
+/// range.
 struct Placed {
     room: Vec<u8>,
     at: usize,
@@ -85,7 +88,7 @@ fn open(imp: Impl, key: &[u8]) -> Result<Driver, Error> {
 }
 
 impl Bench {
-    /// Creates a random message of `len` bytes; generic code computes the right answer.
+    /// Creates a random message of `len` bytes, and computes the expected result with generic code.
     pub(super) fn new(imp: Impl, op: Op, len: usize, seed: u64) -> Result<Bench, Error> {
         let mut rng = SplitMix64(seed);
         let key = key_of(imp, &mut rng);
@@ -95,7 +98,7 @@ impl Bench {
         let mut ivs = vec![0; imp.iv_size()];
         rng.fill(&mut ivs);
         if imp.alg() == "ccm(aes)" {
-            // A CCM IV begins with the width of the length field in bytes, minus one.
+            // A CCM IV begins with the size of the length field in bytes, minus one.
             ivs[0] = 3;
         }
         let mut bench = Bench {
@@ -117,7 +120,8 @@ impl Bench {
         let own = std::mem::replace(&mut bench.driver, open(judge, &key)?);
         bench.ask()?;
         if op == Op::Decrypt && imp.kind() != Kind::Hash {
-            // The input for decryption is the output of encryption; associated data is not part of the output.
+            // The input for decryption is the output of encryption, preceded by the associated
+            // data, which encryption does not write.
             let mut sealed = bench.dst.bytes().to_vec();
             sealed[..lens.assoc].copy_from_slice(&bench.message[..lens.assoc]);
             bench.op = op;
@@ -155,7 +159,7 @@ impl Bench {
             .map_err(|e| fault(imp, "a request fails", e))
     }
 
-    /// Runs the implementation with the current chunking strategy.
+    /// Processes messages with the current chunking strategy, and measures them.
     pub(super) fn run(&mut self, cpu: &mut Cpu, run: &Run) -> Result<Parts, Error> {
         let (imp, unwritten) = (self.imp, self.lens.assoc);
         let each = Run {
@@ -177,7 +181,7 @@ impl Bench {
         Ok(all)
     }
 
-    /// Whether all answers so far were right.
+    /// Whether all results so far were equal to the expected result.
     pub(super) fn is_right(&self) -> bool {
         self.right
     }

@@ -1,22 +1,22 @@
-//! Writes the byte budgets as constants in a C header, each with its derivation.
+//! Writes the byte budgets as constants to a C header. A comment derives each constant.
 
 use std::fmt::Write;
 
 use kiln_kernel::cipher::{Impl, Op};
 
-/// The conditions under which the constants were measured.
+/// The machine and the conditions for which the constants were measured.
 pub(super) struct Facts<'a> {
-    /// CPU model, as the machine reports it.
+    /// CPU model as reported by the machine.
     pub model: &'a str,
     /// TSC ticks per second.
     pub tsc_hz: f64,
     /// Core cycles per second.
     pub core_hz: f64,
-    /// How long a section may last, in microseconds.
+    /// Maximum length of a section in microseconds.
     pub target_us: f64,
 }
 
-/// Converts a driver name such as `xts-aes-vaes-avx512` to a part of a C name.
+/// Converts a driver name such as `xts-aes-vaes-avx512` to an identifier for C constants.
 fn constant(driver: &str) -> String {
     let upper = |c: char| match c {
         c if c.is_ascii_alphanumeric() => c.to_ascii_uppercase(),
@@ -25,12 +25,12 @@ fn constant(driver: &str) -> String {
     driver.chars().map(upper).collect()
 }
 
-/// Removes what would end a C comment from text that the machine reports.
+/// Removes character sequences that would end a C comment from text that the machine reports.
 fn harmless(text: &str) -> String {
     text.replace("*/", "* /").replace(['\n', '\\', '?'], " ")
 }
 
-/// Formats the whole header.
+/// Returns the text of the whole header.
 pub(super) fn text(impls: &[Impl], facts: &Facts<'_>) -> String {
     let mut out = format!(
         "/*\n * Bytes that one FPU section may hold so that it lasts {} us at most.\n *\n \

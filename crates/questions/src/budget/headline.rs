@@ -1,4 +1,4 @@
-//! Headlines about how many bytes an FPU section may process.
+//! Builds the survey's headlines about the number of bytes that an FPU section may process.
 
 use kiln_question::survey::words::{number, thousands, word};
 use kiln_question::survey::{Estimate, Row, Runs, Topic};
@@ -13,8 +13,8 @@ pub(super) static TOPIC: Topic = Topic {
     source: Some("crypto: x86 - limit FPU preemption, Elliott, 2022; Cascade Lake"),
 };
 
-/// The three kinds of hashes in the mail thread of 2022, slowest first, each with the algorithms
-/// that Kiln has.
+/// The three kinds of hashes discussed in the mail thread of 2022, from slowest to fastest. Each
+/// lists the algorithms that Kiln has.
 const CLASSES: [&[&str]; 3] = [
     &["sha1", "sha256", "sha512", "sm3"],
     &["poly1305", "polyval", "nhpoly1305", "ghash"],
@@ -23,14 +23,14 @@ const CLASSES: [&[&str]; 3] = [
 
 const KIB: f64 = 1024.0;
 
-/// An algorithm, and a size in KiB from a field of its rows.
+/// An algorithm with a size in KiB that was read from a field of its rows.
 struct Size<'a> {
     alg: &'a str,
     kib: Estimate,
 }
 
-/// The largest size in KiB among an algorithm's implementations, where an implementation's size is
-/// the median of its rows.
+/// Returns the largest size in KiB among an algorithm's implementations. An implementation's size
+/// is the median of its rows.
 fn largest(rows: &[&Value], alg: &str, field: &str) -> Option<f64> {
     let of_alg: Vec<&&Value> = rows.iter().filter(|r| word(r, "alg") == alg).collect();
     let median = |imp: &str| {
@@ -43,7 +43,7 @@ fn largest(rows: &[&Value], alg: &str, field: &str) -> Option<f64> {
     sizes.reduce(f64::max).map(|bytes| bytes / KIB)
 }
 
-/// The measured algorithms of a class, the smallest size first.
+/// Returns the measured algorithms of a class, sorted by size in ascending order.
 fn sizes<'a>(runs: &Runs<'_>, algs: &[&'a str], field: &str) -> Vec<Size<'a>> {
     let size = |alg: &'a str| {
         let kib = runs.estimate(|rows| largest(rows, alg, field))?;
@@ -54,7 +54,7 @@ fn sizes<'a>(runs: &Runs<'_>, algs: &[&'a str], field: &str) -> Vec<Size<'a>> {
     sizes
 }
 
-/// A size in KiB with three significant digits.
+/// Formats a size in KiB with three significant digits.
 fn kib(x: f64) -> String {
     match x {
         x if x < 99.95 => format!("{x:.1}"),
@@ -62,9 +62,11 @@ fn kib(x: f64) -> String {
     }
 }
 
-/// The smallest and largest size of each class as text, and the smallest of all as an estimate.
+/// Returns the smallest and largest size of each class as text, and the smallest size of all as an
+/// estimate.
 fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
-    // If a whole message takes less than the target, the size is only known to be at least the message's length.
+    // If a whole message takes less time than the target, the size is only known to be at least the
+    // message's length.
     let len = runs.all().find_map(|r| number(r, "len"))? / KIB;
     let say = |size: &Size| match size.kib.value {
         v if v >= len => format!("all of a {} KiB message of {}", kib(len), size.alg),
@@ -80,7 +82,7 @@ fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
         classes.push(match sizes.as_slice() {
             [] => continue,
             [one] => say(one),
-            // If the smallest size covers a whole message, so do all others.
+            // If the smallest size covers a whole message, so do all the others.
             [first, rest @ ..] if first.kib.value >= len => {
                 let rest = rest.iter().map(|size| format!(" and {}", size.alg));
                 say(first) + &rest.collect::<String>()
@@ -107,7 +109,7 @@ fn once(estimate: &Estimate) -> &'static str {
     }
 }
 
-/// A few words on the smallest size, with the algorithm that has it.
+/// Formats the smallest size and the name of its algorithm, in a few words.
 fn brief(runs: &Runs, field: &str, smallest: &Estimate) -> String {
     let algs = CLASSES.concat();
     let all = sizes(runs, &algs, field);
@@ -119,7 +121,7 @@ fn brief(runs: &Runs, field: &str, smallest: &Estimate) -> String {
     )
 }
 
-/// The measured number of bytes that can be processed within the target.
+/// Builds the headline about the measured number of bytes that can be processed within the target.
 pub(super) fn held(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "holds_bytes")?;
     let text = format!(
@@ -135,7 +137,7 @@ pub(super) fn held(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &smallest, "KiB", text).with_verdict(verdict))
 }
 
-/// The number of bytes that Kiln would allow, after its safety margin.
+/// Builds the headline about the number of bytes that Kiln allows, which includes a safety margin.
 pub(super) fn budgets(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "budget_bytes")?;
     let text = format!(
@@ -205,7 +207,8 @@ impl<'a> Count<'a> {
     }
 }
 
-/// Posted byte limits compared with a section timer, over the implementations for which a limit was posted.
+/// Builds the headline that compares the byte limits posted in 2022 with a section timer, over the
+/// implementations for which a limit was posted.
 pub(super) fn posted(runs: &Runs) -> Option<Row> {
     let topic = &TOPIC;
     let mut imps: Vec<&str> = Vec::new();
@@ -253,8 +256,9 @@ mod tests {
     use kiln_question::survey::PROCESSES;
     use serde_json::json;
 
-    /// Algorithm, implementation, KiB within the target, KiB of the budget, and per cent of long sections under
-    /// `fixed` (`None` if no limit was posted) and under `clocked`.
+    /// Algorithm, implementation, KiB that fit into the target, KiB of the budget, and the
+    /// percentages of long sections under `fixed` (`None` if no limit was posted) and under
+    /// `clocked`.
     type Given = (&'static str, &'static str, f64, f64, Option<f64>, f64);
 
     const USUAL: [Given; 7] = [
@@ -278,7 +282,8 @@ mod tests {
         let mut rows = Vec::new();
         for &(alg, imp, holds, budget, fixed, clocked) in given {
             let row = |mode: &str, long: f64| {
-                // A section that takes a tenth longer than allowed even without disturbance misses the target.
+                // If most sections are long, let their byte count exceed what fits into the target
+                // undisturbed; otherwise the verdict would be unknown.
                 let over = if long > 50.0 { 1.5 } else { 0.9 };
                 let step = (mode == "clocked").then_some(4096);
                 json!({"bytes": 1024.0 * holds * scale * over, "step_bytes": step, "alg": alg, "impl": imp, "mode": mode, "target_us": 30.0, "len": 1 << 20,
@@ -325,8 +330,9 @@ mod tests {
                 "End in time: 3 of 4 implementations with the limits of 2022, 4 with a timer"
             ]
         );
-        // A machine half as fast gets a different headline, whose first sentence contains no byte
-        // budget.
+        // On a machine half as fast, the measured sizes in the first sentence are halved. The
+        // second sentence, about byte budgets, does not change, because the test data fixes the
+        // budgets.
         let slow: Vec<Answer> = (0..PROCESSES).map(|_| process(&USUAL, 0.5, 0.5)).collect();
         let slow = told(&slow);
         assert!(slow[0].contains("8.5 KiB (8.5 to 8.5) of sm3"), "{slow:?}");
@@ -389,7 +395,7 @@ mod tests {
         );
         let text = &told(&five(&USUAL, 40.0))[2];
         assert!(text.contains("(cannot tell for polyval-aesni)"), "{text}");
-        // Without the disturbance, sections of this many bytes would have kept the target.
+        // Without the disturbance, sections with this number of bytes would have kept the target.
         let mut disturbed = USUAL;
         disturbed[3].4 = Some(40.0);
         let text = &told(&five(&disturbed, 0.5))[2];

@@ -1,5 +1,6 @@
-//! How many bytes one FPU section may process: what fits into a latency target on this machine, how long sections
-//! really last under each chunking strategy, what chunking costs, and how long other work is delayed.
+//! Measures how many bytes one FPU section may process: how many fit into a latency target on this
+//! machine, how long sections last under each chunking strategy, what chunking costs, and how long
+//! other work is delayed.
 //!
 //! | file | contents |
 //! |---|---|

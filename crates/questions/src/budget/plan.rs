@@ -1,5 +1,5 @@
-//! Which implementations, strategies and targets `budget` measures, and checks that this is
-//! possible.
+//! Selects the implementations, strategies and targets that `budget` measures, and checks that this
+//! is possible.
 
 use std::str::FromStr;
 
@@ -8,22 +8,24 @@ use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::Tier;
 use kiln_question::{unknown, Algorithm, Error};
 
-/// Longest target: one tick of a kernel with the slowest timer (100 Hz).
+/// Longest target in microseconds: one tick of a kernel with the slowest timer (100 Hz).
 const LONGEST_US: f64 = 10_000.0;
-/// Highest interrupt rate per second; a higher rate would mostly measure the host's signals.
+/// Highest number of interrupts per second. Measurements at a higher rate would mostly show the
+/// cost of the host's signals.
 const BUSIEST: f64 = 10_000.0;
 
-/// Where an operation's data is when the operation begins.
+/// The location of an operation's data when the operation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Data {
-    /// In the cache where the last operation left it: 1 MiB of input and 1 MiB of output.
+    /// Data is in the cache level to which the previous operation brought it: 1 MiB of input and 1
+    /// MiB of output.
     Warm,
-    /// In memory, with no line in any cache.
+    /// Data is in memory and not in any cache.
     Cold,
 }
 
 impl Data {
-    /// The name in rows and flags.
+    /// Returns the name in rows and flags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Data::Warm => "warm",
@@ -46,15 +48,16 @@ impl FromStr for Data {
 
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Implementations that open sections.
+    /// Implementations to measure. All of them open FPU sections.
     pub impls: Vec<Impl>,
-    /// Operations to measure: encrypt or decrypt. A hash has only one operation.
+    /// Operations to measure: encrypt or decrypt. A hash has only one operation, so this is ignored
+    /// for hashes.
     pub ops: Vec<Op>,
     /// Chunking strategies to measure.
     pub ways: Vec<Way>,
-    /// How long a section may last, in microseconds.
+    /// Maximum lengths of a section, in microseconds.
     pub targets_us: Vec<f64>,
-    /// Where the data is before an operation.
+    /// Where the data is before an operation: in the cache, in memory, or both in separate rows.
     pub data: Vec<Data>,
     /// Interrupts per second.
     pub irq_rate: f64,
@@ -67,11 +70,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Makes the default plan for all algorithms, or for those named; with `quick`, only the best
-    /// implementation of each.
+    /// Creates the default plan for the named algorithms, or for all algorithms if `names` is
+    /// empty. With `quick`, only the best implementation of each algorithm is measured.
     ///
     /// # Errors
-    /// A name is unknown, or no implementation opens a section.
+    /// A name is unknown, or none of the implementations opens a section.
     pub(super) fn new(names: &[String], seed: u64, quick: bool) -> Result<Plan, Error> {
         let algs = match names {
             [] => Algorithm::all(),
@@ -114,7 +117,7 @@ impl Plan {
     /// Checks whether the plan can be run. All implementations must have been calibrated.
     ///
     /// # Errors
-    /// A target too short for any section, or a rate or time out of range.
+    /// A target is too short for any section, or a rate or time is out of range.
     pub(super) fn check(&self, tsc_hz: f64) -> Result<(), Error> {
         let rate = self.irq_rate;
         if !(0.0..=BUSIEST).contains(&rate) {
@@ -157,7 +160,8 @@ impl Plan {
         Ok(())
     }
 
-    /// The strategies that apply to an implementation: `fixed` only if a limit was posted for it.
+    /// Returns the strategies that apply to an implementation. `fixed` applies only if a limit was
+    /// posted for the implementation.
     pub(super) fn ways_of(&self, imp: Impl) -> Vec<Way> {
         let posted = imp.budget().posted.is_some();
         let ways = self.ways.iter().copied();
@@ -172,8 +176,8 @@ impl Plan {
     }
 }
 
-/// Length in microseconds of a section that processes one granule, including the safety margin of
-/// budgets.
+/// Returns the length in microseconds of a section that processes one granule, including the safety
+/// margin of budgets.
 fn smallest_us(imp: Impl, tsc_hz: f64) -> f64 {
     let known = imp.budget();
     let of = |d: usize| {
@@ -183,10 +187,10 @@ fn smallest_us(imp: Impl, tsc_hz: f64) -> f64 {
     of(0).max(of(1)) / tsc_hz * 1e6
 }
 
-/// Parses the names of chunking strategies; returns all strategies if there are no names.
+/// Parses the names of chunking strategies. Returns all strategies if `names` is empty.
 ///
 /// # Errors
-/// An unknown name.
+/// A name is unknown.
 pub(super) fn parse_ways(names: &[String]) -> Result<Vec<Way>, Error> {
     let known: Vec<&str> = Way::ALL.iter().map(|w| w.name()).collect();
     let mut ways = Vec::new();
@@ -219,7 +223,7 @@ mod tests {
 
     #[test]
     fn only_code_with_a_posted_limit_is_cut_by_it() {
-        // A driver that is not registered yet has no limit before calibration.
+        // Calibrate first, because a driver that is not registered yet has no limit.
         kiln_kernel::budget::calibrate();
         let mut plan = Plan::new(&[], 1, false).unwrap();
         let all = Way::ALL.len();

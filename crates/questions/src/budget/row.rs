@@ -49,13 +49,14 @@ pub(super) struct Row {
     /// `encrypt`, `decrypt` or `digest`.
     #[schemars(extend("x-role" = "key"))]
     pub op: &'static str,
-    /// The chunking strategy: `unbounded`, `page`, `fixed`, `class`, `calibrated`, `clocked` or `on-demand`.
+    /// Chunking strategy: `unbounded`, `page`, `fixed`, `class`, `calibrated`, `clocked` or
+    /// `on-demand`.
     #[schemars(extend("x-role" = "key"))]
     pub mode: &'static str,
     /// Whether the data is in the cache (`warm`) or not (`cold`).
     #[schemars(extend("x-role" = "key"))]
     pub data: &'static str,
-    /// The target: how long a section may last.
+    /// The target, which is the maximum length of a section.
     #[schemars(extend("unit" = "µs", "x-role" = "key"))]
     pub target_us: f64,
     /// Size of a message.
@@ -63,21 +64,22 @@ pub(super) struct Row {
     pub len: usize,
     /// ISA tier of the implementation.
     pub tier: &'static str,
-    /// Bytes per section: the limit that the strategy sets, `len` at most; or the average if the strategy does not
-    /// count bytes.
+    /// Bytes per section. This is the limit that the strategy sets, at most `len`; for strategies
+    /// that do not count bytes, it is the average.
     #[schemars(extend("unit" = "bytes", "x-role" = "main"))]
     pub bytes: u64,
     /// Bytes after which `clocked` and `on-demand` check whether the section should end; null for
     /// the other strategies.
     #[schemars(extend("unit" = "bytes"))]
     pub step_bytes: Option<u64>,
-    /// Bytes that a section of the target's length could process without any margin, `len` at most.
+    /// Bytes that a section of the target's length could process without any margin, at most `len`.
     /// Computed from the 10th percentile of the times of whole messages in one section, with `data`
     /// as in this row.
     #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "target holds, bytes"))]
     pub holds_bytes: Option<u64>,
-    /// The byte budget for the target, from the rate measured at start: a fifth of the target stays free, and every
-    /// byte is counted as a cache miss. Null if not even one block fits.
+    /// The byte budget for the target, computed from the speed measured at start. A fifth of the
+    /// target stays free, and every byte is assumed to miss the cache. Null if not even one block
+    /// fits.
     #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "budget with margin, bytes"))]
     pub budget_bytes: Option<u64>,
     /// Median length of an FPU section.
@@ -154,16 +156,16 @@ pub(super) struct Row {
     /// Message length below which scalar code is faster.
     #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "SIMD from, bytes"))]
     pub min_bytes: u64,
-    /// Number of sections longer than 1.1 times the target that the watchdog found; it checks only
-    /// when an interrupt occurs.
+    /// Number of sections longer than 1.1 times the target that the watchdog found. The watchdog
+    /// checks only when an interrupt occurs.
     #[schemars(extend("x-role" = "figure"))]
     pub stalls: u64,
     /// Core cycles per byte, measured at start.
     #[schemars(extend("unit" = "cycles", "x-better" = "less"))]
     pub cycles_per_byte: f64,
-    /// Messages processed.
+    /// Number of messages processed.
     pub ops: u64,
-    /// Softirqs that ran.
+    /// Number of softirqs that ran.
     pub softirqs: u64,
     /// Share of the timed sections that were interrupted.
     #[schemars(extend("unit" = "%"))]
@@ -193,14 +195,15 @@ impl Row {
     }
 }
 
-/// Returns the verdict on a target, from the exact percentages of long sections and long null
-/// sections. For sections with a fixed number of bytes, `over` is this number divided by the number
-/// that fits into the target undisturbed.
+/// Returns the verdict on a target, computed from the exact percentages of long sections and long
+/// null sections. For sections with a fixed number of bytes, `over` is this number divided by the
+/// number of bytes that fit into the target undisturbed.
 ///
-/// `None` if the sections missed the target and the machine may be the cause: null sections missed
-/// it as well, or sections of this many bytes would have kept it undisturbed (a lower clock and a
-/// busy SMT sibling do not lengthen null sections). This does not excuse a section timer, whose
-/// purpose is to notice the time.
+/// Returns `None` if the sections missed the target and the machine may be the cause. That is
+/// possible in two cases. Either null sections missed the target as well, or sections with this
+/// number of bytes would have kept the target undisturbed, because a lower clock and a busy SMT
+/// sibling do not lengthen null sections. The second case does not excuse a section timer, whose
+/// purpose is to react to the elapsed time.
 pub(super) fn keeps_target(long_pct: f64, null_long_pct: f64, over: Option<f64>) -> Option<bool> {
     const MISSED_PCT: f64 = 5.0;
     const LONG: f64 = 1.1;
@@ -210,19 +213,19 @@ pub(super) fn keeps_target(long_pct: f64, null_long_pct: f64, over: Option<f64>)
     (null_long_pct <= MISSED_PCT && over.is_none_or(|x| x > LONG)).then_some(false)
 }
 
-/// Section lengths of a row, for the picture.
+/// The section lengths that a row's picture shows.
 #[derive(Clone, Debug)]
 pub(super) struct Lengths {
     /// Name of the chunking strategy.
     pub mode: &'static str,
-    /// Upper bound of each bucket in microseconds, and its count.
+    /// Upper bound of each bucket in microseconds, and the number of sections in the bucket.
     pub buckets: Vec<(f64, u64)>,
 }
 
 impl Lengths {
-    /// The time spent in sections, by buckets of an eighth of an octave: lower bound, upper bound,
-    /// total time. Weighting by time keeps a few long sections from being lost among many short
-    /// ones.
+    /// Returns the time spent in sections, in buckets of an eighth of an octave. Each item is a
+    /// lower bound, an upper bound and the total time, in microseconds. Weighting by time makes a
+    /// few long sections visible among many short ones.
     pub(super) fn by_time(&self) -> Vec<(f64, f64, f64)> {
         const BARS: f64 = 8.0;
         let mut bars: BTreeMap<i32, f64> = BTreeMap::new();
@@ -236,19 +239,19 @@ impl Lengths {
     }
 }
 
-/// Quantile `q` of a histogram of TSC ticks, in microseconds.
+/// Returns the quantile `q` of a histogram of TSC ticks, in microseconds.
 pub(super) fn us(h: &Histogram, q: f64, tsc_hz: f64) -> Option<f64> {
     h.quantile(q).map(|ticks| ticks as f64 / tsc_hz * 1e6)
 }
 
-/// A percentage; `None` if `of` is 0.
+/// Returns `part` as a percentage of `of`; `None` if `of` is 0.
 pub(super) fn pct(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| 100.0 * part as f64 / of as f64)
 }
 
-/// Bytes that can be processed in `ticks`, at most one message of `len` bytes. `messages` are the
-/// times of such messages; the rate is computed from their 10th percentile, because disturbances
-/// only make them longer.
+/// Returns the number of bytes that can be processed in `ticks`, at most one message of `len`
+/// bytes. `messages` are the times of such messages. The rate is computed from their 10th
+/// percentile, because disturbances only lengthen times.
 pub(super) fn holds(messages: &[u64], len: usize, ticks: u64) -> Option<u64> {
     let mut took = messages.to_vec();
     took.sort_unstable();
@@ -256,8 +259,8 @@ pub(super) fn holds(messages: &[u64], len: usize, ticks: u64) -> Option<u64> {
     Some((len as u64 * ticks / undisturbed.max(1)).min(len as u64))
 }
 
-/// Throughput that `judged` loses compared with `free` in per cent, computed for each pair of
-/// times: the median and its 95 % interval.
+/// Returns the throughput in per cent that `judged` loses compared with `free`. The loss is
+/// computed for each pair of times; the result is the median and its 95 % interval.
 pub(super) fn loss(judged: &[u64], free: &[u64]) -> Option<(f64, f64, f64)> {
     let pairs = judged.iter().zip(free);
     let pairs = pairs.filter(|(&a, &b)| a > 0 && b > 0);
@@ -287,8 +290,8 @@ mod tests {
 
     #[test]
     fn a_target_holds_what_undisturbed_messages_give_and_no_more_than_was_run() {
-        // The fastest message takes 600 µs at 1 GHz, so a twentieth of 1 MiB fits into 30 µs
-        // although most messages were disturbed.
+        // The fastest message takes 600 µs at 1 GHz, so a twentieth of 1 MiB fits into 30 µs. The
+        // slower messages were disturbed and do not matter.
         let took = [9_000_000, 600_000, 9_000_000, 1_200_000];
         assert_eq!(holds(&took, 1 << 20, 30_000), Some((1 << 20) / 20));
         // A single implausibly short time among many is ignored.
@@ -306,7 +309,7 @@ mod tests {
         assert_eq!(keeps_target(5.1, 0.1, Some(1.09)), None);
         assert_eq!(keeps_target(5.1, 5.1, Some(2.0)), None);
         assert_eq!(keeps_target(0.0, 60.0, Some(2.0)), Some(true));
-        // A section timer has no fixed number of bytes.
+        // The third argument is `None` for a section timer, which has no fixed number of bytes.
         assert_eq!(keeps_target(5.1, 0.1, None), Some(false));
     }
 

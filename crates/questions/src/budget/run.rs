@@ -17,14 +17,16 @@ use super::row::{holds, loss, pct, us, Lengths, Row};
 
 /// A section is long if it exceeds this multiple of the target.
 const LONG: f64 = 1.1;
-/// Minimum number of operations per row; fewer would not give enough pairs for an interval.
+/// Minimum number of operations per row. Fewer operations would not give enough pairs for an
+/// interval.
 const OPS: u64 = 8;
-/// Number of dependent multiplications that are timed to determine the length of a single one.
+/// Number of dependent multiplications that are timed to determine how long a single multiplication
+/// takes.
 const CHAIN: u64 = 10_000;
-/// Strategies whose sections should not exceed the target.
+/// Strategies that are designed to keep sections within the target.
 const MEANT: [Way; 3] = [Way::Fixed, Way::Calibrated, Way::Clocked];
 
-/// The combination that one row measures.
+/// The combination of parameters that one row measures.
 struct Cell {
     imp: Impl,
     op: Op,
@@ -33,8 +35,8 @@ struct Cell {
     way: Way,
 }
 
-/// Returns rows by implementation, operation, data, target and strategy, and section lengths by
-/// strategy for the first target. `calibrated` describes the calibration at start.
+/// Returns rows sorted by implementation, operation, data, target and strategy, and the section
+/// lengths by strategy for the first target. `calibrated` describes the calibration at start.
 ///
 /// # Errors
 /// The host cannot provide an emulated CPU or a timer.
@@ -96,8 +98,8 @@ fn measure_all(
         }
         for &op in plan.ops_of(imp) {
             let mut bench = Bench::new(imp, op, plan.len, plan.seed)?;
-            // Measure budgets again if the clock speed changed; a kernel would do so in a notifier
-            // for frequency changes.
+            // Measure budgets again if the clock frequency changed. A kernel would do so in a
+            // cpufreq notifier.
             if budget::calibrate_again().is_some() {
                 let changed = "the clock speed changed while this ran: budgets were measured anew";
                 if !outcome.notes.iter().any(|n| n == changed) {
@@ -248,15 +250,15 @@ impl Cell {
     }
 }
 
-/// The row with the largest value.
+/// Returns the largest value, and the implementation of its row.
 fn worst(rows: &[&Row], value: impl Fn(&Row) -> Option<f64>) -> Option<(f64, &'static str)> {
     rows.iter()
         .filter_map(|r| Some((value(r)?, r.imp)))
         .max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// A sentence about a strategy: how many rows kept the target, the largest p99.9, and the largest
-/// loss.
+/// Returns a sentence about a strategy: how many rows kept the target, the largest p99.9, and the
+/// largest loss.
 fn summarize(rows: &[Row], way: Way) -> Option<String> {
     let rows: Vec<&Row> = rows.iter().filter(|r| r.mode == way.name()).collect();
     let verdicts = rows.iter().map(|r| r.keeps_target());

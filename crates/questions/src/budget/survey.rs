@@ -1,4 +1,4 @@
-//! The part of the survey that runs `kiln budget`.
+//! The part of the survey that runs `kiln budget`, with its arguments.
 
 use kiln_question::survey::{args, Contribution, Part, Runs, Slot};
 
@@ -19,7 +19,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Measures section lengths.
+/// The part that measures section lengths.
 pub(super) static BUDGET: Part = Part {
     name: "budget",
     what: "section lengths",
@@ -30,13 +30,15 @@ pub(super) static BUDGET: Part = Part {
     ..Part::USUAL
 };
 
-/// Measures all implementations of the hashes for which byte limits were posted; with less time,
-/// only one or two algorithms of each kind; with more time, also further chunking strategies.
+/// Returns the arguments that fit into the slot: all implementations of the hashes for which byte
+/// limits were posted. With less time, only one or two algorithms of each kind are measured; with
+/// more time, further chunking strategies are added.
 fn budget_args(slot: &Slot) -> Vec<String> {
     let few = ["sha256", "sm3", "poly1305", "polyval", "crc32c"];
     let more = ["sha1", "sha512", "ghash", "nhpoly1305", "crct10dif"];
-    // `rows` is the number of rows on a CPU with all tiers. `least` is the minimum time for them,
-    // which covers messages of the slowest implementation and the generic code's answers.
+    // `rows` is the number of rows on a CPU with all tiers. `least` is the minimum time for these
+    // rows; it covers the messages of the slowest implementation and the generic code that computes
+    // the expected results.
     let (algs, ways, rows, least) = match slot.seconds {
         s if s < 1.7 => (few.to_vec(), "fixed,clocked", 20.0, 0.3),
         s if s < 12.0 => ([few, more].concat(), "fixed,clocked", 37.0, 0.5),

@@ -1,4 +1,4 @@
-//! `kiln compare`: the command's arguments, and how it obtains the two sides.
+//! The arguments of `kiln compare`, and the code that obtains the two sides.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -24,9 +24,11 @@ use super::turns::{turns, Turn};
 use super::view;
 use crate::speed::{self, SpeedArgs};
 
-/// Number of turns of each tree; from nine on, one disturbed turn does not matter.
+/// Number of turns of each tree. With nine turns or more, a single disturbed turn does not affect
+/// the verdict.
 const TURNS: usize = 10;
-/// Total duration of all turns in milliseconds, with --quick and without.
+/// Total duration of all turns in milliseconds with --quick. The next constant is the duration
+/// without it.
 const QUICK_MS: u64 = 14_000;
 const USUAL_MS: u64 = 600_000;
 
@@ -63,7 +65,8 @@ Examples:
 See also:
   docs/TREES.md")]
 pub struct CompareArgs {
-    /// The baseline: a record, a survey's record, a directory of records, a report, a kernel tree or a git revision
+    /// The baseline: a record, a survey's record, a directory of records, a report, a kernel tree
+    /// or a git revision
     #[arg(value_name = "A")]
     a: PathBuf,
     /// What to compare with A; takes the same forms as A
@@ -72,7 +75,8 @@ pub struct CompareArgs {
     /// commit-message: a table of at most 72 columns, indented for a commit message
     #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<Format>,
-    /// Exit with status 1 if B is slower by more than this, beyond the noise, or if a row cannot be judged
+    /// Exit with status 1 if B is slower by more than this, beyond the noise, or if a row cannot be
+    /// judged
     #[arg(long, value_name = "PCT", allow_negative_numbers = true)]
     max_regression: Option<f64>,
     /// With --max-regression: do not fail because of rows that cannot be judged
@@ -81,16 +85,16 @@ pub struct CompareArgs {
     /// Exit with status 125 if a side cannot be built, measured or judged, as git bisect expects
     #[arg(long)]
     bisect: bool,
-    /// For trees: algorithms [default: all]
+    /// For trees: algorithms to measure [default: all]
     #[arg(long = "alg", value_delimiter = ';', value_name = "ALG;…")]
     algs: Vec<String>,
-    /// For trees: implementations, by driver names or symbols [default: all]
+    /// For trees: implementations to measure, by driver names or symbols [default: all]
     #[arg(long = "impl", value_name = "NAME,…")]
     impls: Option<String>,
-    /// For trees: operations
+    /// For trees: operations to measure
     #[arg(long, value_name = "OP,…")]
     op: Option<String>,
-    /// For trees: lengths in bytes
+    /// For trees: message lengths in bytes
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
     /// For trees: sizes of the cipher's key in bits
@@ -103,7 +107,7 @@ pub struct CompareArgs {
     build: TreeBuildArgs,
 }
 
-/// Where the comparison is to be used, which determines its format.
+/// The intended use of the comparison, which determines its format.
 #[derive(Clone, Copy)]
 enum Format {
     CommitMessage,
@@ -126,7 +130,7 @@ impl FromStr for Format {
     }
 }
 
-/// Why the comparison cannot be made.
+/// The reason why the comparison cannot be made.
 enum Stop {
     Fault(Error),
     Exit(Exit),
@@ -205,15 +209,16 @@ impl Question for CompareArgs {
         }
         Ok(match found.regressed {
             true => Exit::Failed,
-            // A commit that could not be judged is neither good nor bad.
+            // A commit that could not be judged is neither good nor bad for git bisect.
             false if self.bisect && (found.unjudged || found.rows.is_empty()) => Exit::Untried,
             false => Exit::from_run(found.failed(), session.stopped()),
         })
     }
 }
 
-/// Whether the path is taken for a tree: a git revision, or a directory that contains a Makefile or
-/// no records. If such a directory is not a kernel tree, opening it reports why.
+/// Whether the path denotes a tree: a git revision, or a directory that contains a Makefile or
+/// contains no records. If such a directory is not a kernel tree, opening it later reports the
+/// reason.
 fn is_tree(path: &Path) -> bool {
     if !path.exists() {
         return is_revision(path);
@@ -224,7 +229,7 @@ fn is_tree(path: &Path) -> bool {
             || !fs::read_dir(path).is_ok_and(|mut all| all.any(|e| e.is_ok_and(record))))
 }
 
-/// Reads one record, or all records that a bundle, a report or a directory contains for one side.
+/// Reads one side's record, or all records in one side's bundle, report or directory.
 fn record(path: &Path) -> Result<Side, Error> {
     let name = path.display().to_string();
     let found = kiln_report::Side::read(path).map_err(|e| Error::input(e.to_string()))?;
@@ -254,7 +259,7 @@ fn sides(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<Strin
     }
 }
 
-/// Compares a tree with a record. The tree is measured once, in the same way as `speed` does.
+/// Compares a tree with a record. The tree is measured once, as `speed` would measure it.
 fn one_tree(
     args: &CompareArgs,
     dir: &Path,
@@ -272,25 +277,26 @@ fn one_tree(
     )?;
     let mut side = Side::from_speed(&name(dir, &hosted), &measured.rows);
     (side.title, side.build) = about;
-    // Record the conditions here, because the other side's record may be from another machine.
+    // Record the conditions here, because the other side's record may come from another machine.
     let facts = read_facts();
     let record = session.record::<SpeedArgs, speed::Row>(&facts, &[], &[]);
     let mut record: Value = serde_json::from_str(&record.to_json()).expect("what was just written");
-    // The session's arguments are those of `compare`, so they say nothing about the measurement.
+    // Remove the session's arguments, because they are those of `compare` and do not describe the
+    // measurement.
     record["args"] = Value::Null;
     side.measured_under(&record);
     Ok((side, measured.notes))
 }
 
 fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<String>), Stop> {
-    // The first tree is built before the second is resolved, so that a revision can start from a copy of the first
-    // build.
+    // Build the first tree before the second is resolved, so that a revision can start from a copy
+    // of the first build.
     let tree = Tree::resolve(args, &args.a)?;
     let (of_a, dir) = (tree.about(args), tree.what.0.dir.clone());
     let a = tree.build(args, session)?;
     let tree = Tree::resolve(args, &args.b)?;
     let of_b = tree.about(args);
-    // A tree compared with itself is a control; it is built only once.
+    // A comparison of a tree with itself is a control, for which the tree is built only once.
     let b = match tree.what.0.dir == dir {
         true => None,
         false => Some(tree.build(args, session)?),
@@ -317,7 +323,8 @@ fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<S
         let more = ["--peers", "none", "--turn-ms", &turn].map(OsString::from);
         match measure(hosted, args, dir, session, &more) {
             Ok(measured) => {
-                // Every turn would produce the same notes.
+                // Keep the notes of the first turn only, because every turn would produce the same
+                // ones.
                 if round == 0 {
                     notes.extend(
                         measured
@@ -361,7 +368,7 @@ fn name(dir: &Path, hosted: &Hosted) -> String {
     format!("{} ({})", dir.display(), hosted.title)
 }
 
-/// A tree, with the compiler and the configuration for building it.
+/// A tree, with the compiler and the configuration with which it is built.
 struct Tree<'a> {
     name: &'a Path,
     what: (Source, Compiler, Config),
@@ -373,8 +380,9 @@ impl Tree<'_> {
         Ok(Tree { name, what })
     }
 
-    /// The tree's name in a commit message, and its compiler and configuration. Empty unless a
-    /// format is asked for, because git takes a second to look for changes in a work tree.
+    /// Returns the tree's name for a commit message, and its compiler and configuration. Both texts
+    /// are empty unless a format was requested, because git takes a second to check a work tree for
+    /// changes.
     fn about(&self, args: &CompareArgs) -> (String, String) {
         let (source, compiler, config) = &self.what;
         if args.format.is_none() {
@@ -393,7 +401,8 @@ impl Tree<'_> {
         let hosted = Hosted::build(self.what, session)?;
         let hosted = hosted.ok_or(Stop::Exit(Exit::Interrupted))?;
         match hosted.failures.first() {
-            // When bisecting, a commit whose object does not build must not be judged slow or fast.
+            // During a bisection, a commit whose object does not compile must not be judged slow or
+            // fast.
             Some(why) if args.bisect => {
                 Err(Error::input(format!("{}: {why}", self.name.display())).into())
             }

@@ -1,4 +1,5 @@
-//! Formats a comparison as a paragraph of a commit message: at most 72 columns, indented by four.
+//! Formats a comparison as a paragraph of a commit message, with at most 72 columns and an
+//! indentation of four.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +12,12 @@ use super::side::{Side, Subject};
 const WIDTH: usize = 72;
 const INDENT: &str = "    ";
 
-/// Maximum width of an implementation's name in columns; a longer name is put on a line by itself.
+/// Maximum width in columns of an implementation's name in a table row. A longer name gets a
+/// separate line.
 const NAME: usize = 25;
 
-/// Formats what was measured and where, then one line per row, ordered by algorithm, implementation
-/// and length.
+/// Formats what was measured and on which machine, then one line per row, sorted by algorithm,
+/// implementation and length.
 pub(super) fn message(a: &Side, b: &Side, rows: &[Row], tally: &Tally, cpu: &str) -> String {
     let mut lines = head(a, b, rows, cpu);
     let mut rows: Vec<&Row> = rows.iter().collect();
@@ -91,7 +93,7 @@ fn unit(row: &Row) -> String {
     format!("{name}, {better} is better")
 }
 
-/// The properties that rows of one block share.
+/// The properties that all rows of a block have in common.
 #[derive(Clone, PartialEq)]
 struct Heading {
     title: String,
@@ -163,7 +165,8 @@ fn line(row: &Row, repeated: bool) -> Vec<String> {
     lines
 }
 
-/// The change in per cent and the verdict. The change is left out if none was found.
+/// Returns the change in per cent and the verdict. If there is no such change, the first text is
+/// `tie`, `unclear` or `-`, and the second is empty.
 fn judge(row: &Row) -> (String, &'static str) {
     let word = match row.verdict {
         Some(Verdict::Faster) => "faster",
@@ -172,7 +175,7 @@ fn judge(row: &Row) -> (String, &'static str) {
         Some(Verdict::Disagree) => return ("unclear".to_string(), ""),
         None => return ("-".to_string(), ""),
     };
-    // Ratios compare costs; the change of a rate is the inverse.
+    // Ratios compare costs. For a rate, the change is therefore the inverse of the ratio.
     let percent = |ratio: f64| match row.less {
         true => (ratio - 1.0) * 100.0,
         false => (1.0 / ratio - 1.0) * 100.0,
@@ -186,7 +189,7 @@ fn judge(row: &Row) -> (String, &'static str) {
     (format!("{:+.decimals$}%", percent(ratio)), word)
 }
 
-/// Sort key that keeps rows of an implementation together.
+/// Returns a sort key that keeps the rows of an implementation together.
 fn order(row: &Row) -> (Option<&Subject>, &str) {
     (row.subject.as_ref(), &row.key)
 }

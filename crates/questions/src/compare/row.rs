@@ -1,4 +1,5 @@
-//! The rows of `kiln compare`: two results with the same key, their ratio and its verdict.
+//! The rows of `kiln compare`. Each contains two results with the same key, their ratio and the
+//! verdict.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,7 +13,7 @@ use kiln_measure::{exceeds_by_known, ratio_of_rounds, verdict_by_known, Ratio, V
 
 use super::side::{Figure, Side, Subject};
 
-/// One result that both records have.
+/// One result that both sides contain.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "compare",
@@ -30,14 +31,14 @@ pub(super) struct Row {
     /// Name of the field that is compared, such as `cycles_per_op`.
     #[schemars(extend("x-role" = "key"))]
     pub unit: &'static str,
-    /// Value of the compared field in A; null if A has none.
+    /// Value of the compared field in A; null if A has no value.
     #[schemars(with = "Option<f64>", extend("x-role" = "main", "x-heading" = "A"))]
     pub a: f64,
-    /// Value of the compared field in B; null if B has none.
+    /// Value of the compared field in B; null if B has no value.
     #[schemars(with = "Option<f64>", extend("x-role" = "main", "x-heading" = "B"))]
     pub b: f64,
-    /// Cost of B divided by cost of A: `b` divided by `a`, or for rates `a` divided by `b`. Above
-    /// 1, B is slower. Null if a side has no value.
+    /// Cost of B divided by cost of A. It is `b` divided by `a`, or for rates `a` divided by `b`. B
+    /// is slower if the ratio is above 1. Null if a side has no value.
     #[schemars(extend(
         "x-role" = "main",
         "x-heading" = "how much more B takes",
@@ -72,40 +73,41 @@ pub(super) struct Row {
     pub subject: Option<Subject>,
 }
 
-/// Conditions under which B passes.
+/// The conditions that decide whether B passes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gate {
-    /// B fails if it is slower by more than this percentage, beyond the noise.
+    /// Limit in per cent: B fails if it is slower by more than this, beyond the noise. `None` if
+    /// there is no limit.
     pub max_regression: Option<f64>,
-    /// Rows that cannot be judged also make B fail, unless this is set.
+    /// If false, rows that cannot be judged also make B fail.
     pub allow_unjudged: bool,
 }
 
-/// Number of rows by outcome. Each result is counted once, whether one side has it or both.
+/// Number of rows by outcome. A result counts once, whether it exists on one side or on both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// B is faster beyond the noise.
+    /// Rows in which B is faster beyond the noise.
     pub faster: usize,
-    /// No difference was found.
+    /// Rows in which no difference was found.
     pub equal: usize,
-    /// B is slower beyond the noise.
+    /// Rows in which B is slower beyond the noise.
     pub slower: usize,
-    /// Cycles and time contradict each other beyond the noise of both.
+    /// Rows in which cycles and time contradict each other beyond the noise of both.
     pub disagree: usize,
-    /// Rows of both sides that cannot be judged: without an interval, without a result on one side,
-    /// in different units, or with a key that several rows share.
+    /// Rows of both sides that cannot be judged, because they have no interval, no result on one
+    /// side, different units, or a key that several rows share.
     pub unjudged: usize,
-    /// Rows only in A.
+    /// Rows that only A has.
     pub only_a: usize,
-    /// Rows only in B.
+    /// Rows that only B has.
     pub only_b: usize,
-    /// Rows without a result on either side, such as an option that a compiler does not support.
-    /// They do not count against B.
+    /// Rows without a result on either side, for example for an option that a compiler does not
+    /// support. They do not count against B.
     pub without: usize,
 }
 
 impl Tally {
-    /// Number of rows that cannot be judged, including rows that only one side has.
+    /// Returns the number of rows that cannot be judged, including the rows of only one side.
     pub(super) fn unjudgeable(&self) -> usize {
         self.unjudged + self.only_a + self.only_b
     }
@@ -142,20 +144,20 @@ impl fmt::Display for Tally {
 /// All rows of a comparison, and whether B passes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Comparison {
-    /// The rows, worst first.
+    /// The rows, sorted from worst to best.
     pub rows: Vec<Row>,
-    /// Notes that a reader of the rows needs, such as which conditions differ.
+    /// Notes that are needed to interpret the rows, such as differences in the conditions.
     pub notes: Vec<String>,
     /// Number of rows by outcome.
     pub tally: Tally,
     /// Whether B is slower than allowed, or lacks a result that A has.
     pub regressed: bool,
-    /// Whether B fails because rows cannot be judged.
+    /// Whether B fails because some rows cannot be judged.
     pub unjudged: bool,
 }
 
 impl Comparison {
-    /// Whether B fails, because of a regression or of rows that cannot be judged.
+    /// Whether B fails, either because of a regression or because some rows cannot be judged.
     pub(super) fn failed(&self) -> bool {
         self.regressed || self.unjudged
     }
@@ -285,7 +287,8 @@ pub(super) fn compare(a: &Side, b: &Side, gate: Gate) -> Result<Comparison, Erro
     Ok(outcome)
 }
 
-/// Adds notes on rows in which cycles and time disagree, and on those judged without time.
+/// Adds notes about rows in which cycles and time disagree, and about rows that were judged without
+/// times.
 fn tell_of_time(rows: &[Row], notes: &mut Vec<String>) {
     let disagree = |r: &&Row| r.verdict == Some(Verdict::Disagree);
     let mut disagreeing = rows.iter().filter(disagree);
@@ -311,14 +314,15 @@ fn tell_of_time(rows: &[Row], notes: &mut Vec<String>) {
     }
 }
 
-/// Adds a note for each condition that differs, since such a difference can change the results.
+/// Adds a note for each condition that differs between the sides, because such a difference can
+/// change the results.
 fn differing_conditions(a: &Side, b: &Side, notes: &mut Vec<String>) {
     let said = |values: &BTreeSet<String>| {
         let all: Vec<&str> = values.iter().map(String::as_str).collect();
         all.join(" | ")
     };
     for (what, in_a) in &a.conditions {
-        // If either side did not record a condition, it cannot be compared.
+        // A condition cannot be compared unless both sides recorded it.
         let Some(in_b) = b.conditions.get(what) else {
             continue;
         };
@@ -369,8 +373,8 @@ fn row(key: &str, a: &Figure, b: &Figure) -> Row {
     row
 }
 
-/// The ratio by which a row is judged, if the ratio has an interval; for cycles also the ratio of
-/// times, if that has an interval.
+/// Returns the ratio by which a row is judged; `None` if it has no interval. For cycles, also
+/// returns the ratio of times if that ratio has an interval.
 fn ratios(row: &Row) -> Option<(Ratio, Option<Ratio>)> {
     let ratio = |ratio: Option<f64>, low: Option<f64>, high: Option<f64>| {
         Some(Ratio {
@@ -385,9 +389,10 @@ fn ratios(row: &Row) -> Option<(Ratio, Option<Ratio>)> {
     Some((cycles, time))
 }
 
-/// The ratio of costs, B divided by A, with its interval: from alternating turns if available,
-/// otherwise from the intervals of both results. Each of these intervals predicts the result of a
-/// rerun, so the ratios of their opposite ends enclose the ratio of two reruns.
+/// Returns the ratio of costs, B divided by A, with its interval. The ratio comes from alternating
+/// turns if available, otherwise from the intervals of both results. Each of these intervals
+/// predicts the result of a rerun, so the ratios of their opposite ends enclose the ratio of two
+/// reruns.
 fn between(a: &Figure, b: &Figure) -> Option<Ratio> {
     if let Some(ratio) = compare_turns(a, b) {
         return Some(ratio);
@@ -431,7 +436,7 @@ mod tests {
         }
     }
 
-    /// The same cycles, with a time that follows from `ns` nanoseconds per cycle.
+    /// Adds a time of `ns` nanoseconds per cycle to a result in cycles.
     fn at(figure: Figure, ns: f64) -> Figure {
         let ends = |(low, high)| (low * ns, high * ns);
         let time = Figure {
@@ -447,7 +452,7 @@ mod tests {
         }
     }
 
-    /// Compares two sides with the limit of --max-regression, if one is given.
+    /// Compares two sides. `max_regression` is the limit in per cent.
     fn compare(a: &Side, b: &Side, max_regression: Option<f64>) -> Comparison {
         let gate = Gate {
             max_regression,
@@ -521,7 +526,8 @@ mod tests {
         assert!(worst.ci_low.unwrap() < 1.2 && worst.ci_low.unwrap() > 1.17);
         assert!(worst.ci_high.unwrap() > 1.2 && worst.ci_high.unwrap() < 1.23);
 
-        // Controls: the same comparison without the limit, with a generous limit, and with itself.
+        // Controls: the comparison without a limit, with a generous limit, and of a side with
+        // itself.
         assert!(!compare(&a, &b, None).failed());
         assert!(!compare(&a, &b, Some(25.0)).failed());
         let alone = compare(&a, &a, Some(0.0));
@@ -532,15 +538,15 @@ mod tests {
     fn faster_and_slower_need_cycles_and_time() {
         let a = || at(figure(100.0, 0.002), 0.25);
         let has = |outcome: &Comparison, word: &str| outcome.notes.iter().any(|n| n.contains(word));
-        // Each case gives B's cycles, B's nanoseconds per cycle, and whether a limit of 5 % can be
-        // judged.
+        // Each case contains B's cycles, B's nanoseconds per cycle, and whether B can be judged
+        // against a limit of 5 %.
         for (cycles, ns, judged) in [
             (90.0, 0.33, false),
             (110.0, 0.2, false),
             (110.0, 0.25 / 1.1, false),
             (100.0, 0.275, false),
             (100.0, 0.255, true),
-            // With fewer cycles in the same time, B is certainly not slower.
+            // B needs fewer cycles and the same time, so it is certainly not slower.
             (90.0, 0.25 / 0.9, true),
         ] {
             let b = at(figure(cycles, 0.002), ns);
@@ -559,7 +565,7 @@ mod tests {
                 has(&outcome, "1 because only one of cycles and time is slower"),
                 !judged
             );
-            // Control: at A's clock both units agree, whatever the verdict.
+            // Control: if B runs at A's clock, cycles and time agree.
             let agreed = with(&at(figure(cycles, 0.002), 0.25));
             let want = match cycles {
                 90.0 => Verdict::Faster,
@@ -581,7 +587,7 @@ mod tests {
         let outcome = compare(&a, &b, Some(5.0));
         assert_eq!(outcome.rows[0].verdict, Some(Verdict::Same));
         assert!(outcome.unjudged && !outcome.regressed);
-        // Control: a limit that B does not exceed.
+        // Control: B does not exceed this limit.
         assert!(!compare(&a, &b, Some(15.0)).failed());
     }
 
@@ -598,7 +604,7 @@ mod tests {
             assert!(matches!(verdict, Verdict::Faster | Verdict::Slower));
             assert!(outcome.notes[0].starts_with("judged by cycles alone: 1, such as k"));
         }
-        // A rate already measures time, so it needs no separate ratio of times.
+        // A rate is already based on time, so it needs no separate ratio of times.
         let rate = Figure {
             unit: "mb_per_s",
             ..figure(100.0, 0.002)
@@ -628,8 +634,8 @@ mod tests {
 
     #[test]
     fn turns_find_what_drift_would_hide() {
-        // The machine drifts by a third during the measurement; each turn of B is 3 % slower than
-        // the turn of A next to it.
+        // The machine's speed drifts by a third during the measurement, but each turn of B is 3 %
+        // slower than the turn of A next to it.
         let mut rng = SplitMix64(3);
         let mut noise = || 1.0 + (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64 * 0.004;
         let drift = |i: usize| 100.0 * (1.0 + 0.04 * i as f64);
@@ -768,7 +774,8 @@ mod tests {
                 side("b", &[("k", of(worse))]),
             );
             assert!(compare(&a, &b, Some(4.0)).failed(), "less: {less}");
-            // Controls: a limit that is not reached, and the opposite direction.
+            // Controls: a limit that B does not exceed, and the comparison in the opposite
+            // direction.
             assert!(!compare(&a, &b, Some(6.0)).failed());
             let back = compare(&b, &a, Some(0.0));
             assert!(!back.failed() && back.tally.faster == 1);
@@ -822,7 +829,7 @@ mod tests {
                 gated.notes.iter().any(|n| n.contains("--allow-unjudged")),
                 "{what}"
             );
-            // Controls: without a limit, and if unjudged rows are allowed.
+            // Controls: no limit, and a limit with unjudged rows allowed.
             assert!(!compare(&a, &b, None).failed(), "{what}");
             let gate = Gate {
                 max_regression: Some(5.0),

@@ -1,4 +1,4 @@
-//! One side of a comparison: its results by key, and the conditions under which they were measured.
+//! One side of a comparison: its results by key, and the conditions of their measurement.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -11,27 +11,27 @@ use crate::speed;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Figure {
-    /// The field that contains the result.
+    /// Name of the field that contains the result.
     pub unit: &'static str,
     /// Whether a smaller number is better.
     pub less: bool,
     /// The result; NaN if it could not be measured.
     pub value: f64,
-    /// The interval of `value`, if the row has one.
+    /// The interval of `value`; `None` if the row has no interval.
     pub interval: Option<(f64, f64)>,
-    /// Whether the interval is a confidence interval over the rounds of one process; otherwise it
+    /// Whether the interval is a confidence interval over the rounds of one process. If not, it
     /// predicts the result of a rerun.
     pub of_rounds: bool,
-    /// Results of single turns, each measured next to a turn of the other side.
+    /// Results of the single turns. Each turn was measured next to a turn of the other side.
     pub turns: Vec<f64>,
-    /// What was measured, if the row identifies an implementation and a message length.
+    /// The measured operation; `None` unless the row identifies an implementation and a message
+    /// length.
     pub subject: Option<Subject>,
     /// For cycles: the same result in nanoseconds; `None` for old records, which have no times.
     pub time: Option<Box<Figure>>,
 }
 
-/// What was measured: an operation of an implementation. The order of the fields is the order of
-/// lists.
+/// The measured operation of an implementation. Lists are sorted by these fields, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Subject {
     pub alg: String,
@@ -43,7 +43,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Reads the subject of a row; `None` if the row lacks one of the fields.
+    /// Reads the subject from a row. Returns `None` if the row lacks one of the fields.
     fn read(row: &Row) -> Option<Subject> {
         let text = |name: &str| Some(row.get(name)?.as_str()?.to_string());
         let number = |name: &str| row.get(name)?.as_u64();
@@ -68,19 +68,19 @@ pub(super) struct Side {
     pub name: String,
     /// Name of the side in a commit message.
     pub title: String,
-    /// Compiler and configuration; empty if unknown.
+    /// Compiler and configuration of the build; empty if unknown.
     pub build: String,
-    /// The results with a unique key.
+    /// The results whose keys are unique.
     pub figures: BTreeMap<String, Figure>,
-    /// Number of results with a key that another row already has. They are not compared, because it
-    /// is not clear which row of the other side corresponds to them.
+    /// Number of results whose key another row already has. Such results are not compared, because
+    /// the corresponding row of the other side is ambiguous.
     pub ambiguous: usize,
-    /// Conditions that should be equal on both sides, with the values on this side.
+    /// Conditions that should be equal on both sides. The sets contain the values on this side.
     pub conditions: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Side {
-    /// Makes a side from the rows of its records.
+    /// Creates a side from the rows of its records.
     pub(super) fn from_records(name: &str, records: &[Value]) -> Result<Side, Error> {
         let mut side = Side::from_rows(name, &typed_rows(records));
         if side.figures.is_empty() {
@@ -101,7 +101,7 @@ impl Side {
         Ok(side)
     }
 
-    /// Makes a side from the rows of a run of `speed`.
+    /// Creates a side from the rows of a run of `speed`.
     pub(super) fn from_speed(name: &str, rows: &[speed::Row]) -> Side {
         let values: Vec<Value> = rows
             .iter()
@@ -114,8 +114,8 @@ impl Side {
     }
 
     fn from_rows(name: &str, rows: &[TypedRow]) -> Side {
-        // Match kernel trees and libraries across versions, unless a record contains several
-        // versions of one family.
+        // Ignore the versions of kernel trees and libraries when matching rows, unless a record
+        // contains several versions of one family.
         let mut seen = HashSet::new();
         let plain = rows.iter().all(|(of, row)| seen.insert(of.key(row, true)));
         let mut side = Side {
@@ -129,7 +129,7 @@ impl Side {
                     Entry::Vacant(place) => {
                         place.insert(figure);
                     }
-                    // The same row in two records is counted once.
+                    // A row that occurs identically in two records counts once.
                     Entry::Occupied(place) if *place.get() == figure => {}
                     Entry::Occupied(_) => side.ambiguous += 1,
                 }
@@ -138,8 +138,9 @@ impl Side {
         side
     }
 
-    /// Adds the conditions of a record: machine, program and arguments. Seeds are left out because
-    /// they differ on purpose, and output options because they do not affect results.
+    /// Adds the conditions of a record: machine, program and arguments. Seeds are left out, because
+    /// they are meant to differ, and output options are left out, because they do not affect
+    /// results.
     pub(super) fn measured_under(&mut self, record: &Value) {
         let text = |v: &Value| match v {
             Value::String(text) => text.clone(),
@@ -159,8 +160,8 @@ impl Side {
         };
         let build = ["kiln", "commit"].map(|field| text(&record[field]));
         let command = text(&record["command"]);
-        // A survey's arguments determine the arguments of its parts, and the parts have records
-        // that are compared.
+        // A survey's arguments need no comparison: they determine the arguments of its parts, whose
+        // records are compared.
         let arguments = (command != "survey").then(|| arguments(record)).flatten();
         for (what, value) in [
             ("CPU".to_string(), cpu),
@@ -182,8 +183,8 @@ impl Side {
     }
 }
 
-/// The arguments of a record's command that affect measurements; `None` if the record has no
-/// arguments.
+/// Returns those arguments of a record's command that affect measurements; `None` if the record has
+/// no arguments.
 fn arguments(record: &Value) -> Option<String> {
     let mut kept = Vec::new();
     let mut words = record["args"].as_array()?.iter().filter_map(Value::as_str);
@@ -202,7 +203,7 @@ fn arguments(record: &Value) -> Option<String> {
 
 type TypedRow<'a> = (&'static RowType, &'a Row);
 
-/// The rows of all records, each with the row type of its record.
+/// Returns the rows of all records. Each row is paired with the row type of its record.
 fn typed_rows(records: &[Value]) -> Vec<TypedRow<'_>> {
     let rows = |record| {
         let of = type_of(record);
@@ -211,14 +212,15 @@ fn typed_rows(records: &[Value]) -> Vec<TypedRow<'_>> {
     records.iter().flat_map(rows).collect()
 }
 
-/// The fields of a type that `compare` compares.
+/// Returns the fields of a row type that `compare` compares.
 fn compared(of: &RowType) -> impl Iterator<Item = &Field> {
     of.fields.iter().filter(|field| field.better.is_some())
 }
 
-/// The results of a row, with their keys. The first compared field of the type that is always
-/// present uses the row's key, and is kept even if it is null, since losing a result is a
-/// difference. Other fields add their names to the key, and are kept only if they are not null.
+/// Returns the results of a row with their keys. The first compared field that is always present
+/// has the row's key. It is kept even if it is null, because losing a result is a difference. The
+/// keys of other fields include the field's name, and these fields are kept only if they are not
+/// null.
 fn figures(of: &'static RowType, row: &Row, key: &str) -> Vec<(String, Figure)> {
     let mut found = Vec::new();
     let first = compared(of).find(|field| field.always);
@@ -231,7 +233,7 @@ fn figures(of: &'static RowType, row: &Row, key: &str) -> Vec<(String, Figure)> 
     }
     if let Some(field) = first.filter(|field| row.contains_key(&field.name)) {
         let figure = figure(of, row, field);
-        // If this field is null but the row has other results, the row measures something else.
+        // If this field is null but the row has other results, the row does not measure this field.
         if !figure.value.is_nan() || found.is_empty() {
             found.push((key.to_string(), figure));
         }
@@ -245,7 +247,8 @@ fn figure(of: &'static RowType, row: &Row, field: &'static Field) -> Figure {
     let ends = field.interval.as_ref();
     let interval = ends.and_then(|(low, high)| number(low).zip(number(high)));
     let time = field.time.as_ref().and_then(|name| of.field(name));
-    // Only a field marked `more` is better when larger; all others, such as times, are costs.
+    // A larger number is better only for a field marked `more`. All other fields, such as times,
+    // are costs.
     let less = field.better != Some(Better::More);
     Figure {
         unit: &field.name,
@@ -305,7 +308,7 @@ mod tests {
             (time.unit, time.value, time.interval),
             ("ns_per_op", 10.0, Some((9.0, 11.0)))
         );
-        // Old records have no times, and rows without a result have none either.
+        // Old records have no times, and rows without a result have no times either.
         assert_eq!(row(json!({})).time, None);
         assert_eq!(row(json!({"ns_per_op": null})).time, None);
         let compiled = json!([{"cc": "c", "cycles_per_byte": 4.0, "ns_per_byte": 1.0}]);
@@ -375,7 +378,7 @@ mod tests {
         );
         assert_eq!(of("poll, cipher"), ("pairs_per_s", Some((4.0, 6.0))));
         assert!(side.figures["poll, akcipher"].value.is_nan());
-        // Five rows give six results, because the control that loses no packets has no result for
+        // Five rows give six results: the control loses no packets, so its row has no result for
         // lost packets.
         assert_eq!(side.figures.len(), 6);
     }

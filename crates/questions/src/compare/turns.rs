@@ -4,15 +4,16 @@ use kiln_question::Error;
 
 use super::side::{Figure, Side};
 
-/// The side that is measured in a turn.
+/// Which side is measured in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     A,
     B,
 }
 
-/// Measures both sides `rounds` times, A first in even rounds and B first in odd ones, so that steady drift favours
-/// neither. The value of a result is the best of its turns; its interval follows from all of them.
+/// Measures both sides `rounds` times. A is first in even rounds and B in odd ones, so that steady
+/// drift favours neither. The value of a result is the best of its turns, and its interval follows
+/// from all turns.
 pub(super) fn turns(
     rounds: usize,
     stop: &dyn Fn() -> bool,
@@ -35,7 +36,7 @@ pub(super) fn turns(
             }
         }
     }
-    // If a round was interrupted, only one side may have a turn in it.
+    // An interrupted round may contain a turn of only one side, which is discarded.
     let complete = a.len().min(b.len());
     a.truncate(complete);
     b.truncate(complete);
@@ -71,7 +72,7 @@ fn add_turn(figure: &mut Figure, turn: Option<&Figure>) {
         true => value < figure.value,
         false => value > figure.value,
     };
-    // A wrong answer (NaN) in any turn invalidates the result.
+    // NaN means a wrong answer, which invalidates the result even if it occurs in only one turn.
     if better || value.is_nan() {
         figure.value = value;
     }

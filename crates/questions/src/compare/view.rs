@@ -1,16 +1,17 @@
-//! The table of `compare`.
+//! Formats the table of `compare` for people.
 
 use kiln_question::table::{align, figure, plain, text};
 
 use super::row::Row;
 
-/// Number of rows shown if there are many, about a screenful; the worst rows are shown.
+/// Number of rows that are shown if there are many. They fill about one screen.
 const MOST: usize = 40;
 
-/// Formats the table, worst rows first. `all` shows every row.
+/// Formats the table with the worst rows first. If `all` is false, only the worst [`MOST`] rows are
+/// shown.
 pub(super) fn rows(rows: &[Row], all: bool) -> String {
     let mut table = plain();
-    // Rates have no separate ratio of times.
+    // Show the ratio of times only if a row has one. Rates have none.
     let timed = rows.iter().any(|r| r.time_ratio.is_some());
     let mut header = vec!["A", "B", "B/A", "interval", "time", "verdict", "of"];
     header.retain(|name| timed || *name != "time");

@@ -1,4 +1,4 @@
-//! `kiln crypt`: the command's arguments and its entry point.
+//! The arguments of `kiln crypt`, and the function that runs the command.
 
 use std::fs;
 use std::io::{stdin, Read};
@@ -17,8 +17,8 @@ use super::cipher::{Cipher, Plan, Row};
 
 /// Run one implementation on a file or on stdin
 ///
-/// Shows what an implementation does with your own data. The data is read completely and processed
-/// as one message. If anything is wrong, nothing is written.
+/// Shows the output of an implementation for your own data. The data is read completely and
+/// processed as one message. If anything is wrong, nothing is written.
 #[derive(Args)]
 #[command(after_long_help = "\
 An AEAD writes its tag behind the text, and finds it there unless --tag is
@@ -134,7 +134,7 @@ impl Question for CryptArgs {
 }
 
 impl CryptArgs {
-    /// Rejects flags that would send two outputs to stdout, or binary data to a terminal.
+    /// Rejects flags that would write two outputs to stdout, or binary data to a terminal.
     fn check_flags(&self, session: &Session) -> Result<(), Error> {
         match &self.out_file {
             None if session.global.json => Err(Error::input(
@@ -161,7 +161,7 @@ fn read(input: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Error> {
     Ok(data)
 }
 
-/// Parses a key given in hex, or reads it from a file that contains hex or raw bytes.
+/// Parses a key in hex, or reads a key from a file that contains hex or raw bytes.
 fn read_key(text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     let Some(path) = text.strip_prefix('@') else {
         return hex("--key", text);
@@ -179,7 +179,7 @@ fn read_key(text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     }
 }
 
-/// Parses hex digits. The error message does not repeat the value, which may be a key.
+/// Parses hex digits. Error messages do not repeat the value, because it may be a key.
 fn hex(flag: &str, text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     let digit = |i: usize, b: u8| {
         (b as char).to_digit(16).map(|d| d as u8).ok_or_else(|| {

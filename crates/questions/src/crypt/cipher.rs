@@ -1,4 +1,4 @@
-//! Checks a request to process one message with one implementation, and carries it out.
+//! Checks a request to process one message with one implementation, and processes the message.
 
 use kiln_kernel::cipher::{Context, Impl, Kind, Op};
 use kiln_question::algorithm::usable_impl;
@@ -7,23 +7,25 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use zeroize::Zeroizing;
 
-/// What to do with a message.
+/// A request to process one message.
 pub(crate) struct Plan<'a> {
     pub alg: Algorithm,
-    /// Driver name; if `None`, the usable implementation with the highest priority.
+    /// Driver name of the implementation. If `None`, the usable implementation with the highest
+    /// priority is selected.
     pub imp: Option<&'a str>,
     /// Whether to encrypt or decrypt; for a hash, `Encrypt` means to compute the digest.
     pub op: Op,
-    /// The whole key (for XTS, two AES keys); `None` for an algorithm without a key.
+    /// The complete key, which for XTS consists of two AES keys; `None` for an algorithm without a
+    /// key.
     pub key: Option<&'a [u8]>,
     /// The IV; `None` for an algorithm without an IV.
     pub iv: Option<&'a [u8]>,
     /// Associated data of an AEAD.
     pub aad: &'a [u8],
-    /// The tag that an AEAD checks; if `None`, the data ends with the tag.
+    /// The tag that an AEAD checks. If `None`, the tag is expected at the end of the data.
     pub tag: Option<&'a [u8]>,
-    /// Lengths of the message's pieces; the list is repeated until the data ends. If it is empty,
-    /// there is a single piece.
+    /// Lengths of the message's pieces in bytes. The list is repeated until the data ends. If it is
+    /// empty, the message is a single piece.
     pub divide: &'a [usize],
 }
 
@@ -56,7 +58,7 @@ pub(super) struct Row {
     pub pieces: usize,
 }
 
-/// A plan that was checked, with its implementation and expanded key.
+/// A plan that has been checked, with its implementation and the expanded key.
 pub(crate) struct Cipher<'a> {
     imp: Impl,
     key: Context,
@@ -64,7 +66,7 @@ pub(crate) struct Cipher<'a> {
 }
 
 impl<'a> Cipher<'a> {
-    /// Checks the plan and sets the key, before any data is read.
+    /// Checks the plan and sets the key. This happens before any data is read.
     pub(crate) fn new(plan: &'a Plan<'a>) -> Result<Cipher<'a>, Error> {
         let imp = match plan.imp {
             Some(driver) => usable_impl(plan.alg, driver)?,
@@ -82,17 +84,17 @@ impl<'a> Cipher<'a> {
         Ok(Cipher { imp, key, plan })
     }
 
-    /// Driver name of the implementation.
+    /// Returns the driver name of the implementation.
     pub(crate) fn driver(&self) -> &'static str {
         self.imp.driver()
     }
 
-    /// Processes the message in `pieces`. Returns the text (for an AEAD that encrypts, followed by
-    /// its tag) or a hash's digest.
+    /// Processes the message in `pieces`. Returns the text or the digest. When an AEAD encrypts,
+    /// the text is followed by its tag.
     ///
     /// # Errors
-    /// The tag of an AEAD is wrong, in which case none of the text is returned; or the length is
-    /// not supported.
+    /// The tag of an AEAD is wrong, or the length is not supported. If the tag is wrong, none of
+    /// the text is returned.
     pub(crate) fn crypt(&self, pieces: &[Vec<u8>]) -> Result<Zeroizing<Vec<u8>>, Error> {
         let whole = Zeroizing::new(pieces.concat());
         let alg = self.plan.alg;
@@ -133,8 +135,8 @@ impl<'a> Cipher<'a> {
             Err(e) => return Err(Error::Failed(format!("{}: {e}", self.imp.driver()))),
         };
         if hash || aead && !open {
-            // Allocate the final size at once, because a growing vector leaves copies of the text
-            // in memory.
+            // Allocate the final size at once, because growing a vector would leave copies of the
+            // text in memory.
             let mut all = Zeroizing::new(Vec::with_capacity(result.len() + tag.len()));
             all.extend_from_slice(&result);
             all.extend_from_slice(&tag);
@@ -155,8 +157,8 @@ impl<'a> Cipher<'a> {
         if len % alg.block() != 0 {
             return fault(format!("takes whole blocks of {} bytes", alg.block()));
         }
-        // In CCM, the IV determines the width of the length field, into which the message length
-        // must fit.
+        // In CCM, the IV determines the size of the length field, and the message length must fit
+        // into this field.
         let of_length = self
             .plan
             .iv
@@ -170,7 +172,7 @@ impl<'a> Cipher<'a> {
         Ok(())
     }
 
-    /// Divides data into the planned pieces, each in a separate buffer.
+    /// Divides data into pieces with the planned lengths. Each piece has its own buffer.
     pub(crate) fn cut(&self, mut data: &[u8]) -> Vec<Vec<u8>> {
         let mut pieces = Vec::new();
         let mut lengths = self.plan.divide.iter().copied().cycle();
@@ -250,7 +252,7 @@ fn check_iv(plan: &Plan, imp: Impl) -> Result<(), Error> {
             iv.len(),
             2 * size
         ))),
-        // In RFC 3610, the first byte is the size of the length field minus one.
+        // RFC 3610 defines the first byte as the size of the length field minus one.
         Some(iv) if is_ccm(alg) && !(1..=7).contains(&iv[0]) => Err(Error::input(format!(
             "--iv: first byte {:02x}: {alg} takes 01 to 07, the width of its counter in bytes minus 1",
             iv[0]
@@ -391,14 +393,14 @@ mod tests {
         assert_eq!(nothing[..4], [0xe3, 0xb0, 0xc4, 0x42]);
     }
 
-    /// Each algorithm must decrypt what it encrypted; a hash must give a digest.
+    /// Every cipher must decrypt its own output, and every hash must return a digest.
     #[test]
     fn every_algorithm_has_its_turn() {
         for alg in Algorithm::all() {
             let imp = alg.any();
             let key: Option<Vec<u8>> = imp.key_sizes().last().map(|&n| vec![0x42; n]);
             let mut key = key;
-            // XTS rejects keys with equal halves.
+            // Make the keys differ, because XTS rejects a key with equal halves.
             key.iter_mut().for_each(|k| k[0] = 1);
             let iv = Some(vec![3; imp.iv_size()]).filter(|iv| !iv.is_empty());
             let plan = of(alg.name(), key.as_deref(), iv.as_deref());

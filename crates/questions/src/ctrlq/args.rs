@@ -1,4 +1,4 @@
-//! `kiln ctrlq`: the command's arguments and its entry point.
+//! The arguments of `kiln ctrlq`, and the function that runs the command.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,8 @@ use super::{run, view};
 
 /// Compare ways of waiting on a virtio-crypto control queue
 ///
-/// For authors of drivers and devices. Driver and device are two processes; the device is this
-/// program's own (kiln serve). Workers repeatedly create a session and close it; a create and the
+/// For authors of drivers and devices. Driver and device are two processes; the device is part of
+/// this program (kiln serve). Workers repeatedly create a session and close it; a create and the
 /// close of its session are counted as a pair. All rows are measured in alternating rounds, each
 /// over a new connection.
 #[derive(Args)]
@@ -40,8 +40,8 @@ pub struct CtrlqArgs {
     /// Kinds of sessions: cipher (AES-128-CBC), akcipher (RSA-2048) [default: both]
     #[arg(long, value_delimiter = ',', value_name = "KIND,…")]
     session: Vec<String>,
-    /// Where the device serves requests: on the queue's thread (inline), on another (thread)
-    /// [default: both]
+    /// Where the device serves requests: on the queue's thread (inline), or on a second thread
+    /// (thread) [default: both]
     #[arg(long, value_delimiter = ',', value_name = "HOW,…")]
     ctrl: Vec<String>,
     /// Number of requests in flight under async [default: 128]
@@ -96,7 +96,8 @@ impl Question for CtrlqArgs {
         vec![RowType::at::<Row>(60)]
     }
 
-    /// Does not pin this process to a core, because driver and device have several threads.
+    /// Runs the command. This process is not pinned to a core, because driver and device have
+    /// several threads.
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         let plan = self.plan(session)?;
         session.answer::<Self, _>(

@@ -1,4 +1,4 @@
-//! Headlines about how a driver should wait for its control queue.
+//! Builds the survey's headlines about how a driver should wait for its control queue.
 
 use kiln_question::survey::words::{figure, has, number, thousands};
 use kiln_question::survey::{Against, Estimate, Row, Runs, Topic};
@@ -13,11 +13,11 @@ pub(super) static TOPIC: Topic = Topic {
     source: Some("Linux 977231e8d4, Pi, 2022; Platinum 8260"),
 };
 
-/// Number of workers in the published measurement.
+/// Number of workers in the published measurement, which the headlines use as well.
 const WORKERS: f64 = 8.0;
 
-/// The devices: the value of `ctrl`, a description, and whether the published results are from such
-/// a device.
+/// The two devices. Each entry contains the value of `ctrl`, a description, and whether the
+/// published results come from such a device.
 const DEVICES: [(&str, &str, bool); 2] = [
     (
         "thread",
@@ -31,9 +31,9 @@ const DEVICES: [(&str, &str, bool); 2] = [
     ),
 ];
 
-/// Headlines about RSA sessions, the kind in the published results. The published device hands each
-/// request to another thread; a device that serves requests on the queue's own thread has a
-/// headline of its own.
+/// Returns the headlines about RSA sessions, the kind in the published results. There is one
+/// headline per device: one that hands each request to another thread, as the published device
+/// does, and one that serves requests on the queue's own thread.
 pub(super) fn waiting(runs: &Runs) -> Vec<Option<Row>> {
     let cores = |field: &str| -> Option<f64> {
         let all = runs.all().filter(|r| is_asked_for(r));
@@ -62,7 +62,7 @@ fn estimate(runs: &Runs, mode: &str, ctrl: &str, field: &str) -> Option<Estimate
     })
 }
 
-/// The rates of both waiting methods with one device, in words.
+/// Describes the rates of both waiting methods with one device.
 fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
     let said = |x: f64| match x < 1e3 {
         true => thousands(x),
@@ -79,8 +79,8 @@ fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
     ))
 }
 
-/// The headline if there are too few cores: it gives neither a ratio nor a comparison, because
-/// threads that share cores measure the scheduler.
+/// Returns the headline for a machine with too few cores. It contains neither a ratio nor a
+/// comparison, because threads that share cores measure the scheduler.
 fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
     let said: Vec<String> = DEVICES
         .iter()
@@ -158,15 +158,16 @@ mod tests {
     use kiln_question::survey::Answer;
     use serde_json::json;
 
-    /// Makes a row of process `k` of five. Its rate and its ratio deviate from the given ones by a
-    /// few per cent.
+    /// Creates a row of process `k` of five. The row's rate and ratio deviate from the given ones
+    /// by a few per cent.
     fn row(mode: &str, ctrl: &str, rate: f64, ratio: f64, p999: f64, k: usize) -> Value {
         let by = [1.0, 0.98, 1.02, 0.99, 1.01][k];
         json!({"mode": mode, "ctrl": ctrl, "session": "akcipher", "workers": 8, "cores": 16, "cores_needed": 11,
                "ops_per_s": 2.0 * rate * by, "pairs_per_s": rate * by, "ops_ratio_to_wait": ratio * by, "lat_us_p999": p999})
     }
 
-    /// The headlines about both devices if polling is `ratio` times as fast as waiting.
+    /// Returns the headlines about both devices if polling is `ratio` times as fast as waiting.
+    /// `change` modifies every row.
     fn told(processes: usize, ratio: f64, change: impl Fn(&mut Value)) -> Vec<Row> {
         let answer = |k| {
             let mut rows = [
@@ -273,7 +274,8 @@ mod tests {
             );
             assert_eq!((rows[0].value, rows[0].baseline), (None, None));
         }
-        // One core less than needed gives no ratio; exactly as many as needed give one.
+        // With one core less than needed, the headline has no ratio. With exactly enough cores, it
+        // has one.
         assert!(text(&told(5, 1.0, |r| r["cores"] = json!(10))[0]).contains("need 11 cores; on 10"));
         assert!(text(&told(5, 1.0, |r| r["cores"] = json!(11))[0]).contains("published"));
     }
@@ -294,7 +296,8 @@ mod tests {
             );
         }
         assert_eq!(told(5, 1.0, |r| r["mode"] = json!("async")), []);
-        // Other session types are ignored, and a record with fewer than six rounds has no rate.
+        // Rows with other session types are ignored, and a record with fewer than six rounds has no
+        // rate.
         assert_eq!(told(5, 1.0, |r| r["session"] = json!("cipher")), []);
         assert_eq!(told(5, 1.0, |r| r["pairs_per_s"] = Value::Null), []);
         let few_cores = |r: &mut Value| {

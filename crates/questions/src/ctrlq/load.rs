@@ -1,4 +1,5 @@
-//! Workers that create and close sessions for a given time, and the latencies of their requests.
+//! Workers that create and close sessions for a given time and measure the latencies of their
+//! requests.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,13 +11,13 @@ use kiln_driver::{Batch, Control, Error, Histogram, Request};
 /// Latencies of the operations that began in the measured period.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    /// Latencies of session creations and closes.
+    /// Latencies of both creates and closes, in nanoseconds.
     pub(super) all: Histogram,
-    /// Latencies of closes only.
+    /// Latencies of closes only, in nanoseconds.
     pub(super) closes: Histogram,
 }
 
-/// Tells workers whether to count operations and when to end.
+/// Lets workers check whether operations are counted now, and whether to end.
 pub(super) struct Clock {
     counting: AtomicBool,
     over: AtomicBool,
@@ -30,7 +31,7 @@ impl Clock {
         }
     }
 
-    /// Begins the measured period, after the warm-up.
+    /// Begins the measured period, which follows the warm-up.
     pub(super) fn begin(&self) {
         self.counting.store(true, Ordering::Relaxed);
     }
@@ -50,9 +51,9 @@ impl Clock {
 }
 
 impl Tally {
-    /// Counts an operation if it `began` in the measured period, even if it ends later. Otherwise
-    /// the operations in flight at the end of a round, which include the slowest ones, would be
-    /// missing.
+    /// Counts an operation if `began` is set, that is, if it began in the measured period, even if
+    /// it ended later. Otherwise the operations in flight at the end of a round, which include the
+    /// slowest ones, would be missing.
     fn note(&mut self, began: bool, time: Duration, close: bool) {
         if !began {
             return;
@@ -71,7 +72,7 @@ impl Tally {
 }
 
 /// Runs threads that repeatedly create a session and close it. `meanwhile` runs on the calling
-/// thread, and ends the run through `clock`.
+/// thread; it must end the run with `clock`.
 pub(super) fn threads(
     control: &Control,
     request: &Request,
@@ -113,7 +114,8 @@ fn time_request(control: &Control, request: &Request, clock: &Clock) -> Result<T
 struct Chains {
     request: Request,
     clock: Arc<Clock>,
-    /// The lock is never contended, because only the interrupt's thread takes it while chains run.
+    /// Latencies of all chains. The lock is never contended, because only the interrupt's thread
+    /// takes it while chains run.
     tally: Mutex<Tally>,
     fault: Mutex<Option<Error>>,
     running: AtomicUsize,
@@ -140,7 +142,7 @@ impl Chains {
     }
 }
 
-/// Runs `depth` chains of requests, each of which alternately creates and closes a session. The
+/// Runs `depth` chains of requests. Each chain alternately creates and closes a session: the
 /// completion of a request submits the next one, on the interrupt's thread.
 pub(super) fn chains(
     control: &Control,
@@ -173,8 +175,7 @@ pub(super) fn chains(
     Ok(tally)
 }
 
-/// Creates a session and closes it when it has been created, then repeats this until the clock is
-/// over.
+/// Creates a session, closes it once it has been created, and repeats both until the clock is over.
 fn link(chains: &Arc<Chains>, batch: &mut Batch) {
     if chains.clock.is_over() {
         chains.end(None);

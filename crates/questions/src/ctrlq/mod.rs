@@ -1,5 +1,5 @@
-//! Measures how a virtio-crypto control queue should wait, and how fast it can get, with driver and
-//! device in two processes.
+//! Measures how a driver should wait for a virtio-crypto control queue, and how fast the queue can
+//! be, with driver and device in two processes.
 //!
 //! | file | contents |
 //! |---|---|

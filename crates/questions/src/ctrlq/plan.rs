@@ -1,4 +1,5 @@
-//! Which waiting methods, sessions and devices `ctrlq` measures, and checks of these choices.
+//! Selects the waiting methods, sessions and devices that `ctrlq` measures, and checks the
+//! selection.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,14 +10,14 @@ use kiln_question::{unknown, Error};
 use kiln_virtio::wire::session::{Akcipher, Cipher};
 use kiln_virtio::wire::{algo, Create};
 
-/// Maximum number of workers; with more threads, the host's scheduler would dominate the result.
+/// Maximum number of workers. With more threads, the host's scheduler would dominate the result.
 const MOST_WORKERS: usize = 256;
-/// Default number of rounds, and the number with `--quick`. With nine rounds, a single disturbed
-/// one is outside the interval.
+/// Default number of rounds, and the number with `--quick`. With nine rounds, one disturbed round
+/// is outside the interval.
 const ROUNDS: usize = 9;
 const QUICK_ROUNDS: usize = 6;
-/// The fewest rounds that give a 95 % interval (`kiln_measure::ratio_of_rounds`), and an upper
-/// limit that catches typing errors.
+/// The fewest rounds that give a 95 % interval (`kiln_measure::ratio_of_rounds`). The next constant
+/// is an upper limit that catches typing errors.
 const LEAST_ROUNDS: usize = 6;
 const MOST_ROUNDS: usize = 1000;
 /// Size in bytes of the modulus of a 2048-bit RSA key.
@@ -25,7 +26,7 @@ const MODULUS: usize = 256;
 /// How the driver waits for the control queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The driver polls the used ring with the lock held.
+    /// The thread polls the used ring while it holds the queue's lock.
     Poll,
     /// The thread sleeps until its request is completed.
     Wait,
@@ -36,7 +37,7 @@ pub(super) enum Way {
 impl Way {
     pub(super) const ALL: [Way; 3] = [Way::Poll, Way::Wait, Way::Async];
 
-    /// The name in rows and flags.
+    /// Returns the method's name in rows and flags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Way::Poll => "poll",
@@ -58,7 +59,7 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) const ALL: [Kind; 2] = [Kind::Cipher, Kind::Akcipher];
 
-    /// The name in rows and flags.
+    /// Returns the session kind's name in rows and flags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Cipher => "cipher",
@@ -66,7 +67,7 @@ impl Kind {
         }
     }
 
-    /// Makes a request that creates a session of this kind, with a key derived from the seed.
+    /// Returns a request that creates a session of this kind, with a key derived from the seed.
     pub(super) fn request(self, seed: u64) -> Request {
         let mut random = SplitMix64(seed);
         match self {
@@ -83,8 +84,8 @@ impl Kind {
             Kind::Akcipher => {
                 let mut modulus = [0; MODULUS];
                 random.fill(&mut modulus);
-                // Set the highest bit for a full-length modulus, and the lowest because a modulus
-                // is odd.
+                // Set the highest bit, so that the modulus has its full length, and the lowest bit,
+                // because a modulus is odd.
                 modulus[0] |= 0x80;
                 modulus[MODULUS - 1] |= 1;
                 let key = public_key(&modulus);
@@ -102,7 +103,7 @@ impl Kind {
 
 /// Encodes an `RSAPublicKey` with exponent 65537 in DER (RFC 8017, appendix A.1.1).
 fn public_key(modulus: &[u8; MODULUS]) -> Vec<u8> {
-    // The leading zero keeps the modulus positive.
+    // A leading zero byte makes the modulus a positive number.
     let mut numbers = vec![0x02, 0x82, 1, 1, 0];
     numbers.extend_from_slice(modulus);
     numbers.extend_from_slice(&[0x02, 3, 1, 0, 1]);
@@ -118,30 +119,30 @@ pub(super) struct Plan {
     pub ways: Vec<Way>,
     /// Numbers of threads; `async` always uses one.
     pub workers: Vec<usize>,
-    /// Whether the device serves control requests on the queue's thread, or on another.
+    /// Where the device serves control requests: on the queue's thread, or on a second thread.
     pub ctrls: Vec<&'static str>,
     pub kinds: Vec<Kind>,
-    /// Requests in flight under `async`.
+    /// Number of requests in flight under `async`.
     pub depth: usize,
     /// Measured time per row in seconds, divided among its rounds.
     pub seconds: f64,
-    /// Number of rounds; each measures every row once.
+    /// Number of rounds. Each round measures every row once.
     pub rounds: usize,
     /// Socket of a running device; if `None`, Kiln starts its own devices.
     pub socket: Option<PathBuf>,
     /// Microseconds for which a device that Kiln starts keeps polling before it sleeps; `None` for
     /// the default.
     pub poll_us: Option<u64>,
-    /// How often a poller tries to take the lock before it yields its core; `None` for the driver's
-    /// default.
+    /// Number of attempts of a poller to take the lock before it yields its core; `None` for the
+    /// driver's default.
     pub spins: Option<u32>,
     /// Seed for every random choice.
     pub seed: u64,
 }
 
 impl Plan {
-    /// The default plan: the published comparison, and in addition other waiting methods and kinds
-    /// of sessions.
+    /// Returns the default plan: the published comparison, and other waiting methods and kinds of
+    /// sessions.
     pub(super) fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             ways: Way::ALL.to_vec(),
@@ -199,10 +200,10 @@ impl FromStr for Way {
     }
 }
 
-/// Parses the names of waiting methods; returns all methods if there are no names.
+/// Parses the names of waiting methods. Returns all methods if `names` is empty.
 ///
 /// # Errors
-/// An unknown name.
+/// A name is unknown.
 pub(super) fn parse_modes(names: &[String]) -> Result<Vec<Way>, Error> {
     match names {
         [] => Ok(Way::ALL.to_vec()),
@@ -210,10 +211,10 @@ pub(super) fn parse_modes(names: &[String]) -> Result<Vec<Way>, Error> {
     }
 }
 
-/// Parses the names of kinds of sessions; returns both kinds if there are no names.
+/// Parses the names of kinds of sessions. Returns both kinds if `names` is empty.
 ///
 /// # Errors
-/// An unknown name.
+/// A name is unknown.
 pub(super) fn parse_kinds(names: &[String]) -> Result<Vec<Kind>, Error> {
     let known = Kind::ALL.map(Kind::name);
     let one = |name: &String| {
@@ -226,10 +227,11 @@ pub(super) fn parse_kinds(names: &[String]) -> Result<Vec<Kind>, Error> {
     }
 }
 
-/// Parses how the device serves control requests; returns both methods if there are no names.
+/// Parses the names that select how the device serves control requests. Returns both methods if
+/// `names` is empty.
 ///
 /// # Errors
-/// An unknown name.
+/// A name is unknown.
 pub(super) fn parse_ctrls(names: &[String]) -> Result<Vec<&'static str>, Error> {
     const KNOWN: [&str; 2] = ["inline", "thread"];
     let one = |name: &String| {

@@ -1,14 +1,15 @@
-//! The rows of `kiln ctrlq`: the results of one waiting method.
+//! The rows of `kiln ctrlq`. Each contains the results of one waiting method.
 
 use kiln_driver::Histogram;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-/// Number of upper bounds of a histogram's buckets: powers of two in microseconds, from 1 to 16384.
+/// Number of upper bounds in a histogram. The bounds are powers of two in microseconds, from 1 to
+/// 16384.
 const BOUNDS: usize = 15;
 
-/// A histogram of times by powers of two. Each bucket counts times above half of its power of two
-/// and up to it; the last one counts longer times.
+/// A histogram of times by powers of two. Each bucket counts times that exceed half of its power of
+/// two and are at most this power; the last bucket counts longer times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Octaves {
     prefix: &'static str,
@@ -30,7 +31,7 @@ impl Octaves {
 }
 
 impl Serialize for Octaves {
-    /// Serializes the histogram as flat fields `PREFIX_1`, `PREFIX_2` and so on.
+    /// Serializes the histogram as the flat fields `PREFIX_1`, `PREFIX_2` and so on.
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
         let mut map = s.serialize_map(Some(BOUNDS + 1))?;
@@ -42,7 +43,7 @@ impl Serialize for Octaves {
     }
 }
 
-/// One method of waiting for the device. All latencies are latencies of session creates and closes.
+/// One method of waiting for the device. All latencies are those of session creates and closes.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "ctrlq",
@@ -94,8 +95,8 @@ pub(super) struct Row {
     /// Number of host cores that driver and device share.
     #[schemars(extend("x-role" = "condition"))]
     pub cores: usize,
-    /// Pairs per second, each a create and the close of its session: the median of the rounds.
-    /// Published results use the same unit. Null with fewer than six rounds.
+    /// Pairs per second, where a pair is a create and the close of its session: the median of the
+    /// rounds. Published results use the same unit. Null with fewer than six rounds.
     #[schemars(extend(
         "unit" = "1/s",
         "x-role" = "main",
@@ -115,17 +116,19 @@ pub(super) struct Row {
     /// host's scheduler.
     #[schemars(extend("x-role" = "main"))]
     pub cores_needed: usize,
-    /// CPU time of driver and device together, in percent of the measured time, 100 being one core; null for a device
-    /// that was already running.
+    /// CPU time of driver and device together, in percent of the measured time, where 100 is one
+    /// core; null for a device that was already running.
     #[schemars(extend("unit" = "%", "x-role" = "main", "x-heading" = "CPU %"))]
     pub cpu_pct: Option<f64>,
     /// CPU time of the driver's process, in percent of the measured time.
     #[schemars(extend("unit" = "%"))]
     pub driver_cpu_pct: Option<f64>,
-    /// CPU time of the device's process, in percent of the measured time; null for a device that was already running.
+    /// CPU time of the device's process, in percent of the measured time; null for a device that
+    /// was already running.
     #[schemars(extend("unit" = "%"))]
     pub device_cpu_pct: Option<f64>,
-    /// CPU time of driver and device per create or close; null for a device that was already running.
+    /// CPU time of driver and device per create or close; null for a device that was already
+    /// running.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "CPU µs per operation"))]
     pub cpu_us_per_op: Option<f64>,
     /// Median latency of creates and closes.
@@ -190,11 +193,11 @@ pub(super) struct Row {
     /// measured once.
     #[schemars(extend("unit" = "1/s"))]
     pub rounds_pairs_per_s: Vec<f64>,
-    /// Notifications (kicks) from the driver to the device.
+    /// Number of notifications (kicks) from the driver to the device.
     pub kicks: u64,
-    /// Interrupts from the device.
+    /// Number of interrupts from the device.
     pub interrupts: u64,
-    /// How often a thread yielded its core because another thread still held the lock.
+    /// Number of times that a thread yielded its core because another thread still held the lock.
     pub yields: u64,
     /// Histogram of the latencies of closes.
     #[serde(flatten)]
@@ -204,7 +207,7 @@ pub(super) struct Row {
     #[serde(flatten)]
     #[schemars(skip)]
     pub holds: Octaves,
-    /// Latencies of closes, in the paper's buckets: octaves of whole microseconds.
+    /// Latencies of closes in the paper's buckets, which are octaves of whole microseconds.
     #[serde(skip)]
     pub closes_bcc: Vec<u64>,
     /// Times for which the lock was held, in the same buckets as `closes_bcc`.
@@ -212,7 +215,7 @@ pub(super) struct Row {
     pub holds_bcc: Vec<u64>,
 }
 
-/// Quantile `q` of a histogram of nanoseconds, in microseconds.
+/// Returns the quantile `q` of a histogram of nanoseconds, in microseconds.
 pub(super) fn us(h: &Histogram, q: f64) -> Option<f64> {
     h.quantile(q).map(|ns| ns as f64 / 1e3)
 }

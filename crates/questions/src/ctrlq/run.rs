@@ -17,15 +17,17 @@ use super::plan::{Kind, Plan, Way};
 use super::row::{us, Octaves, Row};
 use crate::device::{cpu_time, Device};
 
-/// Warm-up before a round is counted: a share of the round's time, and the minimum in seconds.
+/// Warm-up before a round is counted: its share of the round's time. The next constant is its
+/// minimum in seconds.
 const WARM: f64 = 0.1;
 const LEAST_WARM: f64 = 0.005;
 /// Interval at which the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time after which a device is considered dead; no working device takes this long to answer.
+/// Time without an answer after which a device is considered dead. No working device takes this
+/// long.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The combination that one row measures.
+/// The combination of parameters that one row measures.
 #[derive(Clone, Copy)]
 struct Cell {
     ctrl: Option<&'static str>,
@@ -34,19 +36,19 @@ struct Cell {
     workers: usize,
 }
 
-/// What one round of a cell has measured.
+/// The measurements of one round of a cell.
 struct Sample {
     tally: Tally,
     holds: Histogram,
     elapsed: Duration,
-    /// CPU times of the driver's process and of the device's process.
+    /// CPU time of the driver's process, and CPU time of the device's process.
     cpu: [Option<Duration>; 2],
     kicks: u64,
     interrupts: u64,
     yields: u64,
 }
 
-/// All rounds of a cell so far.
+/// The rounds of a cell that have been measured so far.
 #[derive(Default)]
 struct Sum {
     samples: Vec<Sample>,
@@ -55,10 +57,10 @@ struct Sum {
 }
 
 /// Runs every cell once per round, so that changes of the machine affect all cells equally. Cells
-/// that are compared with each other are measured directly one after the other.
+/// that are compared with each other run directly after each other.
 ///
 /// # Errors
-/// There is no device, or it refuses sessions or offers none of the requested kinds.
+/// The device does not exist, refuses sessions, or offers none of the requested kinds.
 pub(super) fn run(
     plan: &Plan,
     stop: &Arc<AtomicBool>,
@@ -88,10 +90,10 @@ pub(super) fn run(
                 &format!("round {} of {}, {name}", round + 1, plan.rounds),
             );
             match cell.measure(plan, &mut devices, stop) {
-                // When interrupted, discard the current round, because it was cut short.
+                // After an interruption, discard the current round, because it was cut short.
                 Ok(Some(_)) | Err(_) if stop.load(Ordering::Relaxed) => {
                     // Such an error is not the device's fault: Ctrl-C aborts every wait for the
-                    // device and, at a terminal, also ends the device.
+                    // device and, on a terminal, also ends the device.
                     outcome.interrupted = true;
                     break 'rounds;
                 }
@@ -145,9 +147,9 @@ fn cells(plan: &Plan) -> Vec<Cell> {
     cells
 }
 
-/// The order of the cells within a round. The methods with the same device, sessions and workers
-/// follow each other (poll, wait, poll, wait, …), since the ratio of their rates is the main
-/// result.
+/// Returns the order of the cells within a round. Methods with the same device, sessions and
+/// workers follow each other (poll, wait, poll, wait, …), because the ratio of their rates is the
+/// main result.
 fn side_by_side(cells: &[Cell]) -> Vec<usize> {
     let question = |c: &Cell| (c.ctrl, c.kind.name(), c.workers);
     let mut order: Vec<usize> = (0..cells.len()).collect();
@@ -160,14 +162,15 @@ fn side_by_side(cells: &[Cell]) -> Vec<usize> {
 }
 
 impl Cell {
-    /// Measures one round of the cell; `None` if the device does not offer this kind of session.
+    /// Measures one round of the cell. Returns `None` if the device does not offer this kind of
+    /// session.
     fn measure(
         &self,
         plan: &Plan,
         devices: &mut HashMap<&'static str, Device>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Option<Sample>, Error> {
-        // One device serves all rounds; each round has its own connection, rings and memory.
+        // One device serves all rounds. Each round uses a new connection, new rings and new memory.
         let device = match (&plan.socket, self.ctrl) {
             (None, Some(ctrl)) => {
                 if !devices.contains_key(ctrl) {
@@ -271,8 +274,8 @@ impl Cell {
         })
     }
 
-    /// Number of threads that have work at the same time. For a device that was already running,
-    /// one thread is assumed.
+    /// Returns the number of threads that have work at the same time. A device that was already
+    /// running is assumed to have one thread.
     fn cores_needed(&self) -> usize {
         let device = match self.ctrl {
             Some("thread") => 2,
@@ -281,8 +284,8 @@ impl Cell {
         match self.way {
             Way::Poll => self.workers + device,
             Way::Wait => self.workers + 1 + device,
-            // The interrupt's thread submits all further requests, so the worker needs no core
-            // after the start.
+            // The interrupt's thread submits all requests after the first batch, so the worker then
+            // needs no core.
             Way::Async => 1 + device,
         }
     }
@@ -359,7 +362,7 @@ impl Cell {
     }
 }
 
-/// Sleeps until the time is over or Ctrl-C is pressed.
+/// Sleeps for this many seconds, or until Ctrl-C is pressed.
 fn pause(seconds: f64, stop: &AtomicBool) {
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     while !stop.load(Ordering::Relaxed) {
@@ -371,7 +374,8 @@ fn pause(seconds: f64, stop: &AtomicBool) {
     }
 }
 
-/// Compares every row with `wait`, round by round; both were measured directly one after the other.
+/// Compares every row with the `wait` row, round by round. In each round, both were measured
+/// directly after each other.
 fn compare(rows: &mut [Row]) {
     let waits: Vec<Row> = rows.iter().filter(|r| r.mode == "wait").cloned().collect();
     for row in rows.iter_mut() {
@@ -438,7 +442,7 @@ mod tests {
         }
     }
 
-    /// A row with one sample per rate; each sample took a second.
+    /// Creates a row with one sample per rate. Each sample took one second.
     fn row(way: Way, workers: usize, rates: &[u64]) -> Row {
         let sample = |&pairs: &u64| {
             let mut tally = Tally::default();
@@ -504,8 +508,8 @@ mod tests {
 
     #[test]
     fn the_ratio_is_of_the_same_round_and_fewer_than_six_have_none() {
-        // The machine becomes slower from round to round; in each round, polling is half as fast as
-        // waiting.
+        // The machine becomes slower from round to round, but polling is half as fast as waiting in
+        // every round.
         let rates = [100, 80, 60, 40, 20, 10];
         let half = rates.map(|r| r / 2);
         let mut rows = [row(Way::Poll, 8, &half), row(Way::Wait, 8, &rates)];
@@ -518,7 +522,7 @@ mod tests {
             ),
             (Some(0.5), Some(0.5), Some(0.5))
         );
-        // Control: the rates themselves overlap widely.
+        // Control: the intervals of the rates themselves overlap widely.
         assert!(rows[0].pairs_per_s_high > rows[1].pairs_per_s_low);
         let mut few = [
             row(Way::Poll, 8, &half[..5]),

@@ -1,4 +1,4 @@
-//! The part of the survey that runs `kiln ctrlq`.
+//! The part of the survey that runs `kiln ctrlq`, with its arguments.
 
 use kiln_question::survey::{args, Contribution, Part, Runs, Slot};
 
@@ -14,7 +14,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Compares ways of waiting for the control queue.
+/// The part that compares methods of waiting for the control queue.
 pub(super) static CTRLQ: Part = Part {
     name: "ctrlq",
     what: "the control queue",
@@ -25,20 +25,22 @@ pub(super) static CTRLQ: Part = Part {
     ..Part::USUAL
 };
 
-/// Number of rounds; seconds to start the devices, and seconds to connect in each round.
+/// Number of rounds. The next constants are the seconds that starting the devices takes, and the
+/// seconds to connect in each round.
 const ROUNDS: f64 = 6.0;
 const DEVICES_S: f64 = 0.1;
 const CONNECT_S: f64 = 0.01;
 
-/// Uses the session type and the number of workers of the published results, with both devices, in enough rounds for
-/// an interval; with more time, also a single worker and `async`.
+/// Returns arguments that select the session type and the number of workers of the published
+/// results, with both devices, in enough rounds for an interval. With more time, a single worker
+/// and `async` are added.
 fn ctrlq_args(slot: &Slot) -> Vec<String> {
     let (modes, workers, rows) = match slot.seconds {
         s if s < 9.0 => ("wait,poll", "8", 4.0),
         _ => ("wait,poll,async", "1,8", 10.0),
     };
-    // The divisor accounts for the warm-up, a tenth of a round's time; its minimum of 5 ms is
-    // ignored.
+    // The divisor accounts for the warm-up, which is a tenth of a round's time. The minimum of 5 ms
+    // is ignored here.
     let row = (((slot.seconds - Part::START_S - DEVICES_S) / rows - ROUNDS * CONNECT_S) / 1.1)
         .clamp(0.1, 10.0);
     let row = format!("{row:.2}");

@@ -1,4 +1,4 @@
-//! The tables of `ctrlq`, and its histograms next to the published one.
+//! Formats the tables of `ctrlq`, and its histograms next to the published one.
 
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
             ways(group)
         );
     }
-    // The published histogram shows closes of akcipher sessions, by a device that uses a second
+    // The published histogram shows closes of akcipher sessions on a device that uses a second
     // thread.
     let most = |ctrl| {
         let of = rows
@@ -75,7 +75,7 @@ fn ways(rows: &[Row]) -> String {
                 None => "-".to_string(),
                 Some(_) => format!("{}-{}", shown(low), shown(high)),
             };
-        // `wait` itself is the baseline, so its ratios to `wait` are not shown.
+        // Ratios to `wait` are not shown for `wait` itself, because they are always 1.
         let other = |field: Option<f64>| field.filter(|_| row.mode != "wait");
         table.add_row([
             format!("  {}{starved}", row.mode),
@@ -114,8 +114,8 @@ fn short(figure: Option<f64>) -> String {
 /// Formats histograms in the style of bcc, next to the published one.
 fn histograms(poll: &Row, wait: Option<&Row>) -> String {
     let mut columns = vec![(format!("poll {}", poll.workers), poll.closes_bcc.clone())];
-    // With too few cores, the scheduler determines the result, so a comparison with the paper would
-    // be misleading.
+    // If there are too few cores, the scheduler determines the result, so a comparison with the
+    // paper would be misleading.
     let enough = poll.cores_needed.max(wait.map_or(0, |w| w.cores_needed)) <= poll.cores;
     if enough {
         columns.insert(0, ("paper, poll".to_string(), paper::CLOSES.to_vec()));

@@ -1,4 +1,4 @@
-//! Builds the answer to one question, piece by piece, and converts it to a row.
+//! Collects the parts of the answer to one question, and converts the answer to a row.
 
 use super::machine::Machine;
 use super::row::{Basis, Row, Verdict};
@@ -12,7 +12,7 @@ const ABOUT: [&str; 5] = [
     "virtio-crypto control queue",
 ];
 
-/// The conclusion about one question.
+/// The answer to one question, before its conversion to a row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answer {
     pub finding: String,
@@ -65,7 +65,7 @@ impl Answer {
         self
     }
 
-    /// Converts the answer to question `number` (from 1) to a row.
+    /// Converts the answer to a row. `number` is the question's number, from 1 to 5.
     pub(super) fn into_row(self, number: u8, machine: &Machine) -> Row {
         Row {
             question: number,

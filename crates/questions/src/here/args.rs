@@ -1,4 +1,4 @@
-//! `kiln here`: the command's arguments and its entry point.
+//! The arguments of `kiln here`, and the function that runs the command.
 
 use std::path::{Path, PathBuf};
 
@@ -37,10 +37,10 @@ Examples:
 See also:
   docs/HERE.md, docs/FINDINGS.md")]
 pub struct HereArgs {
-    /// Judge a recorded machine: a directory that contains proc/, sys/ and boot/, laid out as in /
+    /// Judge a recorded machine: a directory with proc/, sys/ and boot/, as in the root directory
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Record in this directory what would be read, and do no more; it must be empty or not exist
+    /// Record the files that would be read, and do nothing else; DIR must be empty or not exist
     #[arg(long, value_name = "DIR", conflicts_with_all = ["bpftrace", "live", "check"])]
     record: Option<PathBuf>,
     /// Only print a bpftrace script that measures FPU sections by caller

@@ -1,4 +1,4 @@
-//! Question 4: whether the kernel's compiler, or its flags, make C code slow.
+//! Question 4: whether the kernel's compiler or its flags make C code slow.
 
 use super::answer::Answer;
 use super::config::Config;
@@ -7,8 +7,8 @@ use super::kernel::Compiler;
 use super::machine::Machine;
 use super::row::Basis;
 
-/// UBSAN checks that cost little in current trees: 2 to 3 % with gcc at -O2, at most 2 % with clang
-/// (docs/FINDINGS.md).
+/// UBSAN checks that cost little in current trees: 2 to 3 % with gcc at -O2, and at most 2 % with
+/// clang (docs/FINDINGS.md).
 const CHEAP: [&str; 2] = ["UBSAN_BOUNDS", "UBSAN_SHIFT"];
 const OTHERS: [&str; 5] = [
     "UBSAN_ALIGNMENT",
@@ -19,7 +19,7 @@ const OTHERS: [&str; 5] = [
 ];
 const SANITIZERS: [&str; 3] = ["KASAN", "KCSAN", "KMSAN"];
 
-/// Answers question 4: do the kernel's compiler or its flags make C code slow?
+/// Answers question 4: whether the kernel's compiler or its flags make C code slow.
 pub(super) fn judge_compiler(machine: &Machine) -> Answer {
     let Some((words, path)) = &machine.compiler else {
         return Answer::unknown("the compiler that built this kernel cannot be read").evidence([
@@ -112,7 +112,7 @@ pub(super) fn judge_compiler(machine: &Machine) -> Answer {
     answer.evidence(evidence())
 }
 
-/// Lists the options that are set; if there are none, returns one text that reports this.
+/// Returns the options that are set. If none is set, returns one text that states this.
 fn find_flags(config: &Config) -> Vec<&'static str> {
     let all = [
         "CC_OPTIMIZE_FOR_PERFORMANCE",

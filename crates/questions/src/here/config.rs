@@ -2,11 +2,11 @@
 
 use super::files::{Lines, Missing};
 
-/// The line that ends the last menu of every configuration. A file without this line was cut short,
-/// so a missing option may have been set.
+/// The line that ends the last menu of every configuration. If a file lacks this line, the file was
+/// cut short, and an option that it does not contain may have been set.
 const LAST: &str = "# end of Kernel hacking";
 
-/// The options on which conclusions are based. A recording contains only these.
+/// The options on which conclusions are based. A recording contains only these options.
 pub(super) const OPTIONS: &[&str] = &[
     "BPF_SYSCALL",
     "CC_OPTIMIZE_FOR_PERFORMANCE",
@@ -40,7 +40,7 @@ pub(super) const OPTIONS: &[&str] = &[
     "UBSAN_UNREACHABLE",
 ];
 
-/// A configuration that is known to be complete.
+/// The options of a configuration whose file is known to be complete.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     /// Path of the file, relative to the root.
@@ -56,7 +56,7 @@ impl Config {
         }
     }
 
-    /// The value of an option, without quotes; `None` if the option is not set.
+    /// Returns the value of an option, without quotes; `None` if the option is not set.
     pub(super) fn value(&self, option: &str) -> Option<&str> {
         debug_assert!(OPTIONS.contains(&option), "{option} is not recorded");
         let value = self.lines.iter().find_map(|line| {
@@ -71,7 +71,7 @@ impl Config {
         matches!(self.value(option), Some("y" | "m"))
     }
 
-    /// Describes an option as `CRYPTO_SIMD=m` or `CRYPTO_SIMD is not set`.
+    /// Returns `CRYPTO_SIMD=m` or `CRYPTO_SIMD is not set`, for the option CRYPTO_SIMD.
     pub(super) fn words(&self, option: &str) -> String {
         match self.value(option) {
             Some(value) => format!("{option}={value}"),

@@ -1,5 +1,5 @@
-//! Parses `/proc/crypto`: which driver serves an algorithm, and whether the simd helper wraps the
-//! driver.
+//! Parses `/proc/crypto`, which shows the driver that serves an algorithm and whether the simd
+//! helper wraps the driver.
 
 /// An entry of `/proc/crypto`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,21 +15,21 @@ pub(super) struct Driver {
     pub internal: bool,
     /// The type: `skcipher`, `aead`, `shash`, ...
     pub kind: String,
-    /// Whether the driver is asynchronous; `None` if the entry has no such line, as for hashes and
-    /// single-block ciphers.
+    /// Whether the driver is asynchronous; `None` if the entry does not state this. Entries of
+    /// hashes and single-block ciphers do not.
     pub asynchronous: Option<bool>,
 }
 
-/// How requests reach a driver's SIMD code.
+/// The call path from a request to a driver's SIMD code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
-    /// Through the simd helper, which defers requests to cryptd if SIMD is not usable.
+    /// The simd helper is called first, and defers requests to cryptd if SIMD is not usable.
     Helper,
-    /// By a direct call, in every context.
+    /// The driver is called directly in every context.
     Direct,
 }
 
-/// Parses the entries of the file. Entries without a name, driver, type or priority are left out.
+/// Parses the entries of the file. Entries without a name, driver, type or priority are skipped.
 pub(super) fn parse_drivers(lines: &[String]) -> Vec<Driver> {
     let mut drivers = Vec::new();
     for entry in lines.split(|l| l.trim().is_empty()) {
@@ -56,23 +56,23 @@ pub(super) fn parse_drivers(lines: &[String]) -> Vec<Driver> {
     drivers
 }
 
-/// The driver that callers of an algorithm get: of those that are not internal, the one with the
-/// highest priority.
+/// Returns the driver that serves an algorithm: the one with the highest priority among those that
+/// are not internal.
 pub(super) fn find_served<'a>(drivers: &'a [Driver], name: &str) -> Option<&'a Driver> {
     let public = drivers.iter().filter(|d| d.name == name && !d.internal);
     public.max_by_key(|d| d.priority)
 }
 
 impl Driver {
-    /// How requests reach this driver's SIMD code for AES; `None` if it has none, or if its entry
-    /// does not show it.
+    /// Returns the call path to this driver's SIMD code for AES; `None` if the driver has no such
+    /// code, or if its entry does not show the path.
     ///
-    /// The helper registers an asynchronous driver, and keeps the synchronous one that it wraps as internal under the
-    /// same name with the prefix `__`.
+    /// The simd helper registers an asynchronous driver. The synchronous driver that it wraps is
+    /// internal and has the same name with the prefix `__`.
     pub(super) fn path(&self, all: &[Driver]) -> Option<Path> {
         let aes = self.driver.contains("-aesni") || self.driver.contains("-vaes");
-        // A template's driver name contains other drivers in parentheses; a template has no SIMD
-        // code itself.
+        // The driver name of a template contains other drivers in parentheses. A template has no
+        // SIMD code of its own.
         let own = aes && !self.driver.contains('(') && !self.internal;
         if !own || !matches!(self.kind.as_str(), "skcipher" | "aead") {
             return None;
@@ -82,7 +82,7 @@ impl Driver {
         match (self.asynchronous?, wrapped) {
             (true, true) => Some(Path::Helper),
             (false, false) => Some(Path::Direct),
-            // Neither the simd helper nor a direct driver makes such an entry.
+            // Neither the simd helper nor a direct driver registers such an entry.
             _ => None,
         }
     }

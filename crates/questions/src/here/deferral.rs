@@ -1,4 +1,4 @@
-//! Questions 1 and 2: whether requests from softirqs are deferred, and what that does to IPsec.
+//! Questions 1 and 2: whether requests from softirqs are deferred, and how this affects IPsec.
 
 use super::answer::Answer;
 use super::crypto::{find_served, Driver, Path};
@@ -9,7 +9,7 @@ use super::row::Basis;
 /// The first mainline version in which FPU sections disable softirqs.
 const SECTIONS_KEEP_SOFTIRQS_OUT: (u32, u32) = (6, 15);
 
-/// Algorithms to look at for question 1, the most significant first.
+/// Algorithms that decide question 1, the most significant first.
 const ANY: &[&str] = &[
     "xts(aes)",
     "gcm(aes)",
@@ -17,11 +17,11 @@ const ANY: &[&str] = &[
     "ctr(aes)",
     "rfc4106(gcm(aes))",
 ];
-/// Algorithms to look at for question 2, which ESP uses: AES-GCM, and the ciphers that authenc()
-/// combines with a hash.
+/// Algorithms that decide question 2. ESP uses AES-GCM, and the ciphers that authenc() combines
+/// with a hash.
 const IPSEC: &[&str] = &["rfc4106(gcm(aes))", "gcm(aes)", "cbc(aes)", "ctr(aes)"];
 
-/// How requests for some algorithms reach SIMD code, with the driver that shows it.
+/// The call path from requests for some algorithms to SIMD code, with a driver that shows the path.
 enum Found<'a> {
     Helper(&'a Driver),
     Direct(&'a Driver),
@@ -37,7 +37,7 @@ fn find<'a>(machine: &'a Machine, names: &[&str]) -> Found<'a> {
     };
     let served = || names.iter().filter_map(|name| find_served(drivers, name));
     let by = |path| served().find(|d| d.path(drivers) == Some(path));
-    // A single driver behind the helper is enough to have the problem.
+    // One driver behind the helper is enough for the problem to occur.
     match (by(Path::Helper), by(Path::Direct)) {
         (Some(driver), _) => Found::Helper(driver),
         (None, Some(driver)) => Found::Direct(driver),
@@ -45,13 +45,13 @@ fn find<'a>(machine: &'a Machine, names: &[&str]) -> Found<'a> {
     }
 }
 
-/// The texts of one question.
+/// The algorithms and the texts for one question.
 struct Words {
-    /// Algorithms to look at, the most significant first.
+    /// Algorithms that decide the question, the most significant first.
     names: &'static [&'static str],
     deferred: fn(&Driver) -> String,
     direct: fn(&Driver) -> String,
-    /// Advice if requests are deferred.
+    /// What the user should do if requests are deferred.
     advice: &'static str,
 }
 
@@ -93,12 +93,12 @@ const ESP: Words = Words {
              on a core that is nearly full ('kiln ipsec --policy legacy,bh-off')",
 };
 
-/// Answers question 1: are requests from softirqs deferred?
+/// Answers question 1: whether requests from softirqs are deferred.
 pub(super) fn judge_softirqs(machine: &Machine) -> Answer {
     judge(machine, &SOFTIRQS).evidence(told_by_threads(machine))
 }
 
-/// Answers question 2: are IPsec's packets deferred?
+/// Answers question 2: whether IPsec's packets are deferred.
 pub(super) fn judge_ipsec(machine: &Machine) -> Answer {
     let mut answer = judge(machine, &ESP);
     if machine.modules.is_ok() {
@@ -144,8 +144,8 @@ fn judge(machine: &Machine, words: &Words) -> Answer {
     }
 }
 
-/// The answer if the helper wraps drivers. The helper defers requests only if softirqs can run in
-/// FPU sections.
+/// Returns the answer if the helper wraps drivers. The helper defers requests only if softirqs can
+/// run during FPU sections.
 fn wrapped(machine: &Machine, driver: &Driver, words: &Words) -> Answer {
     let instance = format!("cryptd(__{})", driver.driver);
     let drivers = machine.drivers.as_deref().unwrap_or_default();
@@ -156,7 +156,7 @@ fn wrapped(machine: &Machine, driver: &Driver, words: &Words) -> Answer {
         driver.driver,
         match drivers.iter().any(|d| d.driver == instance) {
             true => "there",
-            // The kernel creates this instance when the driver is first used.
+            // The kernel creates this instance of cryptd when the driver is first used.
             false => "not there yet",
         }
     );
@@ -197,7 +197,7 @@ fn wrapped(machine: &Machine, driver: &Driver, words: &Words) -> Answer {
 
 const LIVE: &str = "root and bpftrace: 'kiln here --live 10' counts this kernel's FPU sections that softirqs interrupt";
 
-/// The answer if no SIMD driver for AES is registered, or `/proc/crypto` cannot be read.
+/// Returns the answer if no SIMD driver for AES is registered, or if `/proc/crypto` cannot be read.
 fn by_configuration(machine: &Machine) -> Answer {
     let load = "load what this machine encrypts with, such as 'modprobe aesni_intel', and run 'kiln here' again";
     let config = match &machine.config {
@@ -249,7 +249,7 @@ fn version_evidence(machine: &Machine) -> String {
     format!("{}: {release}", RELEASE.pattern)
 }
 
-/// Evidence on the CPU time of threads to which softirqs and requests are deferred.
+/// Returns evidence: the CPU time of the threads to which softirqs and requests are deferred.
 fn told_by_threads(machine: &Machine) -> Option<String> {
     machine.threads.map(|t| {
         format!(

@@ -1,7 +1,7 @@
-//! The files by which a machine is judged, how they are read, and how they are recorded.
+//! Lists the files by which a machine is judged, and reads them.
 //!
-//! Their content is not trusted, because a recording comes from someone else, and may be cut short
-//! or forged.
+//! Their content is not trusted: a recording is made by someone else, and may be cut short or
+//! forged.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -9,9 +9,10 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Maximum number of bytes read from one file. `/proc/kallsyms` of a large kernel has about 20 MiB.
+/// Maximum number of bytes read from one file. On a large kernel, `/proc/kallsyms` has about 20
+/// MiB.
 const MOST: u64 = 64 << 20;
-/// Maximum number of bytes of a line that are kept.
+/// Maximum number of bytes that are read as one line.
 const LONGEST: u64 = 64 << 10;
 /// Maximum number of entries read from one directory.
 const ENTRIES: usize = 200_000;
@@ -19,9 +20,11 @@ const ENTRIES: usize = 200_000;
 /// A file to read, or all files that match a pattern.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Path relative to the root. A component `*` stands for any name, `[0-9]*` for any number.
+    /// Path relative to the root. A component `*` matches any name, and `[0-9]*` matches any
+    /// number.
     pub pattern: &'static str,
-    /// Only lines that contain one of these words are kept; if there are no words, every line is.
+    /// Only lines that contain at least one of these words are kept. If the list is empty, all
+    /// lines are kept.
     pub words: &'static [&'static str],
 }
 
@@ -42,7 +45,8 @@ pub(super) const CPUINFO: Source = Source {
     pattern: "proc/cpuinfo",
     words: &["processor", "model name", "flags"],
 };
-/// Kernel symbols. The words are names with the preceding blank, as they appear in the file.
+/// Kernel symbols. Each word is a name with the blank before it, so that longer names with the same
+/// end do not match.
 pub(super) const SYMBOLS: Source = Source {
     pattern: "proc/kallsyms",
     words: &[
@@ -54,7 +58,7 @@ pub(super) const SYMBOLS: Source = Source {
         " virtcrypto_ctrlq_callback",
     ],
 };
-/// The kernel threads that run softirqs and deferred work.
+/// The kernel threads that run softirqs (ksoftirqd) and deferred work (kworkers).
 pub(super) const THREADS: Source = Source {
     pattern: "proc/[0-9]*/stat",
     words: &["(ksoftirqd/", "(kworker/"],
@@ -64,11 +68,11 @@ pub(super) const CLOCK: Source =
     whole("sys/devices/system/clocksource/clocksource0/current_clocksource");
 pub(super) const VIRTIO: Source = whole("sys/bus/virtio/devices/*/uevent");
 pub(super) const REALTIME: Source = whole("sys/kernel/realtime");
-/// A bus that every kernel has. If this file exists but another bus is missing, the other bus
-/// really does not exist.
+/// A file of a bus that every kernel has. If this file exists but another bus is missing, the
+/// kernel does not have the other bus.
 pub(super) const BUS: Source = whole("sys/bus/cpu/drivers_autoprobe");
 
-/// All files except the configuration, which is not in a fixed place.
+/// All files except the configuration, whose path depends on the distribution.
 pub(crate) const SOURCES: [&Source; 14] = [
     &RELEASE,
     &VERSION,
@@ -86,18 +90,18 @@ pub(crate) const SOURCES: [&Source; 14] = [
     &BUS,
 ];
 
-/// Why a file cannot be used.
+/// The reason why a file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     Absent,
-    /// This user may not read the file; probably only root may.
+    /// This user may not read the file. In most cases, only root may.
     Denied,
-    /// The file's content is not as expected; the text says why.
+    /// The file's content is not as expected. The text states the reason.
     Unusable(&'static str),
 }
 
 impl Missing {
-    /// The rest of a sentence that begins with the file's path.
+    /// Returns the predicate of a sentence whose subject is the file's path.
     pub(super) fn words(&self) -> &'static str {
         match self {
             Missing::Absent => "is not there",
@@ -115,10 +119,10 @@ impl Missing {
     }
 }
 
-/// A file's path relative to the root, and its lines.
+/// A file's path relative to the root, and the file's lines.
 pub(super) type Lines = (String, Vec<String>);
 
-/// The directory that contains a machine's files: `/`, or a recording.
+/// The directory that contains a machine's files, either `/` or a recording.
 pub(super) struct Root(PathBuf);
 
 impl Root {
@@ -136,8 +140,8 @@ impl Root {
         select(file, source.words).map_err(|e| Missing::of(&e))
     }
 
-    /// The lines of all files that match a pattern, sorted by path. Files without lines and
-    /// unreadable files are left out.
+    /// Returns the lines of all files that match a pattern, sorted by path. Files without lines and
+    /// unreadable files are skipped.
     pub(super) fn all(&self, source: &Source) -> Vec<Lines> {
         let mut found = Vec::new();
         for path in self.expand(source.pattern) {
@@ -151,7 +155,8 @@ impl Root {
         found
     }
 
-    /// The configuration with which this kernel was built, and the path of its file.
+    /// Returns the configuration with which this kernel was built, and the path of the file that
+    /// contains it.
     pub(super) fn configuration(&self, release: &str) -> Result<Lines, Missing> {
         let mut missing = Missing::Absent;
         let packed = "proc/config.gz";
@@ -174,7 +179,7 @@ impl Root {
         Err(missing)
     }
 
-    /// Opens a file. Anything but a regular file is refused, because reading it could block or
+    /// Opens a file. Only regular files are accepted, because reading another kind could block or
     /// never end.
     fn open(&self, path: &str) -> Result<File, Missing> {
         let path = self.0.join(path);
@@ -185,7 +190,7 @@ impl Root {
         File::open(&path).map_err(|e| Missing::of(&e))
     }
 
-    /// The paths that match a pattern, sorted.
+    /// Returns the paths that match a pattern, sorted.
     pub(super) fn expand(&self, pattern: &str) -> Vec<String> {
         let mut paths = vec![String::new()];
         for component in pattern.split('/') {
@@ -214,10 +219,11 @@ impl Root {
     }
 }
 
-/// Where distributions install the configuration if there is no `/proc/config.gz`: Debian and SUSE;
-/// Fedora; Debian from kernel 7.3 on.
+/// Returns the paths at which distributions install the configuration, in this order: Debian and
+/// SUSE, Fedora, Debian since kernel 7.3. These paths are tried if `/proc/config.gz` does not
+/// exist.
 fn configurations(release: &str) -> Vec<String> {
-    // A path in the release's place must not lead to another directory.
+    // A release that contains a slash could lead to another directory.
     if release.is_empty() || release.contains('/') {
         return Vec::new();
     }
@@ -228,9 +234,9 @@ fn configurations(release: &str) -> Vec<String> {
     ]
 }
 
-/// Reads the lines that contain one of the words, or all lines. Bytes that are not text are
-/// replaced. The kernel ends every line with a newline, so a last line without one was cut short.
-/// That line is left out, so that a file that was cut short is not taken to be complete.
+/// Reads the lines that contain one of the words; if there are no words, reads all lines. Bytes
+/// that are not text are replaced. A last line without a newline is skipped, because the kernel
+/// ends every line with one: a truncated file must not be mistaken for a complete one.
 fn select(file: impl Read, words: &[&str]) -> io::Result<Vec<String>> {
     let mut reader = BufReader::new(file.take(MOST));
     let mut kept = Vec::new();
@@ -246,7 +252,7 @@ fn select(file: impl Read, words: &[&str]) -> io::Result<Vec<String>> {
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end_matches(['\n', '\r']);
         if words.is_empty() || words.iter().any(|w| text.contains(w)) {
-            // Parts of the line may be printed, so remove control sequences for a terminal.
+            // Replace control characters, because parts of the line may be printed on a terminal.
             let plain = |c: char| {
                 if c.is_control() && c != '\t' {
                     '\u{fffd}'
@@ -279,8 +285,8 @@ fn unpack(path: &Path) -> Result<Vec<String>, Missing> {
     }
 }
 
-/// Reduces a file's lines for a recording: removes addresses, repeated lines that are the same on
-/// every CPU, and workers that have not worked.
+/// Reduces a file's lines for a recording. Removes addresses, lines of `cpuinfo` that repeat an
+/// earlier line, and kworkers without CPU time.
 pub(crate) fn condense(path: &str, lines: Vec<String>) -> Vec<String> {
     match path {
         "proc/cpuinfo" => {
@@ -304,11 +310,12 @@ pub(crate) fn condense(path: &str, lines: Vec<String>) -> Vec<String> {
     }
 }
 
-/// Unit of the times in `/proc/PID/stat`, in clock ticks per second; the same on every x86 kernel.
+/// Unit of the times in `/proc/PID/stat`, in clock ticks per second. All x86 kernels use the same
+/// value.
 const USER_HZ: f64 = 100.0;
 
-/// Parses name and CPU seconds from a line `PID (NAME) STATE ...`, in which fields 14 and 15 are
-/// user and system time. Names may contain parentheses.
+/// Parses the name and the CPU time in seconds from a line `PID (NAME) STATE ...`. Fields 14 and 15
+/// are user and system time. The name may contain parentheses.
 pub(super) fn parse_stat(line: &str) -> Option<(&str, f64)> {
     let (_, rest) = line.split_once('(')?;
     let (name, fields) = rest.rsplit_once(')')?;

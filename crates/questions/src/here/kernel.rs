@@ -1,4 +1,4 @@
-//! Parses the version of a kernel, and the name and version of its compiler.
+//! Parses a kernel's version, and the name and version of its compiler.
 
 /// Parses the first two numbers of a release, such as 6 and 12 from `6.12.117+deb12-amd64`.
 pub(super) fn parse_version(release: &str) -> Option<(u32, u32)> {
@@ -16,7 +16,7 @@ pub(super) struct Compiler {
     pub minor: u32,
 }
 
-/// Compilers for which Kiln has timed AES in C, on a Zen 4, at -O1 to -Os (docs/FINDINGS.md).
+/// Compilers with which Kiln has timed AES in C on a Zen 4, at -O1 to -Os (docs/FINDINGS.md).
 const TIMED: [(&str, u32); 8] = [
     ("gcc", 11),
     ("gcc", 12),
@@ -62,7 +62,7 @@ impl Compiler {
     }
 }
 
-/// Removes everything in parentheses, which may be nested; distributions put their additions there.
+/// Removes all text in parentheses, which may be nested. Distributions put their additions there.
 fn without_parentheses(text: &str) -> String {
     let mut depth = 0_u32;
     let mut own = String::new();
@@ -81,7 +81,8 @@ fn is_version(word: &str) -> bool {
     word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Finds the compiler in `/proc/version`: `Linux version R (WHO@WHERE) (COMPILER, LINKER) #1 ...`.
+/// Returns the compiler from `/proc/version`: `Linux version R (WHO@WHERE) (COMPILER, LINKER) #1
+/// ...`.
 pub(super) fn find_compiler(version: &str) -> Option<&str> {
     let (_, behind) = version.split_once(") (")?;
     let end = behind.find(", ").or_else(|| behind.rfind(") #"))?;

@@ -13,16 +13,16 @@ use super::machine::Machine;
 use super::script::write_script;
 
 const PROGRAM: &str = "bpftrace";
-/// How long bpftrace may take in addition to the tracing, since it first compiles its script,
-/// slowly on a slow machine.
+/// Time that bpftrace may take in addition to the tracing. bpftrace first compiles its script,
+/// which takes long on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether this process may trace, which requires root.
+/// Whether this process may trace. Tracing requires root.
 pub(super) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }
 
-/// Runs the script for this many seconds; returns what bpftrace printed.
+/// Runs the script for this many seconds, and returns the output of bpftrace.
 ///
 /// # Errors
 /// This user may not trace, bpftrace or a symbol is missing, or bpftrace rejects the script.
@@ -59,7 +59,7 @@ pub(super) fn trace(machine: &Machine, seconds: u64, stop: &AtomicBool) -> Resul
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| fault(format!("bpftrace cannot be started: {e}")))?;
-    // Read the pipes while bpftrace runs, because its output may not fit into a pipe.
+    // Read the pipes while bpftrace runs, because its output may be larger than a pipe's buffer.
     let drain = |pipe: Option<Box<dyn Read + Send>>| {
         thread::spawn(move || {
             let mut bytes = Vec::new();

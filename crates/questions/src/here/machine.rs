@@ -5,7 +5,7 @@ use super::crypto::{parse_drivers, Driver};
 use super::files::{self, Missing, Root};
 use super::kernel::{find_compiler, parse_version};
 
-/// Device ID of virtio-crypto (virtio 1.2, 5).
+/// Device ID of virtio-crypto (virtio 1.2, section 5).
 const VIRTIO_CRYPTO: u32 = 20;
 
 /// A device on the virtio bus.
@@ -23,11 +23,11 @@ pub(super) struct Device {
 pub(super) struct Threads {
     pub ksoftirqd: f64,
     pub kworkers: f64,
-    /// CPU time of the kworkers that ran cryptd's work last; also included in `kworkers`.
+    /// CPU time of the kworkers that last ran cryptd's work. It is also included in `kworkers`.
     pub cryptd: f64,
 }
 
-/// What the files of a machine contain.
+/// The parsed contents of a machine's files.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
     pub release: Option<String>,
@@ -40,13 +40,14 @@ pub(super) struct Machine {
     pub symbols: Result<Vec<String>, Missing>,
     pub cpu: Option<String>,
     pub cpus: usize,
-    /// CPU features; `None` if the file is missing or lists none, as on a CPU other than x86.
+    /// CPU features; `None` if the file is missing or does not list any. CPUs other than x86 have
+    /// no such list.
     pub flags: Option<Vec<String>>,
     pub softirqs: Vec<(String, u64)>,
-    /// `None` if none of these threads was found.
+    /// CPU times; `None` if none of these threads was found.
     pub threads: Option<Threads>,
     pub uptime_s: Option<f64>,
-    /// CPU vulnerabilities by name, each with the kernel's text on its mitigation.
+    /// CPU vulnerabilities by name. Each has the kernel's description of its mitigation.
     pub mitigations: Vec<(String, String)>,
     pub clock: Option<String>,
     pub devices: Result<Vec<Device>, Missing>,
@@ -118,7 +119,7 @@ impl Machine {
         }
     }
 
-    /// Whether the kernel has a symbol of this name; `None` if its symbols cannot be read.
+    /// Whether the kernel has a symbol with this name; `None` if the symbols cannot be read.
     pub(super) fn has_symbol(&self, name: &str) -> Option<bool> {
         let symbols = self.symbols.as_ref().ok()?;
         Some(symbols.iter().any(|s| s == name))
@@ -129,14 +130,14 @@ impl Machine {
         modules.is_ok_and(|modules| modules.iter().any(|m| m == name))
     }
 
-    /// Whether the CPU has at least one of these features; `None` if its features cannot be read.
+    /// Whether the CPU has at least one of these features; `None` if the features cannot be read.
     pub(super) fn has_cpu_flag(&self, names: &[&str]) -> Option<bool> {
         let flags = self.flags.as_ref()?;
         Some(flags.iter().any(|f| names.contains(&f.as_str())))
     }
 
-    /// Names the kernel for people, as `Linux 6.12`, or with a phrase if its version cannot be
-    /// read.
+    /// Returns the kernel's name for sentences, such as `Linux 6.12`, or a phrase if its version
+    /// cannot be read.
     pub(super) fn kernel(&self) -> String {
         match self.version {
             Some((major, minor)) => format!("Linux {major}.{minor}"),
@@ -151,7 +152,7 @@ fn parse_symbols(lines: &[String]) -> Vec<String> {
     lines.iter().filter_map(name).collect()
 }
 
-/// Counts of each softirq, summed over CPUs.
+/// Returns the name and count of each softirq, summed over all CPUs.
 fn parse_softirqs(lines: &[String]) -> Vec<(String, u64)> {
     let row = |l: &String| -> Option<(String, u64)> {
         let (name, counts) = l.split_once(':')?;
@@ -175,7 +176,8 @@ fn sum_threads(files: &[files::Lines]) -> Option<Threads> {
             sum.ksoftirqd += seconds;
         } else if name.starts_with("kworker/") {
             sum.kworkers += seconds;
-            // The name of a worker ends with the workqueue that it is running (+) or ran last (-).
+            // A worker's name ends with the workqueue whose work it is running (after +) or last
+            // ran (after -).
             if name.ends_with("-cryptd") || name.ends_with("+cryptd") {
                 sum.cryptd += seconds;
             }
@@ -187,8 +189,8 @@ fn sum_threads(files: &[files::Lines]) -> Option<Threads> {
 fn read_devices(root: &Root) -> Result<Vec<Device>, Missing> {
     let bus = "sys/bus/virtio";
     if !root.has(bus) {
-        // Other buses are listed but virtio is not, so virtio is neither built in nor loaded, and
-        // there are no devices.
+        // Another bus is present but virtio is not. The virtio bus is thus neither built in nor
+        // loaded, and no virtio devices exist.
         return match root.has(files::BUS.pattern) {
             true => Ok(Vec::new()),
             false => Err(Missing::Absent),

@@ -1,13 +1,13 @@
-//! `kiln here`: finds out from the running kernel's own files whether this machine has the problems
-//! that the five questions are about.
+//! `kiln here`: determines from the running kernel's own files whether this machine has the
+//! problems that the five questions are about.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
 //! | `files.rs` | which files are read, and how |
 //! | `recording.rs` | the same files as a directory |
-//! | `config.rs`, `crypto.rs`, `kernel.rs` | the kernel's configuration, its drivers, versions and compilers |
-//! | `machine.rs` | everything that was read |
+//! | `config.rs`, `crypto.rs`, `kernel.rs` | the kernel's configuration, drivers and versions |
+//! | `machine.rs` | the parsed contents of all files |
 //! | `deferral.rs` | questions 1 and 2: softirqs, and IPsec |
 //! | `sections.rs` | question 3: the length of FPU sections |
 //! | `compiler.rs` | question 4: compiler and flags |

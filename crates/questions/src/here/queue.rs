@@ -5,14 +5,15 @@ use super::files::{RELEASE, SYMBOLS, VIRTIO};
 use super::machine::{Device, Machine};
 use super::row::Basis;
 
-/// The driver's function for interrupts from the control queue. The commit that ended polling added
-/// it to mainline, in 5.19.
+/// The driver's handler for interrupts from the control queue. The commit that replaced polling
+/// added this function to mainline, in 5.19.
 const CALLBACK: &str = "virtcrypto_ctrlq_callback";
-/// A function in every version of the driver, which shows whether the driver's symbols can be read.
+/// A function that every version of the driver has. Its presence shows that the driver's symbols
+/// can be read.
 const PROBE: &str = "virtcrypto_probe";
 const WAITS: (u32, u32) = (5, 19);
 
-/// Answers question 5: does the virtio-crypto driver poll its control queue?
+/// Answers question 5: whether the virtio-crypto driver polls its control queue.
 pub(super) fn judge_queue(machine: &Machine) -> Answer {
     let devices = match &machine.devices {
         Ok(devices) => devices,

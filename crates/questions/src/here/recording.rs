@@ -10,7 +10,7 @@ use kiln_question::Error;
 use super::config::condense_config;
 use super::files::{condense, Root, RELEASE, SOURCES};
 
-/// Reads the files by which a machine is judged.
+/// Reads all files by which a machine is judged. The keys are paths relative to the root.
 pub(super) fn read_files(root: &Root) -> BTreeMap<String, Vec<String>> {
     let mut files = BTreeMap::new();
     for source in SOURCES {
@@ -24,18 +24,19 @@ pub(super) fn read_files(root: &Root) -> BTreeMap<String, Vec<String>> {
     let release = root.lines(&RELEASE).unwrap_or_default();
     let release = release.first().map_or("", String::as_str);
     if let Ok((_, lines)) = root.configuration(release) {
-        // In a recording, the configuration is uncompressed and has the path that Debian uses.
+        // In a recording, the configuration is uncompressed and is stored at the path that Debian
+        // uses.
         let path = format!("boot/config-{release}");
         files.insert(path, condense_config(&lines.join("\n")));
     }
     files
 }
 
-/// Writes files to `dir`, which must be empty, by their paths relative to it. Returns the number of
-/// bytes written.
+/// Writes files to `dir`, which must be empty; the keys of `files` are paths relative to it.
+/// Returns the number of bytes written.
 ///
 /// # Errors
-/// The directory is not empty or not writable, or a path leads out of it.
+/// The directory is not empty or not writable, or a path points outside the directory.
 pub(crate) fn write_recording(
     dir: &Path,
     files: &BTreeMap<String, Vec<String>>,

@@ -1,4 +1,4 @@
-//! The rows of `kiln here`: the answer to one question.
+//! The rows of `kiln here`. Each contains the answer to one question.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,7 +16,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// The name in rows.
+    /// Returns the verdict's name in rows.
     pub(super) fn words(self) -> &'static str {
         match self {
             Verdict::Has => "has it",
@@ -26,18 +26,18 @@ impl Verdict {
     }
 }
 
-/// What a verdict is based on.
+/// The facts on which a verdict is based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Basis {
     /// Only files of this machine.
     Files,
-    /// Files of this machine, and mainline's code of the same version; the caveat describes how a
-    /// distribution may differ.
+    /// Files of this machine, together with the code of mainline in the same version. The caveat
+    /// states what a distribution may have changed.
     FilesAndVersion,
 }
 
 impl Basis {
-    /// The name in rows.
+    /// Returns the name of the basis in rows.
     pub(super) fn words(self) -> &'static str {
         match self {
             Basis::Files => "files",
@@ -76,13 +76,13 @@ pub(super) struct Row {
     pub basis: Option<&'static str>,
     /// What was found, in a sentence or two.
     pub finding: String,
-    /// The facts that were read, each with the file that contains it.
+    /// The facts that were read. Each includes the name of its file.
     pub evidence: Vec<String>,
-    /// What the verdict assumes although no file shows it; null if it assumes nothing.
+    /// An assumption of the verdict that no file confirms; null if there is no assumption.
     pub caveat: Option<String>,
     /// What the user should do.
     pub advice: String,
-    /// What would decide the question, or add a measurement to the verdict; null if there is no
-    /// such step.
+    /// A step that would decide the question or add a measurement to the verdict; null if no such
+    /// step exists.
     pub would_tell: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Answers the five questions for a machine.
+//! Answers the five questions about a machine.
 
 use super::compiler::judge_compiler;
 use super::deferral::{judge_ipsec, judge_softirqs};
@@ -7,7 +7,7 @@ use super::queue::judge_queue;
 use super::row::Row;
 use super::sections::judge_sections;
 
-/// Answers all questions, with one row for each.
+/// Answers all questions, and returns one row per question.
 pub(super) fn judge(machine: &Machine) -> Vec<Row> {
     let answers = [
         judge_softirqs(machine),
@@ -21,7 +21,7 @@ pub(super) fn judge(machine: &Machine) -> Vec<Row> {
         .collect()
 }
 
-/// Describes the machine in a few lines, for the terminal and for a record's notes.
+/// Returns a few lines about the machine, for the terminal and for a record's notes.
 pub(super) fn describe(machine: &Machine) -> Vec<String> {
     let unknown = || "unknown".to_owned();
     let mut lines = vec![format!(

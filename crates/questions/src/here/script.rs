@@ -3,14 +3,14 @@
 use super::files::SYMBOLS;
 use super::machine::Machine;
 
-/// The symbols at which a section begins and ends.
+/// Returns the symbols at which a section begins and ends.
 ///
 /// # Errors
-/// The kernel does not have these symbols; the text explains what that means.
+/// The kernel does not have these symbols. The text explains the consequences.
 fn find_symbols(machine: &Machine) -> Result<[&'static str; 2], String> {
     const END: &str = "kernel_fpu_end";
-    // Since 5.11, kernel_fpu_begin() is inline and calls kernel_fpu_begin_mask(); before, it was a
-    // function.
+    // Since 5.11, kernel_fpu_begin() is inline and calls kernel_fpu_begin_mask(). In earlier
+    // versions it was a function.
     const BEGINS: [&str; 2] = ["kernel_fpu_begin_mask", "kernel_fpu_begin"];
     let has = |name| machine.has_symbol(name);
     match BEGINS.into_iter().find(|b| has(b) != Some(false)) {
@@ -25,7 +25,7 @@ fn find_symbols(machine: &Machine) -> Result<[&'static str; 2], String> {
     }
 }
 
-/// Writes the script. With `seconds`, the script ends by itself after this time.
+/// Returns the script. With `seconds`, the script ends by itself after this time.
 ///
 /// # Errors
 /// The kernel lacks the symbols at which a section begins and ends.

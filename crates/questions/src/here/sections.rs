@@ -1,4 +1,4 @@
-//! Question 3: whether FPU sections last as long as their message.
+//! Question 3: whether FPU sections last as long as the processing of their message.
 
 use super::answer::Answer;
 use super::crypto::{find_served, Driver};
@@ -6,19 +6,19 @@ use super::files::{CPUINFO, CRYPTO, RELEASE};
 use super::machine::Machine;
 use super::row::Basis;
 
-/// Versions whose FPU sections were examined, in the source or by measurement (docs/FINDINGS.md,
-/// docs/BUDGETS.md).
+/// Versions whose FPU sections were examined, either in the source or by measurement
+/// (docs/FINDINGS.md, docs/BUDGETS.md).
 const KNOWN: std::ops::RangeInclusive<(u32, u32)> = (6, 1)..=(7, 3);
 
-/// Prefixes of drivers that, in 6.1 to 6.15, open a single section for a whole update.
+/// Name prefixes of drivers that, in 6.1 to 6.15, process a whole update in a single section.
 const HASHES: [&str; 6] = ["sha1-", "sha224-", "sha256-", "sha384-", "sha512-", "sm3-"];
 const TIERS: [&str; 4] = ["ni", "avx2", "avx", "ssse3"];
 const OTHERS: [&str; 2] = ["crct10dif-pclmul", "crc32-pclmul"];
-/// Algorithms that these drivers serve, the most used first.
+/// Algorithms that these drivers serve, the most common first.
 const SERVED: [&str; 6] = ["sha256", "sha1", "sha512", "sm3", "crct10dif", "crc32"];
 
-/// Library functions that also open a single section: the option that builds them, the algorithm,
-/// and CPU features of which at least one is needed.
+/// Library functions that also open a single section. Each entry contains the option that builds
+/// the function, the algorithm, and the CPU features of which at least one is needed.
 const LIBRARY: [(&str, &str, &[&str]); 4] = [
     ("CRYPTO_LIB_SHA256_ARCH", "sha256()", &["ssse3", "sha_ni"]),
     ("CRYPTO_LIB_SHA1_ARCH", "sha1()", &["ssse3", "sha_ni"]),
@@ -33,7 +33,7 @@ fn is_unbounded(driver: &Driver) -> bool {
     hash.is_some_and(|tier| TIERS.contains(&tier)) || OTHERS.contains(&driver.driver.as_str())
 }
 
-/// Answers question 3: do FPU sections last as long as their message?
+/// Answers question 3: whether FPU sections last as long as the processing of their message.
 pub(super) fn judge_sections(machine: &Machine) -> Answer {
     let drivers = machine.drivers.as_deref().unwrap_or_default();
     let names: Vec<&str> = SERVED
@@ -84,8 +84,8 @@ pub(super) fn judge_sections(machine: &Machine) -> Answer {
     answer.evidence(evidence).would_tell(MEASURE)
 }
 
-/// The answer if no long sections were found. The kernel certainly has none only if the CPU lacks
-/// the instructions.
+/// Returns the answer if no long sections were found. It is certain that there are none only if the
+/// CPU lacks the instructions.
 fn nothing_found(machine: &Machine) -> Answer {
     let needed = ["ssse3", "sha_ni", "pclmulqdq"];
     if machine.has_cpu_flag(&needed) == Some(false) {
@@ -103,7 +103,8 @@ fn nothing_found(machine: &Machine) -> Answer {
     .evidence(machine.config.as_ref().ok().map(|c| format!("{}: {}", c.path, c.words("CRYPTO_SHA256_SSSE3"))))
 }
 
-/// The library functions that have code for this CPU, and the evidence for each.
+/// Returns the algorithms of the library functions that have code for this CPU, with the evidence
+/// for each.
 fn find_functions(machine: &Machine) -> Vec<(&'static str, String)> {
     let Ok(config) = &machine.config else {
         return Vec::new();
@@ -117,7 +118,7 @@ fn find_functions(machine: &Machine) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// What a section disables: preemption and, in versions in which mainline does so, softirqs.
+/// Returns what a section disables: preemption and, if mainline does so in this version, softirqs.
 fn what_is_off(machine: &Machine) -> &'static str {
     match machine.version {
         Some(version) if version >= (6, 15) => "preemption and softirqs",

@@ -1,5 +1,5 @@
-//! Tests with the recorded machines in `crates/questions/tests/machines`, and with recordings that
-//! are damaged.
+//! Tests that use the recorded machines in `crates/questions/tests/machines`, and damaged copies of
+//! these recordings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,13 +16,13 @@ const EXPECTED: &str = include_str!("../../tests/machines/expected.tsv");
 
 type Files = BTreeMap<String, Vec<String>>;
 
-/// The directory of a recording.
+/// Returns the directory of a recording.
 pub(super) fn recorded(name: &str) -> PathBuf {
     let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
     machines.join(name)
 }
 
-/// Reads machine, question and verdict from each line of the table.
+/// Returns machine, question and expected verdict from each line of the table.
 fn expected() -> Vec<(&'static str, u8, &'static str)> {
     let lines = EXPECTED.lines().filter(|l| !l.starts_with('#'));
     lines
@@ -54,7 +54,7 @@ fn text(lines: &[String]) -> String {
     lines.iter().flat_map(|l| [l.as_str(), "\n"]).collect()
 }
 
-/// Writes files to a new directory.
+/// Writes the files to a new temporary directory.
 fn laid_out(files: &Files) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (path, lines) in files {
@@ -65,7 +65,7 @@ fn laid_out(files: &Files) -> tempfile::TempDir {
 
 fn rows_of(dir: &Path) -> Vec<Row> {
     let machine = Machine::read(&Root::new(dir));
-    // The description and the script must not panic either.
+    // Also call the functions for the description and the script, because they must not panic.
     describe(&machine);
     let _ = write_script(&machine, Some(1));
     judge(&machine)
@@ -83,7 +83,7 @@ fn set(files: &mut Files, path: &str, text: &str) {
     files.insert(path.into(), text.lines().map(str::to_owned).collect());
 }
 
-/// The lines of the configuration, whichever release it is for.
+/// Returns the lines of the configuration. Its path depends on the release.
 fn config(files: &mut Files) -> &mut Vec<String> {
     let (_, lines) = files
         .iter_mut()
@@ -149,8 +149,8 @@ fn a_version_number_alone_decides_nothing() {
     }
 }
 
-/// A verdict that depends on the version must say so, and must name what a distribution could have
-/// changed.
+/// If a verdict depends on the version, its caveat must mention this and name what a distribution
+/// could have changed.
 #[test]
 fn verdicts_that_need_the_version_have_a_caveat() {
     for machine in machines() {
@@ -167,18 +167,18 @@ fn verdicts_that_need_the_version_have_a_caveat() {
 #[test]
 fn the_drivers_decide_and_not_the_number() {
     let (old, new) = (files("debian-6.12"), files("debian-7.3"));
-    // A backport: the version is 6.12, but the drivers are those of 7.3.
+    // This simulates a backport: the version is 6.12, but the drivers are those of 7.3.
     let mut backported = old.clone();
     backported.insert(CRYPTO.pattern.into(), new[CRYPTO.pattern].clone());
     let judged = verdicts(&rows(&backported));
     assert_eq!(judged[..2], [Verdict::HasNot; 2]);
-    // The helper wraps drivers although mainline does not do so in this version: without evidence
-    // on sections, there is no verdict.
+    // The helper wraps drivers although mainline does not do so in this version. Without evidence
+    // about sections, there must be no verdict.
     let mut odd = new.clone();
     odd.insert(CRYPTO.pattern.into(), old[CRYPTO.pattern].clone());
     odd.insert(SYMBOLS.pattern.into(), old[SYMBOLS.pattern].clone());
     assert_eq!(verdicts(&rows(&odd))[..2], [Verdict::Unknown; 2]);
-    // With the symbols as evidence, there is a verdict.
+    // The symbols are such evidence, so there is a verdict.
     odd.insert(SYMBOLS.pattern.into(), new[SYMBOLS.pattern].clone());
     assert_eq!(verdicts(&rows(&odd))[..2], [Verdict::HasNot; 2]);
 }
@@ -204,7 +204,7 @@ fn the_sentence_names_algorithm_driver_and_way_out() {
     assert!(rows[1].evidence.iter().any(esp), "{:?}", rows[1]);
 }
 
-/// Control for question 5: a recording without the driver's callback, as before polling ended.
+/// Control for question 5: the recording lacks the driver's callback, as a driver that polls does.
 #[test]
 fn a_driver_that_polls_is_found() {
     let mut files = files("debian-6.1");
@@ -212,7 +212,8 @@ fn a_driver_that_polls_is_found() {
     let before = symbols.len();
     symbols.retain(|s| !s.contains("virtcrypto_ctrlq_callback"));
     assert!(symbols.len() < before);
-    // A later version contradicts the missing symbol, so there is no verdict.
+    // The version is later than the end of polling, which contradicts the missing symbol, so there
+    // is no verdict.
     assert_eq!(rows(&files)[4].verdict, Verdict::Unknown);
     set(&mut files, RELEASE.pattern, "5.10.0-30-amd64");
     assert_eq!(rows(&files)[4].verdict, Verdict::Has);
@@ -220,7 +221,7 @@ fn a_driver_that_polls_is_found() {
     assert_eq!(rows(&files)[4].verdict, Verdict::Unknown);
 }
 
-/// Controls for question 4, made by changing the configuration of a recording.
+/// Controls for question 4. They change the configuration of a recording.
 #[test]
 fn compilers_and_checks_that_slow_code_are_found() {
     let judged = |edit: &dyn Fn(&mut Vec<String>)| {
@@ -248,7 +249,7 @@ fn compilers_and_checks_that_slow_code_are_found() {
     }
 }
 
-/// Control for question 3: without the instructions, no code can open a long section.
+/// Control for question 3: on a CPU without the instructions, no code can open a long section.
 #[test]
 fn a_cpu_without_the_instructions_has_no_long_sections() {
     let mut files = files("debian-7.3-idle");
@@ -263,7 +264,7 @@ fn a_cpu_without_the_instructions_has_no_long_sections() {
     assert_eq!(rows(&files)[2].verdict, Verdict::Unknown);
 }
 
-/// If files are missing or cut short, a verdict must stay the same or become 'cannot tell'.
+/// If files are missing or cut short, a verdict may only stay the same or become 'cannot tell'.
 #[test]
 fn a_file_that_is_missing_or_cut_short_never_turns_a_verdict_around() {
     for name in machines() {
@@ -293,12 +294,12 @@ fn check(whole: &[Verdict], dir: &Path, what: &str) {
     }
 }
 
-/// If random bytes are changed, there must still be five rows, and no panic.
+/// Changing random bytes must not cause a panic, and there must still be five rows.
 #[test]
 fn damaged_files_are_judged_without_a_panic() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move |below: usize| {
-        // Next number of an xorshift64 generator.
+        // Compute the next number of an xorshift64 generator.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;

@@ -1,11 +1,11 @@
-//! Formats the answers for the terminal: a table of verdicts, and sentences.
+//! Formats the answers for the terminal, as a table of verdicts followed by sentences.
 
 use kiln_question::table::{align, paragraph, plain, text};
 
 use super::row::Row;
 
-/// Formats the verdicts, then for each question what was found, which files show it, and what to
-/// do.
+/// Formats the verdicts as a table. Then describes for each question what was found, which files
+/// show it, and what the user should do.
 pub(super) fn format_rows(machine: &[String], rows: &[Row]) -> String {
     let mut out: String = machine.iter().map(|l| paragraph(l) + "\n").collect();
     let mut table = plain();

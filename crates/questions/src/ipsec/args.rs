@@ -1,4 +1,4 @@
-//! `kiln ipsec`: the command's arguments and its entry point.
+//! The arguments of `kiln ipsec`, and the function that runs the command.
 
 use clap::{Args, ValueEnum};
 use kiln_question::{parse_seconds, Error, Exit, Outcome, Question, RowType, Session};
@@ -45,7 +45,7 @@ Examples:
 See also:
   docs/EMULATION.md, docs/tutorials/network.md")]
 pub struct IpsecArgs {
-    /// legacy, bh-off, nested, nested-v1, preemptible, none [default: these]
+    /// FPU policies: legacy, bh-off, nested, nested-v1, preemptible, none [default: all of these]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     policy: Vec<String>,
     /// Loads of packets: esp, esp-cbc, pcap:FILE, pcap-cbc:FILE
@@ -72,8 +72,8 @@ pub struct IpsecArgs {
     /// Nanoseconds per packet for the rest of the network stack
     #[arg(long, value_name = "N", default_value_t = 0)]
     stack_ns: u64,
-    /// The task encrypts disk sectors; after this many it sends a packet itself, 0 for never [default: 0; 64 with
-    /// phases and captures]
+    /// Number of disk sectors that the task encrypts between packets that it sends itself, 0 for
+    /// never [default: 0; 64 with phases and captures]
     #[arg(long, value_name = "N")]
     own_every: Option<u32>,
     /// Interrupts per second
@@ -87,14 +87,16 @@ pub struct IpsecArgs {
     /// Source of the interrupts; with signal, another core sends them
     #[arg(long, value_enum, default_value_t, value_name = "SOURCE")]
     inject: Source,
-    /// Total measuring time in seconds, for all policies, loads and rates together [default: 48, with --quick 12]
+    /// Total measuring time in seconds, for all policies, loads and rates together [default: 48,
+    /// with --quick 12]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     #[command(flatten)]
     cpu: CpuArgs,
 }
 
-/// Sources of interrupts that this command accepts; packets arrive at times of their own.
+/// Sources of interrupts that this command accepts. Packets arrive independently of these
+/// interrupts.
 #[derive(Clone, Copy, Default, ValueEnum)]
 enum Source {
     #[default]
@@ -170,7 +172,7 @@ fn draw(outcome: &mut Outcome<EspRow>, facts: &Facts, session: &Session) -> Resu
     loads.dedup();
     let kinds: Vec<&str> = loads.iter().filter_map(|l| l.split(':').next()).collect();
     for (n, (load, kind)) in loads.iter().zip(&kinds).enumerate() {
-        // Number the pictures if there are several captures, so that their names differ.
+        // If there are several captures, number the pictures, so that their names differ.
         let number = match kinds[..n].contains(kind) {
             true => format!("-{}", n + 1),
             false => String::new(),

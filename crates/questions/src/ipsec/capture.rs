@@ -1,4 +1,5 @@
-//! Reads sizes and times of packets from a capture file (classic pcap or pcapng), and skips everything else.
+//! Reads the sizes and times of packets from a capture file (classic pcap or pcapng), and skips
+//! everything else.
 //!
 //! The formats are specified in draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
 
@@ -18,13 +19,13 @@ pub(super) struct Packet {
 }
 
 const NS: u64 = 1_000_000_000;
-/// The first bytes of a pcapng file, and of each section in it.
+/// The first four bytes of a pcapng file, and of every section in it.
 const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// Maximum number of bytes that are read; this is enough for hours of packets.
+/// Maximum number of bytes that are read from a file. This is enough for hours of packets.
 const LARGEST: u64 = 1 << 30;
 
-/// What is wrong with a file, and at which position.
+/// The position and the description of an error in a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Fault {
     offset: usize,
@@ -38,7 +39,7 @@ fn fault<T>(offset: usize, why: impl Into<String>) -> Result<T, Fault> {
     })
 }
 
-/// Reads all packets of a file, in order of time.
+/// Reads all packets of a file, and sorts them by time.
 pub(super) fn read(path: &Path) -> Result<Vec<Packet>, Error> {
     let name = path.display();
     let cannot = |why: String| {
@@ -83,10 +84,11 @@ fn parse(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
     Ok(packets)
 }
 
-/// Length in bytes of the header of a link layer.
+/// Returns the length in bytes of a link layer's header.
 fn link_header(at: usize, kind: Linktype) -> Result<u32, Fault> {
     match kind.0 & 0xffff {
-        // These are NULL, Ethernet, raw IP under its various numbers, and Linux's cooked captures.
+        // The accepted link types are NULL, Ethernet, raw IP under its various numbers, and Linux's
+        // cooked captures.
         0 | 108 => Ok(4),
         1 => Ok(14),
         12 | 14 | 101 | 228 | 229 => Ok(0),
@@ -101,7 +103,7 @@ fn link_header(at: usize, kind: Linktype) -> Result<u32, Fault> {
     }
 }
 
-/// Longest plausible record in bytes: the snapshot limit of all common tools.
+/// Longest plausible record in bytes. All common tools limit packets to this size.
 const LONGEST_RECORD: u32 = 262_144;
 
 fn classic(bytes: &[u8], mut rest: &[u8], header: &PcapHeader) -> Result<Vec<Packet>, Fault> {
@@ -149,7 +151,8 @@ fn classic(bytes: &[u8], mut rest: &[u8], header: &PcapHeader) -> Result<Vec<Pac
 
 fn blocks(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
     let mut packets = Vec::new();
-    // For each interface: length of the link layer's header, and time units per second.
+    // For each interface: the length of the link layer's header in bytes, and the time units per
+    // second.
     let mut interfaces: Vec<(u32, u64)> = Vec::new();
     let mut big = false;
     let mut rest = bytes;
@@ -197,7 +200,7 @@ fn blocks(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
                     len: packet.origlen.saturating_sub(*link).max(1),
                 });
             }
-            // Packets without times cannot be ordered.
+            // Packets without times cannot be sorted.
             Block::SimplePacket(_) => return fault(at, "a simple packet block, which has no time"),
             _ => {}
         }
@@ -222,7 +225,8 @@ mod tests {
     fn pcap(big: bool, magic: u32) -> Vec<u8> {
         let mut b = Vec::new();
         put(&mut b, big, &[magic, 0x0004_0002, 0, 0, 65535, 1]);
-        // The second packet has an earlier time, as happens in captures from several interfaces.
+        // The second packet has an earlier time than the first, as happens in captures from several
+        // interfaces.
         put(&mut b, big, &[10, 500, 20, 1514]);
         b.extend([7; 20]);
         put(&mut b, big, &[10, 100, 0, 54]);
@@ -264,7 +268,7 @@ mod tests {
             let mut whole = 0;
             for n in 0..file.len() {
                 match parse(&file[..n]) {
-                    // A file that is cut between two records is still complete.
+                    // A file that is cut between two records is still valid.
                     Ok(_) => whole += 1,
                     Err(f) => assert!(f.offset <= n, "{n}: {f:?}"),
                 }

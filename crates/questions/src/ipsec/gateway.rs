@@ -1,5 +1,5 @@
-//! The gateway on the emulated CPU: which drivers forward packets under each policy, and the task
-//! that packets interrupt.
+//! The gateway on the emulated CPU: the drivers that forward packets under each policy, and the
+//! task that packets interrupt.
 
 use kiln_kernel::cipher::Op;
 use kiln_kernel::crypto::{self, Model};
@@ -16,17 +16,18 @@ use crate::fpu::plan::{Entry, Fallback, Plan};
 use crate::fpu::tally::Tally;
 use crate::fpu::workload::{messages, Workload};
 
-/// Size of a sector in bytes, and number of different sectors that the task encrypts.
+/// Size of a sector in bytes. The next constant is the number of different sectors that the task
+/// encrypts.
 pub(super) const SECTOR: usize = 4096;
 const SECTORS: usize = 16;
-/// Number of sectors per kernel entry of the task. `OWN_EVERY` is the number of sectors between the
-/// task's own packets, with phases and captures.
+/// Number of sectors that the task encrypts per kernel entry. `OWN_EVERY` is the number of sectors
+/// between the packets that the task sends itself, with phases and captures.
 pub(super) const ENTRY: u64 = 16;
 pub(super) const OWN_EVERY: u32 = 64;
-/// Number of packets that are timed before the first round.
+/// Number of packets that are processed before the first round, to measure the time per packet.
 const PRICED: u64 = 20_000;
 
-/// The task's load, under the name that rows have.
+/// The task's load, with the name that rows contain.
 pub(super) const WORK: Workload = Workload {
     len: SECTOR,
     packet: 0,
@@ -34,7 +35,7 @@ pub(super) const WORK: Workload = Workload {
     entry: ENTRY,
 };
 
-/// A load, opened once for each model of drivers that the policies of the plan need.
+/// A load. It is opened once for each model of drivers that the plan's policies need.
 pub(super) struct Gateway(Vec<(Model, Esp)>);
 
 impl Gateway {
@@ -48,7 +49,7 @@ impl Gateway {
         Ok(Gateway(esps))
     }
 
-    /// The load, with the drivers that this policy uses.
+    /// Returns the load with the drivers that this policy uses.
     pub(super) fn esp(&mut self, policy: Policy) -> &mut Esp {
         let mut esps = self.0.iter_mut();
         let found = esps.find(|(m, _)| *m == model(policy));
@@ -60,7 +61,7 @@ impl Gateway {
         found.map_or("", |(_, esp)| esp.driver())
     }
 
-    /// Runs the load once under a policy, and adds the counts to a tally. With `quiet`, runs the
+    /// Runs the load once under a policy, and adds the counts to `tally`. With `quiet`, runs the
     /// control, which has no packets.
     pub(super) fn run(
         &mut self,
@@ -82,8 +83,8 @@ impl Gateway {
     }
 }
 
-/// The model of drivers under a policy. Requests go through the simd helper only under legacy,
-/// because only there can a softirq find the FPU in use.
+/// Returns the model of drivers that a policy uses. Requests go through the simd helper only under
+/// legacy, because a softirq can find the FPU in use only under this policy.
 fn model(policy: Policy) -> Model {
     match policy.name() {
         "legacy" => Model::Helper,
@@ -115,7 +116,8 @@ pub(super) fn esp_plan(
         phase_end: traffic.phase_end,
         window: settings.window,
         own_every: settings.own_every.unwrap_or(match settings.rates.len() {
-            // The search counts only forwarded packets, so the task sends none itself.
+            // In a search, the task does not send packets, because only forwarded packets are
+            // counted.
             0 | 1 if load.source == Source::Imix => 0,
             _ => OWN_EVERY,
         }),
@@ -139,7 +141,7 @@ fn open(plan: &Plan, load: &esp::Plan, model: Model) -> Result<Esp, Error> {
     })
 }
 
-/// Measures the nanoseconds per packet without interrupts, while the FPU is not in use.
+/// Measures the time per packet in nanoseconds, without interrupts and while the FPU is not in use.
 pub(super) fn direct_price_ns(
     plan: &Plan,
     settings: &Settings,
@@ -152,12 +154,12 @@ pub(super) fn direct_price_ns(
     bh_off.unwrap_or(plan.policies[0]).set(bench.cpu());
     let mut esp = open(plan, &sample, Model::Direct)?;
     esp.price_ns(bench.cpu(), PRICED / 10);
-    // Make many short runs; the host did not interrupt the shortest.
+    // Make many short runs, so that at least the shortest one is not interrupted by the host.
     let prices = (0..40).map(|_| esp.price_ns(bench.cpu(), PRICED / 40));
     Ok(prices.fold(f64::INFINITY, f64::min))
 }
 
-/// Converts a run's counts to those of a tally.
+/// Converts the counts of a run to the type that tallies use.
 fn counts_of(o: &esp::Outcome) -> Counts {
     let flows = |f: fn(&Flow) -> u64| o.flows.iter().map(f).sum::<u64>();
     Counts {

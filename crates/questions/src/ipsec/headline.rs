@@ -1,4 +1,4 @@
-//! Headlines about the packet rate from which an IPsec gateway loses packets.
+//! Builds the survey's headlines about the packet rate from which an IPsec gateway loses packets.
 
 use kiln_question::survey::words::{figure, number, word};
 use kiln_question::survey::{Estimate, Row, Runs};
@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::fpu::NESTED_FPU;
 
-/// The row that contains a policy's knee, the rate from which packets are lost.
+/// Returns the row that contains a policy's knee, which is the rate from which packets are lost.
 fn knee<'a>(rows: &[&'a Value], policy: &str) -> Option<&'a Value> {
     let ends = |r: &Value| number(r, "knee_pps_low").or(number(r, "knee_pps_high"));
     let wanted = |r: &&&Value| word(r, "policy") == policy && ends(r).is_some();
     rows.iter().find(wanted).copied()
 }
 
-/// Formats a packet rate: `250 k`, `1.23 M`.
+/// Formats a packet rate, for example as `250 k` or `1.23 M`.
 fn packets(pps: f64) -> String {
     match pps {
         p if p >= 999_500.0 => format!("{} M", figure(p / 1e6)),
@@ -28,18 +28,18 @@ fn interval(e: &Estimate) -> String {
     }
 }
 
-/// What all processes together have shown about a policy's knee, in packets per second.
+/// A policy's knee in packets per second, according to all processes together.
 enum Knee {
     At(Estimate),
-    /// Nothing was lost at this rate, the highest rate that every process tried.
+    /// No packets were lost at this rate, which is the highest rate that every process tried.
     Above(f64),
-    /// Even the lowest rate tried lost packets.
+    /// Packets were lost even at this rate, which is the lowest rate tried.
     Below(f64),
 }
 
 impl Knee {
     /// Reads the knee from the rows of all processes. If only some processes found a knee, the
-    /// result is only a bound.
+    /// result is a bound.
     fn read(runs: &Runs, policy: &str) -> Option<Knee> {
         let field = |name: &'static str| {
             runs.estimate(|rows| knee(rows, policy).and_then(|r| number(r, name)))
@@ -54,7 +54,8 @@ impl Knee {
         let most = |e: &Estimate| e.values.iter().copied().fold(0.0, f64::max);
         match (value, low, high) {
             (Some(value), low, high) if value.values.len() == with.values.len() => {
-                // Rates are 9 % apart, so five equal knees are no more precise than a single one.
+                // The rates are 9 % apart, so five equal knees are no more precise than a single
+                // one.
                 Some(Knee::At(Estimate {
                     low: value
                         .low
@@ -73,7 +74,8 @@ impl Knee {
         }
     }
 
-    /// A sentence about the knee; `row` adds the throughput and the share of the core.
+    /// Returns a sentence about the knee. If `row` is given, the sentence includes the row's
+    /// throughput and share of the core.
     fn sentence(&self, row: Option<&Value>) -> String {
         match self {
             Knee::Above(rate) => format!("loses none up to {} packets/s", packets(*rate)),
@@ -105,7 +107,7 @@ impl Knee {
         }
     }
 
-    /// Lower and upper end of the range in which the knee is.
+    /// Returns the lower and the upper end of the range that contains the knee.
     fn ends(&self) -> Option<(f64, f64)> {
         match self {
             Knee::At(e) => e.low.zip(e.high),
@@ -172,7 +174,7 @@ mod tests {
         row(policy, Some(pps), Some(pps * 0.95), Some(pps * 1.05))
     }
 
-    /// Makes the headline of five processes whose knees differ by a few per cent.
+    /// Returns the headline of five processes whose knees differ by a few per cent.
     fn sentence(legacy: impl Fn(f64) -> Value, direct: impl Fn(f64) -> Value) -> String {
         let answers: Vec<Answer> = (0..5)
             .map(|i| 1.0 + 0.01 * f64::from(i))

@@ -1,5 +1,6 @@
-//! The effect of each FPU policy on IPsec. Softirqs that process ESP packets interrupt a task that
-//! encrypts disk sectors, at rising packet rates, or with low, then high, then low load.
+//! Measures the effect of each FPU policy on IPsec. Softirqs that process ESP packets interrupt a
+//! task that encrypts disk sectors. The packet rate rises in steps, or the load is low, then high,
+//! then low.
 //!
 //! | file | contents |
 //! |---|---|

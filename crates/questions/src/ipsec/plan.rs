@@ -1,4 +1,5 @@
-//! What `ipsec` adds to the plan of `fpu`: loads of packets, their rates, and checks of these.
+//! The settings that `ipsec` adds to the plan of `fpu`: packet loads and their rates, and their
+//! validation.
 
 use kiln_kernel::esp;
 use kiln_question::Error;
@@ -9,30 +10,32 @@ use crate::fpu::plan::Plan;
 /// Default number of interrupts per second.
 pub(super) const IRQ_RATE: f64 = 4000.0;
 
-/// The highest rate of the search, in packets per second. It is fixed rather than derived from the measured time per
-/// packet, because a time measured while the host was busy would end the search below the knee.
+/// The highest rate of the search, in packets per second. It is a constant, because a limit derived
+/// from the measured time per packet could end the search below the knee if the host was busy
+/// during that measurement.
 pub(super) const HIGHEST_PPS: f64 = 20e6;
 
-/// Settings of packets and of their receivers.
+/// Settings of the packets and of their receivers.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub loads: Vec<EspLoad>,
-    /// Packets per second. Without values, the knee is searched; one value is a single rate; two
-    /// values are the rates of low and high load in phases.
+    /// Packets per second. If the list is empty, the command searches the knee. One value is a
+    /// single rate; two values are the rates of low and high load in phases.
     pub rates: Vec<f64>,
     /// Nanoseconds per packet for the rest of the network stack.
     pub stack_ns: u64,
-    /// Number of sectors after which the task itself sends a packet; 0 for never.
+    /// Number of sectors after which the task sends a packet itself; 0 for never, `None` for the
+    /// default.
     pub own_every: Option<u32>,
-    /// Size of anti-replay windows in packets.
+    /// Size of the anti-replay windows in packets.
     pub window: u32,
 }
 
 impl Settings {
-    /// Checks the settings, and that they fit the plan.
+    /// Checks the settings, and whether they are compatible with the plan.
     ///
     /// # Errors
-    /// A rate, time, number or window is out of range, or a rate is given for a capture, in which
+    /// A rate, time, number or window is out of range, or a rate is given for a capture, whose
     /// packets have their own times.
     pub(super) fn checked(self, plan: &Plan) -> Result<Settings, Error> {
         let valid = self.rates.iter().all(|r| (1.0..=HIGHEST_PPS).contains(r));

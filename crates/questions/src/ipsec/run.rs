@@ -1,4 +1,5 @@
-//! Runs rounds in which every policy processes the whole load, each followed by its control.
+//! Runs rounds in which every policy processes the whole load. Each of these runs is followed by
+//! its control.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,15 +22,15 @@ use crate::fpu::row::Row;
 use crate::fpu::tally::Tally;
 use crate::fpu::timeline::Timeline;
 
-/// Minimum number of rounds; fewer would give no interval.
+/// Minimum number of rounds. Fewer rounds would not give an interval.
 const ROUNDS: u32 = 6;
 
-/// A policy's counts so far.
+/// The counts of a policy so far.
 #[derive(Default)]
 struct Sum {
     tally: Tally,
     flows: [Flow; 2],
-    /// MB of payload per second of the high phase, one value per round.
+    /// MB of payload per second in the high phase, with one value per round.
     rate: Series,
     recovery_us: Vec<f64>,
     never: u32,
@@ -37,8 +38,8 @@ struct Sum {
     own: u64,
 }
 
-/// Runs the loads on an emulated CPU. Each row is followed by its control. The run has failed if a policy other than
-/// the control `none` lost state.
+/// Runs the loads on an emulated CPU. Each row is followed by its control. The outcome is a failure
+/// if any policy other than the control `none` lost state.
 ///
 /// # Errors
 /// The host has no timers or no second core.
@@ -68,7 +69,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Makes the traffic of a load. Default rates depend on the time per packet without interrupts.
+/// Creates the traffic of a load. Default rates depend on the time per packet without interrupts.
 fn traffic_of(
     plan: &Plan,
     settings: &Settings,
@@ -124,7 +125,7 @@ fn measure_load(
     let stopped = || stop.load(Ordering::Relaxed);
     while !stopped() && (rounds < ROUNDS || start.elapsed() < share) {
         for turn in 0..entries.len() {
-            // Vary the order, so that a policy does not always follow the same other policy.
+            // Vary the order, so that a policy does not always run after the same other policy.
             let n = entries.len();
             let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
             for half in 0..2 {
@@ -195,7 +196,8 @@ impl Sum {
         Ok(o)
     }
 
-    /// The median recovery time; `None` if packets were still waiting at the end of most rounds.
+    /// Returns the median recovery time; `None` if packets were still waiting at the end of most
+    /// rounds.
     fn recovery(&self) -> Option<f64> {
         let mut all = self.recovery_us.clone();
         all.resize(all.len() + self.never as usize, f64::INFINITY);

@@ -1,4 +1,4 @@
-//! The part of the survey that runs `kiln ipsec`.
+//! The part of the survey that runs `kiln ipsec`, with its arguments.
 
 use kiln_question::survey::{args, Contribution, Part, Runs};
 
@@ -15,7 +15,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Measures the packet rate from which packets are lost.
+/// The part that measures the packet rate from which packets are lost.
 pub(super) static ESP: Part = Part {
     name: "fpu-esp",
     what: "IPsec under load",

@@ -1,5 +1,5 @@
-//! Measures the curve of packets delivered against packets offered, and its knee: the rate from
-//! which packets are lost.
+//! Measures the curve of packets delivered against packets offered. The knee of this curve is the
+//! rate from which packets are lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,21 +17,21 @@ use crate::fpu::plan::{Entry, Fallback, Plan};
 use crate::fpu::row::Row;
 use crate::fpu::tally::Tally;
 
-/// A rate has losses if more than this share of the offered packets is not delivered.
+/// Share of the offered packets. If more than this share is not delivered at a rate, the rate has
+/// losses.
 pub(super) const LOST: f64 = 0.001;
-/// Number of steps per octave. Step n is the rate of 1000 packets per second times 2 to the power
-/// of n divided by this.
+/// Number of steps per octave. Step n is the rate of 1000 * 2^(n / PER_OCTAVE) packets per second.
 const PER_OCTAVE: u32 = 8;
-/// Step of the lowest rate of a search: 32,000 packets per second.
+/// Step of the lowest rate in a search, which is 32,000 packets per second.
 const LOWEST: u32 = 5 * PER_OCTAVE;
-/// Number of searches per policy. Their differences show how much reruns in the same process
+/// Number of searches per policy. Their differences show how much repetitions in the same process
 /// differ.
 const ROUNDS: u32 = 4;
-/// Number of trials that are added up to judge a rate. Losses occur in bursts, which a single trial
-/// can miss.
+/// Number of trials whose sum decides whether a rate has losses. Losses occur in bursts, which a
+/// single trial can miss.
 const TRIALS: u32 = 3;
-/// Number of trials that are added up to confirm the rate of the knee, so that a single disturbance
-/// of the host does not decide it.
+/// Number of trials whose sum confirms the knee, so that a single disturbance by the host does not
+/// decide the result.
 const CONFIRMED: u32 = 9;
 
 fn rate_of(step: u32) -> f64 {
@@ -46,16 +46,16 @@ fn gbit(pps: f64) -> f64 {
     pps * IMIX_BYTES * 8.0 / 1e9
 }
 
-/// Result of a search, in steps: the highest rate without losses, and the lowest rate above it with
-/// losses.
+/// The result of a search, in steps: the highest rate without losses, and the lowest rate with
+/// losses above it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bracket {
     clean: Option<u32>,
     lossy: Option<u32>,
 }
 
-/// Raises the rate by octaves until there are losses, then bisects. `around` is the result of an
-/// earlier search, near which this one begins.
+/// Raises the rate by octaves until there are losses, then bisects. If `around` is given, the
+/// search begins near this earlier result.
 fn search(
     around: Option<Bracket>,
     highest: u32,
@@ -66,7 +66,7 @@ fn search(
         clean.saturating_sub(PER_OCTAVE / 2).max(LOWEST)
     });
     let mut clean = None;
-    // If there are losses already at the first rate, go down.
+    // If the first rate already has losses, try lower rates.
     while loses(at)? {
         if at == LOWEST {
             return Ok(Bracket {
@@ -104,8 +104,8 @@ fn search(
     Ok(Bracket { clean, lossy })
 }
 
-/// Finds the lowest rate with losses according to all trials of all rounds, and the rate below it.
-/// This corrects single rounds, which do not see losses below the rates that they tried, or in
+/// Finds the lowest rate that has losses according to all trials of all rounds, and the next lower
+/// rate. This corrects single rounds, which do not see losses at rates that they did not try or in
 /// bursts that they missed. `loses` makes trials at a rate until there are as many as requested,
 /// and judges their sum.
 fn settle(
@@ -128,10 +128,10 @@ fn settle(
     }
 }
 
-/// The knee according to all trials, and the lower and upper end of its interval. The interval
-/// covers every round and one more step on each side, because two processes with the same knee can
-/// end at neighbouring steps. If the knee is outside the rates tried, it has no value and only one
-/// end, which is the last rate tried.
+/// Returns the knee according to all trials, and the lower and upper end of its interval. The
+/// interval covers the results of all rounds and one more step on each side, because two processes
+/// with the same knee can end at neighbouring steps. If the knee is outside the rates tried, it has
+/// no value, and its interval has only one end, which is the last rate tried.
 fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, Option<f64>) {
     let all = || rounds.iter().chain([&settled]);
     let value = match (settled.clean, settled.lossy) {
@@ -139,7 +139,8 @@ fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, O
         _ => None,
     };
     let margin = u32::from(value.is_some());
-    // A round without a clean rate is below all rates, and one without a lossy rate is above all.
+    // In a round without a clean rate, the knee is below all rates tried. In a round without a
+    // lossy rate, it is above them.
     let low = all().map(|b| b.clean).min().flatten();
     let high = match all().all(|b| b.lossy.is_some()) {
         true => all().filter_map(|b| b.lossy).max(),
@@ -152,11 +153,11 @@ fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, O
     )
 }
 
-/// Losses of the trials at one rate.
+/// The losses in the trials at one rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
     trials: u32,
-    /// Number of trials after which the core had not caught up.
+    /// Number of trials at whose end the core had not caught up.
     late: u32,
     offered: u64,
     delivered: u64,
@@ -170,14 +171,16 @@ impl Losses {
         }
     }
 
-    /// Whether there are losses: more than the tolerated share was lost, or the core fell behind in
-    /// most trials. It also counts as falling behind if the backlog still fits into the ring.
+    /// Whether the rate has losses: more than the tolerated share of packets was lost, or the core
+    /// fell behind in most trials. A core that fell behind counts even if the ring still had room
+    /// for the backlog.
     fn matter(&self) -> bool {
         self.share() > LOST || 2 * self.late > self.trials
     }
 
-    /// Whether `trials` trials will have losses even if the remaining ones lose nothing, so that
-    /// these can be skipped. A margin allows for trials that offer different numbers of packets.
+    /// Whether `trials` trials will have losses even if the remaining trials lose nothing. The
+    /// remaining trials can then be skipped. A margin allows for trials that offer different
+    /// numbers of packets.
     fn decided(&self, trials: u32) -> bool {
         let least = self.offered as f64 / f64::from(self.trials.max(1)) * f64::from(trials);
         (self.offered - self.delivered) as f64 > 1.2 * LOST * least.max(1.0)
@@ -194,7 +197,7 @@ impl Losses {
     }
 }
 
-/// All trials of a policy at one rate.
+/// The sums of all trials of a policy at one rate.
 #[derive(Default)]
 struct Point {
     tally: Tally,
@@ -206,7 +209,7 @@ struct Point {
 }
 
 impl Point {
-    /// The task's operations per second.
+    /// Returns the number of operations per second that the task completed.
     fn task_rate(&self) -> f64 {
         self.tally.counts.task_ops as f64 / self.tally.seconds.max(1e-9)
     }
@@ -230,7 +233,7 @@ struct Search {
     settled: Option<Bracket>,
 }
 
-/// Runs trials: a policy at one rate, for a short time.
+/// Makes the trials. Each trial runs a policy at one rate for a short time.
 struct Bank<'a> {
     plan: &'a Plan,
     settings: &'a Settings,
@@ -242,8 +245,8 @@ struct Bank<'a> {
 }
 
 impl Bank<'_> {
-    /// Makes trials at a rate until there are `least` more than in `before`, or until they
-    /// certainly have losses.
+    /// Makes trials at a rate until there are `least` more than in `before`, or until the result is
+    /// certain because of the losses so far.
     fn trials(
         &mut self,
         entry: Entry,
@@ -260,9 +263,9 @@ impl Bank<'_> {
         Ok(())
     }
 
-    /// Makes one trial at a rate; without a rate, runs the control, which has no packets.
+    /// Makes one trial at a rate. If `rate` is `None`, runs the control, which has no packets.
     fn trial(&mut self, entry: Entry, rate: Option<f64>, into: &mut Point) -> Result<(), Error> {
-        // Packets arrive at different times in each trial, which are derived from the seed.
+        // Packets arrive at different times in each trial, because the seed changes.
         self.ran += 1;
         let seed = self.plan.seed ^ self.ran << 40;
         let traffic = traffic::constant(seed, rate.unwrap_or(1000.0), self.plan.quick);
@@ -294,7 +297,7 @@ impl Bank<'_> {
     }
 }
 
-/// Searches every policy's knee; with `--packet-rate N`, only measures this rate.
+/// Searches every policy's knee. With `--packet-rate N`, only measures this rate.
 pub(super) fn run(
     plan: &Plan,
     settings: &Settings,
@@ -333,7 +336,7 @@ pub(super) fn run(
     {
         let n = searches.len();
         for turn in 0..n {
-            // Vary the order, so that a policy does not always follow the same other policy.
+            // Vary the order, so that a policy does not always run after the same other policy.
             let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
             let Search {
                 entry,
@@ -344,7 +347,8 @@ pub(super) fn run(
             } = &mut searches[i];
             bank.trial(*entry, None, control)?;
             let mut loses = |step: u32| -> Result<bool, Error> {
-                // Judge only the trials of this round, so that the results of rounds can differ.
+                // Judge only the trials of this round, so that the rounds can have different
+                // results.
                 let point = points.entry(step).or_default();
                 let before = point.losses;
                 bank.trials(*entry, step, (before, TRIALS), point)?;
@@ -445,7 +449,8 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
         row.own_packets = Some(point.own);
         row.ring_missed = Some(point.missed);
         row.replay_lost = Some(point.replay_lost);
-        // Packets have several sizes, so `delivered_pps` is the softirqs' throughput.
+        // Clear this field, because packets have several sizes; `delivered_pps` is the softirqs'
+        // throughput.
         row.softirq_mb_per_s = None;
         row
     };
@@ -479,7 +484,7 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
     control.sweep = Some(base.clone());
     outcome.rows.push(control);
     if let (Some(settled), false) = (s.settled, s.rounds.is_empty()) {
-        // The row of the knee has no counts, because it is derived from the rows of rates.
+        // The row of the knee has no counts, because the knee is derived from other rows.
         let mut knee = row(&Point::default(), false);
         let (value, low, high) = knee_of(settled, &s.rounds);
         let near = |rate: Option<f64>| {
@@ -507,8 +512,8 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
 mod tests {
     use super::*;
 
-    /// Searches the knee of a gateway that has losses from the step `knee` on; also returns the
-    /// number of trials.
+    /// Searches the knee of a simulated gateway that has losses from the step `knee` upwards. Also
+    /// returns the number of trials.
     fn found(knee: u32, highest: u32, around: Option<Bracket>) -> (Bracket, u32) {
         let mut asked = 0;
         let bracket = search(around, highest, &mut |step| {
@@ -528,7 +533,8 @@ mod tests {
                 lossy: Some(knee),
             };
             assert_eq!(b, want);
-            // A search from a guess gives the same result with fewer trials, whatever the guess.
+            // A search that begins at a guess gives the same result even if the guess is wrong.
+            // With the right guess, it needs few trials.
             for guess in LOWEST..100 {
                 let guess = Bracket {
                     clean: Some(guess),
@@ -540,7 +546,7 @@ mod tests {
         }
     }
 
-    /// The knee if all rounds have the same result as the trials together.
+    /// Returns the knee if every round has the same result as all trials together.
     fn knee(b: Bracket) -> (Option<f64>, Option<f64>, Option<f64>) {
         knee_of(b, &[b])
     }
@@ -567,14 +573,14 @@ mod tests {
         let (value, low, high) = knee_of(pair(61), &[pair(60), pair(62), pair(61)]);
         assert_eq!((low, high), (Some(rate_of(59)), Some(rate_of(64))));
         assert!((value.unwrap() / rate_of(61) - 2f64.powf(1.0 / 16.0)).abs() < 1e-9);
-        // The interval also covers a rate at which only the trials together show losses.
+        // The interval must also cover a rate at which only the sum of all trials shows losses.
         let (value, low, high) = knee_of(pair(45), &[pair(60), pair(62)]);
         assert_eq!((low, high), (Some(rate_of(44)), Some(rate_of(64))));
         assert!(value < Some(rate_of(46)));
     }
 
-    /// A simulated gateway. From the step `full` on, every trial loses a tenth of its packets; from
-    /// `bursts` on, one trial in five loses 2 %.
+    /// A simulated gateway. At step `full` and above, every trial loses a tenth of its packets. At
+    /// step `bursts` and above, one trial in five loses 2 %.
     struct Gateway {
         bursts: u32,
         full: u32,
@@ -608,8 +614,8 @@ mod tests {
             *at
         }
 
-        /// Searches like `run`, but a rate has losses only if this many consecutive trials have
-        /// losses.
+        /// Searches like `run`, but only considers a rate lossy if this many consecutive trials
+        /// have losses.
         fn search_by_repeats(&mut self, repeats: u32) -> Bracket {
             let repeated = |g: &mut Gateway, step: u32| {
                 (0..repeats).all(|_| {
@@ -637,7 +643,7 @@ mod tests {
             .unwrap()
         }
 
-        /// The share of packets lost at a rate, averaged over many trials.
+        /// Returns the share of packets lost at a rate, averaged over many trials.
         fn truth(&mut self, step: u32) -> f64 {
             self.top_up(step, Losses::default(), 100).share()
         }
@@ -654,8 +660,8 @@ mod tests {
             assert_eq!(settled, pair(bursts - 1), "{bursts} {full}");
             let (value, ..) = knee_of(settled, &[round]);
             assert!(value < Some(rate_of(bursts)));
-            // Control: requiring two consecutive trials with losses misses the bursts, so it finds
-            // the rate at which every trial has losses.
+            // Control: if two consecutive trials must have losses, the search misses the bursts and
+            // finds the rate at which every trial has losses.
             let mut g = Gateway::new(bursts, full);
             assert_eq!(g.search_by_repeats(2), pair(full - 1));
         }
@@ -698,7 +704,7 @@ mod tests {
             };
             assert!(all.matter() || !decided, "{lost} {late}");
         }
-        // If all trials have losses, one trial per rate is enough instead of three.
+        // If all trials have losses, the search needs only one trial per rate instead of three.
         let mut g = Gateway::new(80, 80);
         assert_eq!(g.top_up(80, Losses::default(), TRIALS).trials, 1);
         assert_eq!(g.top_up(79, Losses::default(), TRIALS).trials, TRIALS);
@@ -715,7 +721,7 @@ mod tests {
         hiccup(&mut g, 80);
         assert!(g.points[&(LOWEST + 16)].matter());
         assert_eq!(g.settle(), pair(79));
-        // Control: the losses exceed the limit over all trials.
+        // Control: over all trials, the losses exceed the limit.
         hiccup(&mut g, 80);
         assert_eq!(g.settle(), pair(LOWEST + 15));
     }

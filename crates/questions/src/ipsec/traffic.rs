@@ -1,5 +1,5 @@
-//! Makes traffic: IMIX with low, high and low load, IMIX at a constant rate, or the packets of a
-//! capture at their times.
+//! Creates traffic: IMIX in phases of low, high and low load, IMIX at a constant rate, or the
+//! packets of a capture at their recorded times.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,32 +13,33 @@ use kiln_question::Error;
 
 use super::capture::{self, Packet};
 
-/// The packet mix with which routers are benchmarked: number of packets in twelve, and size of the
-/// IP packet in bytes.
+/// IMIX, the packet mix that benchmarks of routers use. Each entry contains the number of packets
+/// in twelve, and the size of the IP packet in bytes.
 const IMIX: [(usize, u32); 3] = [(7, 40), (4, 576), (1, 1500)];
 /// Mean packet size of the mix in bytes.
 pub(super) const IMIX_BYTES: f64 = (7.0 * 40.0 + 4.0 * 576.0 + 1500.0) / 12.0;
-/// Number of different packets per flow; a multiple of twelve, so that the mix is exact.
+/// Number of different packets per flow. It is a multiple of twelve, so that the shares of the mix
+/// are exact.
 const RING: usize = 21 * 12;
-/// Idle time after a capture, so that queues can drain.
+/// Idle time after a capture, in which queues can drain.
 const TAIL: Duration = Duration::from_millis(60);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct EspLoad {
     /// Name of the load: `esp`, `esp-cbc`, `pcap:FILE` or `pcap-cbc:FILE`.
     pub name: String,
-    /// How packets are encrypted and authenticated.
+    /// The encryption and authentication of packets.
     pub transform: Transform,
-    /// Where packet sizes and times come from.
+    /// Source of the packet sizes and times.
     pub source: Source,
 }
 
-/// Where packet sizes and times come from.
+/// Source of the packet sizes and times.
 #[derive(Clone, PartialEq)]
 pub(super) enum Source {
-    /// The IMIX, at given rates.
+    /// The IMIX, at rates that the settings specify.
     Imix,
-    /// A capture file.
+    /// The packets of a capture file.
     Capture(Arc<[Packet]>),
 }
 
@@ -94,24 +95,24 @@ impl FromStr for EspLoad {
 /// The traffic of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Traffic {
-    /// Payload sizes in bytes.
+    /// Payload sizes in bytes. Each arrival refers to one of them.
     pub sizes: Vec<u32>,
-    /// Arrivals in order of time.
+    /// Packet arrivals, sorted by time.
     pub arrivals: Arc<[Arrival]>,
-    /// Ends of the low, the high and the second low phase, in nanoseconds.
+    /// End times of the low, the high and the second low phase, in nanoseconds.
     pub phase_end: [u64; 3],
-    /// A note that a reader of the results needs.
+    /// A note about this traffic for the reader of the results.
     pub note: String,
 }
 
 /// Packets per second in the low and in the high phase.
 pub(super) type Rates = (f64, f64);
 
-/// Idle time in nanoseconds after packets at one rate. A core that has not caught up by then is
-/// overloaded.
+/// Idle time in nanoseconds after the packets of a trial. If the core has not caught up at the end
+/// of this time, it is overloaded.
 pub(super) const DRAIN_NS: u64 = 10_000_000;
 
-/// IMIX at a constant rate, followed by idle time in which all packets can be processed.
+/// Creates IMIX at a constant rate, followed by idle time in which all packets can be processed.
 pub(super) fn constant(seed: u64, rate: f64, quick: bool) -> Traffic {
     let mut rng = SplitMix64(seed ^ 0x0069_6d69_7800);
     let end = if quick { 50_000_000 } else { 100_000_000 };
@@ -126,8 +127,8 @@ pub(super) fn constant(seed: u64, rate: f64, quick: bool) -> Traffic {
     }
 }
 
-/// IMIX in three phases: low, high and low load. The high phase lasts at least ten time slices of
-/// the task.
+/// Creates IMIX in three phases with low, high and low load. The high phase lasts at least ten time
+/// slices of the task.
 pub(super) fn imix(seed: u64, (low, high): Rates, slice_us: u64, quick: bool) -> Traffic {
     let mut rng = SplitMix64(seed ^ 0x0069_6d69_7800);
     let unit = if quick { 1 } else { 2 };
@@ -177,7 +178,7 @@ fn fill(arrivals: &mut Vec<Arrival>, rng: &mut SplitMix64, (start, end): (u64, u
     }
 }
 
-/// Takes the part of a capture that fits into the time `longest`.
+/// Returns the traffic of a capture, limited to the first `longest` of its time.
 pub(super) fn replay(packets: &[Packet], longest: Duration) -> Traffic {
     let until = longest.as_nanos() as u64;
     let taken = packets.iter().take_while(|p| p.at <= until).count();
@@ -234,7 +235,7 @@ fn uniform(rng: &mut SplitMix64) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
-/// Sizes of the mix, in a random order that depends only on the seed.
+/// Returns the sizes of the mix in a random order that depends only on the seed.
 fn imix_sizes(rng: &mut SplitMix64) -> Vec<u32> {
     let mixes = RING / 12;
     let each = |&(parts, size): &(usize, u32)| std::iter::repeat_n(size, parts * mixes);

@@ -1,4 +1,4 @@
-//! The tables of `ipsec`.
+//! Formats the tables of `ipsec` for people.
 
 use kiln_question::table::{align, plain, text};
 
@@ -6,7 +6,7 @@ use super::row::EspRow;
 use crate::fpu::view::{or_dash, with_fallback};
 use crate::fpu::Row;
 
-/// Formats the results of each load, then the counts.
+/// Formats the results of each load, followed by the counts.
 pub(super) fn tables(rows: &[EspRow]) -> String {
     let rows: Vec<&Row> = rows.iter().map(|row| &row.0).collect();
     let mut loads: Vec<&str> = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn tables(rows: &[EspRow]) -> String {
     out
 }
 
-/// Formats a packet rate: `1.23 M`, `250 k`.
+/// Formats a packet rate, for example as `1.23 M` or `250 k`.
 fn pps(x: Option<f64>) -> String {
     x.map_or("-".to_string(), |x| match x {
         x if x >= 999_500.0 => format!("{:.2} M", x / 1e6),
@@ -49,7 +49,8 @@ fn share(x: Option<f64>) -> String {
     x.map_or("-".to_string(), |x| format!("{:.1} %", 100.0 * x))
 }
 
-/// Formats the rates from which packets are lost; empty if a single rate was requested.
+/// Formats the rates from which packets are lost. Returns an empty string if a single rate was
+/// requested.
 fn knees(rows: &[&Row]) -> String {
     let mut table = plain();
     table.set_header([
@@ -89,7 +90,7 @@ fn knees(rows: &[&Row]) -> String {
     }
 }
 
-/// Formats the curve at whole octaves; records contain all rates.
+/// Formats the part of the curve at whole octaves. Records contain all rates.
 fn curve(rows: &[&Row]) -> String {
     let mut table = plain();
     table.set_header([

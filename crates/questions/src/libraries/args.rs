@@ -1,4 +1,4 @@
-//! Arguments of `kiln libraries`.
+//! The arguments of `kiln libraries`, and the function that runs the command.
 
 use clap::{Args, Subcommand};
 use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};

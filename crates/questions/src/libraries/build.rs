@@ -1,4 +1,4 @@
-//! How each library is built or unpacked.
+//! Builds or unpacks each library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use super::step::{run, Span};
 
 const REPORT: &str = "report it, with the output of kiln --version";
 
-/// Runs one program of a build. If it fails, the error advises the user to report the failure.
+/// Runs one program of a build. If the program fails, the error asks the user to report the
+/// failure.
 fn step(
     job: &Job,
     dir: &Path,
@@ -27,7 +28,7 @@ fn step(
     run(job, dir, program, arguments, &span, REPORT)
 }
 
-/// The argument that lets make use all cores.
+/// Returns the argument that makes `make` use all cores.
 fn jobs() -> String {
     format!("-j{}", available_parallelism().map_or(1, |n| n.get()))
 }
@@ -40,7 +41,7 @@ fn text(path: &Path) -> String {
 /// series 4.
 pub(super) fn build_openssl(job: &Job) -> Result<Built, Fault> {
     let (dir, version) = fetch_crate(job, "openssl-src", "400", 0.1)?;
-    // The crate's version consists of its own version and OpenSSL's: 400.0.2+4.0.3.
+    // The crate's version consists of the crate's own version and OpenSSL's, as in 400.0.2+4.0.3.
     let Some((_, version)) = version.split_once('+') else {
         return Err(job.fault(&format!("openssl-src {version} names no OpenSSL"), REPORT));
     };
@@ -64,7 +65,7 @@ pub(super) fn build_openssl(job: &Job) -> Result<Built, Fault> {
     )?;
     let make = [&jobs(), "build_generated", "libcrypto.a"];
     step(job, &source, "make", &make, ("building", 0.15, 0.95, 1540))?;
-    // Calls within this library must not be resolved to the other libcrypto in this process.
+    // Calls within this library must not be resolved to another libcrypto in this process.
     let link = [
         "-shared",
         "-Wl,-Bsymbolic",
@@ -122,8 +123,8 @@ pub(super) fn build_aws_lc(job: &Job) -> Result<Built, Fault> {
     })
 }
 
-/// Unpacks ipsec-mb from Debian's packages, including the header with which a test compares the
-/// structures.
+/// Unpacks ipsec-mb from Debian's packages, including the header. A test compares this header with
+/// the structures in Kiln.
 pub(super) fn unpack_ipsec_mb(job: &Job) -> Result<Built, Fault> {
     let apt = Apt::read_index(job, "deb", 0.8)?;
     let packages = ["download", "libipsec-mb2", "libipsec-mb-dev"];
@@ -151,8 +152,8 @@ pub(super) fn unpack_ipsec_mb(job: &Job) -> Result<Built, Fault> {
     })
 }
 
-/// Builds libgcrypt from the upstream archives of Debian's source packages, with libgpg-error
-/// linked into it.
+/// Builds libgcrypt from the upstream archives in Debian's source packages. libgpg-error is linked
+/// into the library.
 pub(super) fn build_libgcrypt(job: &Job) -> Result<Built, Fault> {
     let apt = Apt::read_index(job, "deb-src", 0.3)?;
     let sources = [

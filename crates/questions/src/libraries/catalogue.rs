@@ -1,17 +1,17 @@
-//! The libraries that can be installed.
+//! Lists the libraries that `kiln libraries install` can install.
 
 use super::build;
 use super::job::{Built, Fault, Job};
 
 /// A library that `kiln libraries install` can build or unpack.
 pub(super) struct Library {
-    /// One of the names that `--peers` accepts.
+    /// Name of the library, one of those that `--peers` accepts.
     pub name: &'static str,
     /// File name of the shared object in the library's directory.
     pub file: &'static str,
-    /// Where the library comes from, and what is done to install it.
+    /// The origin of the library, and what is done to install it. Shown to the user.
     pub source: &'static str,
-    /// Programs that the build needs, each with Debian's package.
+    /// Programs that the build needs. Each is followed by the name of its Debian package.
     pub tools: &'static [(&'static str, &'static str)],
     /// Builds or unpacks the library in the job's empty directory.
     pub build: fn(&Job) -> Result<Built, Fault>,

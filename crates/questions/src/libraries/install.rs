@@ -1,4 +1,5 @@
-//! Installs a library: builds it in a new directory, checks it there, and gives the directory its final name last.
+//! Installs a library: builds it in a new directory, checks it there, and then renames the
+//! directory to its final name.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ use super::catalogue::Library;
 use super::job::{Built, Fault, Job};
 use crate::peer;
 
-/// Installs a library into a directory below `all`. Returns a sentence that describes the result.
+/// Installs a library into a directory below `all`. Returns a sentence about the result.
 pub(super) fn install(
     library: &Library,
     all: &Path,
@@ -36,7 +37,7 @@ pub(super) fn install(
     place(&job, library, &built, all, scratch.path())
 }
 
-/// Checks a library that was built, and moves it to its final place.
+/// Checks a library that was built, and moves it to its final directory.
 fn place(
     job: &Job,
     library: &Library,
@@ -50,7 +51,7 @@ fn place(
         let to = ready.join(name);
         fs::copy(from, &to).map_err(|e| job.file_fault(&to, e))?;
     }
-    // A library that cannot be loaded must not replace one that can.
+    // If the new library cannot be loaded, it must not replace an installed one.
     let loaded = peer::load_from(library.name, Some(&ready.join(library.file)))
         .map_err(|why| Error::lacks(format!("cannot install {}: {why}", library.name)))?;
     if loaded.version() != built.version {
@@ -61,8 +62,8 @@ fn place(
     let (name, version) = (library.name, &built.version);
     let to = all.join(format!("{name}-{version}"));
     if to.is_dir() {
-        // The directory was installed before, or by another process in the meantime. Processes that have the old file
-        // open keep it.
+        // This directory exists already, from an earlier installation or from another process.
+        // Processes that have opened the old file can keep using it.
         let old = scratch.join("old");
         fs::rename(&to, &old).map_err(|e| job.file_fault(&to, e))?;
     }
@@ -70,7 +71,7 @@ fn place(
     Ok(format!("installed {name} {version} in {}", to.display()))
 }
 
-/// Reports all missing programs at once.
+/// Checks that all required programs exist. The error lists all missing programs.
 fn check_tools(job: &Job, library: &Library) -> Result<(), Fault> {
     let missing: Vec<_> = library
         .tools
@@ -93,8 +94,8 @@ fn scratch_prefix(name: &str) -> String {
     format!(".new-{name}-")
 }
 
-/// Removes directories left by installations that were killed. An installation that is still running is younger than
-/// six hours.
+/// Removes directories that killed installations left behind. Directories younger than six hours
+/// are kept, because an installation may still be running in them.
 fn remove_remains(all: &Path, name: &str) {
     let prefix = scratch_prefix(name);
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! Arguments of `kiln libraries install`.
+//! The arguments of `kiln libraries install`, and the function that runs the command.
 
 use clap::Args;
 use kiln_question::{print_error, unknown, Error, Exit, Outcome, Progress, Question, Session};
@@ -12,8 +12,9 @@ use crate::peer::installed::directory;
 
 /// Build or unpack current libraries into Kiln's cache
 ///
-/// Downloads come from the crate registry through cargo and from Debian's mirror through apt, which verify them. Each
-/// library is built in a directory of its own, loaded once as a check, and only then put where 'kiln speed' finds it.
+/// Downloads come from the crate registry through cargo and from Debian's mirror through apt, which
+/// verify them. Each library is built in a separate directory, loaded once as a check, and only
+/// then moved to the directory in which 'kiln speed' finds it.
 #[derive(Args)]
 #[command(after_long_help = "\
 NAME is openssl, ipsec-mb, libgcrypt or aws-lc; without NAME all four are
@@ -86,7 +87,8 @@ impl Question for InstallArgs {
     }
 }
 
-/// Returns the libraries with these names, without duplicates; all if there are no names.
+/// Returns the libraries with these names, without duplicates. Returns all libraries if `names` is
+/// empty.
 fn select(names: &[String]) -> Result<Vec<&'static Library>, Error> {
     let known: Vec<&str> = ALL.iter().map(|l| l.name).collect();
     if let Some(name) = names.iter().find(|n| !known.contains(&n.as_str())) {

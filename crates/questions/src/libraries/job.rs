@@ -1,4 +1,4 @@
-//! A running installation, what it produces, and how it can end early.
+//! Defines a running installation, its product, and the errors that can end it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kiln_question::Error;
 
-/// Why an installation ended early.
+/// The reason why an installation ended early.
 pub(super) enum Fault {
     /// The user pressed Ctrl-C.
     Stopped,
@@ -29,7 +29,7 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Makes an error from the reason `why` and the advice `help`.
+    /// Creates an error. `why` is the reason, and `help` is the advice.
     pub(super) fn fault(&self, why: &str, help: &str) -> Fault {
         Fault::Error(Error::lacks(format!(
             "cannot install {}: {why}: {help}",
@@ -37,7 +37,7 @@ impl Job<'_> {
         )))
     }
 
-    /// Makes an error about a file in the cache.
+    /// Creates an error about a file in the cache.
     pub(super) fn file_fault(&self, path: &Path, e: io::Error) -> Fault {
         self.fault(
             &format!("{}: {e}", path.display()),
@@ -50,9 +50,10 @@ impl Job<'_> {
     }
 }
 
-/// A library that was built.
+/// A library that has been built.
 pub(super) struct Built {
     pub version: String,
-    /// The shared object and further files for the library's directory: the path of each, and its name there.
+    /// The files for the library's directory: the path of each file, and its name in that
+    /// directory. The shared object is one of them.
     pub files: Vec<(Box<Path>, &'static str)>,
 }

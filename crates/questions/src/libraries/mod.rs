@@ -1,4 +1,4 @@
-//! Other libraries to compare with: which are installed, and how to install the current ones.
+//! `kiln libraries`: lists other libraries to compare with, and installs their current versions.
 
 mod args;
 mod build;

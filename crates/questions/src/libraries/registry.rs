@@ -1,5 +1,6 @@
-//! Downloads, through the registries' own clients: cargo compares a crate with the checksum in its index, apt a package or
-//! source archive with the checksum in an index that Debian's key has signed.
+//! Downloads with the registries' own clients. cargo compares a crate with the checksum in its
+//! index. apt compares a package or source archive with the checksum in an index that was signed
+//! with Debian's key.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +10,13 @@ use super::job::{Fault, Job};
 use super::step::{run, Span};
 
 const NETWORK: &str = "check the network, and try again";
-/// Debian's release with the current versions.
+/// The Debian release that contains the current versions.
 const SUITE: &str = "sid";
-/// Debian's keys, at the path where Debian installs them.
+/// Path at which Debian installs its public keys.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Fetches the sources of the newest release of a crate that the requirement allows. Returns their directory and the
-/// release's version.
+/// Fetches the sources of a crate's newest release that the requirement allows. Returns the
+/// directory of the sources and the version of the release.
 pub(super) fn fetch_crate(
     job: &Job,
     name: &str,
@@ -28,7 +29,8 @@ pub(super) fn fetch_crate(
         fs::write(&path, text).map_err(|e| job.file_fault(&path, e))
     };
     fs::create_dir(&dir).map_err(|e| job.file_fault(&dir, e))?;
-    // A separate workspace, so that cargo ignores any workspace that contains the cache.
+    // This file makes the directory a separate workspace. Otherwise cargo would use a workspace
+    // that contains the cache.
     put(
         "Cargo.toml",
         &format!(
@@ -59,14 +61,14 @@ pub(super) fn fetch_crate(
         .ok_or_else(|| job.fault(&format!("cargo vendor gave no {name}"), NETWORK))
 }
 
-/// apt with a separate configuration in a directory, so that the system's apt is not affected.
+/// apt with its own configuration in a directory, so that the system's apt is not affected.
 pub(super) struct Apt {
     dir: PathBuf,
     options: Vec<String>,
 }
 
 impl Apt {
-    /// Reads the index of Debian's newest packages (`deb`) or sources (`deb-src`).
+    /// Downloads the index of Debian's newest packages (`deb`) or sources (`deb-src`).
     pub(super) fn read_index(job: &Job, kind: &str, to: f64) -> Result<Apt, Fault> {
         if !Path::new(KEYS).is_file() {
             return Err(job.fault(
@@ -104,8 +106,8 @@ impl Apt {
             "Dir::Cache::archives=archives".to_string(),
             "Acquire::Languages=none".to_string(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_string(),
-            // When run as root, apt by default downloads as another user, who may not enter this
-            // directory.
+            // If apt runs as root, it downloads as another user by default, and that user may not
+            // enter this directory.
             format!("APT::Sandbox::User={}", user()),
             "APT::Architecture=amd64".to_string(),
         ];
@@ -124,7 +126,8 @@ impl Apt {
         Ok(apt)
     }
 
-    /// Downloads packages, or with `--tar-only` the upstream archives of source packages, into the directory.
+    /// Downloads packages into the directory; with `--tar-only`, only the upstream archives of
+    /// source packages.
     pub(super) fn download(
         &self,
         job: &Job,
@@ -138,7 +141,7 @@ impl Apt {
             to,
             lines: 12,
         };
-        // The index was read, so the network works.
+        // The network works, because the index was downloaded before.
         let help = "try again, or report it: Debian may have renamed the package";
         self.get(job, arguments, &span, help)
     }
@@ -173,18 +176,19 @@ fn find_mirror() -> Option<String> {
     parse_mirror(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Returns the address in the first line `Debian ADDRESS`. `Debian-Security` and others do not have the release.
+/// Returns the address from the first line `Debian ADDRESS`. Other archives, such as
+/// `Debian-Security`, do not contain the release.
 fn parse_mirror(targets: &str) -> Option<String> {
     let mirror = targets.lines().find_map(|l| l.strip_prefix("Debian "))?;
     (!mirror.is_empty() && !mirror.contains(char::is_whitespace)).then(|| mirror.to_string())
 }
 
 fn user() -> String {
-    // SAFETY: geteuid takes no arguments and cannot fail.
+    // SAFETY: geteuid has no arguments and cannot fail.
     let id = unsafe { libc::geteuid() };
     match id {
         0 => "root".to_string(),
-        // apt switches to another user only when run as root.
+        // Without root's rights, apt does not switch to another user.
         _ => String::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! Rows about the libraries that can be measured.
+//! The rows of `kiln libraries`, each about a library that can be measured.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,13 +17,13 @@ use crate::peer::{self, release};
     )
 )]
 pub(super) struct Row {
-    /// Name of the library, as `--peers` accepts it.
+    /// Name of the library in the flag `--peers`.
     #[schemars(extend("x-role" = "key"))]
     pub name: String,
     /// Whether the library can be measured on this machine.
     #[schemars(extend("x-role" = "main"))]
     pub available: bool,
-    /// Version of the library. If several are installed: the version that is used.
+    /// Version of the library. If several versions are installed, this is the version that is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub version: Option<String>,
@@ -31,25 +31,27 @@ pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u16", extend("x-role" = "figure"))]
     pub year: Option<u16>,
-    /// `cache` (installed by `kiln libraries install`), `system`, `named` (by an environment variable) or `program`
-    /// (compiled in).
+    /// `cache` (installed by `kiln libraries install`), `system`, `named` (by an environment
+    /// variable) or `program` (compiled in).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub place: Option<&'static str>,
-    /// File of the library; a name without a directory is in one of the system's library directories.
+    /// File of the library; a name without a directory is in one of the system's library
+    /// directories.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub file: Option<String>,
     /// How to get the current version: a command, followed in brackets by the origin of the library
     /// if Kiln installs it.
     pub get: String,
-    /// Why the library is not available, if it is not.
+    /// The reason why the library is not available, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub reason: Option<String>,
 }
 
-/// Lists all libraries in the order of `--peers`. Each library is loaded to find its version.
+/// Returns a row for each library, in the order of `--peers`. Each library is loaded to determine
+/// its version.
 pub(super) fn list_libraries() -> Vec<Row> {
     peer::NAMES.into_iter().map(describe_library).collect()
 }

@@ -1,4 +1,5 @@
-//! Runs one program of a build. The program's output goes to a log, whose growth is shown as progress.
+//! Runs one program of a build. The program's output is written to a log, and the length of the log
+//! determines the progress shown.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -11,7 +12,8 @@ use kiln_kbuild::reason;
 
 use super::job::{Fault, Job};
 
-/// The share of the job that a step covers: from `from` to `to`, with about `lines` lines of output.
+/// The share of the job that a step covers, from `from` to `to`, and the expected number of lines
+/// of output.
 pub(super) struct Span {
     pub what: &'static str,
     pub from: f64,
@@ -19,7 +21,8 @@ pub(super) struct Span {
     pub lines: usize,
 }
 
-/// Environment variables that would change what cargo, make and compilers do.
+/// Environment variables that are removed, because they would change the behaviour of cargo, make
+/// or compilers.
 const IGNORED_ENV: [&str; 8] = [
     "MAKEFLAGS",
     "MFLAGS",
@@ -31,11 +34,11 @@ const IGNORED_ENV: [&str; 8] = [
     "CROSS_COMPILE",
 ];
 
-/// Runs a program in `dir` and returns its standard output and errors. Ctrl-C ends the program and
-/// every process that it started.
+/// Runs a program in `dir` and returns its standard output and its errors in one text. Ctrl-C ends
+/// the program and every process that it started.
 ///
 /// # Errors
-/// The line of the program's output that gives the reason for the failure, and `help`.
+/// The program fails. The error consists of the line of output that states the reason, and `help`.
 pub(super) fn run(
     job: &Job,
     dir: &Path,
@@ -97,7 +100,8 @@ pub(super) fn run(
     }
 }
 
-/// apt's errors begin with `E:`; the first of them is the cause.
+/// Returns the line of the output that states the reason for a failure. Errors of apt begin with
+/// `E:`, and the first of them is the cause.
 fn find_reason(said: &str) -> String {
     match said.lines().find_map(|l| l.strip_prefix("E: ")) {
         Some(line) => line.trim().to_string(),
@@ -105,11 +109,11 @@ fn find_reason(said: &str) -> String {
     }
 }
 
-/// Ends a program's process group.
+/// Kills all processes in a program's process group.
 fn end_group(id: u32) {
     let Ok(id) = i32::try_from(id) else { return };
-    // SAFETY: the group was created for this child. The child has not been waited for yet, so its
-    // number cannot have been reused for another group.
+    // SAFETY: kill() does not access memory. The group was created for this child, which has not
+    // been waited for, so the group's ID cannot have been reused.
     unsafe { libc::kill(-id, libc::SIGKILL) };
 }
 
@@ -169,8 +173,8 @@ mod tests {
             });
             assert!(matches!(ended, Err(Fault::Stopped)));
             let child: i32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
-            // The process is gone, or a zombie whose parent has not waited for it yet. The kernel may take a while to
-            // deliver the signal.
+            // The process must have disappeared, or be a zombie whose parent has not waited for it.
+            // The kernel may need some time to deliver the signal.
             let ended = || {
                 let state = fs::read_to_string(format!("/proc/{child}/stat"));
                 state.map_or(true, |s| s.contains(") Z"))

@@ -5,8 +5,8 @@ use kiln_question::table::{align, paragraph, plain, text};
 use super::row::Row;
 use crate::peer::installed::directory;
 
-/// Formats one line per library, then how to get the current versions, then why libraries are
-/// missing.
+/// Formats one line per library, then the commands that install the current versions, then the
+/// reasons why libraries are missing.
 pub(super) fn format_table(rows: &[Row]) -> String {
     let mut table = plain();
     table.set_header(["library", "version", "series of", "place"]);
@@ -16,7 +16,7 @@ pub(super) fn format_table(rows: &[Row]) -> String {
             row.version.clone().unwrap_or_else(|| "-".to_string()),
             row.year.map_or_else(|| "-".to_string(), |y| y.to_string()),
             match (row.place, &row.file) {
-                // The paths in the cache are long, and all have the same form.
+                // Do not show paths in the cache, which are long and all have the same form.
                 (Some(place @ ("cache" | "program")), _) => place.to_string(),
                 (Some(place), Some(file)) => format!("{place}: {file}"),
                 _ => "not here".to_string(),

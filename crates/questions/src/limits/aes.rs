@@ -1,16 +1,17 @@
-//! Limits of AES-XTS that follow from the rate and latency of the AES unit.
+//! Limits of AES-XTS that follow from the throughput and latency of the AES unit.
 
 use kiln_kernel::cipher::BLOCK;
 use kiln_kernel::{Feature, Tier};
 
 use super::{Limits, AES_LATENCY, AES_XMM, AES_YMM, AES_ZMM};
 
-/// Number of AES rounds for a key of this size (FIPS 197, table 3).
+/// Returns the number of AES rounds for a key of this size (FIPS 197, table 3).
 fn rounds(key_bits: u32) -> f64 {
     f64::from(key_bits / 32 + 6)
 }
 
-/// Width in bits of the vectors that `tier` passes to the AES unit; `None` if the tier does not use the unit.
+/// Returns the width in bits of the vectors that `tier` passes to the AES unit; `None` if the tier
+/// does not use the unit.
 fn aes_bits(tier: Tier) -> Option<u32> {
     if tier.has(Feature::Vaes) {
         return Some(tier.bits());
@@ -18,9 +19,10 @@ fn aes_bits(tier: Tier) -> Option<u32> {
     tier.has(Feature::Aes).then_some(128)
 }
 
-/// Minimum cycles in which the AES unit could process the blocks of a message of `len` bytes with the vectors of
-/// `tier`: blocks × rounds ÷ (blocks in a vector × vectors per cycle). Tweaks, loads and stores are not included.
-/// `None` for a tier that does not use the unit.
+/// Returns the minimum number of cycles in which the AES unit could process the blocks of a message
+/// of `len` bytes with the vectors of `tier`: blocks × rounds ÷ (blocks in a vector × vectors per
+/// cycle). Tweaks, loads and stores are not included. Returns `None` if the tier does not use the
+/// unit.
 pub(crate) fn xts_cycles(limits: &Limits, tier: Tier, key_bits: u32, len: usize) -> Option<f64> {
     let bits = aes_bits(tier)?;
     let name = match bits {
@@ -29,13 +31,14 @@ pub(crate) fn xts_cycles(limits: &Limits, tier: Tier, key_bits: u32, len: usize)
         _ => AES_ZMM,
     };
     let in_vector = f64::from(bits / 128);
-    // A partial last block costs as much as a whole block (ciphertext stealing).
+    // With ciphertext stealing, a partial last block costs as much as a whole block.
     let blocks = len.div_ceil(BLOCK) as f64;
     Some(blocks * rounds(key_bits) / (in_vector * limits.get(name)?))
 }
 
-/// Cycles of the serial chain in calls whose IV is the previous call's output: the tweak's block, then the first block,
-/// where each round waits for the previous one.
+/// Returns the cycles of the serial chain in calls whose IV is the previous call's output. The
+/// chain consists of the encryption of the tweak and then of the first block, and each round must
+/// wait for the previous round.
 pub(crate) fn serial_cycles(limits: &Limits, tier: Tier, key_bits: u32) -> Option<f64> {
     aes_bits(tier)?;
     Some(2.0 * rounds(key_bits) * limits.get(AES_LATENCY)?)

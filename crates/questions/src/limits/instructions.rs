@@ -1,20 +1,22 @@
-//! Loops of one instruction each. Call them only on a CPU that supports the instruction, with `n` of at least 1.
+//! Loops that contain only one kind of instruction. Call them only on a CPU that supports the
+//! instruction.
 
 use std::arch::asm;
 
-/// Number of instructions in each loop's body, enough to hide the loop counter and the branch.
+/// Number of instructions in the body of each loop. It is large enough to hide the cost of the loop
+/// counter and the branch.
 pub(super) const IN_LOOP: u32 = 96;
 
-/// Defines a loop of `n` rounds over 96 instructions: eight times the twelve that `$op` generates
-/// for registers 0 to 11. Twelve independent instructions can be in flight, more than latency ×
-/// rate on any core so far (4 × 2 on Zen 5).
+/// Defines a loop of `n` rounds over 96 instructions. The twelve instructions that `$op` generates
+/// for registers 0 to 11 are repeated eight times. Up to twelve independent instructions can thus
+/// be in flight, which exceeds latency × rate on every core so far (4 × 2 on Zen 5).
 macro_rules! independent {
     ($(#[$doc:meta])* $name:ident, $op:literal, $after:literal) => {
         $(#[$doc])*
         pub(super) fn $name(n: u64) {
-            // SAFETY: the caller checked CPUID for the instruction. The code uses registers only:
-            // its operands, and registers that the C calling convention lets a callee change. The
-            // counter starts at 1 or more.
+            // SAFETY: the caller checked CPUID for the instruction. The code uses only its operands
+            // and registers that the C calling convention lets a callee change. The counter starts
+            // at 1 or more.
             unsafe {
                 asm!(
                     "2:",
@@ -62,8 +64,8 @@ independent!(
 
 /// Runs AESENC instructions, each of which depends on the previous result.
 pub(super) fn aesenc_chain(n: u64) {
-    // SAFETY: the argument of `independent` applies: the caller checked CPUID, the code uses only
-    // registers, and the counter starts at 1 or more.
+    // SAFETY: as in `independent`, the caller checked CPUID, the code uses only registers, and the
+    // counter starts at 1 or more.
     unsafe {
         asm!(
             "2:",
@@ -81,8 +83,8 @@ pub(super) fn aesenc_chain(n: u64) {
 
 /// Runs consecutive RDTSC instructions.
 pub(super) fn rdtsc(n: u64) {
-    // SAFETY: every x86-64 CPU has RDTSC, which writes eax and edx only, and both are declared. In a process that
-    // disabled RDTSC with PR_TSC_SIGSEGV it causes a signal.
+    // SAFETY: every x86-64 CPU has RDTSC, which writes only eax and edx, and both are declared. In
+    // a process that disabled RDTSC with PR_TSC_SIGSEGV, the instruction causes a signal.
     unsafe {
         asm!(
             "2:",

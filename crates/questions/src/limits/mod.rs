@@ -1,4 +1,5 @@
-//! Measures upper limits of the hardware: instruction rates and latencies, and the limits that follow for a cipher.
+//! Measures limits of the hardware: the throughput and latency of instructions. Upper limits for
+//! ciphers are derived from them.
 
 mod aes;
 mod instructions;
@@ -13,35 +14,35 @@ pub(crate) use aes::{serial_cycles, xts_cycles};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Limit {
-    /// The name of the limit, one of the constants below.
+    /// Name of the limit, which is one of the constants below.
     pub name: &'static str,
     /// Description of what was measured.
     pub what: &'static str,
-    /// The value; `None` if the CPU lacks the instruction, or measuring was cut short.
+    /// The limit; `None` if the CPU lacks the instruction, or if the measurement was interrupted.
     pub value: Option<f64>,
-    /// Lower end of the prediction interval.
+    /// Lower end of the prediction interval of `value`.
     pub low: Option<f64>,
-    /// Upper end of the prediction interval.
+    /// Upper end of the prediction interval of `value`.
     pub high: Option<f64>,
     /// `per cycle` or `cycles`.
     pub unit: &'static str,
-    /// The missing CPU feature.
+    /// The CPU feature that the instruction needs and the CPU lacks.
     pub lacks: Option<&'static str>,
 }
 
-/// Number of AESENC instructions on xmm per cycle.
+/// Number of AESENC instructions with xmm registers per cycle.
 pub(crate) const AES_XMM: &str = "aesenc-xmm";
-/// Number of VAESENC instructions on ymm per cycle.
+/// Number of VAESENC instructions with ymm registers per cycle.
 pub(crate) const AES_YMM: &str = "vaesenc-ymm";
-/// Number of VAESENC instructions on zmm per cycle.
+/// Number of VAESENC instructions with zmm registers per cycle.
 pub(crate) const AES_ZMM: &str = "vaesenc-zmm";
-/// Cycles from one AESENC to another that depends on its result.
+/// Cycles from an AESENC to the next one that depends on its result.
 pub(crate) const AES_LATENCY: &str = "aesenc-latency";
-/// Number of VPCLMULQDQ instructions on zmm per cycle.
+/// Number of VPCLMULQDQ instructions with zmm registers per cycle.
 pub(crate) const CLMUL_ZMM: &str = "vpclmulqdq-zmm";
-/// Cycles that one RDTSC takes.
+/// Cycles per RDTSC.
 pub(crate) const RDTSC: &str = "rdtsc";
-/// Cycles to save and restore the vector state in use.
+/// Cycles to save and restore the vector state once.
 pub(crate) const SAVE_RESTORE: &str = "xsave-xrstor";
 
 /// The limits of this machine's CPU.
@@ -51,11 +52,13 @@ pub(crate) struct Limits {
     pub all: Vec<Limit>,
 }
 
-/// How a cycle count is converted to a limit.
+/// Converts a measured cycle count to a limit.
 enum Figure {
-    /// The limit is a rate: this many instructions divided by the cycles measured for them.
+    /// The limit is a throughput: this number of instructions, divided by the cycles measured for
+    /// them.
     Rate(f64),
-    /// The limit is a latency: the cycles measured for this many dependent instructions, divided by their number.
+    /// The limit is a latency: the cycles measured for this number of dependent instructions,
+    /// divided by the number.
     Each(f64),
 }
 
@@ -89,7 +92,7 @@ impl Limits {
         limits
     }
 
-    /// Returns the value of the limit with this name, if it was measured.
+    /// Returns the value of the limit with this name; `None` if it was not measured.
     pub(crate) fn get(&self, name: &str) -> Option<f64> {
         self.all.iter().find(|l| l.name == name)?.value
     }
@@ -98,7 +101,7 @@ impl Limits {
 impl Limit {
     fn set(&mut self, figure: &Figure, e: &Estimate) {
         let (value, low, high) = match figure {
-            // The shortest time gives the highest rate.
+            // The shortest time gives the highest rate, so the ends of the interval are swapped.
             Figure::Rate(n) => (n / e.best, n / e.high, n / e.low),
             Figure::Each(n) => (e.best / n, e.low / n, e.high / n),
         };
@@ -115,7 +118,7 @@ struct Probe {
     run: Box<dyn FnMut(u64)>,
 }
 
-/// The first of these features that the CPU lacks.
+/// Returns the first of these features that the CPU lacks.
 fn first_missing(features: &[(&'static str, bool)]) -> Option<&'static str> {
     features.iter().find(|(_, has)| !has).map(|(name, _)| *name)
 }

@@ -1,16 +1,17 @@
-//! Saving and restoring the vector state, as a kernel must do before it may use vector registers.
+//! Saves and restores the vector state, as a kernel must do before it may use vector registers.
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 
-/// XCR0 bits of the state components that a kernel's FPU section does not save: PKRU (9) and AMX (17, 18).
+/// XCR0 bits of the state components that a kernel's FPU section does not save: PKRU (9) and AMX
+/// (17, 18).
 const NOT_SAVED: u64 = 1 << 9 | 3 << 17;
 /// XCR0 bits of the AVX-512 registers.
 const AVX512: u64 = 7 << 5;
-/// XCR0 bit of the upper halves of ymm.
+/// XCR0 bit of the upper halves of the ymm registers.
 const AVX: u64 = 1 << 2;
 
-/// Memory for the state, and a mask of its components.
+/// Memory for the state, and the mask of the components to save.
 pub(super) struct SaveArea {
     memory: Vec<u8>,
     offset: usize,
@@ -19,18 +20,22 @@ pub(super) struct SaveArea {
 }
 
 impl SaveArea {
-    /// `None` if the CPU or the operating system does not support XSAVE.
+    /// Allocates the memory. Returns `None` if the CPU or the operating system does not support
+    /// XSAVE.
     pub(super) fn new() -> Option<SaveArea> {
         #[allow(unused_unsafe)]
-        // SAFETY: every x86-64 processor has cpuid; only newer toolchains declare __cpuid as safe.
+        // SAFETY: every x86-64 processor has cpuid. The block is needed because older toolchains
+        // declare __cpuid as unsafe.
         let features = unsafe { __cpuid(1) }.ecx;
         if features >> 27 & 1 == 0 {
             return None;
         }
         #[allow(unused_unsafe)]
-        // SAFETY: every x86-64 processor has cpuid; leaf 0xD exists wherever OSXSAVE is set.
+        // SAFETY: every x86-64 processor has cpuid, and leaf 0xD exists on every processor that
+        // reports OSXSAVE.
         let (plain, compact) = unsafe { (__cpuid_count(0xd, 0), __cpuid_count(0xd, 1)) };
-        // Size of the standard form with everything that XCR0 enables, and of the compacted form with XCR0 | IA32_XSS.
+        // `plain` contains the size of the standard format with all components in XCR0, and
+        // `compact` that of the compacted format with XCR0 | IA32_XSS.
         let size = plain.ebx.max(compact.ebx).max(576) as usize;
         let memory = vec![0; size + 64];
         let offset = memory.as_ptr().align_offset(64);
@@ -42,7 +47,7 @@ impl SaveArea {
         })
     }
 
-    /// Describes the operation that is timed.
+    /// Returns a description of the timed operation.
     pub(super) fn describe(&self) -> &'static str {
         match (self.compacts, self.mask & AVX512 == AVX512) {
             (true, true) => "XSAVEC and XRSTOR, AVX-512 state dirty",
@@ -52,14 +57,15 @@ impl SaveArea {
         }
     }
 
-    /// Modifies all vector registers, then saves and restores them `n` times. The processor skips components in their
-    /// initial state, but a kernel cannot rely on that, because user code may have modified any register.
+    /// Modifies all vector registers, then saves and restores them `n` times. The registers must be
+    /// modified, because the processor skips components in their initial state. A kernel cannot
+    /// rely on this saving, since user code may have modified any register.
     pub(super) fn save_restore(&mut self, n: u64) {
         let area = self.memory[self.offset..].as_mut_ptr();
         dirty(self.mask);
         if self.compacts {
-            // SAFETY: CPUID leaf 0xD lists XSAVEC. The other branch gives the argument for the
-            // mask, the area and the registers.
+            // SAFETY: CPUID leaf 0xD reports XSAVEC. For the mask, the area and the registers, the
+            // argument in the other branch applies.
             unsafe {
                 asm!(
                     "2:", "xsavec64 [rdi]", "xrstor64 [rdi]", "dec rcx", "jnz 2b",
@@ -72,10 +78,11 @@ impl SaveArea {
                 )
             };
         } else {
-            // SAFETY: OSXSAVE was checked, the mask is a part of XCR0, and the area is 64-byte aligned and has the size
-            // that CPUID states; its header is zero at first, and later as XSAVE left it. XRSTOR restores what was just
-            // saved, so no register changes; those that the C calling convention lets a callee change are declared
-            // anyway.
+            // SAFETY: OSXSAVE was checked, and the mask is a subset of XCR0. The area is 64-byte
+            // aligned and has the size that CPUID reports. Its header is zero at first, and later
+            // has the content that XSAVE wrote. XRSTOR restores the state that was just saved, so
+            // no register changes; the registers that the C calling convention lets a callee change
+            // are declared anyway.
             unsafe {
                 asm!(
                     "2:", "xsave64 [rdi]", "xrstor64 [rdi]", "dec rcx", "jnz 2b",
@@ -92,10 +99,10 @@ impl SaveArea {
     }
 }
 
-/// The state components that the operating system enabled.
+/// Returns the state components that the operating system has enabled.
 fn xcr0() -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: this function is called only if CPUID reports OSXSAVE, so XGETBV exists; it only
+    // SAFETY: this function is called only if CPUID reports OSXSAVE, so XGETBV exists. XGETBV only
     // reads a register of the CPU.
     unsafe {
         asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags))
@@ -105,8 +112,8 @@ fn xcr0() -> u64 {
 
 fn dirty(mask: u64) {
     if mask & AVX512 == AVX512 {
-        // SAFETY: XCR0 enables AVX-512, which is only possible on a CPU with AVX-512F; the code writes registers that a
-        // C callee may change, and they are declared.
+        // SAFETY: XCR0 enables AVX-512, which is only possible on a CPU with AVX-512F. The code
+        // writes only registers that a C callee may change, and they are declared.
         unsafe {
             asm!(
                 ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
@@ -135,7 +142,7 @@ fn dirty(mask: u64) {
     }
 }
 
-/// Resets the registers to their initial state, so that the code that follows does not run slower.
+/// Resets the registers to their initial state, so that later code does not run slower.
 fn clean(mask: u64) {
     if mask & AVX512 == AVX512 {
         // SAFETY: XCR0 enables AVX-512, so the CPU has AVX-512F. The code writes only registers

@@ -1,4 +1,4 @@
-//! Arguments of `kiln linux`.
+//! The arguments of `kiln linux`, and the function that runs its subcommands.
 
 use clap::{Args, Subcommand};
 use kiln_question::{Error, Exit, Question, RowType, Session};
@@ -65,8 +65,8 @@ impl Question for LinuxArgs {
     }
 }
 
-/// Keeps only the first line of an error from a build or a boot. The rest, which is the end of a
-/// log, is printed on stderr.
+/// Returns only the first line of an error from a build or a boot. The other lines, which are the
+/// end of a log, are printed on stderr.
 fn without_log(e: Error) -> Error {
     let split = |text: String| {
         let (line, log) = text.split_once('\n').unwrap_or((&text, ""));

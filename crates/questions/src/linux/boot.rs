@@ -51,7 +51,7 @@ pub(super) struct BootArgs {
     program: Vec<String>,
 }
 
-/// Accepts a size such as 256M; the text is passed to the kernel's command line unchanged.
+/// Checks a memory size such as 256M. The text is passed to the kernel's command line unchanged.
 fn memory(text: &str) -> Result<String, String> {
     let digits = text.trim_end_matches(['K', 'M', 'G']);
     let well = text.len() <= digits.len() + 1 && digits.parse::<u32>().is_ok_and(|n| n > 0);
@@ -109,7 +109,7 @@ impl Question for BootArgs {
             stop: &session.stop,
         }
         .run(&mut |line| {
-            // If stdout is closed, the exit status is still returned.
+            // Ignore write errors: the exit status must be returned even if stdout is closed.
             let _ = match line {
                 Line::Out(text) => writeln!(out, "{text}"),
                 Line::Err(text) => writeln!(io::stderr(), "{text}"),
@@ -134,7 +134,7 @@ impl Question for BootArgs {
         }
         Ok(match (ended, outcome.exit) {
             (Some(End::Exit(status)), _) => exit(status),
-            // Shells report a program that a signal killed in the same way.
+            // Shells use the same exit status for a program that was killed by a signal.
             (Some(End::Signal(signal)), _) => exit(128 + signal),
             (None, Some(0)) if number == 0 => Exit::Done,
             _ => {

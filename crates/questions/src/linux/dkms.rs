@@ -1,4 +1,4 @@
-//! `kiln linux dkms`.
+//! The arguments of `kiln linux dkms`, and the function that runs the command.
 
 use std::time::Duration;
 
@@ -12,8 +12,9 @@ use super::qemu_args::QemuArgs;
 
 /// IPsec and dm-crypt in a stock kernel, without the module of kiln-crypto-dkms and with it
 ///
-/// Boots a stock x86-64 kernel under QEMU with the module as the package builds it. On one CPU, packets pass IPsec between
-/// network namespaces while dm-crypt writes; every byte is compared.
+/// Boots a stock x86-64 kernel under QEMU with the module as built by the package. On one CPU,
+/// packets pass through IPsec between network namespaces while dm-crypt writes; every byte is
+/// compared.
 #[derive(Args)]
 #[command(after_long_help = "\
 Two modes (transport, in which a softirq decrypts; tunnel, in which softirqs
@@ -43,14 +44,15 @@ pub(super) struct DkmsArgs {
     /// Seconds per mode and algorithm
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Load, use and unload the module this many times under load
+    /// Number of times to load, use and unload the module under load
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     cycles: u32,
 }
 
-/// Loads of one boot: two modes and two algorithms, twice, and the control.
+/// Number of loads per boot: two modes and two algorithms, each measured twice, and the control.
 const LOADS: u64 = 9;
-/// Seconds for setting up a load and for its last packets, and for a cycle, on a slow host.
+/// Seconds to set up a load and to wait for its last packets on a slow host. The next constant is
+/// the time for a cycle.
 const LOAD_SECS: u64 = 20;
 const CYCLE_SECS: u64 = 20;
 

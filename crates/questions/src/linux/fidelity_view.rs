@@ -74,7 +74,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     )
 }
 
-/// Shortens a long script for the table.
+/// Shortens a long script so that it fits into the table.
 fn shortened(asked: &str) -> String {
     const MOST: usize = 34;
     match asked.char_indices().nth(MOST) {
@@ -83,7 +83,7 @@ fn shortened(asked: &str) -> String {
     }
 }
 
-/// Formats one line per row of `linux nested`.
+/// Formats the rows of `linux nested`, with one line per row.
 pub(super) fn nested(rows: &[nested::Row]) -> String {
     let mut table = plain();
     table.add_row([
@@ -117,7 +117,7 @@ pub(super) fn nested(rows: &[nested::Row]) -> String {
     format!("{title}{}\n", text(&table))
 }
 
-/// One line per row.
+/// Formats the rows of `linux dkms`, with one line per row.
 pub(super) fn dkms(rows: &[dkms::Row]) -> String {
     let mut table = plain();
     table.add_row([

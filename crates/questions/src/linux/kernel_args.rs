@@ -1,4 +1,4 @@
-//! Arguments that select a kernel and its compiler, for the commands that build user mode Linux.
+//! The arguments that select a kernel and a compiler, for the commands that build user mode Linux.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use kiln_linux::{module, source, uml};
 use kiln_question::{Error, Progress, Session};
 use kiln_tree::Source;
 
-/// Which kernel to build, and with which compiler.
+/// The kernel to build, and the compiler to use.
 #[derive(Args, Clone, Debug)]
 pub(super) struct KernelArgs {
     /// A Linux source tree, or a git revision of one [default: the newest of
@@ -38,7 +38,7 @@ impl KernelArgs {
         Ok((source::find(self.tree.as_deref(), progress)?, compiler))
     }
 
-    /// Builds the parts of user mode Linux that are not up to date.
+    /// Builds those parts of user mode Linux that are not up to date.
     pub(super) fn build(
         &self,
         session: &Session,

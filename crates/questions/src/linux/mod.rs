@@ -1,11 +1,11 @@
-//! `kiln linux`: Kiln's ciphers in real Linux. One file per subcommand.
+//! `kiln linux`: runs Kiln's ciphers in real Linux. Each subcommand has a file.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
 //! | `kernel_args.rs`, `qemu_args.rs`, `seconds.rs` | flags shared by several subcommands |
-//! | `build.rs`, `boot.rs` | user mode Linux and Kiln's module, built and booted |
-//! | `tcrypt.rs`, `selftest.rs`, `view.rs` | Linux's own benchmark and tests of Kiln's ciphers, and their tables |
+//! | `build.rs`, `boot.rs` | builds and boots user mode Linux and Kiln's module |
+//! | `tcrypt.rs`, `selftest.rs`, `view.rs` | Linux's own benchmark and tests of Kiln's ciphers |
 //! | `fidelity.rs`, `nested.rs`, `fidelity_view.rs` | a stock kernel's ring 0 under QEMU |
 //! | `dkms.rs` | the module of the package kiln-crypto-dkms in a stock kernel |
 //! | `record.rs` | a stock kernel recorded as a machine for `kiln here` |

@@ -12,7 +12,7 @@ use kiln_question::{Error, Progress, Session};
 
 use super::seconds::seconds;
 
-/// Which kernel to boot, and how QEMU runs it.
+/// The kernel to boot, and how QEMU runs it.
 #[derive(Args, Clone, Debug)]
 pub(super) struct QemuArgs {
     /// Debian's stock kernel of this version: installed, or downloaded by apt-get into the cache
@@ -42,7 +42,7 @@ enum AccelArg {
     Tcg,
 }
 
-/// Accepts a version such as 6.12; it becomes part of an apt search pattern.
+/// Checks a version such as 6.12. The text becomes part of a search pattern for apt.
 pub(super) fn version(text: &str) -> Result<String, String> {
     let numbers: Vec<&str> = text.split('.').collect();
     let number = |n: &&str| !n.is_empty() && n.len() < 6 && n.bytes().all(|b| b.is_ascii_digit());
@@ -53,7 +53,7 @@ pub(super) fn version(text: &str) -> Result<String, String> {
 }
 
 impl QemuArgs {
-    /// Finds the kernel and the compiler.
+    /// Finds the requested kernel and compiler.
     pub(super) fn find(&self, progress: &Progress) -> Result<(Kernel, Compiler), Error> {
         qemu::check()?;
         let compiler = match &self.cc {

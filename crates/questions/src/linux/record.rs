@@ -16,8 +16,8 @@ use super::qemu_args::version;
 use super::seconds::seconds;
 use crate::here;
 
-/// Modules that a gateway loads: AES, ChaCha and hashes with SIMD, IPsec, disk encryption,
-/// virtio-crypto. Each kernel has only some of them.
+/// Modules that a gateway loads: AES, ChaCha and hashes with SIMD, IPsec, disk encryption, and
+/// virtio-crypto. A kernel may lack some of them.
 const GATEWAY: &[&str] = &[
     "virtio_pci",
     "virtio_crypto",
@@ -70,7 +70,7 @@ pub(super) struct RecordArgs {
     /// The modules of that kernel: lib/modules/RELEASE
     #[arg(long, value_name = "DIR", requires = "kernel")]
     modules: Option<PathBuf>,
-    /// Load no modules
+    /// Do not load modules
     #[arg(long)]
     idle: bool,
     /// Kill the boot after this many seconds
@@ -133,7 +133,8 @@ impl Question for RecordArgs {
     }
 }
 
-/// Makes a kernel from its image and its directory of modules, which is named after the release.
+/// Creates a kernel from its image and its directory of modules. The directory's name is the
+/// kernel's release.
 fn from_package(image: &Path, modules: &Path) -> Result<Kernel, Error> {
     let fault = |path: &Path, e: std::io::Error| {
         Error::input(format!(

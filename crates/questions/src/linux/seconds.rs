@@ -1,4 +1,4 @@
-//! Durations on the command line.
+//! Parses durations on the command line.
 
 /// Parses a positive number of seconds.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {

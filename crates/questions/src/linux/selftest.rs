@@ -1,4 +1,5 @@
-//! `kiln linux selftest`: tests every cipher with Linux's own testmgr, in a booted kernel or in a hosted tree.
+//! `kiln linux selftest`: tests every cipher with Linux's own testmgr, either in a booted kernel or
+//! in a hosted tree.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::view;
 ///
 /// Boots user mode Linux and loads Kiln's module: every implementation becomes a driver of the real
 /// crypto API, and the real testmgr tests it with all vectors, with random layouts, and with random
-/// messages against Linux's own generic code. With --hosted, nothing is booted: the tree and the
+/// messages against Linux's own generic code. With --hosted, no kernel is booted: the tree and the
 /// drivers run in a child process, on the emulated CPU.
 #[derive(Args)]
 #[command(after_long_help = "\
@@ -124,8 +125,8 @@ fn without_boot(
     Ok(outcome)
 }
 
-/// Checks that this is an algorithm or a driver of Kiln. Removes the prefix that driver names have
-/// in Linux.
+/// Checks that the name is an algorithm or a driver of Kiln. Returns the name without the prefix
+/// that driver names have in Linux.
 fn known(name: &str) -> Result<&str, Error> {
     let name = name
         .strip_prefix(kiln_linux::module::PREFIX)

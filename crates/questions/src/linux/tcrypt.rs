@@ -13,7 +13,7 @@ use super::kernel_args::{build_module, KernelArgs};
 use super::seconds::seconds;
 use super::view;
 
-/// Time limit with --quick; rows that are complete by then are kept.
+/// Time limit with --quick. Rows that are complete at this time are kept.
 const QUICK: Duration = Duration::from_secs(18);
 
 /// Run Linux's own benchmark, tcrypt, with Linux's own ciphers or with Kiln's
@@ -36,7 +36,7 @@ See also:
 pub(super) struct TcryptArgs {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Algorithms by the kernel's names
+    /// Algorithms, by their names in the kernel
     #[arg(value_name = "ALG", required_unless_present = "mode")]
     algs: Vec<String>,
     /// Run tcrypt's test with this number, with Linux's own implementations
@@ -62,7 +62,7 @@ pub(super) struct TcryptArgs {
     limit: f64,
 }
 
-/// The measurements of one boot.
+/// The request of one boot, and the driver to measure.
 struct Turn {
     request: Request,
     driver: Option<String>,
@@ -95,7 +95,8 @@ impl Question for TcryptArgs {
             };
             let found = tcrypt::run(&plan, &mut |line| {
                 if self.raw {
-                    // If stdout is closed, the exit status is still returned.
+                    // Ignore write errors: the exit status must be returned even if stdout is
+                    // closed.
                     let _ = writeln!(out, "{line}");
                 }
             })?;
@@ -181,10 +182,10 @@ fn turns(args: &TcryptArgs) -> Result<Vec<Turn>, Error> {
     Ok(turns)
 }
 
-/// Finds Kiln's implementation with this name, or Kiln's best for `best`; `None` if the algorithm
-/// has no implementation with this name.
+/// Returns Kiln's implementation with this name, or the best one if the name is `best`. Returns
+/// `None` if the algorithm has no implementation with this name.
 fn driver(alg: &str, name: &str) -> Result<Option<&'static str>, Error> {
-    // Linux's template expects the core algorithm under another name.
+    // For these two algorithms, Linux's template wraps an algorithm with another name.
     let core = match alg {
         "rfc4309(ccm(aes))" => "ccm(aes)",
         "rfc7539esp(chacha20,poly1305)" => "rfc7539(chacha20,poly1305)",

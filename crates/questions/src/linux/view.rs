@@ -4,7 +4,7 @@ use kiln_linux::selftest;
 use kiln_question::table::{align, paragraph, plain, text};
 use kiln_tree::tcrypt;
 
-/// Formats the drivers that did not pass, with reasons, then the counts.
+/// Formats the drivers that did not pass with the reasons, followed by the counts.
 pub(super) fn selftest(rows: &[selftest::Row]) -> String {
     let mut table = plain();
     for row in rows {
@@ -30,7 +30,7 @@ pub(super) fn selftest(rows: &[selftest::Row]) -> String {
     )
 }
 
-/// Formats one line per row of `linux tcrypt`.
+/// Formats the rows of `linux tcrypt`, with one line per row.
 pub(super) fn tcrypt(rows: &[tcrypt::Row]) -> String {
     let mut table = plain();
     table.add_row(["driver", "op", "key", "bytes", "update", "MB/s"]);

@@ -13,7 +13,7 @@ use super::kernel_args::KernelArgs;
 use super::seconds::seconds;
 use super::{qemu_args, virtio_view};
 
-/// Linux's own virtio_crypto driver with Kiln's device, or with another
+/// Linux's own virtio_crypto driver with Kiln's device, or with another device
 ///
 /// Boots Linux with its own virtio_crypto driver and a device on a vhost-user socket. The driver's
 /// self-tests use the device; then threads create and destroy sessions and send messages, and their

@@ -3,7 +3,7 @@
 use kiln_linux::virtio::Row;
 use kiln_question::table::{align, figure, paragraph, plain, text};
 
-/// Formats the self-tests, then the traffic.
+/// Formats the self-tests, followed by the traffic.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return String::new();

@@ -1,4 +1,4 @@
-//! Arguments of `kiln list`.
+//! The arguments of `kiln list`, and the function that runs the command.
 
 use clap::Args;
 use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};
@@ -6,11 +6,11 @@ use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};
 use super::row::{self, Row};
 use super::view;
 
-/// What is here: tiers, implementations, libraries, compilers, hardware limits
+/// What is available here: tiers, implementations, libraries, compilers, hardware limits
 ///
-/// The first command on a new machine: what can be measured there, what cannot, and why. All usable
-/// implementations are measured. For each algorithm the fastest is chosen; if several are equally
-/// fast, the one with the highest priority.
+/// The first command on a new machine: it shows what can be measured there, what cannot, and why.
+/// All usable implementations are measured. For each algorithm the fastest is chosen; if several
+/// are equally fast, the one with the highest priority.
 #[derive(Args)]
 #[command(after_long_help = "\
 Environment:

@@ -1,4 +1,5 @@
-//! Lists what is available on this machine: tiers, implementations, CPU features, libraries, compilers, limits.
+//! `kiln list`: lists the tiers, implementations, CPU features, libraries, compilers and limits of
+//! this machine.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Rows about what is available: tiers, implementations, CPU features, libraries, compilers, and the limits of the
-//! hardware.
+//! The rows of `kiln list`: tiers, implementations, CPU features, libraries, compilers, and limits
+//! of the hardware.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -16,8 +16,8 @@ use crate::compilers::compilers_on_path;
 use crate::limits::Limits;
 use crate::peer;
 
-/// One thing that may be available on this machine: a tier, an implementation, a CPU feature, a library, a compiler or
-/// a hardware limit.
+/// One item that may be available on this machine: a tier, an implementation, a CPU feature, a
+/// library, a compiler or a hardware limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "list",
@@ -28,8 +28,8 @@ use crate::peer;
     )
 )]
 pub struct Row {
-    /// `tier`, `impl` (an implementation), `feature` (of the CPU), `peer` (a library), `compiler` or `limit` (of the
-    /// hardware).
+    /// `tier`, `impl` (an implementation), `feature` (of the CPU), `peer` (a library), `compiler`
+    /// or `limit` (of the hardware).
     #[schemars(extend("x-role" = "key"))]
     pub kind: &'static str,
     /// Name of the tier, driver, feature, library, compiler or limit.
@@ -62,7 +62,8 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64", extend("unit" = "cycles", "x-role" = "figure", "x-better" = "less"))]
     pub cycles_per_byte: Option<f64>,
-    /// For an implementation that was measured and uses SIMD: scalar code is faster for messages shorter than this.
+    /// For an implementation that was measured and uses SIMD: message length in bytes below which
+    /// scalar code is faster.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "SIMD from, bytes"))]
     pub min_bytes: Option<u32>,
@@ -70,7 +71,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "usize")]
     pub lanes: Option<usize>,
-    /// For a library or a compiler: its version.
+    /// Version of a library or a compiler.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub version: Option<String>,
@@ -82,7 +83,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub ci_low: Option<f64>,
-    /// Upper end of the prediction interval of `value`.
+    /// For a limit: upper end of the prediction interval of `value`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub ci_high: Option<f64>,
@@ -90,7 +91,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub unit: Option<&'static str>,
-    /// Why the item is available, or why not; for a measured limit, what was measured.
+    /// Why the item is available, or why not. For a measured limit, what was measured.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: String,
 }
@@ -170,7 +171,8 @@ pub fn impls() -> Vec<Row> {
     rows
 }
 
-/// Adds measured cycles per byte and minimum lengths to the rows of usable implementations.
+/// Adds the measured cycles per byte, and the lengths from which SIMD is faster, to the rows of
+/// usable implementations.
 fn measured(rows: Vec<Row>, cycles_per_tick: f64) -> Vec<Row> {
     let known: BTreeMap<&str, Impl> = Impl::all().into_iter().map(|i| (i.driver(), i)).collect();
     let add = |row: Row| {
@@ -224,7 +226,8 @@ pub(super) fn peers() -> Vec<Row> {
         .collect()
 }
 
-/// Returns rows for the C compilers on PATH: cc, gcc, clang, and these names with a version suffix.
+/// Returns rows for the C compilers on PATH, which are named cc, gcc or clang, with or without a
+/// version suffix.
 pub(super) fn compilers() -> Vec<Row> {
     let mut found = compilers_on_path();
     found.retain(|(family, _), _| family != "zig");

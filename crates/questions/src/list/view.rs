@@ -55,7 +55,7 @@ fn impls<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
                     Some(false) => "!",
                     _ => "",
                 };
-                // Number of messages that are encrypted in parallel.
+                // `n` is the number of messages that are encrypted in parallel.
                 let lanes = row.lanes.map_or(String::new(), |n| format!("(x{n})"));
                 let cycles = row.cycles_per_byte;
                 let cycles = cycles.map_or(String::new(), |c| format!("={}", figure(c)));
@@ -67,7 +67,7 @@ fn impls<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     algs.iter().map(line).collect()
 }
 
-/// Returns the common prefix of all names, up to a dash.
+/// Returns the longest common prefix of all names that ends with a dash.
 fn common<'a>(names: &[&'a str]) -> &'a str {
     let Some((first, rest)) = names.split_first() else {
         return "";

@@ -1,9 +1,10 @@
 //! AWS-LC, called as its headers recommend.
 //!
-//! AEADs use `EVP_AEAD` (aead.h): a context is initialised with the key once, and whole messages are sealed and
-//! opened, with the tag after the text. Ciphers use `EVP_CIPHER` (cipher.h): the key is set once, and each message
-//! begins with an `EVP_CipherInit_ex` with an IV but no key. Hashes take one call (sha.h). HMAC (hmac.h) and CMAC
-//! (cmac.h) restart a context that keeps its key. ChaCha20 (chacha.h) needs no context.
+//! AEADs use `EVP_AEAD` (aead.h): the key is set once in a context, which then seals and opens
+//! whole messages, with the tag after the text. Ciphers use `EVP_CIPHER` (cipher.h): the key is set
+//! once, and each message begins with an `EVP_CipherInit_ex` that passes an IV but no key. Hashes
+//! take one call (sha.h). HMAC (hmac.h) and CMAC (cmac.h) restart a context that keeps its key.
+//! ChaCha20 (chacha.h) needs no context.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::path::Path;
@@ -66,7 +67,7 @@ struct Functions {
     cmac_reset: unsafe extern "C" fn(Ctx) -> c_int,
     cmac_update: Update,
     cmac_final: unsafe extern "C" fn(Ctx, *mut u8, *mut usize) -> c_int,
-    /// Must be the last field, so that the library is closed last.
+    /// This field is last, so that the library is closed after all other fields are dropped.
     opened: Opened,
 }
 
@@ -75,16 +76,16 @@ struct Functions {
 pub(super) struct AwsLc(Arc<Functions>);
 
 impl AwsLc {
-    /// Loads the library; if `file` is given, only from that file.
+    /// Loads the library. If `file` is given, tries only that file.
     ///
     /// # Errors
-    /// One line with the reason and a remedy.
+    /// Returns one line that states the reason and a remedy.
     pub(super) fn load(file: Option<&Path>) -> Result<AwsLc, String> {
         FIND.load(file, Functions::load, |f| &f.version)
             .map(|f| AwsLc(Arc::new(f)))
     }
 
-    /// Returns the description of a cipher, digest or AEAD, by calling a function such as
+    /// Returns the library's constant for a cipher, digest or AEAD, by calling a function such as
     /// `EVP_aes_256_xts`.
     fn get_constant(&self, name: &str) -> Result<Kind, String> {
         // SAFETY: functions with such names take no arguments and return the address of a constant.
@@ -112,8 +113,8 @@ impl AwsLc {
 
 impl Functions {
     fn load(o: &Opened) -> Result<Functions, String> {
-        // SAFETY: the types are those of aead.h, cipher.h, chacha.h, hmac.h and cmac.h; the library stays open in
-        // `opened`.
+        // SAFETY: the types match aead.h, cipher.h, chacha.h, hmac.h and cmac.h, and the library
+        // stays open in `opened`.
         unsafe {
             let text: unsafe extern "C" fn() -> *const c_char = o.get("awslc_version_string")?;
             Ok(Functions {
@@ -151,7 +152,8 @@ fn version(text: &CStr) -> String {
     text.split_whitespace().last().unwrap_or("?").to_string()
 }
 
-/// A context of the library. It is freed on drop, and the library then wipes its key.
+/// A context that the library allocated. Dropping it frees the context, and the library then wipes
+/// the key.
 struct Owned {
     library: AwsLc,
     at: NonNull<c_void>,
@@ -160,7 +162,7 @@ struct Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: the library made this context, and nothing uses it after the drop.
+        // SAFETY: the library allocated this context, and nothing uses the context after the drop.
         unsafe { (self.free)(self.at.as_ptr()) }
     }
 }
@@ -225,7 +227,8 @@ impl AwsLc {
     fn aead(&self, name: &str, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let kind = self.get_constant(name)?;
-        // SAFETY: pointer and length are those of the key; 16 is the tag length.
+        // SAFETY: the pointer and the length describe the key, and every AEAD used here has a
+        // 16-byte tag.
         let ctx = unsafe { (f.aead_new)(kind, work.key.as_ptr(), work.key.len(), 16) };
         let ctx = self.own(ctx, f.aead_free, "EVP_AEAD_CTX_new")?;
         let decrypt = work.op == Op::Decrypt;
@@ -238,8 +241,8 @@ impl AwsLc {
             };
             call_each(m, calls, |c| {
                 let mut made = 0;
-                // SAFETY: the context has its key, and the buffers have the lengths of the shape,
-                // from which `from` and `to` are computed.
+                // SAFETY: the context has its key. `from` and `to` are computed from the shape, and
+                // the buffers have the lengths of the shape.
                 let status = unsafe {
                     crypt(
                         ctx.at.as_ptr(),
@@ -262,7 +265,7 @@ impl AwsLc {
     fn cipher(&self, name: &str, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let kind = self.get_constant(name)?;
-        // SAFETY: EVP_CIPHER_CTX_new takes no arguments.
+        // SAFETY: EVP_CIPHER_CTX_new takes no arguments and may be called at any time.
         let ctx = self.own(
             unsafe { (f.cipher_new)() },
             f.cipher_free,
@@ -284,7 +287,8 @@ impl AwsLc {
             let len = c_int::try_from(m.shape.len).unwrap_or(0);
             call_each(m, calls, |c| {
                 let mut made = 0;
-                // SAFETY: the context has a key and a direction, and the mode accepts these lengths.
+                // SAFETY: the context has a key and a direction, and the mode accepts messages of
+                // this length.
                 unsafe {
                     let started =
                         !has_iv || (f.cipher_init)(at, null(), null_mut(), null(), c.iv, -1) == 1;
@@ -301,8 +305,8 @@ impl AwsLc {
         Box::new(move |m: &mut Messages, calls| {
             let (f, key, len) = (&*library.0, &key, m.shape.len);
             call_each(m, calls, |c| {
-                // SAFETY: the key has 32 bytes. The IV consists of the block number, then the
-                // nonce.
+                // SAFETY: the key has 32 bytes. The first 4 bytes of the IV are the block number,
+                // and the other 12 are the nonce.
                 unsafe {
                     let counter = c.iv.cast::<u32>().read_unaligned();
                     (f.chacha)(c.dst, c.src, len, key.as_ptr(), c.iv.add(4), counter);
@@ -314,11 +318,11 @@ impl AwsLc {
 
     fn hash(&self, name: &str) -> Result<Run<'static>, String> {
         let library = self.clone();
-        // SAFETY: `Hash` is the type of these functions in sha.h.
+        // SAFETY: sha.h declares these functions with the type `Hash`.
         let digest: Hash = unsafe { library.0.opened.get(name)? };
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, len) = (&library, m.shape.len);
-            // SAFETY: the result buffer has room for a digest.
+            // SAFETY: the source has `len` bytes, and the result buffer has room for a digest.
             call_each(m, calls, |c| unsafe {
                 !digest(c.src, len, c.dst).is_null()
             })
@@ -328,7 +332,7 @@ impl AwsLc {
     fn hmac(&self, hash: &str, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let kind = self.get_constant(&format!("EVP_{hash}"))?;
-        // SAFETY: HMAC_CTX_new takes no arguments.
+        // SAFETY: HMAC_CTX_new takes no arguments and may be called at any time.
         let ctx = self.own(unsafe { (f.hmac_new)() }, f.hmac_free, "HMAC_CTX_new")?;
         let (at, key) = (ctx.at.as_ptr(), work.key.as_ptr());
         // SAFETY: the context is new, and HMAC accepts keys of any length.
@@ -353,7 +357,7 @@ impl AwsLc {
     fn cmac(&self, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let kind = self.get_constant(&format!("EVP_aes_{}_cbc", work.key_bits))?;
-        // SAFETY: CMAC_CTX_new takes no arguments.
+        // SAFETY: CMAC_CTX_new takes no arguments and may be called at any time.
         let ctx = self.own(unsafe { (f.cmac_new)() }, f.cmac_free, "CMAC_CTX_new")?;
         let (at, key) = (ctx.at.as_ptr(), work.key.as_ptr());
         // SAFETY: the context is new, and the key has the length that the cipher requires.

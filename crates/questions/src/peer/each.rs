@@ -1,4 +1,4 @@
-//! The loop over the calls of a library, and memory for its contexts.
+//! Calls a library's function for each message, and allocates memory for the library's contexts.
 
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ptr::NonNull;
@@ -7,41 +7,43 @@ use zeroize::Zeroize;
 
 use crate::timing::{Messages, Op, Shape, IV_UNIT};
 
-/// Pointers to the parts of one message. A pointer to a part that the algorithm does not have is unspecified.
+/// Pointers to the parts of one message. If the algorithm lacks a part, the pointer to that part
+/// has an unspecified value.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
     pub iv: *const u8,
     pub aad: *const u8,
-    /// The message; when opening, followed by its tag.
+    /// The message. If it is to be opened, its tag follows.
     pub src: *const u8,
-    /// Output buffer: for a cipher, the text, followed by the tag if one is generated; for a hash,
-    /// the digest.
+    /// Output buffer. A cipher writes the text to it, then the tag if one is generated; a hash
+    /// writes the digest.
     pub dst: *mut u8,
 }
 
 impl Call {
-    /// Returns the address of the tag of a message of `len` bytes to be opened.
+    /// Returns the address of the tag, for a message of `len` bytes that is to be opened.
     ///
     /// # Safety
-    /// The message has a tag.
+    /// The message must have a tag.
     #[inline(always)]
     pub(super) unsafe fn tag_to_open(&self, len: usize) -> *const u8 {
-        // SAFETY: the caller promises that the message has a tag; the tag follows the text.
+        // SAFETY: the caller promises that the message has a tag, which follows the `len` bytes of
+        // text.
         unsafe { self.src.add(len) }
     }
 
-    /// Returns the address at which sealing a message of `len` bytes writes the tag.
+    /// Returns the address to which the tag is written when a message of `len` bytes is sealed.
     ///
     /// # Safety
-    /// The buffer has room for the tag.
+    /// The output buffer must have room for the tag.
     #[inline(always)]
     pub(super) unsafe fn tag_made(&self, len: usize) -> *mut u8 {
-        // SAFETY: the caller promises room for the tag; the tag follows the text.
+        // SAFETY: the caller promises room for the tag, which follows the `len` bytes of text.
         unsafe { self.dst.add(len) }
     }
 }
 
-/// Calls `f` `calls` times, for each message in turn, and stops with an error when `f` returns
+/// Calls `f` `calls` times, with each message in turn, and stops with an error when `f` returns
 /// false. All pointers passed to `f` are valid for the sizes in the messages' shape.
 #[inline(always)]
 pub(super) fn call_each(
@@ -62,9 +64,9 @@ pub(super) fn call_each(
     let mut i = 0;
     let mut last = None;
     for _ in 0..calls {
-        // SAFETY: the assertions above show that all addresses are within the buffers, because i is
-        // less than `count`. A result that serves as the next IV is at least as long as an IV:
-        // shapes with shorter results are not chained.
+        // SAFETY: the assertions above show that all addresses are within the buffers, because `i`
+        // is less than `count`. If a result serves as the next IV, it is long enough, because
+        // shapes whose results are shorter than an IV are not chained.
         let call = unsafe {
             let from = src.add(i * src_stride);
             let to = dst.add(i * dst_stride).add(text);
@@ -90,11 +92,11 @@ pub(super) fn call_each(
     Ok(())
 }
 
-/// Whether the tags at `tag` and `right` are equal. The run time of the comparison does not reveal
-/// where they differ.
+/// Whether the `len` bytes at `tag` and at `right` are equal. The run time does not depend on the
+/// position of a difference.
 ///
 /// # Safety
-/// Both tags are readable for `len` bytes.
+/// Both tags must be readable for `len` bytes.
 #[inline(always)]
 pub(super) unsafe fn same_tag(tag: *const u8, right: *const u8, len: usize) -> bool {
     // SAFETY: the caller promises that both tags are readable for `len` bytes.
@@ -107,10 +109,11 @@ pub(super) unsafe fn same_tag(tag: *const u8, right: *const u8, len: usize) -> b
     a.iter().zip(b).fold(0, |d, (x, y)| d | (x ^ y)) == 0
 }
 
-/// Length of the nonce in a CCM message's IV, which has the form of RFC 3610's first block. The nonce begins at the
-/// second byte.
+/// Returns the length of the nonce in a CCM message's IV. The IV has the format of the first block
+/// in RFC 3610, and the nonce begins at its second byte.
 pub(super) fn ccm_nonce(shape: &Shape) -> usize {
-    // The messages that `speed` measures have a length field of four bytes.
+    // Subtract the flags byte and the length field, which has four bytes in all messages that
+    // `speed` measures.
     shape.iv.saturating_sub(1 + 4)
 }
 
@@ -121,10 +124,10 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Allocates `bytes` zeroed bytes.
+    /// Allocates `bytes` bytes of zeroed memory.
     pub(super) fn new(bytes: usize) -> Memory {
         let layout = Layout::from_size_align(bytes.max(1), 64).expect("a size");
-        // SAFETY: the size is not zero.
+        // SAFETY: the layout's size is at least 1.
         let Some(at) = NonNull::new(unsafe { alloc_zeroed(layout) }) else {
             handle_alloc_error(layout)
         };

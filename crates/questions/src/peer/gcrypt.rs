@@ -1,10 +1,12 @@
 //! libgcrypt, called as its manual recommends.
 //!
-//! A handle is opened once and given its key (Working with cipher handles). For each message the IV is set, which
-//! starts a new message (`gcry_cipher_setiv`, for CTR `gcry_cipher_setctr`), followed by one `gcry_cipher_encrypt`.
-//! AEADs: IV, for CCM the lengths (`GCRYCTL_SET_CCM_LENGTHS`), `gcry_cipher_authenticate`, the text, then
-//! `gcry_cipher_gettag` or `gcry_cipher_checktag`. Digests of data that is in one buffer: `gcry_md_hash_buffer`, which
-//! the manual calls the fastest. MACs: a handle with the key, and `gcry_mac_reset` before each message.
+//! A handle is opened once and given its key (Working with cipher handles). For each message,
+//! setting the IV starts the message (`gcry_cipher_setiv`, for CTR `gcry_cipher_setctr`), and one
+//! `gcry_cipher_encrypt` processes it. For AEADs, the calls are: IV, for CCM the lengths
+//! (`GCRYCTL_SET_CCM_LENGTHS`), `gcry_cipher_authenticate`, the text, then `gcry_cipher_gettag` or
+//! `gcry_cipher_checktag`. Digests of data in one buffer use `gcry_md_hash_buffer`, which the
+//! manual calls the fastest function. A MAC uses a handle with the key, and `gcry_mac_reset` before
+//! each message.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::path::Path;
@@ -24,10 +26,11 @@ const FIND: Find = Find {
     remedy: "kiln libraries install libgcrypt, or apt-get install libgcrypt20",
 };
 
-/// The oldest version that has all required functions: ChaCha20-Poly1305, GCM, CCM, XTS and MACs.
+/// The oldest version with all required functions: ChaCha20-Poly1305, GCM, CCM, XTS and MACs.
 const OLDEST: &CStr = c"1.8.0";
 
-// Values from gcrypt.h: enum gcry_ctl_cmds, gcry_cipher_modes, gcry_cipher_algos, gcry_md_algos, gcry_mac_algos.
+// Values of the enums gcry_ctl_cmds, gcry_cipher_modes, gcry_cipher_algos, gcry_md_algos and
+// gcry_mac_algos in gcrypt.h.
 const CTL_RESET: c_int = 4;
 const CTL_DISABLE_SECMEM: c_int = 37;
 const CTL_INITIALIZATION_FINISHED: c_int = 38;
@@ -70,7 +73,7 @@ struct Functions {
     mac_ctl: Ctl,
     mac_write: Bytes,
     mac_read: unsafe extern "C" fn(Handle, *mut u8, *mut usize) -> Error,
-    /// Must be the last field, so that the library is closed last.
+    /// This field is last, so that the library is closed after all other fields are dropped.
     opened: Opened,
 }
 
@@ -79,10 +82,10 @@ struct Functions {
 pub(super) struct Gcrypt(Arc<Functions>);
 
 impl Gcrypt {
-    /// Loads and initialises the library; if `file` is given, only from that file.
+    /// Loads and initialises the library. If `file` is given, tries only that file.
     ///
     /// # Errors
-    /// One line with the reason and a remedy.
+    /// Returns one line that states the reason and a remedy.
     pub(super) fn load(file: Option<&Path>) -> Result<Gcrypt, String> {
         FIND.load(file, Functions::load, |f| &f.version)
             .map(|f| Gcrypt(Arc::new(f)))
@@ -91,7 +94,7 @@ impl Gcrypt {
 
 impl Functions {
     fn load(o: &Opened) -> Result<Functions, String> {
-        // SAFETY: the types are those of gcrypt.h, and the library stays open in `opened`. The
+        // SAFETY: the types match gcrypt.h, and the library stays open in `opened`. The
         // initialisation follows the manual: check the version, disable secure memory, finish. The
         // last two steps are skipped if this process has already initialised the library.
         unsafe {
@@ -209,7 +212,7 @@ impl Gcrypt {
     fn cipher(&self, algo: c_int, mode: c_int, work: &Work) -> Result<Cipher, String> {
         let f = &*self.0;
         let mut handle = null_mut();
-        // SAFETY: `handle` has room for a handle.
+        // SAFETY: the function writes a handle, and `handle` has room for it.
         let error = unsafe { (f.open)(&mut handle, algo, mode, 0) };
         if error != 0 || handle.is_null() {
             return Err(format!("{} has no {}", self.provider(), work.spec.name));
@@ -218,7 +221,7 @@ impl Gcrypt {
             library: self.clone(),
             handle,
         };
-        // SAFETY: the handle is open; pointer and length are those of the key.
+        // SAFETY: the handle is open, and the pointer and the length describe the key.
         let error = unsafe { (f.setkey)(handle, work.key.as_ptr(), work.key.len()) };
         match error {
             0 => Ok(cipher),
@@ -238,7 +241,7 @@ impl Gcrypt {
             let crypt = if decrypt { f.decrypt } else { f.encrypt };
             let set = if mode == MODE_CTR { f.setctr } else { f.setiv };
             call_each(m, calls, |c| {
-                // SAFETY: the handle has its key and is used by this thread only. The pointers are
+                // SAFETY: the handle has its key, and only this thread uses it. The pointers are
                 // valid for the lengths passed.
                 unsafe {
                     (iv == 0 || set(h, c.iv, iv) == 0) && crypt(h, c.dst, len, c.src, len) == 0
@@ -262,7 +265,7 @@ impl Gcrypt {
             let mut lengths = [len as u64, shape.prefix as u64, tag as u64];
             let size = size_of_val(&lengths);
             call_each(m, calls, |c| {
-                // SAFETY: the handle has its key and is used by this thread only. The buffers have
+                // SAFETY: the handle has its key, and only this thread uses it. The buffers have
                 // the lengths of the shape; a CCM nonce begins at the IV's second byte, and tags
                 // are where `each` places them.
                 unsafe {
@@ -285,15 +288,17 @@ impl Gcrypt {
         /// Value of `GCRYCTL_TEST_ALGO`.
         const TEST: c_int = 8;
         let f = self.0.clone();
-        // SAFETY: the call only asks whether the library has the algorithm. It is needed because
-        // using an unknown algorithm would end the process.
+        // SAFETY: the call only checks whether the library has the algorithm, and null is allowed
+        // for the unused arguments. The check is needed because using an unknown algorithm would
+        // end the process.
         if unsafe { (f.test_algo)(algo, TEST, null_mut(), null_mut()) } != 0 {
             return Err(format!("{} has no {name}", self.provider()));
         }
         Ok(Box::new(move |m: &mut Messages, calls| {
             let len = m.shape.len;
             call_each(m, calls, |c| {
-                // SAFETY: the result buffer has room for the digest.
+                // SAFETY: the source has `len` bytes, and the result buffer has room for the
+                // digest.
                 unsafe { (f.hash_buffer)(algo, c.dst, c.src, len) };
                 true
             })
@@ -303,7 +308,7 @@ impl Gcrypt {
     fn mac(&self, algo: c_int, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let mut handle = null_mut();
-        // SAFETY: `handle` has room for a handle.
+        // SAFETY: the function writes a handle, and `handle` has room for it.
         let error = unsafe { (f.mac_open)(&mut handle, algo, 0, null_mut()) };
         if error != 0 || handle.is_null() {
             return Err(format!("{} has no {}", self.provider(), work.spec.name));
@@ -312,7 +317,7 @@ impl Gcrypt {
             library: self.clone(),
             handle,
         };
-        // SAFETY: the handle is open; pointer and length are those of the key.
+        // SAFETY: the handle is open, and the pointer and the length describe the key.
         if unsafe { (f.mac_setkey)(handle, work.key.as_ptr(), work.key.len()) } != 0 {
             return Err(format!(
                 "{} refuses the key of {}",
@@ -325,7 +330,7 @@ impl Gcrypt {
             let (len, size) = (m.shape.len, m.shape.digest);
             call_each(m, calls, |c| {
                 let mut out = size;
-                // SAFETY: the handle has its key and is used by this thread only. The result buffer
+                // SAFETY: the handle has its key, and only this thread uses it. The result buffer
                 // has room for `size` bytes.
                 unsafe {
                     (f.mac_ctl)(h, CTL_RESET, null_mut(), 0) == 0
@@ -344,7 +349,7 @@ struct Cipher {
 
 impl Drop for Cipher {
     fn drop(&mut self) {
-        // SAFETY: gcry_cipher_open returned the handle, and it is closed only here. Closing it
+        // SAFETY: gcry_cipher_open returned this handle, and only this call closes it. Closing
         // wipes the key.
         unsafe { (self.library.0.close)(self.handle) };
     }
@@ -357,7 +362,7 @@ struct Mac {
 
 impl Drop for Mac {
     fn drop(&mut self) {
-        // SAFETY: gcry_mac_open returned the handle, and it is closed only here. Closing it wipes
+        // SAFETY: gcry_mac_open returned this handle, and only this call closes it. Closing wipes
         // the key.
         unsafe { (self.library.0.mac_close)(self.handle) };
     }

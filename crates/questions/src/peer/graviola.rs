@@ -1,9 +1,9 @@
 //! Graviola, compiled in by the cargo feature `peers` and called as its documentation recommends.
 //!
-//! An AEAD object is made with the key once; `encrypt` and `decrypt` process a whole message in
-//! place, with its nonce and associated data, and a separate tag. As with all libraries, results
-//! are written to separate buffers here, so the times include a copy of the text to its
-//! destination. Hashes take one call. For HMAC, an object with the key is cloned for each message.
+//! An AEAD object is created once from the key; `encrypt` and `decrypt` process a whole message in
+//! place, with its nonce, its associated data and a separate tag. Results of all libraries are
+//! written to separate buffers, so the times include copying the text to its destination. Hashes
+//! take one call. HMAC clones an object with the key for each message.
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
@@ -15,16 +15,17 @@ use super::each::{call_each, Call};
 use super::interface::Peer;
 use crate::timing::{Candidate, Messages, Op, Run, Shape, Work};
 
-/// Name by which `--peers` accepts the library.
+/// The library's name in the flag `--peers`.
 pub(super) const NAME: &str = "graviola";
 
 pub(super) struct Graviola;
 
 impl Graviola {
-    /// Checks the processor: the library is part of this program, but it aborts on processors that lack some features.
+    /// Checks the processor. The library is part of this program, but it aborts on processors that
+    /// lack some features.
     ///
     /// # Errors
-    /// One line with the features that the processor lacks.
+    /// Returns one line with the features that the processor lacks.
     pub(super) fn load() -> Result<Graviola, String> {
         let has = [
             ("aes", is_x86_feature_detected!("aes")),
@@ -48,7 +49,7 @@ impl Peer for Graviola {
     }
 
     fn version(&self) -> &str {
-        // The version in Cargo.toml, because the crate does not report it.
+        // The crate does not report its version, so this repeats the version in Cargo.toml.
         "0.4.4"
     }
 
@@ -78,7 +79,7 @@ impl Peer for Graviola {
     }
 }
 
-/// One message of an AEAD; the text has already been copied to its destination.
+/// The parts of one AEAD message. The text has already been copied to its destination.
 struct Parts<'a> {
     nonce: &'a [u8; 12],
     aad: &'a [u8],
@@ -88,11 +89,12 @@ struct Parts<'a> {
 /// Copies the text to its destination and returns the parts of the message.
 ///
 /// # Safety
-/// The call has this shape and belongs to an AEAD with a nonce of 12 bytes.
+/// The pointers in the call must be valid for this shape, which must be that of an AEAD with a
+/// 12-byte nonce.
 #[inline(always)]
 unsafe fn parts<'a>(c: &Call, shape: &Shape) -> Parts<'a> {
-    // SAFETY: the caller promises that the call has this shape. Source and destination do not
-    // overlap.
+    // SAFETY: the caller promises that the pointers are valid for this shape. Source and
+    // destination do not overlap.
     unsafe {
         c.dst.copy_from_nonoverlapping(c.src, shape.len);
         Parts {

@@ -1,7 +1,8 @@
-//! Libraries that `kiln libraries install` put into Kiln's cache: `kiln/libraries/NAME-VERSION/FILE`.
+//! Libraries that `kiln libraries install` put into Kiln's cache:
+//! `kiln/libraries/NAME-VERSION/FILE`.
 //!
-//! A directory gets its final name only once the library in it is complete, so every directory with such a name can be
-//! used.
+//! A directory receives its final name only when the library in it is complete, so every directory
+//! with such a name is usable.
 
 use std::cmp::Ordering;
 use std::fs;
@@ -16,13 +17,14 @@ pub(crate) struct Installed {
     pub file: PathBuf,
 }
 
-/// Returns the part of the cache in which each installed library has a directory; `None` if there
-/// is no place for a cache.
+/// Returns the cache directory that contains one subdirectory per installed library; `None` if no
+/// cache directory can be determined.
 pub(crate) fn directory() -> Option<PathBuf> {
     Some(kiln_tree::root().ok()?.join("kiln/libraries"))
 }
 
-/// The installed versions of a library, newest first. `file` is the name of its shared object.
+/// Returns the installed versions of a library, newest first. `file` is the name of the library's
+/// shared object.
 pub(crate) fn find_installed(all: &Path, name: &str, file: &str) -> Vec<Installed> {
     let entries = fs::read_dir(all).into_iter().flatten().flatten();
     let mut found: Vec<Installed> = entries
@@ -44,7 +46,8 @@ pub(crate) fn find_installed(all: &Path, name: &str, file: &str) -> Vec<Installe
     found
 }
 
-/// Compares versions so that 3.0.19 precedes 3.0.20 and 1.1.1t precedes 1.1.1w: numbers by value, then the text.
+/// Compares versions first by their numbers, then as text: 3.0.19 precedes 3.0.20, and 1.1.1t
+/// precedes 1.1.1w.
 pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     let numbers = |s: &str| -> Vec<u64> {
         s.split(|c: char| !c.is_ascii_digit())
@@ -65,7 +68,8 @@ mod tests {
             ("openssl-4.0.3", "libcrypto.so"),
             ("openssl-4.0.10", "libcrypto.so"),
             ("openssl-3.6.1", "libcrypto.so"),
-            // A directory with an incomplete file, one of another library, and one of a build that was interrupted.
+            // These directories must be ignored: one with an incomplete file, one of another
+            // library, and one left by an interrupted build.
             ("openssl-9.0.0", "libcrypto.so.part"),
             ("openssl-fips-9.0", "libcrypto.so"),
             (".new-openssl-9", "libcrypto.so"),

@@ -1,29 +1,30 @@
-//! The interface through which all libraries are measured.
+//! The interface through which all other libraries are measured.
 
 use crate::timing::{Candidate, Work};
 
-/// A library that was loaded.
+/// A library that has been loaded.
 pub(crate) trait Peer {
-    /// The library's name, one of [`super::NAMES`].
+    /// Returns the library's name, which is one of [`super::NAMES`].
     fn name(&self) -> &'static str;
 
-    /// The version, such as `3.0.17`.
+    /// Returns the version, such as `3.0.17`.
     fn version(&self) -> &str;
 
-    /// Name of the library's file, as it was requested.
+    /// Returns the name of the library's file, as it was requested from the loader.
     fn file(&self) -> &str;
 
-    /// Where the file was found: `cache`, `system`, `named` or `program`.
+    /// Returns where the file was found: `cache`, `system`, `named` or `program`.
     fn place(&self) -> &'static str;
 
-    /// Name of the library in rows, such as `openssl-3.0.17`.
+    /// Returns the library's name in rows, such as `openssl-3.0.17`.
     fn provider(&self) -> String {
         format!("{}-{}", self.name(), self.version())
     }
 
-    /// The library's implementations of this work; empty if it lacks the algorithm.
+    /// Returns the library's implementations of this work. The list is empty if the library lacks
+    /// the algorithm.
     ///
     /// # Errors
-    /// The library has the algorithm but fails.
+    /// The library has the algorithm, but its preparation fails.
     fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String>;
 }

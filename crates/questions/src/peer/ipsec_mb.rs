@@ -1,22 +1,23 @@
-//! Intel's Multi-Buffer Crypto for IPsec, called as its README and its header's comments recommend.
+//! Intel's Multi-Buffer Crypto for IPsec, called as its README and the comments in its header
+//! recommend.
 //!
 //! A manager is allocated and initialised for the best instructions that this CPU has
 //! (`alloc_mb_mgr`, `init_mb_mgr_auto`). For AES-GCM, GHASH and hashes of one buffer, the manager
-//! has functions that complete immediately (`IMB_AES256_GCM_ENC`, `IMB_SHA256`); the precomputed
-//! data of a key is made once. Everything else is submitted as jobs. Where one message cannot
-//! occupy the CPU (CBC encryption, CMAC, CCM, hashes, HMAC), the library processes several messages
-//! at once. Such rows are marked, because they show the throughput of a stream of messages, not of
-//! a single message.
+//! has functions that complete immediately (`IMB_AES256_GCM_ENC`, `IMB_SHA256`); the data derived
+//! from a key is computed once. Everything else is submitted as jobs. If one message cannot use the
+//! CPU fully (CBC encryption, CMAC, CCM, hashes, HMAC), the library processes several messages at
+//! once. Such rows are marked, because they show the throughput of a stream of messages, not of a
+//! single message.
 //!
 //! In 1.3, jobs are submitted one by one: for each message, `IMB_GET_NEXT_JOB`, the job's fields,
-//! and `IMB_SUBMIT_JOB`; then `IMB_FLUSH_JOB` until all jobs are complete. In 2.0, they are
+//! and `IMB_SUBMIT_JOB`; then `IMB_FLUSH_JOB` until all jobs are complete. In 2.0, jobs are
 //! submitted without checks, which is faster, in two forms: bursts (`IMB_GET_NEXT_BURST`,
-//! `IMB_SUBMIT_BURST_NOCHECK`, `IMB_FLUSH_BURST`; rows `…_BURST`), and arrays of jobs with the same
-//! cipher or hash, which the library accepts for some algorithms
-//! (`IMB_SUBMIT_CIPHER_BURST_NOCHECK`, `IMB_SUBMIT_HASH_BURST_NOCHECK`; rows `…_CIPHER_BURST`,
-//! `…_HASH_BURST`). Rows that end in `_1` submit one job per call. `imb_set_session` prepares jobs
-//! for bursts. Arrays are the fastest interface for short messages. For long messages, the fastest
-//! interface depends on the algorithm, so both have a row.
+//! `IMB_SUBMIT_BURST_NOCHECK`, `IMB_FLUSH_BURST`; rows `…_BURST`), and, for some algorithms, arrays
+//! of jobs with the same cipher or hash (`IMB_SUBMIT_CIPHER_BURST_NOCHECK`,
+//! `IMB_SUBMIT_HASH_BURST_NOCHECK`; rows `…_CIPHER_BURST`, `…_HASH_BURST`). Rows that end in `_1`
+//! submit one job per call. `imb_set_session` prepares jobs for bursts. Arrays are the fastest
+//! interface for short messages. For long messages, the fastest interface depends on the algorithm,
+//! so both have a row.
 //!
 //! Hashes have a row for single buffers and a row for jobs.
 
@@ -41,22 +42,23 @@ const FIND: Find = Find {
     remedy: "kiln libraries install ipsec-mb, or apt-get install libipsec-mb1",
 };
 
-/// `IMB_VERSION` of the headers whose structures are known; all their patch versions are accepted.
+/// `IMB_VERSION` of the headers whose structure layouts are known. All patch versions of these are
+/// accepted.
 const KNOWN: [c_uint; 2] = [0x1_0300, 0x2_0000];
 
-/// Jobs in one burst or array: twice the 16 lanes of the widest algorithm.
+/// Number of jobs in one burst or array: twice the 16 lanes of the widest algorithm.
 const BATCH: usize = 32;
 
 type Candidates = Result<Vec<Candidate<'static>>, String>;
 
 struct Functions {
     version: String,
-    /// Available since version 2.0.
+    /// `imb_set_session`, which exists since version 2.0.
     set_session: Option<SetSession>,
     alloc: unsafe extern "C" fn(u64) -> Mgr,
     free: unsafe extern "C" fn(Mgr),
     init: unsafe extern "C" fn(Mgr, *mut c_uint),
-    /// Must be the last field, so that the library is closed last.
+    /// This field is last, so that the library is closed after all other fields are dropped.
     opened: Opened,
 }
 
@@ -70,21 +72,21 @@ struct Manager {
 }
 
 impl IpsecMb {
-    /// Loads the library; if `file` is given, only from that file.
+    /// Loads the library. If `file` is given, tries only that file.
     ///
     /// # Errors
-    /// One line with the reason and a remedy.
+    /// Returns one line that states the reason and a remedy.
     pub(super) fn load(file: Option<&Path>) -> Result<IpsecMb, String> {
         let load = |o: &Opened| {
             let library = IpsecMb(Arc::new(Functions::load(o)?));
-            // This checks that a manager has the expected layout.
+            // Create a manager now, because this checks that managers have the expected layout.
             library.manager()?;
             Ok(library)
         };
         FIND.load(file, load, |library: &IpsecMb| &library.0.version)
     }
 
-    /// Whether this version has functions for bursts of jobs, at the known offsets.
+    /// Whether this version has functions for bursts of jobs at the known offsets.
     fn has_bursts(&self) -> bool {
         self.0.set_session.is_some()
     }
@@ -101,7 +103,7 @@ impl IpsecMb {
             library: self.clone(),
             at,
         };
-        // SAFETY: the manager is new, and ERRNO is the offset of its errno in both 1.3 and 2.0.
+        // SAFETY: the manager is new, and its errno is at offset ERRNO in both 1.3 and 2.0.
         let error: c_int = unsafe {
             (f.init)(at, &mut arch);
             at.cast::<u8>().add(ERRNO).cast::<c_int>().read()
@@ -119,7 +121,7 @@ impl IpsecMb {
 
 impl Functions {
     fn load(o: &Opened) -> Result<Functions, String> {
-        // SAFETY: the types are those of intel-ipsec-mb.h; the library stays open in `opened`.
+        // SAFETY: the types match intel-ipsec-mb.h, and the library stays open in `opened`.
         unsafe {
             let number: unsafe extern "C" fn() -> c_uint = o.get("imb_get_version")?;
             let text: unsafe extern "C" fn() -> *const c_char = o.get("imb_get_version_str")?;
@@ -150,10 +152,10 @@ impl Manager {
     /// Returns the function pointer at an offset of the manager.
     ///
     /// # Safety
-    /// `T` is the function's type.
+    /// `T` must be the type of that function.
     unsafe fn function<T: Copy>(&self, offset: usize) -> Result<T, String> {
         // SAFETY: the offset is within the manager, which has about a thousand bytes before its
-        // jobs. The caller promises the type.
+        // jobs. The caller promises that `T` is the function's type.
         unsafe {
             let at = self.at.cast::<u8>().add(offset);
             if at.cast::<usize>().read() == 0 {
@@ -163,7 +165,7 @@ impl Manager {
         }
     }
 
-    /// Copies the job and sets the number that identifies its algorithms, which bursts need.
+    /// Returns a copy of the job with the number that identifies its algorithms, which bursts need.
     fn set_session(&self, job: Job) -> Result<Job2, String> {
         let mut whole = Job2 {
             job,
@@ -174,16 +176,16 @@ impl Manager {
         let Some(set) = self.library.0.set_session else {
             return fault();
         };
-        // SAFETY: the manager is initialised, and only version 2.0, whose jobs are `Job2`, has this
-        // function.
+        // SAFETY: the manager is initialised. Only version 2.0 has this function, and its jobs have
+        // the layout `Job2`.
         match unsafe { set(self.at, &mut whole) } {
             0 => fault(),
             _ => Ok(whole),
         }
     }
 
-    /// Compares the manager's functions with those that the library also exports as symbols. If an
-    /// address differs, the manager has a different layout.
+    /// Compares the manager's function pointers with functions that the library also exports as
+    /// symbols. A difference means that the manager's layout is not the expected one.
     fn check(&self) -> Result<(), String> {
         let known: [(usize, &str, &[&str]); 4] = [
             (
@@ -222,10 +224,10 @@ impl Manager {
             ),
         ];
         for (offset, name, ends) in known {
-            // SAFETY: the pointer is read as an address and not called.
+            // SAFETY: the function pointer is read as an integer and never called.
             let here: usize = unsafe { self.function(offset)? };
             let one_of = ends.iter().any(|end| {
-                // SAFETY: the symbol is read as an address and not called.
+                // SAFETY: the symbol's address is read as an integer and never called.
                 let symbol = unsafe { self.library.0.opened.get::<usize>(&format!("{name}{end}")) };
                 symbol == Ok(here)
             });
@@ -242,7 +244,7 @@ impl Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        // SAFETY: alloc_mb_mgr returned the manager, and it is freed only here.
+        // SAFETY: alloc_mb_mgr returned this manager, and only this call frees it.
         unsafe { (self.library.0.free)(self.at) };
     }
 }
@@ -276,8 +278,8 @@ impl Peer for IpsecMb {
         };
         let lacks = || Err(format!("{} has no {alg} with AES-{bits}", self.provider()));
         let bursts = self.has_bursts();
-        // Methods for a stream of messages: jobs or, in 2.0, bursts of jobs, and arrays of jobs where the library
-        // accepts them.
+        // For a stream of messages: jobs or, in 2.0, bursts of jobs, and arrays of jobs for
+        // algorithms that support them.
         let stream = |name: &str, array: Option<&str>| -> Candidates {
             if !bursts {
                 return Ok(vec![many(name.to_string(), self.jobs(work)?)]);
@@ -291,8 +293,8 @@ impl Peer for IpsecMb {
             }
             Ok(all)
         };
-        // Methods for a single message: a job or, in 2.0, a burst or an array of one job; and the same methods for many
-        // messages.
+        // For a single message: one job or, in 2.0, a burst or an array with one job. The same
+        // interfaces are also used with many messages.
         let single = |name: &str, array: Option<&str>| -> Candidates {
             Ok(match array {
                 _ if !bursts => vec![one(name.to_string(), self.jobs(work)?)],
@@ -344,8 +346,8 @@ impl IpsecMb {
         let which = (work.key.len() - 16) / 8 * 8;
         let decrypt = work.op == Op::Decrypt;
         let (key, state) = (Memory::new(GCM_KEY), Memory::new(GCM_CTX));
-        // SAFETY: the types are those of the functions at these offsets. `which` selects the
-        // functions for the size of the key.
+        // SAFETY: the functions at these offsets have these types. `which` selects the functions
+        // for the size of the key.
         let gcm: Gcm = unsafe {
             let pre: GcmPre = manager.function(GCM_PRE + which)?;
             pre(work.key.as_ptr(), key.at());
@@ -357,8 +359,8 @@ impl IpsecMb {
             let (key, state) = (key.at(), state.at());
             call_each(m, calls, |c| {
                 let mut made = [0u8; 16];
-                // SAFETY: key and context were made for this manager, and tags have at most 16
-                // bytes.
+                // SAFETY: key and context were prepared for this manager, the buffers have the
+                // lengths of the shape, and tags have at most 16 bytes.
                 unsafe {
                     let to = if decrypt {
                         made.as_mut_ptr()
@@ -378,8 +380,7 @@ impl IpsecMb {
     fn ghash(&self, work: &Work) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let key = Memory::new(GCM_KEY);
-        // SAFETY: the types are those of the functions at these offsets. The key has the size of a
-        // block.
+        // SAFETY: the functions at these offsets have these types. The key has the size of a block.
         let ghash: Ghash = unsafe {
             let pre: GcmPre = manager.function(GHASH_PRE)?;
             pre(work.key.as_ptr(), key.at());
@@ -388,8 +389,9 @@ impl IpsecMb {
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, len, key) = (&manager, m.shape.len as u64, key.at());
             call_each(m, calls, |c| {
-                // SAFETY: the result buffer has room for a block. The function reads the hash so
-                // far from it, which is zero at first, and writes the new hash to it.
+                // SAFETY: the result buffer has room for a block. The function reads the previous
+                // hash from this buffer, so it is set to zero first, and writes the new hash to the
+                // buffer.
                 unsafe {
                     c.dst.cast::<[u8; 16]>().write([0; 16]);
                     ghash(key, c.src, len, c.dst, 16);
@@ -401,12 +403,13 @@ impl IpsecMb {
 
     fn hash(&self, offset: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
-        // SAFETY: `HashFn` is the type of the hash functions at these offsets.
+        // SAFETY: the hash functions at these offsets have the type `HashFn`.
         let hash: HashFn = unsafe { manager.function(offset)? };
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, len) = (&manager, m.shape.len as u64);
             call_each(m, calls, |c| {
-                // SAFETY: the result buffer has room for the digest.
+                // SAFETY: the source has `len` bytes, and the result buffer has room for the
+                // digest.
                 unsafe { hash(c.src, len, c.dst) };
                 true
             })

@@ -1,4 +1,4 @@
-//! Shared libraries, opened at run time: those in Kiln's cache, then those of the system.
+//! Opens shared libraries at run time, either from Kiln's cache or from the system.
 
 use std::env;
 use std::path::Path;
@@ -8,16 +8,18 @@ use libloading::os::unix::Library;
 
 use super::installed::{compare_versions, directory, find_installed};
 
-/// How to find a library.
+/// Describes where a library may be found.
 pub(super) struct Find {
     pub peer: &'static str,
-    /// Environment variable that overrides the names below, for a custom build.
+    /// Environment variable with the path of a custom build. If it is set, the names below are not
+    /// tried.
     pub variable: &'static str,
-    /// File names in the system's library directories, newest first.
+    /// File names in the system's library directories. The newest version comes first.
     pub names: &'static [&'static str],
-    /// File name of the library in Kiln's cache, if `kiln libraries install` supports the library.
+    /// File name of the library in Kiln's cache; `None` if `kiln libraries install` does not
+    /// support the library.
     pub cached: Option<&'static str>,
-    /// The command that provides the library.
+    /// The command that installs the library.
     pub remedy: &'static str,
 }
 
@@ -33,10 +35,10 @@ pub(super) struct Opened {
 impl Find {
     /// Opens the library and calls `load` to resolve its functions. Compares the newest loadable
     /// version in the cache with the newest one in the system, and uses the one with the greater
-    /// `version`. If `only` is given or the environment variable is set, only that file is tried.
+    /// `version`. If `only` is given or the environment variable is set, tries only that file.
     ///
     /// # Errors
-    /// One line with the reason and a remedy.
+    /// Returns one line that states the reason and a remedy.
     pub(super) fn load<T>(
         &self,
         only: Option<&Path>,
@@ -86,7 +88,7 @@ impl Find {
         })
     }
 
-    /// The files in Kiln's cache, newest first.
+    /// Returns the library's files in Kiln's cache, newest first.
     fn list_cached(&self) -> Vec<String> {
         let (Some(file), Some(all)) = (self.cached, directory()) else {
             return Vec::new();
@@ -99,13 +101,13 @@ impl Find {
 }
 
 impl Opened {
-    /// Opens the library with this file name.
+    /// Opens the library with this file name or path.
     pub(super) fn open(name: &str, place: &'static str) -> Result<Opened, String> {
-        // Never unload it: AWS-LC registers a function that is called whenever a thread ends, and unloading would
-        // remove that function.
+        // Never unload the library: AWS-LC registers a function that is called whenever a thread
+        // ends, and unloading would remove that function's code.
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
-        // SAFETY: the constructors of these libraries set up their own memory only; a user who names another file is
-        // responsible for it.
+        // SAFETY: the constructors of these libraries set up only their own memory. A user who
+        // names another file is responsible for that file's constructors.
         let library = unsafe { Library::open(Some(name), flags) }.map_err(|e| one_line(&e))?;
         Ok(Opened {
             library: Arc::new(library),
@@ -117,8 +119,8 @@ impl Opened {
     /// Returns the address of a symbol as a value of the pointer type `T`.
     ///
     /// # Safety
-    /// `T` is the symbol's type in the library's headers, and the value is not used after the last
-    /// `Opened` of this library is gone.
+    /// `T` must be the symbol's type in the library's headers. The value must not be used after the
+    /// last `Opened` of this library has been dropped.
     ///
     /// # Errors
     /// The symbol is missing, because the library is too old.
@@ -150,7 +152,7 @@ mod tests {
     #[test]
     fn faults_name_the_file_and_what_would_help() {
         let get = |o: &Opened| {
-            // SAFETY: the address is never called.
+            // SAFETY: the symbol does not exist, and an address would never be called.
             unsafe { o.get::<unsafe extern "C" fn()>("no_such_symbol") }
         };
         let why = FIND.load(None, get, |_| "1").err().unwrap();
@@ -163,7 +165,7 @@ mod tests {
     #[test]
     fn the_first_that_will_do_is_taken() {
         let get = |o: &Opened| {
-            // SAFETY: the address is never called.
+            // SAFETY: the address is only tested for existence and never called.
             unsafe { o.get::<unsafe extern "C" fn()>("malloc") }.map(|_| o.file.clone())
         };
         assert_eq!(FIND.load(None, get, |_| "1").unwrap(), "libc.so.6");

@@ -1,5 +1,5 @@
-//! Other libraries for comparison with Kiln. They are loaded at run time if they are installed,
-//! except one that the cargo feature `peers` compiles in.
+//! Other libraries, which are compared with Kiln. They are loaded at run time if they are
+//! installed, except one that the cargo feature `peers` compiles into the program.
 
 mod aws_lc;
 mod each;
@@ -21,10 +21,10 @@ use kiln_question::{unknown, Error};
 use crate::timing::{Candidate, Choice, Judge, Kind, Level, Source, Spec, Work};
 use interface::Peer;
 
-/// Names that `--peers` accepts, besides `auto` and `none`.
+/// Names that `--peers` accepts in addition to `auto` and `none`.
 #[cfg(not(feature = "peers"))]
 pub(crate) const NAMES: [&str; 5] = ["openssl", "libgcrypt", "nettle", "ipsec-mb", "aws-lc"];
-/// Names that `--peers` accepts, besides `auto` and `none`.
+/// Names that `--peers` accepts in addition to `auto` and `none`.
 #[cfg(feature = "peers")]
 pub(crate) const NAMES: [&str; 6] = [
     "openssl",
@@ -35,18 +35,18 @@ pub(crate) const NAMES: [&str; 6] = [
     graviola::NAME,
 ];
 
-/// Loads the library of this name, one of [`NAMES`].
+/// Loads the library of this name, which must be one of [`NAMES`].
 ///
 /// # Errors
-/// One line with the reason and a remedy.
+/// Returns one line that states the reason and a remedy.
 pub(crate) fn load(name: &str) -> Result<Box<dyn Peer>, String> {
     load_from(name, None)
 }
 
-/// Loads a library; if `file` is given, only from that file.
+/// Loads a library. If `file` is given, tries only that file.
 ///
 /// # Errors
-/// One line with the reason and a remedy.
+/// Returns one line that states the reason and a remedy.
 pub(crate) fn load_from(name: &str, file: Option<&Path>) -> Result<Box<dyn Peer>, String> {
     match name {
         "openssl" => openssl::OpenSsl::load(file).map(|p| Box::new(p) as Box<dyn Peer>),
@@ -67,12 +67,12 @@ pub enum Wanted {
     #[default]
     Auto,
     None,
-    /// The libraries with these names; it is an error if one is missing.
+    /// The libraries with these names. A missing library is an error.
     Named(Vec<String>),
 }
 
 impl Wanted {
-    /// Parses the words of `--peers`.
+    /// Parses the values of `--peers`.
     pub fn parse(words: &[String]) -> Result<Wanted, Error> {
         match words {
             [] => Ok(Wanted::Auto),
@@ -108,8 +108,8 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Loads the requested libraries. A library that is the baseline is required. If a library was not requested by
-    /// name, a failure to load it only becomes a note.
+    /// Loads the requested libraries. A library that serves as the baseline is required. If another
+    /// library was not requested by name, a failure to load it only adds a note.
     pub(crate) fn load(
         wanted: &Wanted,
         baseline: Option<&str>,
@@ -136,8 +136,8 @@ impl Peers {
     }
 }
 
-/// Libraries only add implementations of algorithms that other sources have; they supply neither algorithms nor right
-/// answers.
+/// Libraries only add implementations of algorithms that other sources have. They supply neither
+/// further algorithms nor expected results.
 impl Source for Peers {
     fn algorithms(&self) -> Vec<Spec> {
         Vec::new()
@@ -154,7 +154,7 @@ impl Source for Peers {
         notes: &mut Vec<String>,
     ) -> Result<Vec<Candidate<'_>>, Error> {
         let mut found = Vec::new();
-        // Only kernels have a hash whose key is passed with each message.
+        // Only kernel trees have hashes that take a key with each message.
         if work.spec.kind == Kind::Hash && work.spec.prefix > 0 {
             return Ok(found);
         }
@@ -162,8 +162,8 @@ impl Source for Peers {
             match peer.candidates(work) {
                 Ok(mut all) => {
                     all.retain(|c| !(choice.latency && c.together));
-                    // Lengths that this algorithm excludes for all implementations are excluded for
-                    // libraries too.
+                    // If the algorithm excludes a length for all implementations, libraries exclude
+                    // it too.
                     all.iter_mut().for_each(|c| c.takes = work.spec.takes);
                     found.extend(all);
                 }

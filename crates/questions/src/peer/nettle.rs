@@ -2,14 +2,14 @@
 //!
 //! The caller allocates contexts and sets a key once. The function of a mode takes the context and
 //! the IV, and updates the IV for a following piece, so each message uses a copy of its IV (Cipher
-//! modes). For AEADs (Authenticated encryption), the nonce is set, associated data is passed, the
-//! text is encrypted or decrypted, and the tag is computed; when decrypting, the caller compares
-//! the tag. For CCM, the manual prefers functions that process whole messages. The digest function
-//! of a hash leaves the context ready for the next message (Hash functions); that of a MAC does the
-//! same and keeps the key (Keyed hash functions).
+//! modes). For AEADs (Authenticated encryption), the caller sets the nonce, passes the associated
+//! data, encrypts or decrypts the text, and computes the tag; when decrypting, the caller also
+//! compares the tag. For CCM, the manual prefers functions that process whole messages. A hash's
+//! digest function leaves the context ready for the next message (Hash functions). A MAC's digest
+//! function does the same and keeps the key (Keyed hash functions).
 //!
-//! The size of a hash's context comes from the library's description of the hash (nettle-meta.h).
-//! Other contexts get more memory than any of nettle's headers requires.
+//! The library's description of a hash (nettle-meta.h) contains the size of its context. Other
+//! contexts get more memory than any of nettle's headers requires.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::path::Path;
@@ -28,9 +28,10 @@ const FIND: Find = Find {
     remedy: "apt-get install libnettle8",
 };
 
-/// Bytes to allocate for contexts of unknown size; the largest, GCM's, has about 4.4 KiB.
+/// Bytes to allocate for contexts of unknown size. The largest of them is GCM's, with about 4.4
+/// KiB.
 const ROOM: usize = 16 << 10;
-/// The oldest minor version of Nettle 3 with these types.
+/// The oldest minor version of Nettle 3 in which the functions have these types.
 const OLDEST: c_int = 6;
 
 type Ctx = *mut c_void;
@@ -54,7 +55,7 @@ type CcmCrypt = unsafe extern "C" fn(
     *const u8,
 ) -> c_int;
 
-/// `struct nettle_hash` of nettle-meta.h.
+/// The layout of `struct nettle_hash` in nettle-meta.h.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct HashMeta {
@@ -74,20 +75,20 @@ pub(super) struct Nettle {
 }
 
 impl Nettle {
-    /// Loads the library; if `file` is given, only from that file.
+    /// Loads the library. If `file` is given, tries only that file.
     ///
     /// # Errors
-    /// One line with the reason and a remedy.
+    /// Returns one line that states the reason and a remedy.
     pub(super) fn load(file: Option<&Path>) -> Result<Nettle, String> {
         let load = |o: &Opened| {
-            // SAFETY: the types are those of version.h.
+            // SAFETY: the types match version.h.
             let (major, minor) = unsafe {
                 let major: unsafe extern "C" fn() -> c_int = o.get("nettle_version_major")?;
                 let minor: unsafe extern "C" fn() -> c_int = o.get("nettle_version_minor")?;
                 (major(), minor())
             };
             let version = format!("{major}.{minor}");
-            // Version 4 has different types under the same names.
+            // Version 4 uses the same names for functions of different types.
             if major != 3 || minor < OLDEST {
                 return Err(format!(
                     "{} is {version}: its functions are known from 3.{OLDEST} to 3.99",
@@ -105,17 +106,17 @@ impl Nettle {
     /// Returns the function `nettle_NAME`.
     ///
     /// # Safety
-    /// `T` is the type of this function.
+    /// `T` must be the type of this function, and `self` must outlive the returned value.
     unsafe fn get<T: Copy>(&self, name: &str) -> Result<T, String> {
-        // SAFETY: the caller promises the type, and keeps `self` for as long as it uses the
-        // function.
+        // SAFETY: the caller promises that `T` is the function's type, and keeps `self` for as long
+        // as it uses the function.
         unsafe { self.opened.get(&format!("nettle_{name}")) }
     }
 
     fn keyed(&self, set_key: &str, key: &[u8]) -> Result<Memory, String> {
         let ctx = Memory::new(ROOM);
-        // SAFETY: the callers pass names of functions that take a context and a key of the size in
-        // their name. The memory is larger than any context.
+        // SAFETY: the callers pass names of functions that take a context and a key, and the key
+        // has the size in the name. The memory is larger than any context.
         unsafe {
             let set: SetKey = self.get(set_key)?;
             set(ctx.at(), key.as_ptr());
@@ -182,13 +183,13 @@ impl Peer for Nettle {
     }
 }
 
-/// Returns a copy of an IV for a function that modifies the IV.
+/// Returns a copy of an IV, for functions that modify the IV.
 ///
 /// # Safety
-/// `iv` is readable for 16 bytes.
+/// `iv` must be readable for 16 bytes.
 #[inline(always)]
 unsafe fn copy(iv: *const u8) -> [u8; 16] {
-    // SAFETY: the caller promises 16 readable bytes, and an array of bytes needs no alignment.
+    // SAFETY: the caller promises 16 readable bytes, and a byte array needs no alignment.
     unsafe { iv.cast::<[u8; 16]>().read() }
 }
 
@@ -203,7 +204,7 @@ impl Nettle {
     fn ecb(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
         let direction = Nettle::direction(work);
         let ctx = self.keyed(&format!("{aes}_set_{direction}_key"), &work.key)?;
-        // SAFETY: `Crypt` is the type of these functions in aes.h.
+        // SAFETY: aes.h declares these functions with the type `Crypt`.
         let crypt: Crypt = unsafe { self.get(&format!("{aes}_{direction}"))? };
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
@@ -222,8 +223,8 @@ impl Nettle {
         let ctx = self.keyed(&format!("{aes}_set_{direction}_key"), &work.key)?;
         let keep = self.clone();
         if work.op == Op::Encrypt {
-            // SAFETY: `CbcEncrypt` is the type of these functions in cbc.h. Versions before 3.8
-            // lack them, and the general function below is used.
+            // SAFETY: cbc.h declares these functions with the type `CbcEncrypt`. Versions before
+            // 3.8 lack them; the general function below is then used.
             let whole = unsafe { self.get::<CbcEncrypt>(&format!("cbc_{aes}_encrypt")) };
             if let Ok(encrypt) = whole {
                 return Ok(Box::new(move |m: &mut Messages, calls| {
@@ -239,7 +240,7 @@ impl Nettle {
                 }));
             }
         }
-        // SAFETY: the types are those of these functions in aes.h and cbc.h.
+        // SAFETY: the types match the declarations in aes.h and cbc.h.
         let (block, mode) = unsafe {
             let block: Crypt = self.get(&format!("{aes}_{direction}"))?;
             let mode: Mode = self.get(&format!("cbc_{direction}"))?;
@@ -250,7 +251,7 @@ impl Nettle {
 
     fn ctr(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
         let ctx = self.keyed(&format!("{aes}_set_encrypt_key"), &work.key)?;
-        // SAFETY: the types are those of these functions in aes.h and ctr.h.
+        // SAFETY: the types match the declarations in aes.h and ctr.h.
         let (block, mode) = unsafe {
             let block: Crypt = self.get(&format!("{aes}_encrypt"))?;
             let mode: Mode = self.get("ctr_crypt")?;
@@ -275,7 +276,7 @@ impl Nettle {
     fn xts(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
         let direction = Nettle::direction(work);
         let ctx = self.keyed(&format!("xts_{aes}_set_{direction}_key"), &work.key)?;
-        // SAFETY: `XtsCrypt` is the type of these functions in xts.h.
+        // SAFETY: xts.h declares these functions with the type `XtsCrypt`.
         let crypt: XtsCrypt = unsafe { self.get(&format!("xts_{aes}_{direction}_message"))? };
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
@@ -290,7 +291,7 @@ impl Nettle {
 
     fn chacha(&self, work: &Work) -> Result<Run<'static>, String> {
         let ctx = self.keyed("chacha_set_key", &work.key)?;
-        // SAFETY: the types are those of these functions in chacha.h.
+        // SAFETY: the types match the declarations in chacha.h.
         let (nonce, counter, crypt) = unsafe {
             let nonce: SetKey = self.get("chacha_set_nonce96")?;
             let counter: SetKey = self.get("chacha_set_counter32")?;
@@ -301,8 +302,8 @@ impl Nettle {
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
             call_each(m, calls, |c| {
-                // SAFETY: the context has its key. The IV consists of the block number, then the
-                // nonce.
+                // SAFETY: the context has its key. The first 4 bytes of the IV are the block
+                // number, and the other 12 are the nonce.
                 unsafe {
                     nonce(ctx, c.iv.add(4));
                     counter(ctx, c.iv);
@@ -316,9 +317,10 @@ impl Nettle {
     fn aead(&self, of: &str, nonce: &str, work: &Work) -> Result<Run<'static>, String> {
         let ctx = self.keyed(&format!("{of}_set_key"), &work.key)?;
         let decrypt = work.op == Op::Decrypt;
-        // GCM's IV may have any length, so the length is an argument; ChaCha's nonce has a fixed length.
+        // GCM's function takes the length of the IV as an argument, because GCM allows any length.
+        // ChaCha's nonce has a fixed length.
         let gcm = nonce == "iv";
-        // SAFETY: the types are those of these functions in gcm.h and chacha-poly1305.h.
+        // SAFETY: the types match the declarations in gcm.h and chacha-poly1305.h.
         let (set_iv, set_nonce, update, crypt, digest) = unsafe {
             let set_iv: Option<Update> = match gcm {
                 true => Some(self.get(&format!("{of}_set_iv"))?),
@@ -362,11 +364,12 @@ impl Nettle {
     }
 
     fn ccm(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
-        // CCM's functions for whole messages take the cipher's context, not a context of the mode.
+        // The CCM functions for whole messages take the context of the cipher instead of a CCM
+        // context.
         let ctx = self.keyed(&format!("ccm_{aes}_set_key"), &work.key)?;
         let direction = Nettle::direction(work);
-        // SAFETY: `CcmCrypt` is the type of these functions in ccm.h, except that encryption
-        // returns nothing; its result is ignored below.
+        // SAFETY: ccm.h declares these functions with the type `CcmCrypt`, except that encryption
+        // returns nothing. Its return value is ignored below.
         let crypt: CcmCrypt = unsafe { self.get(&format!("ccm_{aes}_{direction}_message"))? };
         let decrypt = work.op == Op::Decrypt;
         let keep = self.clone();
@@ -397,26 +400,26 @@ impl Nettle {
     }
 
     fn hash(&self, name: &str) -> Result<Run<'static>, String> {
-        // SAFETY: the symbol is a constant `struct nettle_hash` of nettle-meta.h. The name in it is
-        // compared below.
+        // SAFETY: the symbol is a constant `struct nettle_hash` (nettle-meta.h). The name in this
+        // structure is checked below.
         let meta = unsafe {
             let meta: *const HashMeta = self.get(name)?;
             *meta
         };
-        // SAFETY: the field `name` of a `struct nettle_hash` points to a C string.
+        // SAFETY: the `name` field of a `struct nettle_hash` points to a C string.
         let says = unsafe { CStr::from_ptr(meta.name) };
         if says.to_bytes() != name.as_bytes() || meta.context_size as usize > ROOM {
             return Err(format!("{} describes {name} otherwise", self.provider()));
         }
         let ctx = Memory::new(meta.context_size as usize);
-        // SAFETY: the memory has the size that the library states for this context.
+        // SAFETY: the memory has the size that the library's description states for this context.
         unsafe { (meta.init)(ctx.at()) };
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len, size) = (&keep, ctx.at(), m.shape.len, m.shape.digest);
             call_each(m, calls, |c| {
-                // SAFETY: the context is initialised, and stays so after digest(). The result
-                // buffer has room for the digest.
+                // SAFETY: the context is initialised, and digest() initialises it for the next
+                // message. The result buffer has room for the digest.
                 unsafe {
                     (meta.update)(ctx, len, c.src);
                     (meta.digest)(ctx, size, c.dst);
@@ -428,8 +431,8 @@ impl Nettle {
 
     fn mac(&self, of: &str, work: &Work) -> Result<Run<'static>, String> {
         let ctx = Memory::new(ROOM);
-        // SAFETY: the types are those of hmac.h, which accepts keys of any length, and of cmac.h,
-        // which has a function for each key length. The memory is larger than any context.
+        // SAFETY: the types match hmac.h, which accepts keys of any length, and cmac.h, which has
+        // one function per key length. The memory is larger than any context.
         let (update, digest) = unsafe {
             let set_key = format!("{of}_set_key");
             if of.starts_with("hmac") {

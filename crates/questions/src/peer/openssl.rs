@@ -1,16 +1,16 @@
 //! OpenSSL's libcrypto, called as its documentation recommends.
 //!
-//! For many messages under one key, the documentation recommends one `EVP_CIPHER_CTX`, whose cipher
-//! and key are set once. Each message then takes `EVP_CipherInit_ex(ctx, NULL, NULL, NULL, iv,
-//! -1)`, which only sets the IV, and one `EVP_CipherUpdate` (EVP_EncryptInit(3): a context may be
-//! reused in this way, and unchanged parameters are passed as NULL). One update processes the whole
-//! message. Without padding, only AEADs need a finalisation, in the order of the same page (AEAD
-//! interface): IV, associated data, text, final, tag. For CCM, the length is set first.
+//! For many messages under one key, the documentation recommends one `EVP_CIPHER_CTX` with a cipher
+//! and a key that are set once. For each message, `EVP_CipherInit_ex(ctx, NULL, NULL, NULL, iv,
+//! -1)` then sets the IV, and one `EVP_CipherUpdate` processes the whole message
+//! (EVP_EncryptInit(3): a context may be reused in this way, and unchanged parameters are passed as
+//! NULL). Without padding, only AEADs need a finalisation. Their calls follow the order of the same
+//! page (AEAD interface): IV, associated data, text, final, tag. For CCM, the length is set first.
 //!
-//! Digests: one `EVP_MD_CTX`, the algorithm fetched once (crypto(7), on performance), then init,
-//! update and final for each message. MACs: one `EVP_MAC_CTX` with the key; `EVP_MAC_init` without
-//! a key begins the next message with the same key (EVP_MAC(3)). Poly1305 does not allow this,
-//! because its keys are for one use only, so its key is set for each message.
+//! Digests use one `EVP_MD_CTX` and an algorithm that is fetched once (crypto(7), on performance),
+//! then init, update and final for each message. MACs use one `EVP_MAC_CTX` with the key;
+//! `EVP_MAC_init` without a key begins the next message under the same key (EVP_MAC(3)). Poly1305
+//! does not allow this, because its keys are for one use only, so its key is set for each message.
 
 mod functions;
 
@@ -34,10 +34,10 @@ const SET_TAG: c_int = 0x11;
 pub(super) struct OpenSsl(Arc<Functions>);
 
 impl OpenSsl {
-    /// Loads the library; if `file` is given, only from that file.
+    /// Loads the library. If `file` is given, tries only that file.
     ///
     /// # Errors
-    /// One line with the reason and a remedy.
+    /// Returns one line that states the reason and a remedy.
     pub(super) fn load(file: Option<&Path>) -> Result<OpenSsl, String> {
         functions::FIND
             .load(file, Functions::load, |f| &f.version)
@@ -63,9 +63,9 @@ impl OpenSsl {
         let encrypt = c_int::from(work.op != Op::Decrypt);
         let ctx = ctx.as_ptr();
         let ccm = work.spec.name.starts_with("ccm(");
-        // SAFETY: the context is new, and the key is as long as the cipher requires. The cipher is
-        // set alone at first, because CCM's sizes must be set before the key. A null IV means that
-        // the IV is set later.
+        // SAFETY: the context is new, and the key is as long as the cipher requires. The first call
+        // sets only the cipher, because CCM's sizes must be set before the key. A null IV means
+        // that the IV is set later.
         let ok = unsafe {
             (f.init)(ctx, cipher, null_mut(), null(), null(), encrypt) == 1
                 && (!ccm || {
@@ -148,8 +148,8 @@ impl OpenSsl {
                 _ => None,
             },
         };
-        // SAFETY: the context is new, `Param::END` ends the parameters, and key and parameters are
-        // only read during the call.
+        // SAFETY: the context is new, and `Param::END` ends the parameters. The function does not
+        // keep pointers to the key or the parameters.
         let ok = unsafe {
             (mac.init)(
                 ctx.as_ptr(),
@@ -243,7 +243,7 @@ impl Peer for OpenSsl {
     }
 }
 
-/// Converts a length to a C `int`.
+/// Converts a length to a C `int`, or returns an error if the length is too large.
 fn int(len: usize) -> Result<c_int, String> {
     c_int::try_from(len).map_err(|_| format!("a message of {len} bytes"))
 }
@@ -254,8 +254,9 @@ fn skcipher(cipher: Cipher) -> Run<'static> {
         let has_iv = m.shape.iv > 0;
         call_each(m, calls, |c| {
             let mut out = 0;
-            // SAFETY: the context belongs to this thread and has a cipher and a key. The pointers are valid for the
-            // message's length, and since padding is off, exactly as many bytes are written as are read.
+            // SAFETY: the context belongs to this thread and has a cipher and a key. The pointers
+            // are valid for the message's length. Padding is off, so the output is exactly as long
+            // as the input.
             unsafe {
                 (!has_iv || (f.init)(ctx, null(), null_mut(), null(), c.iv, -1) == 1)
                     && (f.update)(ctx, c.dst, &mut out, c.src, len) == 1
@@ -274,8 +275,8 @@ fn aead(cipher: Cipher, op: Op) -> Run<'static> {
         call_each(m, calls, |c| {
             let (mut out, mut rest) = (0, 0);
             // SAFETY: the context belongs to this thread and has a cipher and a key, and the
-            // pointers are valid for the lengths of the shape. Final writes nothing in these modes,
-            // but gets a buffer.
+            // pointers are valid for the lengths of the shape. The final call writes nothing in
+            // these modes, but receives a buffer because the function requires one.
             unsafe {
                 (f.init)(ctx, null(), null_mut(), null(), c.iv, -1) == 1
                     && (f.update)(ctx, null_mut(), &mut out, c.aad, aad) == 1
@@ -296,8 +297,9 @@ fn aead(cipher: Cipher, op: Op) -> Run<'static> {
     Box::new(run)
 }
 
-/// Calls CCM, which needs the tag first when opening, and then the length. The result of updating
-/// with the text shows whether the tag is right.
+/// Returns a closure that calls CCM. CCM needs the tag before the text when opening, and always
+/// needs the length first. The return value of the update with the text shows whether the tag is
+/// right.
 fn ccm(cipher: Cipher, op: Op) -> Run<'static> {
     let run = move |m: &mut Messages, calls| {
         let (f, ctx, shape) = (&*cipher.library.0, cipher.ctx.as_ptr(), m.shape);
@@ -365,7 +367,7 @@ fn mac(ctx: MacCtx) -> Run<'static> {
     Box::new(run)
 }
 
-/// A context with a key.
+/// A cipher context with its key.
 struct Cipher {
     library: OpenSsl,
     ctx: NonNull<c_void>,
@@ -373,7 +375,7 @@ struct Cipher {
 
 impl Drop for Cipher {
     fn drop(&mut self) {
-        // SAFETY: EVP_CIPHER_CTX_new returned the context, and it is freed only here. Freeing it
+        // SAFETY: EVP_CIPHER_CTX_new returned this context, and only this call frees it. Freeing
         // wipes the key.
         unsafe { (self.library.0.ctx_free)(self.ctx.as_ptr()) };
     }
@@ -387,7 +389,7 @@ struct Digest {
 
 impl Drop for Digest {
     fn drop(&mut self) {
-        // SAFETY: EVP_MD_CTX_new returned the context, and it is freed only here.
+        // SAFETY: EVP_MD_CTX_new returned this context, and only this call frees it.
         unsafe { (self.library.0.md_ctx_free)(self.ctx.as_ptr()) };
     }
 }
@@ -396,14 +398,14 @@ struct MacCtx {
     library: OpenSsl,
     ctx: NonNull<c_void>,
     size: usize,
-    /// The key, if it must be passed with each message.
+    /// The key, for algorithms that need it with each message.
     key: Option<Vec<u8>>,
 }
 
 impl Drop for MacCtx {
     fn drop(&mut self) {
         if let Some(mac) = &self.library.0.mac {
-            // SAFETY: EVP_MAC_CTX_new returned the context, and it is freed only here. Freeing it
+            // SAFETY: EVP_MAC_CTX_new returned this context, and only this call frees it. Freeing
             // wipes the key.
             unsafe { (mac.ctx_free)(self.ctx.as_ptr()) };
         }

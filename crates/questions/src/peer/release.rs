@@ -1,10 +1,9 @@
-//! Release years of libraries, so that the reader of a comparison notices that a library is old.
+//! Release years of libraries, so that a reader of a comparison notices an old library.
 
 use kiln_record::family;
 
-/// The year of the first release of each series, by library and version prefix. A patch release of
-/// the series may be newer, but patch releases seldom change ciphers. Series that are not listed
-/// have no year.
+/// The year in which each release series began, by library and version prefix. A patch release may
+/// be newer, but patch releases seldom change ciphers. Series that are not listed have no year.
 const SERIES: [(&str, &str, u16); 30] = [
     ("openssl", "1.1.1", 2018),
     ("openssl", "3.0", 2021),
@@ -38,11 +37,13 @@ const SERIES: [(&str, &str, u16); 30] = [
     ("ipsec-mb", "2.0", 2024),
 ];
 
-/// The release year of the series to which a provider such as `openssl-3.0.19` belongs; `None` if unknown.
+/// Returns the year of the release series to which a provider such as `openssl-3.0.19` belongs;
+/// `None` if it is unknown.
 pub(crate) fn year(provider: &str) -> Option<u16> {
     let name = family(provider);
     let version = provider[name.len()..].trim_start_matches('-');
-    // A prefix must end where a number ends: 1.10 does not belong to the series 1.1, but 1.1.1w belongs to 1.1.1.
+    // The prefix must end at the end of a number: 1.10 does not belong to the series 1.1, but
+    // 1.1.1w belongs to 1.1.1.
     let of = |series: &str| match version.strip_prefix(series) {
         Some(rest) => !rest.starts_with(|c: char| c.is_ascii_digit()),
         None => false,
@@ -53,7 +54,7 @@ pub(crate) fn year(provider: &str) -> Option<u16> {
     found.map(|(.., year)| *year)
 }
 
-/// Name, version and year in the form used in sentences: `openssl 3.0.19 (release series of 2021)`.
+/// Returns name, version and year for use in a sentence: `openssl 3.0.19 (release series of 2021)`.
 pub(crate) fn describe(provider: &str) -> String {
     let name = family(provider);
     let version = provider[name.len()..].trim_start_matches('-');

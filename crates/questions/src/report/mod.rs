@@ -43,7 +43,7 @@ Examples:
 See also:
   docs/RECORDS.md, docs/FLEET.md")]
 pub struct ReportArgs {
-    /// Records, bundles, reports (HTML), directories of records
+    /// Records, bundles, reports (HTML) or directories of records
     #[arg(required = true, value_name = "A")]
     files: Vec<PathBuf>,
     /// Title of the page
@@ -105,7 +105,7 @@ impl Question for ReportArgs {
     }
 }
 
-/// Returns the path of the page. Fails if a file that Kiln did not write is already there.
+/// Returns the path of the page. Fails if the path is an existing file that Kiln did not write.
 fn place(out: Option<&Path>) -> Result<PathBuf, Error> {
     let path = match out {
         None => PathBuf::from(page::NAME),

@@ -1,4 +1,4 @@
-//! Writes the page of a survey.
+//! Writes the HTML page of a survey, and recognises pages that Kiln wrote.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -8,22 +8,23 @@ use kiln_question::{replace, Error, Session};
 use kiln_report::{Options, Side};
 use serde_json::Value;
 
-/// File name of the page if the user gives none.
+/// Default file name of the page.
 pub const NAME: &str = "kiln-report.html";
-/// File name in the directory of records.
+/// File name of the page if `--out` names a directory.
 pub(super) const NAME_OUT: &str = "report.html";
-/// Text near the beginning of a file that identifies a page of Kiln.
+/// Text near the beginning of every page that Kiln writes. It distinguishes such a page from other
+/// files.
 const MARK: &str = "name=\"generator\" content=\"kiln";
 const NEAR: u64 = 4096;
 
-/// A page that is to be written; contains its path.
+/// The path of a page that is still to be written.
 pub struct Page(PathBuf);
 
 impl Page {
-    /// Checks that the page can be written, before anything is measured for it.
+    /// Checks that the page can be written. This is done before the measurements.
     ///
     /// # Errors
-    /// The path is a file that Kiln did not write.
+    /// The path is an existing file that Kiln did not write.
     pub fn place(named: Option<&Path>, session: &Session) -> Result<Page, Error> {
         let path = match (named, &session.global.out) {
             (Some(path), _) => path.to_owned(),
@@ -42,7 +43,7 @@ impl Page {
     /// Writes the page and returns a line with its path and size.
     ///
     /// # Errors
-    /// The path cannot be written, or there is nothing to show.
+    /// The path cannot be written, or the bundle contains nothing to show.
     pub fn write(&self, bundle: &Value) -> Result<String, Error> {
         let fault = |e: kiln_report::Error| Error::input(e.to_string());
         let side = Side::parse("this machine", &bundle.to_string()).map_err(fault)?;
@@ -56,11 +57,11 @@ impl Page {
     }
 }
 
-/// Whether the path is a file that must not be overwritten.
+/// Whether the path is a file that Kiln did not write and must not overwrite.
 pub fn foreign(path: &Path) -> bool {
     let mut text = Vec::new();
     match File::open(path) {
-        // Only regular files have content to keep, unlike pipes.
+        // Only a regular file has content to protect; a pipe has none.
         Ok(file) if fs::metadata(path).is_ok_and(|m| m.is_file()) => {
             let _ = file.take(NEAR).read_to_end(&mut text);
             !text.is_empty() && !String::from_utf8_lossy(&text).contains(MARK)

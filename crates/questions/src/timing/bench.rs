@@ -1,4 +1,4 @@
-//! Checks candidates, times them interleaved, and checks them again.
+//! Checks candidates, times them in interleaved runs, and checks them again.
 
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -8,14 +8,14 @@ use kiln_measure::{measure_counted, Plan, Series, Subject};
 use super::candidate::{Candidate, Judge};
 use super::messages::{Messages, Wrong};
 
-/// A judge's right answers for a set of messages.
+/// The results that a set of messages should have, computed by a judge.
 pub(crate) struct Reference<'a> {
     judge: Rc<Judge<'a>>,
     independent: Messages,
 }
 
 impl<'a> Reference<'a> {
-    /// Computes the right answers for these messages.
+    /// Computes the expected results of these messages, unless they are chained.
     pub(crate) fn new(judge: Rc<Judge<'a>>, messages: &Messages) -> Result<Reference<'a>, String> {
         let mut independent = messages.afresh();
         let count = independent.count() as u64;
@@ -25,10 +25,10 @@ impl<'a> Reference<'a> {
         Ok(Reference { judge, independent })
     }
 
-    /// Checks that `got` contains the results of `calls` calls.
+    /// Checks that `got` contains the expected results after `calls` calls.
     fn check(&self, got: &Messages, calls: u64) -> Result<(), String> {
         let compared = if self.independent.chained {
-            // If messages are chained, the results depend on the number of calls made.
+            // The results of chained messages depend on the number of calls, so compute them here.
             let mut right = self.independent.afresh();
             (self.judge.run)(&mut right, calls)?;
             got.compare(&right, calls)
@@ -54,12 +54,12 @@ impl<'a> Reference<'a> {
 pub(crate) struct Entry<'c, 'a> {
     candidate: &'c Candidate<'a>,
     messages: Messages,
-    /// Number of calls in the last run, or the error that ended it.
+    /// Number of calls in the last run, or the error that ended that run.
     last: Result<u64, String>,
 }
 
 impl<'c, 'a> Entry<'c, 'a> {
-    /// Makes an entry with a separate copy of the messages.
+    /// Copies the messages for this candidate, so that candidates do not share memory.
     pub(crate) fn new(candidate: &'c Candidate<'a>, messages: &Messages) -> Entry<'c, 'a> {
         Entry {
             candidate,
@@ -82,7 +82,7 @@ impl<'c, 'a> Entry<'c, 'a> {
     }
 }
 
-/// Checks whether a candidate gives the right answers to all messages, without timing it.
+/// Checks whether a candidate computes the expected results for all messages, without timing it.
 pub(crate) fn check(
     candidate: &Candidate,
     messages: &Messages,
@@ -93,11 +93,12 @@ pub(crate) fn check(
     entry.check(&references.iter().collect::<Vec<_>>())
 }
 
-/// The result for one candidate: a series, or a description of what is wrong.
+/// The result for one candidate: a series of times, or a description of what is wrong.
 pub(super) type Timed = Result<Series, String>;
 
-/// Checks each entry on all its messages, times the entries that are right, interleaved, and checks what the timed
-/// calls wrote. `references[i]` contains the right answers for `entries[i]`, which must agree with all of them.
+/// Checks each entry on all its messages, times the correct entries in interleaved runs, and then
+/// checks the results of the timed calls. The results of `entries[i]` must agree with every
+/// reference in `references[i]`.
 pub(crate) fn bench(
     mut entries: Vec<Entry>,
     references: &[Vec<&Reference>],
@@ -110,8 +111,7 @@ pub(crate) fn bench(
         let count = entry.messages.count() as u64;
         entry.run(count);
         let before = entry.check(reference);
-        // Old results are cleared, so that the check after timing only sees what the timed calls
-        // wrote.
+        // Clear old results, so that the check after timing sees only what the timed calls wrote.
         entry.messages.wipe();
         outcome.push(before.err().map(Err));
     }
@@ -159,7 +159,8 @@ mod tests {
         }
     }
 
-    /// Runs the generic implementation together with a copy whose results `spoil` modifies.
+    /// Benchmarks the generic implementation and a copy of it. The copy's results are modified by
+    /// `spoil`.
     fn outcome(chained: bool, spoil: impl Fn(&mut Messages)) -> Vec<Timed> {
         let imp = Impl::find_all("xts(aes)")[0];
         let key = Rc::new(Context::new(imp, &(0..64).collect::<Vec<u8>>()).unwrap());
@@ -203,7 +204,7 @@ mod tests {
         }
     }
 
-    /// Control: if one bit of one message is wrong, the candidate has no result.
+    /// Control: a candidate with one wrong bit in one message has no result.
     #[test]
     fn one_flipped_bit_is_caught_before_timing() {
         let timed = outcome(false, |m| {

@@ -1,5 +1,5 @@
-//! Candidates: implementations of Kiln, of a library or of a kernel tree that can process messages
-//! and be timed.
+//! Candidates: implementations from Kiln, a library or a kernel tree that can process messages and
+//! be timed.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -12,7 +12,8 @@ use super::messages::Messages;
 /// Makes `calls` calls on the messages in turn, starting over after the last message.
 pub(crate) type Run<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<(), String> + 'a>;
 
-/// Another benchmark of the same function; one run returns throughputs in 10^6 bytes per second by length.
+/// Another benchmark of the same function. One run returns a list of lengths in bytes, each with
+/// its throughput in 10^6 bytes per second.
 pub(crate) type Beside<'a> = Box<dyn Fn() -> Result<Vec<(usize, f64)>, String> + 'a>;
 
 /// Provider name of Kiln's own implementations.
@@ -28,26 +29,26 @@ pub(crate) struct Candidate<'a> {
     pub tier: Option<Cow<'static, str>>,
     /// Level at which the implementation is called.
     pub level: Level,
-    /// For a tree: the configuration with which the tree was built.
+    /// The configuration of the kernel tree; `None` for Kiln and for libraries.
     pub config: Option<String>,
     /// Lengths that the implementation accepts.
     pub takes: Takes,
-    /// Whether each call processes several messages at once. A single message would then take
-    /// longer.
+    /// Whether each call processes several messages at once. The time per message is then not the
+    /// time of a single message.
     pub together: bool,
-    /// Size of the result in bytes if the result is not the algorithm's digest but a state, because the function does
-    /// not finish the hash.
+    /// Size of the result in bytes, if the function returns a hash's internal state instead of the
+    /// algorithm's digest.
     pub digest: Option<usize>,
-    /// Source of the right answers, if it is not the same as for the other candidates.
+    /// The judge of this candidate, if it differs from the judge of the other candidates.
     pub judge: Option<Rc<Judge<'a>>>,
-    /// Makes calls of the implementation, as many as requested.
+    /// Makes the requested number of calls.
     pub run: Run<'a>,
     /// Another benchmark of the same function, if there is one.
     pub beside: Option<Beside<'a>>,
 }
 
 impl<'a> Candidate<'a> {
-    /// Makes a candidate from a function of Kiln or of a library that accepts any length.
+    /// Creates a candidate for a function of Kiln or of a library. The function accepts any length.
     pub(crate) fn primitive(
         name: impl Into<Cow<'static, str>>,
         provider: impl Into<String>,
@@ -69,17 +70,17 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Returns the provider without its version.
+    /// Returns the provider's name without the version.
     pub(crate) fn family(&self) -> &str {
         family(&self.provider)
     }
 }
 
-/// A source of right answers.
+/// A trusted implementation that computes the expected results.
 pub(crate) struct Judge<'a> {
-    /// Name of the source in messages for the user.
+    /// Name of the trusted implementation in messages for the user.
     pub name: String,
-    /// Computes the right answers by calling the trusted implementation.
+    /// Calls the trusted implementation.
     pub run: Run<'a>,
 }
 
@@ -90,7 +91,7 @@ pub(crate) struct Takes {
     pub least: usize,
     /// Maximum length in bytes.
     pub most: usize,
-    /// Every length must be a multiple of this.
+    /// Every length must be a multiple of this number of bytes.
     pub multiple: usize,
 }
 
@@ -105,7 +106,7 @@ impl Default for Takes {
 }
 
 impl Takes {
-    /// Whether this length is accepted.
+    /// Whether the implementation accepts messages of `len` bytes.
     pub(crate) fn len(&self, len: usize) -> bool {
         (self.least..=self.most).contains(&len) && len % self.multiple.max(1) == 0
     }

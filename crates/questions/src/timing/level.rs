@@ -1,4 +1,5 @@
-//! The level at which an implementation is timed, a function or a request, and the memory layout of requests.
+//! Defines the level at which an implementation is timed, either functions or requests, and the
+//! memory layout of requests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,12 +11,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Calls of the function, with one FPU section around many of them.
+    /// Direct calls of the function. One FPU section encloses many calls.
     #[default]
     Primitive,
-    /// Requests through the crypto API to a driver, which is selected by its name.
+    /// Requests to a driver through the crypto API. The driver is selected by its name.
     Api,
-    /// Calls of a function that a kernel tree's library exports, which opens its own FPU sections.
+    /// Calls of a function that a kernel tree's library exports. The function opens its own FPU
+    /// sections.
     Library,
 }
 
@@ -51,11 +53,13 @@ impl FromStr for Level {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// Many messages, each with one contiguous buffer for input and one for output, as users store them.
+    /// Many messages, each with one contiguous input buffer and one contiguous output buffer, as
+    /// typical callers store them.
     #[default]
     Plain,
-    /// A single request that is repeated, with its data in pages as in Linux's tcrypt. A cipher's data follows the
-    /// bytes of the key in the first page and is processed in place; an AEAD's associated data is in a separate piece.
+    /// A single request that is repeated, with its data in pages as in Linux's tcrypt. The first
+    /// page of a cipher's data begins with the key, and the text after the key is processed in
+    /// place. An AEAD's associated data is in a separate piece.
     Tcrypt,
     /// A single message that is repeated, as in the benchmarks of KUnit suites.
     Kunit,
@@ -71,7 +75,7 @@ impl Layout {
         }
     }
 
-    /// Whether it is the default layout, which rows omit.
+    /// Whether this is the default layout, which rows omit.
     pub(crate) fn is_plain(&self) -> bool {
         *self == Layout::Plain
     }

@@ -1,5 +1,5 @@
-//! The memory for calls: messages, IVs and space for the results, arranged like those of a typical
-//! user.
+//! The memory for calls: messages, IVs and space for the results, arranged as a typical caller
+//! arranges them.
 
 use kiln_kernel::cipher;
 use kiln_measure::SplitMix64;
@@ -14,14 +14,15 @@ const BYTES: usize = 256 << 10;
 const FEWEST: usize = 8;
 /// Size of a cache line in bytes.
 const LINE: usize = 64;
-/// Size of a page in bytes; also the distance at which processors mistake a load for one that depends on a store.
+/// Size of a page in bytes. If a load's address differs from that of a recent store by a multiple
+/// of this, some processors treat the load as dependent on the store.
 pub(super) const PAGE: usize = 4096;
-/// Content of the space between results, which reveals any write to that space.
+/// Value of every byte between the results. A changed value reveals a write outside the results.
 const CANARY: u8 = 0xa5;
 /// IVs are stored in units of this many bytes.
 pub(crate) const IV_UNIT: usize = 16;
 
-/// Bytes that begin at a chosen offset within a page.
+/// Memory that begins at a chosen offset within a page.
 #[derive(Debug)]
 pub(super) struct Placed {
     memory: Vec<u8>,
@@ -51,20 +52,20 @@ impl Placed {
 
 /// Messages of one shape with their IVs, and separate buffers for their results.
 ///
-/// Message i is at `i * src_stride`, its result at `i * dst_stride`. Strides are odd numbers of
-/// cache lines, so that the messages spread over all sets of a cache. Destinations start half a
-/// page after sources, modulo a page, so that a load is never a multiple of 4 KiB away from a
-/// recent store, which some processors would treat as a dependency. This layout is the same for all
-/// candidates.
+/// Message i is at `i * src_stride`, and its result is at `i * dst_stride`. Strides are odd numbers
+/// of cache lines, so that the messages spread over all sets of a cache. Modulo a page,
+/// destinations start half a page after sources. A load is therefore never a multiple of 4 KiB away
+/// from a recent store, which some processors would treat as a dependency. This layout is the same
+/// for all candidates.
 #[derive(Debug)]
 pub(crate) struct Messages {
     /// The shape and operation of each message.
     pub shape: Shape,
     /// Whether each call's IV is the beginning of the previous call's result.
     pub chained: bool,
-    /// Distance between sources in bytes.
+    /// Distance between the starts of two consecutive sources, in bytes.
     pub src_stride: usize,
-    /// Distance between destinations in bytes.
+    /// Distance between the starts of two consecutive destinations, in bytes.
     pub dst_stride: usize,
     count: usize,
     ivs: Vec<[u8; IV_UNIT]>,
@@ -75,9 +76,10 @@ pub(crate) struct Messages {
 /// The position of a wrong byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wrong {
-    /// Index of the message.
+    /// Index of the message in the set.
     pub message: usize,
-    /// Index of the byte in the message's result. An index beyond the result's length is in the space that follows.
+    /// Index of the byte in the message's result. An index beyond the end of the result refers to
+    /// the space after it.
     pub byte: usize,
 }
 
@@ -85,20 +87,20 @@ fn stride(len: usize) -> usize {
     (len.div_ceil(LINE) | 1) * LINE
 }
 
-/// Returns the number of units for one IV: at least one, so that every message has an entry even
-/// without IVs.
+/// Returns the number of units for an IV of `iv` bytes. It is at least 1, so that every message has
+/// an entry even if the algorithm has no IV.
 fn iv_units(iv: usize) -> usize {
     iv.div_ceil(IV_UNIT).max(1)
 }
 
 impl Messages {
-    /// Makes a set of random messages. Their number depends on the length of a message.
+    /// Creates random messages. The number of messages depends on their length.
     pub(crate) fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
         let count = (BYTES / shape.len.max(1)).clamp(FEWEST, MESSAGES);
         Messages::so_many(count, shape, chained, rng)
     }
 
-    /// Makes the given number of random messages.
+    /// Creates the given number of random messages.
     pub(crate) fn so_many(
         count: usize,
         shape: Shape,
@@ -122,7 +124,7 @@ impl Messages {
         }
     }
 
-    /// Copies the messages, but not their results, to other memory.
+    /// Copies the messages into newly allocated memory, without their results.
     pub(crate) fn afresh(&self) -> Messages {
         let mut src = Placed::new(self.src.len, 0, 0);
         src.bytes_mut().copy_from_slice(self.src.bytes());
@@ -138,17 +140,17 @@ impl Messages {
         self.count
     }
 
-    /// Returns the distance between IVs in units of [`IV_UNIT`] bytes.
+    /// Returns the distance between consecutive IVs, in units of [`IV_UNIT`] bytes.
     pub(crate) fn iv_units(&self) -> usize {
         iv_units(self.shape.iv)
     }
 
-    /// Returns IVs, sources and destinations.
+    /// Returns all IVs, all sources and all destinations.
     pub(crate) fn parts(&mut self) -> (&[[u8; IV_UNIT]], &[u8], &mut [u8]) {
         (&self.ivs, self.src.bytes(), self.dst.bytes_mut())
     }
 
-    /// Returns the IVs for modification, to adapt them to an algorithm.
+    /// Returns mutable IVs, because some algorithms accept only certain IVs.
     pub(crate) fn ivs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (units, len) = (self.iv_units(), self.shape.iv);
         self.ivs
@@ -156,7 +158,7 @@ impl Messages {
             .map(move |iv| &mut iv.as_flattened_mut()[..len])
     }
 
-    /// Returns the IV of message `i`, and its source for modification.
+    /// Returns the IV and the mutable source of message `i`.
     pub(crate) fn one_mut(&mut self, i: usize) -> (&[u8], &mut [u8]) {
         let units = self.iv_units();
         let at = i * self.src_stride;
@@ -166,7 +168,7 @@ impl Messages {
         )
     }
 
-    /// Returns the whole source of message `i`.
+    /// Returns the source of message `i`, including the bytes before the text.
     pub(crate) fn source(&self, i: usize) -> &[u8] {
         &self.src.bytes()[i * self.src_stride..][..self.shape.src()]
     }
@@ -177,12 +179,13 @@ impl Messages {
         &self.dst.bytes()[at..at + self.shape.dst()]
     }
 
-    /// Overwrites all results, so that a later check only sees new ones.
+    /// Overwrites all results, so that a later check sees only new results.
     pub(crate) fn wipe(&mut self) {
         self.dst.bytes_mut().fill(CANARY);
     }
 
-    /// Checks that the first `calls` results equal those in `right`, and that nothing was written between results.
+    /// Checks that the results of the first `calls` calls equal those in `right`, and that nothing
+    /// was written between results.
     pub(crate) fn compare(&self, right: &Messages, calls: u64) -> Result<(), Wrong> {
         let calls = usize::try_from(calls).unwrap_or(usize::MAX);
         let (got, want) = (self.dst.bytes(), right.dst.bytes());
@@ -202,7 +205,7 @@ impl Messages {
     }
 }
 
-/// Returns the corresponding operation of `kernel/`.
+/// Converts an operation to the type that `kernel/` uses.
 pub(super) fn cipher_op(op: Op) -> cipher::Op {
     match op {
         Op::Decrypt => cipher::Op::Decrypt,
@@ -210,7 +213,7 @@ pub(super) fn cipher_op(op: Op) -> cipher::Op {
     }
 }
 
-/// Converts the messages to the form that `kernel/` accepts; `iv_room` is resized to hold their
+/// Converts the messages to the form that `kernel/` accepts. `iv_room` is resized and stores their
 /// IVs.
 pub(super) fn cipher_messages<'a>(
     op: Op,

@@ -1,14 +1,14 @@
-//! Timing shared by several questions: Kiln's implementations, libraries and kernel trees process the same messages,
-//! and their answers are checked before and after.
+//! Code with which several commands measure time. Kiln's implementations, libraries and kernel
+//! trees process the same messages, and their answers are checked before and after.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `shape.rs` | what one call looks like |
-//! | `level.rs` | whether functions or requests are called, and where the buffers of requests are |
+//! | `level.rs` | whether functions or requests are called, and the layout of requests |
 //! | `messages.rs`, `pages.rs` | the messages of a shape, and their memory |
 //! | `candidate.rs` | something that can be timed, and the judge of its answers |
 //! | `source.rs` | where candidates come from: the trait `Source` |
-//! | `own.rs`, `requests.rs` | Kiln's own implementations: functions, and requests to the crypto API |
+//! | `own.rs`, `requests.rs` | Kiln's own implementations: functions, and requests to drivers |
 //! | `tree/` | a hosted kernel tree |
 //! | `bench.rs` | candidates timed in turns, and their answers checked |
 

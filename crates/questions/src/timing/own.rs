@@ -1,4 +1,4 @@
-//! Kiln's own implementations as candidates.
+//! Kiln's own implementations, presented as candidates.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ pub(crate) enum Own {
     Functions,
     /// Drivers, called by requests with this memory layout.
     Requests(Layout),
-    /// Functions, and also the requests that are compared with libraries' calls.
+    /// Functions, and also requests, which are compared with the calls of libraries.
     Calls,
 }
 
@@ -50,7 +50,7 @@ impl Own {
 
 /// Size of the associated data in bytes, as in IPsec and in tcrypt.
 const AAD: usize = 16;
-/// Key lengths in bytes for algorithms that accept any length.
+/// Key lengths in bytes that are measured if an algorithm accepts any key length.
 const ANY_KEY: [usize; 5] = [16, 20, 32, 48, 64];
 
 impl Source for Own {
@@ -69,7 +69,7 @@ impl Source for Own {
         match self {
             Own::Functions => names.chain(many).collect(),
             Own::Requests(_) => names.collect(),
-            // Requests are made to at most two drivers: see `called`.
+            // At most two drivers are measured with requests: see `called`.
             Own::Calls => names.rev().take(2).collect(),
         }
     }
@@ -104,7 +104,7 @@ impl Source for Own {
             );
             return Ok(Vec::new());
         }
-        // Without names, a request is served by the algorithm's best driver.
+        // If no implementation is named, requests are served by the algorithm's best driver.
         let impls = match (self, choice.impls.is_empty()) {
             (Own::Requests(_), true) => vec![alg.best()],
             (Own::Calls, true) => called(alg),
@@ -140,12 +140,13 @@ impl Source for Own {
     }
 }
 
-/// Finds the algorithm, unless a form was requested that only other sources have.
+/// Finds the algorithm in `kernel/`. Returns `None` if the work puts other data before the message
+/// than `kernel/` does; only other sources support such forms.
 fn named(work: &Work) -> Option<Algorithm> {
     Algorithm::named(&work.spec.name).filter(|alg| spec(*alg).prefix == work.spec.prefix)
 }
 
-/// Describes an algorithm of `kernel/`.
+/// Returns the sizes and the accepted lengths of an algorithm of `kernel/`.
 pub(super) fn spec(alg: Algorithm) -> Spec {
     let imp = alg.any();
     let kind = match imp.kind() {
@@ -195,7 +196,8 @@ fn context(imp: Impl, work: &Work) -> Result<Rc<Context>, Error> {
         .map_err(|e| Error::Failed(format!("{}: a key of {} bytes", imp.driver(), e.0)))
 }
 
-/// Returns the best driver and, if it uses 512-bit vectors, also the best one without such vectors.
+/// Returns the best driver. If it uses 512-bit vectors, also returns the best driver without such
+/// vectors.
 fn called(alg: Algorithm) -> Vec<Impl> {
     let best = alg.best();
     let narrow = |i: &Impl| i.tier().usable() && i.tier().bits() < 512;
@@ -206,13 +208,14 @@ fn called(alg: Algorithm) -> Vec<Impl> {
     all
 }
 
-/// Returns the name of an implementation's function for many messages.
+/// Returns the candidate's name for the function with which an implementation processes many
+/// messages at once.
 fn many_name(imp: Impl) -> String {
     format!("{}-many", imp.driver())
 }
 
-/// Makes a candidate from an implementation's function for many messages, if it has one for this
-/// work.
+/// Creates a candidate for the function with which an implementation processes many messages at
+/// once. Returns `None` if the implementation has no such function for this work.
 fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'static>>, Error> {
     let wanted = choice.wants(&many_name(imp), Level::Primitive) && !choice.latency;
     let has = imp.lanes().is_some() && imp.tier().usable() && work.op == Op::Encrypt;
@@ -227,15 +230,15 @@ fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'stat
     }))
 }
 
-/// Makes the calls of an implementation within one FPU section. If `many` is set, each call gets a
-/// queue of messages.
+/// Returns a closure that calls an implementation within one FPU section. If `many` is set, each
+/// call processes a queue of messages.
 pub(super) fn run_impl(imp: Impl, ctx: Rc<Context>, op: Op, many: bool) -> Run<'static> {
     let work = RefCell::new(Vec::new());
     Box::new(move |messages: &mut Messages, calls| {
         let (shape, chained) = (messages.shape, messages.chained);
         let mut work = work.borrow_mut();
-        // A request of ESP counts the IV as the end of its associated data, but the IV is not
-        // authenticated (RFC 4106, 5).
+        // The last bytes of an ESP request's associated data are the IV. The IV is not
+        // authenticated (RFC 4106, section 5), so it is left out here.
         let aad_len = match imp.alg().starts_with("rfc4106(") {
             true => shape.prefix.saturating_sub(shape.iv),
             false => shape.prefix,

@@ -1,4 +1,5 @@
-//! The memory of a message as in Linux's tcrypt: each page is a piece of a request.
+//! The memory of a message in the layout of Linux's tcrypt, where each page is a piece of a
+//! request.
 
 use std::ops::Range;
 
@@ -7,9 +8,9 @@ use super::shape::{Kind, Shape};
 
 /// Memory for one request's message and answer.
 ///
-/// A cipher's text follows the key's bytes in its first page and is encrypted in place, so that a page of text spans
-/// two pages of memory. An AEAD's associated data is a separate piece on both sides; its text and its answer each
-/// begin at a page. A hash's message consists of whole pages.
+/// A cipher's text follows the key in the first page and is encrypted in place, so that 4096 bytes
+/// of text extend over two pages of memory. An AEAD's associated data is a separate piece on both
+/// sides; its text and its answer each begin at a page. A hash's message consists of whole pages.
 pub(super) struct Pages {
     shape: Shape,
     memory: Placed,
@@ -60,7 +61,7 @@ impl Pages {
         self.shape
     }
 
-    /// Whether the answer overwrites the message.
+    /// Whether the answer overwrites the message in memory.
     pub(super) fn in_place(&self) -> bool {
         self.src == self.dst
     }
@@ -69,7 +70,8 @@ impl Pages {
     pub(super) fn pieces(&mut self) -> (Vec<Piece>, Vec<Piece>) {
         let first = self.memory.bytes_mut().as_mut_ptr();
         let all = |ranges: &[Range<usize>]| {
-            // SAFETY: every range is within the memory that `first` points to.
+            // SAFETY: `first` points to `memory`, and every range in `src` and `dst` is within this
+            // memory.
             let piece = |r: &Range<usize>| (unsafe { first.add(r.start) }, r.len());
             ranges.iter().map(piece).collect()
         };
@@ -100,7 +102,8 @@ impl Pages {
 /// Address and length in bytes of a piece.
 pub(super) type Piece = (*mut u8, usize);
 
-/// Divides the `len` bytes from `at` on into ranges that do not cross pages; there is at least one range.
+/// Divides the `len` bytes that start at `at` into ranges that do not cross pages. The result
+/// contains at least one range.
 fn in_pages(at: usize, len: usize) -> Vec<Range<usize>> {
     let (mut at, end) = (at, at + len);
     let mut pieces = Vec::new();

@@ -14,7 +14,7 @@ use super::pages::Pages;
 use super::shape::{Kind, Op, Shape};
 use super::source::Work;
 
-/// Makes a candidate from an implementation's driver.
+/// Creates a candidate that sends requests to an implementation's driver.
 pub(crate) fn candidate(
     imp: Impl,
     work: &Work,
@@ -46,8 +46,8 @@ fn lens(shape: Shape) -> Lens {
     }
 }
 
-/// Converts errors to text. A request that was deferred to cryptd also counts as an error, because
-/// then another driver was timed.
+/// Converts the result of `calls` requests: errors become text. A request that was deferred to
+/// cryptd counts as an error, because cryptd's driver would have been timed.
 fn told(answer: Result<u64, Errno>, calls: u64) -> Result<(), String> {
     match answer {
         Ok(0) => Ok(()),
@@ -56,7 +56,7 @@ fn told(answer: Result<u64, Errno>, calls: u64) -> Result<(), String> {
     }
 }
 
-/// Makes a new request for each message.
+/// Returns a closure that makes a new request for each message.
 fn each(driver: Driver, op: Op) -> Run<'static> {
     let state = RefCell::new((driver, Vec::new()));
     Box::new(move |messages: &mut Messages, calls| {
@@ -73,8 +73,8 @@ struct Repeated {
     iv: Vec<u8>,
 }
 
-/// Repeats one request over the same pages. If the request works in place, only the first call's
-/// answer can be checked.
+/// Returns a closure that repeats one request over the same pages. If the request works in place,
+/// only the answer of the first call can be checked.
 fn again(driver: Driver, op: Op, key: usize) -> Run<'static> {
     let state = RefCell::new(Repeated {
         driver,
@@ -110,8 +110,8 @@ fn again(driver: Driver, op: Op, key: usize) -> Run<'static> {
                 digest,
                 lens: lens(shape),
             };
-            // SAFETY: the pieces are in `pages`, one after the other. The two lists are the same,
-            // or they share only the associated data, which is not written.
+            // SAFETY: the pieces are disjoint parts of `pages`. Source and destination lists are
+            // either the same, or they share only the associated data, which is not written.
             told(unsafe { driver.repeat(&mut request, calls) }, calls)?;
             if calls == first {
                 pages.answer(messages);

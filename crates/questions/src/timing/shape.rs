@@ -1,4 +1,4 @@
-//! The shape of a call: its kind, its operation, and the sizes of its inputs and outputs.
+//! Defines the shape of a call: its kind, its operation, and the sizes of its inputs and outputs.
 
 use std::fmt;
 
@@ -15,12 +15,12 @@ pub(crate) enum Kind {
     Hash,
     /// A key agreement, with a secret of fixed size.
     Kpp,
-    /// The parity blocks of a RAID, with output half as long as the input.
+    /// RAID parity blocks. The output is half as long as the input.
     Parity,
 }
 
 impl Kind {
-    /// Returns the operations of this kind, the default one first.
+    /// Returns the operations of this kind. The first one is the default.
     pub(crate) fn ops(self) -> &'static [Op] {
         match self {
             Kind::Skcipher | Kind::Aead => &[Op::Encrypt, Op::Decrypt],
@@ -52,7 +52,7 @@ impl Op {
         }
     }
 
-    /// Parses the name of an operation.
+    /// Parses an operation's name, such as `encrypt`.
     pub fn parse(name: &str) -> Result<Op, Error> {
         let all = [Op::Encrypt, Op::Decrypt, Op::Digest, Op::Derive];
         all.into_iter()
@@ -72,11 +72,12 @@ impl fmt::Display for Op {
 pub(crate) struct Shape {
     pub kind: Kind,
     pub op: Op,
-    /// Message length in bytes, which is `len` in rows.
+    /// Message length in bytes. Rows store it in the field `len`.
     pub len: usize,
-    /// Length of the IV in bytes; 0 if there is none.
+    /// Length of the IV in bytes; 0 if the algorithm has no IV.
     pub iv: usize,
-    /// Number of bytes before the message in the source: an AEAD's associated data, or a MAC's one-time key.
+    /// Number of bytes in the source before the message: an AEAD's associated data, or a MAC's
+    /// one-time key.
     pub prefix: usize,
     /// Length of an AEAD's tag in bytes; the tag follows the ciphertext.
     pub tag: usize,
@@ -85,7 +86,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Makes the shape of a cipher's message.
+    /// Returns the shape of a cipher's message.
     #[cfg(test)]
     pub(crate) fn skcipher(op: Op, len: usize, iv: usize) -> Shape {
         Shape {
@@ -128,7 +129,8 @@ impl Shape {
         }
     }
 
-    /// Whether calls can be chained by their IVs: each IV is the beginning of the previous result.
+    /// Whether calls can be chained through their IVs: each IV is then the beginning of the
+    /// previous result.
     pub(crate) fn chains(&self) -> bool {
         self.kind == Kind::Skcipher && self.iv > 0 && self.len >= self.iv
     }

@@ -9,14 +9,14 @@ use super::candidate::{Candidate, Judge, Takes};
 use super::level::Level;
 use super::shape::{Kind, Op, Shape};
 
-/// An algorithm, as it is timed.
+/// An algorithm with the sizes that are needed to time it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     /// Name of the algorithm in the kernel.
     pub name: Cow<'static, str>,
     pub kind: Kind,
-    /// Key sizes in bits, as the field `key_bits` of rows has them, in ascending order; a single 0 if the
-    /// algorithm takes no key.
+    /// Key sizes in bits, in ascending order, with the values that rows store in the field
+    /// `key_bits`. The only entry is 0 if the algorithm takes no key.
     pub key_bits: Vec<u32>,
     /// Length of the IV in bytes.
     pub iv: usize,
@@ -28,12 +28,13 @@ pub(crate) struct Spec {
     pub digest: usize,
     /// The lengths that the algorithm accepts.
     pub takes: Takes,
-    /// Lengths measured in addition to the default ones, for functions that accept only few lengths.
+    /// Lengths measured in addition to the default lengths, for functions that accept only a few
+    /// lengths.
     pub more: Vec<usize>,
 }
 
 impl Spec {
-    /// Returns the shape of one call.
+    /// Returns the shape of one call with a message of `len` bytes.
     pub(crate) fn shape(&self, op: Op, len: usize) -> Shape {
         Shape {
             kind: self.kind,
@@ -46,7 +47,7 @@ impl Spec {
         }
     }
 
-    /// Whether both algorithms have the same inputs and outputs.
+    /// Whether calls of both algorithms have the same inputs and outputs.
     pub(crate) fn is_like(&self, other: &Spec) -> bool {
         let keyed = |s: &Spec| s.key_bits != [0];
         keyed(self) == keyed(other)
@@ -54,7 +55,8 @@ impl Spec {
                 == (other.kind, other.iv, other.prefix, other.tag, other.digest)
     }
 
-    /// Returns the length in bytes of the complete key for a key size in bits: see [`key_bytes`].
+    /// Returns the length in bytes of the complete key for a cipher key of `bits` bits: see
+    /// [`key_bytes`].
     pub(crate) fn key_bytes(&self, bits: u32) -> usize {
         key_bytes(&self.name, bits)
     }
@@ -89,8 +91,8 @@ pub(super) fn key_bytes(alg: &str, bits: u32) -> usize {
     }
 }
 
-/// Inverts [`key_bytes`]: returns the size in bits of the cipher's key, for a complete key of this
-/// length.
+/// Inverts [`key_bytes`]: returns the size in bits of the cipher's key for a complete key of
+/// `bytes` bytes.
 pub(super) fn bits_of_key(alg: &str, bytes: usize) -> Option<u32> {
     let bits = (1..=bytes as u32).map(|n| 8 * n);
     bits.into_iter().find(|&bits| key_bytes(alg, bits) == bytes)
@@ -111,17 +113,17 @@ pub(crate) struct Work {
     pub op: Op,
     /// Size of the cipher's key in bits.
     pub key_bits: u32,
-    /// The complete key.
+    /// The complete key, including the second key of XTS or a salt.
     pub key: Zeroizing<Vec<u8>>,
 }
 
 impl Work {
-    /// Returns the shape of one call.
+    /// Returns the shape of one call with a message of `len` bytes.
     pub(crate) fn shape(&self, len: usize) -> Shape {
         self.spec.shape(self.op, len)
     }
 
-    /// Describes the work at this length in notes.
+    /// Returns a description of the work at this length, for notes.
     pub(crate) fn what(&self, len: usize) -> String {
         format!("{} {}, {len} B", self.spec.title(self.key_bits), self.op)
     }
@@ -161,16 +163,17 @@ pub(crate) trait Source {
     /// Returns the algorithms that the source supports.
     fn algorithms(&self) -> Vec<Spec>;
 
-    /// Returns names and levels of the candidates for an algorithm, including those that cannot run
-    /// here.
+    /// Returns the names and levels of an algorithm's candidates, including candidates that cannot
+    /// run on this machine.
     fn names(&self, alg: &str) -> Vec<(String, Level)>;
 
-    /// Returns an error for a name that exists but cannot run here.
+    /// Returns an error if `name` exists but cannot run on this machine.
     fn usable(&self, _alg: &str, _name: &str) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Returns the selected candidates. Adds a note with the reason for each that is missing.
+    /// Returns the selected candidates. For each candidate that is missing, adds a note with the
+    /// reason.
     fn candidates(
         &self,
         work: &Work,
@@ -178,7 +181,7 @@ pub(crate) trait Source {
         notes: &mut Vec<String>,
     ) -> Result<Vec<Candidate<'_>>, Error>;
 
-    /// Returns the source of right answers; `None` if this source only supplies candidates.
+    /// Returns the judge for this work; `None` if this source only supplies candidates.
     fn judge(&self, work: &Work) -> Result<Option<Judge<'_>>, Error>;
 }
 

@@ -1,4 +1,4 @@
-//! Arguments of `kiln tree`.
+//! The arguments of `kiln tree`, and the function that runs the command.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `kiln tree`: lists the algorithms of a kernel tree.
+//! `kiln tree`: builds a kernel tree's crypto code, runs its self-tests, and lists its algorithms.
 //!
 //! | file | contents |
 //! |---|---|

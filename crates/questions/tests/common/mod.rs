@@ -1,4 +1,4 @@
-//! Loads other builds of `kernel/` in addition to the one that is linked in.
+//! Builds and loads copies of `kernel/`, in addition to the one that is linked into the test.
 
 use std::ffi::c_void;
 use std::fs;
@@ -10,7 +10,7 @@ use kiln_kernel::cipher::Impl;
 use kiln_kernel::crypto::Api;
 use libloading::Library;
 
-/// The root of the repository.
+/// Returns the root directory of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -28,7 +28,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Builds the sources in `dir/kernel` as a shared library.
+/// Builds the sources in `dir/kernel` as a shared library, and returns its path.
 pub(crate) fn build_library(dir: &Path) -> PathBuf {
     let built = Kbuild::new(dir.join("kernel"), dir.join("out")).build();
     let built = built.unwrap_or_else(|e| panic!("{e}"));
@@ -49,8 +49,8 @@ pub(crate) fn build_library(dir: &Path) -> PathBuf {
 
 /// Loads a library made by `build_library`, and returns its implementations and its crypto API.
 pub(crate) fn load(library: &Path) -> (Vec<Impl>, &'static Api) {
-    // SAFETY: the library has no constructors and stays loaded. Its functions are those of
-    // `kernel/include/kiln/abi/`.
+    // SAFETY: the library has no constructors and stays loaded. Its functions have the types
+    // declared in `kernel/include/kiln/abi/`.
     unsafe {
         let library = Box::leak(Box::new(Library::new(library).unwrap()));
         let symbol = |name: &str| *library.get::<*const c_void>(name.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! A question for the test `new_question`: the smallest one with arguments, rows and a table.
+//! A small question for the test `new_question`, with arguments, rows and a table.
 
 use clap::Args;
 use kiln_question::table::{plain, text};
@@ -14,7 +14,7 @@ use serde::Serialize;
     extend("x-question" = "Which numbers are even?", "x-commands" = ["parity"])
 )]
 struct Row {
-    /// The number that was asked about.
+    /// The number that is examined.
     #[schemars(extend("x-role" = "key"))]
     number: u32,
     /// Whether the number is even.

@@ -1,11 +1,12 @@
-//! Copies of the repository to which tests add something.
+//! Copies the repository, so that tests can add something to it.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Copies the files that git lists, including new ones; `edit` returns the text of files that differ in the copy.
-/// Files that an earlier copy already has stay untouched, so that cargo does not rebuild them.
+/// Copies the files that git lists, including new ones. `edit` returns the text of a file that must
+/// differ in the copy. Files of an earlier copy that have not changed are not touched, so that
+/// cargo does not rebuild them.
 pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<String>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let listed = Command::new("git")
@@ -25,7 +26,7 @@ pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<St
         .split_terminator('\0')
     {
         let Ok(bytes) = fs::read(root.join(name)) else {
-            // Git still lists a removed file until the next commit.
+            // The file was removed, but git lists it until the next commit.
             continue;
         };
         let text = std::str::from_utf8(&bytes).ok();
@@ -35,7 +36,7 @@ pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<St
     }
 }
 
-/// Writes a file if its content changes.
+/// Writes `bytes` to a file, unless the file already has this content.
 pub(crate) fn put(bytes: &[u8], to: &Path) {
     if fs::read(to).is_ok_and(|there| there == bytes) {
         return;

@@ -1,4 +1,5 @@
-//! Builds the kernel tree in this process, and lets a child measure the tree's functions.
+//! Builds the kernel tree in this process, and starts a child process that measures the tree's
+//! functions.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,7 +11,8 @@ use super::row::Row;
 use super::wanted::Wanted;
 use super::{run, view};
 
-/// Builds the tree and starts a child that measures it. In the child, takes the measurements.
+/// Builds the tree and starts a child process that measures it. In the child process, this function
+/// measures.
 pub(in crate::budget) fn ask<Q: Question>(
     wanted: &Wanted,
     dir: &Path,

@@ -2,21 +2,21 @@
 
 use super::row::Row;
 
-/// Smallest bound that is searched for; bounds are powers of two.
+/// Smallest step that is tried, in bytes. Each further step is twice as long.
 const LEAST: usize = 16;
-/// Largest bound that is searched for.
+/// Largest step that is tried, in bytes.
 const MOST: usize = 64 << 10;
-/// Shortest length that is compared; shorter messages may take another code path.
+/// Shortest message length in bytes that is compared. Shorter messages may take another code path.
 const FROM: usize = 8 << 10;
-/// Minimum difference in bytes between the shortest and the longest compared length.
+/// Minimum difference in bytes between the shortest and the longest length that are compared.
 const SPAN: usize = 12 << 10;
-/// Minimum number of steps between the shortest and the longest compared length.
+/// Minimum number of steps between the shortest and the longest length that are compared.
 const STEPS: usize = 4;
 
-/// The number of bytes after which a function opens a new section: the smallest step by which a
-/// longer message always has the same number of additional sections. `sections` returns the number
-/// of sections in a call of the given length. `None` if this number does not increase, or increases
-/// without such a step.
+/// Returns the number of bytes after which a function opens a new section: the smallest step that
+/// always adds the same number of sections to a call. `sections` returns the number of sections in
+/// a call of the given length. Returns `None` if no step has this property, or if the number of
+/// sections does not increase.
 pub(super) fn find_step(sections: &mut dyn FnMut(usize) -> Option<u64>) -> Option<usize> {
     let mut step = LEAST;
     while step <= MOST {
@@ -28,8 +28,8 @@ pub(super) fn find_step(sections: &mut dyn FnMut(usize) -> Option<u64>) -> Optio
     None
 }
 
-/// Whether each additional `step` bytes add the same number of sections; `None` if the function
-/// does not accept one of the lengths.
+/// Whether every additional `step` bytes add the same number of sections. Returns `None` if the
+/// function does not accept one of the lengths.
 fn is_step(step: usize, sections: &mut dyn FnMut(usize) -> Option<u64>) -> Option<bool> {
     let first = sections(FROM)?;
     let more = sections(FROM + step)?.checked_sub(first);
@@ -47,10 +47,10 @@ fn is_step(step: usize, sections: &mut dyn FnMut(usize) -> Option<u64>) -> Optio
     Some(true)
 }
 
-/// Corrects a step that is too short because two kinds of sections within a message end in
-/// alternation, which makes the number of sections increase at each end. Doubles the step while the
-/// longest section of a message of 32 steps is nearly twice as long as that of a single step.
-/// `longest` returns the longest section of a call, in any unit.
+/// Corrects a step that is too short. This happens if two kinds of sections end alternately within
+/// a message, so that the number of sections increases at each of these ends. Doubles the step
+/// while the longest section of a message of 32 steps is nearly twice as long as that of a single
+/// step. `longest` returns the longest section of a call, in any unit.
 pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u64>) -> usize {
     while step < MOST {
         let (Some(short), Some(long)) = (longest(step), longest(32 * step)) else {
@@ -64,10 +64,10 @@ pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u
     step
 }
 
-/// Whether the longest section grows with the message. It does if a longer message does not have
-/// more sections. Otherwise the times decide: the section must grow at least with the 0.75th power
-/// of the length, both from the shortest to the longest message and between the longest two. `None`
-/// if there is only one length.
+/// Whether the longest section grows with the message. It does if the longest message has as many
+/// sections as the second longest. Otherwise the times decide: the section must grow at least with
+/// the 0.75th power of the length, both from the shortest to the longest message and between the
+/// longest two. Returns `None` if there is only one length.
 pub(super) fn grows(rows: &[Row]) -> Option<bool> {
     let [.., before, last] = rows else {
         return None;
@@ -80,8 +80,8 @@ pub(super) fn grows(rows: &[Row]) -> Option<bool> {
     Some(as_many || from(before) && from(&rows[0]))
 }
 
-/// The bound of a function, from its rows in ascending order of length. `step` is the result of
-/// [`find_step`], `most` the longest message that the function accepts.
+/// Returns the bound of a function, computed from its rows in ascending order of length. `step` is
+/// the result of [`find_step`], and `most` is the longest message that the function accepts.
 pub(super) fn find_bound(rows: &[Row], step: Option<usize>, most: usize) -> Option<u64> {
     let last = rows.last()?;
     if last.bytes >= most as u64 {
@@ -90,12 +90,13 @@ pub(super) fn find_bound(rows: &[Row], step: Option<usize>, most: usize) -> Opti
     if grows(rows) == Some(true) {
         return None;
     }
-    // Shorter messages may take another path, with longer sections.
+    // Shorter messages may take another code path with longer sections.
     let longer = rows.iter().filter(|r| r.section_us > 3.0 * last.section_us);
     let other_way = longer.map(|row| row.bytes).max();
     let step = step.map(|step| step as u64);
-    // Without a step, sections end at varying places, or their number depends on the length in a
-    // different way.
+    // Without a step, sections end at varying positions, or their number depends on the length in a
+    // different way. The times then show the length from which the longest section stays nearly
+    // constant.
     let settled = |row: &&Row| last.section_us < 1.5 * row.section_us && rows.len() > 1;
     let end = step.or_else(|| rows.iter().find(settled).map(|row| row.bytes));
     end.map(|end| other_way.map_or(end, |other| other.max(end)))
@@ -109,7 +110,7 @@ mod tests {
         find_step(&mut |len| Some(sections(len)))
     }
 
-    /// Makes rows with these lengths and times, and with one section per `piece` bytes.
+    /// Creates rows with these lengths and times, and with one section per `piece` bytes.
     fn rows(piece: u64, lengths: &[(u64, f64)]) -> Vec<Row> {
         let row = |&(bytes, section_us): &(u64, f64)| Row {
             bytes,
@@ -122,19 +123,19 @@ mod tests {
 
     #[test]
     fn the_number_of_sections_shows_where_a_function_begins_anew() {
-        // ChaCha alone; then ChaCha with Poly1305 over the same bytes, plus two sections for the
-        // key.
+        // First ChaCha alone, then ChaCha with Poly1305 over the same bytes and two sections for
+        // the key.
         assert_eq!(step_of(|n| n.div_ceil(4096) as u64), Some(4096));
         assert_eq!(step_of(|n| 2 + 2 * n.div_ceil(4096) as u64), Some(4096));
-        // A cipher with one section per block, alone; then with a hash that has one section per 4
-        // KiB.
+        // First a cipher alone with one section per block, then together with a hash that has one
+        // section per 4 KiB.
         assert_eq!(step_of(|n| n.div_ceil(16) as u64), Some(16));
         let gcm = |n: usize| n.div_ceil(16) + n.div_ceil(4096);
         assert_eq!(step_of(|n| gcm(n) as u64), Some(4096));
-        // A message processed in two halves.
+        // A function that processes a message in two halves.
         assert_eq!(step_of(|n| 2 * (n / 2).div_ceil(4096) as u64), Some(8192));
         assert_eq!(step_of(|n| n.div_ceil(65536) as u64), Some(65536));
-        // Controls: a constant number of sections; numbers that do not increase in equal steps.
+        // Controls: a constant number of sections, and numbers that do not increase in equal steps.
         assert_eq!(step_of(|_| 1), None);
         assert_eq!(step_of(|n| (n as f64).sqrt() as u64), None);
         assert_eq!(step_of(|n| if n > 70_000 { 1 } else { 2 }), None);
@@ -143,13 +144,14 @@ mod tests {
 
     #[test]
     fn parts_that_end_by_turns_do_not_halve_the_bound() {
-        // Two ciphers work in chunks of 4 KiB, and one begins in the middle of the other's chunk.
+        // Two ciphers work in chunks of 4 KiB. The chunks of one begin in the middle of the
+        // other's.
         let sections = |n: usize| (n.div_ceil(4096) + (n + 2048).div_ceil(4096)) as u64;
         assert_eq!(step_of(sections), Some(2048));
         let mut longest = |n: usize| Some(50 + n.min(4096) as u64);
         assert_eq!(settle(2048, &mut longest), 4096);
         assert_eq!(settle(4096, &mut longest), 4096);
-        // Controls: sections that keep growing; a length that is not accepted.
+        // Controls: a section that keeps growing, and a function that does not accept the lengths.
         assert_eq!(settle(16, &mut |n| Some(n as u64)), MOST);
         assert_eq!(settle(16, &mut |_| None), 16);
     }
@@ -164,9 +166,9 @@ mod tests {
             (10 << 20, 4800.0),
         ];
         assert_eq!(find_bound(&rows(one_section, &sha), None, usize::MAX), None);
-        // Sections that have a bound do not help if other sections of the function grow.
+        // A bound for some sections does not help if other sections of the function grow.
         assert_eq!(find_bound(&rows(16, &sha), Some(16), usize::MAX), None);
-        // The number of sections is the same for twice the bytes, so they grow although the times
+        // Twice the bytes have the same number of sections, so the sections grow although the times
         // are nearly equal.
         let crc = rows(one_section, &[(512, 0.06), (1024, 0.07)]);
         assert_eq!(find_bound(&crc, None, usize::MAX), None);
@@ -174,7 +176,8 @@ mod tests {
 
     #[test]
     fn sections_that_do_not_grow_have_a_bound() {
-        // The last time is disturbed, or its data is not in the cache.
+        // The last time may be longer because of a disturbance, or because the data is not in the
+        // cache.
         for last in [1.0, 2.9, 74.0] {
             let times = [(4096, 1.0), (65536, 1.0), (1 << 20, 1.1), (10 << 20, last)];
             let chacha = rows(4096, &times);

@@ -1,9 +1,10 @@
-//! How long the functions of a kernel tree's library keep preemption and softirqs off, by message length.
+//! Measures how long the functions of a kernel tree's library disable preemption and softirqs, by
+//! message length.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `wanted.rs` | the request |
-//! | `ask.rs` | builds the tree, which a child measures |
+//! | `ask.rs` | builds the tree, and starts the child process that measures |
 //! | `run.rs` | the child's part: every function at every length |
 //! | `bound.rs` | the length beyond which sections do not grow |
 //! | `row.rs` | the rows |

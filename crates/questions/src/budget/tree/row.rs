@@ -1,13 +1,13 @@
-//! The results of one function at one message length.
+//! The rows of `budget --tree`: the results of one function at one message length.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One function that a kernel tree's library exports, at one message length: how long its FPU
-/// sections keep preemption and softirqs off. The call is repeated, and every section is timed.
-/// Because disturbances only make sections longer, the time of a call's n-th section is the
-/// shortest over all repetitions; `section_us` is the longest of these times. Functions that open
-/// no section have no rows.
+/// sections disable preemption and softirqs. The call is repeated, and every section is timed.
+/// Because disturbances only lengthen sections, the time of a call's n-th section is the shortest
+/// over all repetitions; `section_us` is the longest of these times. Functions that do not open a
+/// section have no rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(
     rename = "budget-tree",
@@ -67,7 +67,7 @@ pub(in crate::budget) struct Row {
     /// Upper end of the interval of `section_us`.
     #[schemars(extend("unit" = "µs"))]
     pub section_high: f64,
-    /// Calls that were measured.
+    /// Number of calls that were measured.
     pub repetitions: u64,
     /// Number of measured calls with a section during which the host took the CPU away.
     pub stolen: u64,
@@ -81,7 +81,7 @@ pub(in crate::budget) struct Row {
     #[schemars(extend("unit" = "MB/s", "x-role" = "figure", "x-heading" = "MB/s", "x-better" = "more"))]
     pub mb_per_s: f64,
     /// Message length beyond which the longest section does not grow; null if it grows with the
-    /// message. The same in all rows of a function.
+    /// message. All rows of a function have the same value.
     #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "bound, bytes"))]
     pub bound: Option<u64>,
     /// Median time from a timer interrupt to the start of the softirq that it raises, while a task
@@ -93,6 +93,6 @@ pub(in crate::budget) struct Row {
     /// host took from the CPU.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "softirq delay µs max"))]
     pub delay_us_max: Option<f64>,
-    /// Interrupts whose delay was measured.
+    /// Number of interrupts whose delay was measured.
     pub delays: u64,
 }

@@ -1,4 +1,4 @@
-//! Runs in the child process: measures every function at every length.
+//! Measures every function at every length. This code runs in the child process.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,25 +20,26 @@ use super::row::Row;
 use super::view::size;
 use super::wanted::Wanted;
 
-/// Calls per length without and with --quick.
+/// Number of calls per length, without and with --quick.
 const REPETITIONS: (u64, u64) = (15, 5);
 /// Milliseconds during which interrupts raise softirqs, without and with --quick.
 const MILLIS: (u64, u64) = (200, 50);
-/// Interrupts per second. The delay of each is recorded separately, even if several occur during one section.
+/// Interrupts per second. Each interrupt's delay is recorded separately, even if several interrupts
+/// occur during one section.
 const RATE: f64 = 2_000.0;
-/// Maximum number of sections per call whose lengths are recorded: two for each 16-byte block of
-/// the longest message.
+/// Maximum number of sections per call whose lengths are recorded. It is two for each 16-byte block
+/// of the longest message.
 const KEPT: usize = 1 << 21;
-/// A function that opens no section up to this length is taken to open none at all.
+/// A function that opens no section for messages of up to this many bytes is assumed to open none.
 const TRIED: usize = 64 << 10;
-/// Bytes after a message for a tag or a digest.
+/// Bytes of buffer after a message, for a tag or a digest.
 const BEHIND: usize = 256;
 const PAGE: usize = 4096;
 
-/// Measures all functions; returns rows by function and length, and notes.
+/// Measures all requested functions. Returns rows sorted by function and length, and notes.
 ///
 /// # Errors
-/// The tree cannot be hosted, lacks a library, or does not have a name that was asked for.
+/// The tree cannot be hosted, lacks a library, or does not have a requested name.
 pub(super) fn run(
     wanted: &Wanted,
     order: &Order,
@@ -109,7 +110,7 @@ fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>
             let mut known: Vec<&str> = exported().flat_map(|f| [&*f.name, &*f.alg]).collect();
             known.sort_unstable();
             known.dedup();
-            // If there are many names, list only those that begin with the same two letters.
+            // If some names begin with the same two letters as the requested name, list only those.
             let start: String = name.chars().take(2).collect();
             let alike: Vec<&str> = known
                 .iter()
@@ -130,8 +131,8 @@ fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>
     Ok(exported().filter(wanted).collect())
 }
 
-/// Names the first function with a section over the limit, and the shortest length at which this
-/// section occurs.
+/// Describes the shortest length at which a section of the function exceeds the limit; `None` if no
+/// section does.
 fn longest_over(rows: &[Row], limit: Option<f64>) -> Option<String> {
     let row = rows
         .iter()
@@ -172,7 +173,7 @@ enum Unmeasured {
     Tree(kiln_tree::Error),
 }
 
-/// Makes the rows of one function; there are none if it opens no section.
+/// Returns the rows of one function. The list is empty if the function opens no section.
 fn measure(
     host: &mut Host,
     bench: &mut Bench,
@@ -181,7 +182,7 @@ fn measure(
     order: &Order,
 ) -> Result<Vec<Row>, Unmeasured> {
     let lengths = bench.lengths(&wanted.lengths);
-    // Warm up tables and code, and find out whether the function opens sections at all.
+    // Warm up tables and code, and determine whether the function opens sections at all.
     let mut opens = false;
     for len in [bench.taken(TRIED), bench.taken(TRIED / 16)]
         .into_iter()
@@ -239,7 +240,8 @@ struct Called {
 struct Bench<'a> {
     function: &'a Function,
     keyed: Keyed,
-    /// If the measured function decrypts and checks a tag: the function that encrypts its messages.
+    /// The function that encrypts the messages, if the measured function decrypts them and checks a
+    /// tag.
     encrypts: Option<Keyed>,
     iv: Vec<u8>,
     src: Pages,
@@ -282,21 +284,21 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// The longest length up to `len` that the function accepts.
+    /// Returns the longest length up to `len` that the function accepts.
     fn taken(&self, len: usize) -> usize {
         let f = self.function;
         let len = len.clamp(f.least, f.most);
         (len - len % f.multiple).max(f.least)
     }
 
-    /// Adjusts lengths to those that the function accepts.
+    /// Adjusts the lengths to lengths that the function accepts, and removes duplicates.
     fn lengths(&self, wanted: &[usize]) -> Vec<usize> {
         let mut lengths: Vec<usize> = wanted.iter().map(|&len| self.taken(len)).collect();
         lengths.dedup();
         lengths
     }
 
-    /// Allocates buffers and makes a message of this length that the function accepts.
+    /// Allocates buffers and creates a message of `len` bytes that the function accepts.
     fn prepare(&mut self, len: usize) -> Result<(), Refused> {
         let f = self.function;
         let room = f.prefix + len + BEHIND;
@@ -313,7 +315,7 @@ impl<'a> Bench<'a> {
                 1,
                 false,
             )?;
-            // Copy only what was encrypted, and the tag; the prefix in `src` stays as it is.
+            // Copy only the ciphertext and the tag. The prefix in `src` must not change.
             let made = f.prefix..f.prefix + len + f.tag;
             self.src[made.clone()].copy_from_slice(&self.dst[made]);
             self.sealed = Some(len);
@@ -321,8 +323,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Prepares several calls with this length, and discards the recorded sections of other calls, including those
-    /// that made the message.
+    /// Prepares calls with messages of `len` bytes, and discards the sections recorded so far,
+    /// including those of the call that encrypted the message.
     fn start(&mut self, host: &mut Host, len: usize) -> Result<(), Refused> {
         self.prepare(len)?;
         host.cpu.forget_sections();
@@ -355,13 +357,14 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Number of sections of a call; `None` if the function does not accept this length.
+    /// Returns the number of sections in a call; `None` if the function does not accept this
+    /// length.
     fn count(&mut self, host: &mut Host, len: usize) -> Option<u64> {
         let called = (self.taken(len) == len).then(|| self.call(host, len))?;
         called.ok().map(|called| called.sections)
     }
 
-    /// The longest section in TSC ticks, where the time of each section is the shortest over
+    /// Returns the longest section in TSC ticks. The time of each section is the shortest over
     /// several calls.
     fn longest(&mut self, host: &mut Host, len: usize) -> Option<u64> {
         self.start(host, len).ok()?;
@@ -371,7 +374,8 @@ impl<'a> Bench<'a> {
         host.cpu.least_sections().iter().max().copied()
     }
 
-    /// Measures delays of softirqs during calls.
+    /// Returns the delays of softirqs that are raised while the function is called repeatedly, in
+    /// TSC ticks.
     fn delays(
         &mut self,
         host: &mut Host,
@@ -403,14 +407,14 @@ impl<'a> Bench<'a> {
             rounds: called.iter().map(round).collect(),
             ..Series::default()
         };
-        // The spread of the calls is an estimate of how far a rerun may deviate.
+        // The spread of the calls estimates how far a rerun may deviate.
         let reach = series.estimate().map_or(0.0, |e| e.high - e.best);
         let section_us = us(longest);
         let fastest = called
             .iter()
             .map(|c| c.took.as_secs_f64() * 1e6)
             .fold(f64::INFINITY, f64::min);
-        // Interrupts do not change the number of sections; it is the same for all calls.
+        // All calls have the same number of sections, because interrupts do not change it.
         let sections = called.iter().map(|c| c.sections).min().unwrap_or(0);
         Row {
             function: self.function.name.clone(),
@@ -438,7 +442,7 @@ fn highest_tier() -> &'static str {
     usable.next_back().map_or("generic", Tier::name)
 }
 
-/// A page-aligned buffer, because some functions require alignment to disk sectors.
+/// A page-aligned buffer. Some functions require the alignment of disk sectors.
 struct Pages {
     bytes: Vec<u8>,
     start: usize,
@@ -467,7 +471,7 @@ impl DerefMut for Pages {
     }
 }
 
-/// Describes one message of this length to the function.
+/// Describes one message of `len` bytes to the function.
 fn messages<'m>(
     f: &Function,
     op: Op,

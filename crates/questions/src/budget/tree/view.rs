@@ -1,4 +1,4 @@
-//! The table of `budget --tree`.
+//! Formats the table of `budget --tree` for people.
 
 use kiln_question::table::{align, figure, plain, text};
 
@@ -10,7 +10,8 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     lengths.sort_unstable();
     lengths.dedup();
     let functions = || rows.chunk_by(is_same);
-    // A length that occurs only because few functions do not accept longer messages has no column.
+    // Omit the columns of lengths that occur only because a few functions do not accept longer
+    // messages.
     let many = |n: u64| rows.iter().filter(|r| r.bytes == n).count();
     let most = lengths.iter().map(|&n| many(n)).max().unwrap_or(0);
     let columns: Vec<u64> = lengths
@@ -78,7 +79,7 @@ fn is_same(a: &Row, b: &Row) -> bool {
     (&a.function, &a.alg, &a.op) == (&b.function, &b.alg, &b.op)
 }
 
-/// The function's name, with the algorithm if others have the same name.
+/// Returns the function's name, followed by the algorithm if other functions have the same name.
 fn label(row: &Row, rows: &[Row]) -> String {
     let alike = |r: &&Row| r.function == row.function && r.alg != row.alg;
     match rows.iter().find(alike) {
@@ -87,7 +88,7 @@ fn label(row: &Row, rows: &[Row]) -> String {
     }
 }
 
-/// Formats a size in bytes, in the largest unit that gives a whole number.
+/// Formats a size in bytes with the largest unit that gives a whole number.
 pub(super) fn size(bytes: u64) -> String {
     match bytes {
         n if n > 0 && n % (1 << 20) == 0 => format!("{} MiB", n >> 20),

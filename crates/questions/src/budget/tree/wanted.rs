@@ -1,24 +1,24 @@
-//! What `budget --tree` is asked to measure.
+//! The request of `budget --tree`, and its validation.
 
 use kiln_question::lens::{Lens, LONGEST};
 use kiln_question::Error;
 
-/// Default lengths of messages.
+/// Default message lengths in bytes.
 const LENGTHS: [usize; 4] = [4 << 10, 64 << 10, 1 << 20, 10 << 20];
 
 pub(in crate::budget) struct Wanted {
     /// Names of functions or algorithms; if empty, all functions are measured.
     pub names: Vec<String>,
-    /// Message lengths, ascending.
+    /// Message lengths in bytes, in ascending order.
     pub lengths: Vec<usize>,
-    /// If any section is longer, the command fails.
+    /// Maximum length of a section in microseconds. If a section is longer, the command fails.
     pub max_section_us: Option<f64>,
     /// Whether to use fewer repetitions.
     pub quick: bool,
 }
 
 impl Wanted {
-    /// Checks lengths and limit.
+    /// Checks the lengths and the limit.
     ///
     /// # Errors
     /// A length cannot be measured, or the limit is not a valid time.

@@ -1,4 +1,4 @@
-//! Jobs of ipsec-mb: how their keys are prepared, how they are filled in, and how they are submitted.
+//! Prepares the keys of ipsec-mb's jobs, fills in the jobs, and submits them.
 
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -10,11 +10,12 @@ use crate::peer::interface::Peer;
 use crate::timing::{Messages, Op, Run, Shape, Work};
 
 impl IpsecMb {
-    /// Submits a job for each message, then flushes. Only for version 1.3, whose jobs have the size of [`Job`].
+    /// Submits a job for each message, then flushes. Use this only with version 1.3, because its
+    /// jobs have the size of [`Job`].
     pub(super) fn jobs(&self, work: &Work) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
-        // SAFETY: `GetJob` is the type of the functions at these offsets.
+        // SAFETY: the functions at these offsets have the type `GetJob`.
         let (next, submit, flush) = unsafe {
             let next: GetJob = manager.function(GET_NEXT_JOB)?;
             let submit: GetJob = manager.function(SUBMIT_JOB)?;
@@ -25,7 +26,8 @@ impl IpsecMb {
         let aead = work.spec.tag > 0;
         let open = aead && work.op == Op::Decrypt;
         Ok(Box::new(move |m: &mut Messages, calls| {
-            // Capture the whole manager; otherwise the closure would only capture its address.
+            // Mention the whole manager, so that the closure captures and owns it, not just its
+            // address.
             let (_, manager, shape) = (&keys, &manager, m.shape);
             let at = manager.at;
             let mut made = [[0u8; 16]; 256];
@@ -39,9 +41,9 @@ impl IpsecMb {
                 }
             };
             let told = call_each(m, calls, |c| {
-                // SAFETY: the manager hands out a job to be filled in; the pointers in it stay
-                // valid until the job is returned. At most 256 jobs are in flight, and `made` has
-                // as many tags.
+                // SAFETY: the manager provides a job to be filled in, and the pointers in it stay
+                // valid until the manager returns the job. At most 256 jobs are in flight, and
+                // `made` has 256 tags.
                 unsafe {
                     let job = next(at);
                     *job = template;
@@ -68,13 +70,13 @@ impl IpsecMb {
         }))
     }
 
-    /// Submits bursts of `batch` jobs, at most [`BATCH`], without checks, then flushes. Jobs keep the fields that do
-    /// not change between messages.
+    /// Submits bursts of `batch` jobs without checks, then flushes. `batch` is at most [`BATCH`].
+    /// Jobs keep the fields that do not change between messages.
     pub(super) fn bursts(&self, work: &Work, batch: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
-        // SAFETY: `Burst` is the type of the functions at these offsets. `bursts` is called only if
-        // `has_bursts` found version 2.0, which has them.
+        // SAFETY: the functions at these offsets have the type `Burst`. `bursts` is called only if
+        // `has_bursts` found version 2.0, which has these functions.
         let (next, submit, flush) = unsafe {
             let next: Burst = manager.function(GET_NEXT_BURST)?;
             let submit: Burst = manager.function(SUBMIT_BURST_NOCHECK)?;
@@ -99,9 +101,9 @@ impl IpsecMb {
                     .all(|&job| unsafe { is_right(&(*job).job, open, &shape) });
             };
             let told = call_each(m, calls, |c| {
-                // SAFETY: the manager hands out jobs to be filled in; the pointers in them stay
-                // valid until the jobs are returned. The manager has 256 jobs, as many as `made`
-                // has tags, and does not hand out a job that is in flight.
+                // SAFETY: the manager provides jobs to be filled in, and the pointers in them stay
+                // valid until the manager returns the jobs. The manager has 256 jobs and does not
+                // provide a job that is in flight, so the 256 tags in `made` are enough.
                 unsafe {
                     if filled == have {
                         filled = 0;
@@ -130,7 +132,7 @@ impl IpsecMb {
                 true
             });
             // SAFETY: the first `filled` jobs of the ring are filled in but not submitted. The
-            // pointers in them and in the jobs in flight are still valid.
+            // pointers in these jobs and in the jobs in flight are still valid.
             unsafe {
                 if filled < have && filled > 0 {
                     let n = submit(at, filled as u32, ring.as_mut_ptr()) as usize;
@@ -149,8 +151,8 @@ impl IpsecMb {
         }))
     }
 
-    /// Submits arrays of `batch` jobs, at most [`BATCH`], without checks. Each job has a cipher or a hash, not both,
-    /// and is complete when the call returns.
+    /// Submits arrays of `batch` jobs without checks. `batch` is at most [`BATCH`]. Each job has
+    /// either a cipher or a hash, and is complete when the call returns.
     pub(super) fn arrays(&self, work: &Work, batch: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
@@ -162,8 +164,8 @@ impl IpsecMb {
             job.hash_alg,
             work.key.len() as u32,
         );
-        // SAFETY: the types are those of the functions at these offsets. `set_session` succeeded,
-        // so this is version 2.0, which has them.
+        // SAFETY: the functions at these offsets have these types. `set_session` succeeded, so this
+        // is version 2.0, which has these functions.
         let (cipher_burst, hash_burst) = unsafe {
             let cipher: CipherBurst = manager.function(SUBMIT_CIPHER_BURST_NOCHECK)?;
             let hash: HashBurst = manager.function(SUBMIT_HASH_BURST_NOCHECK)?;
@@ -176,7 +178,8 @@ impl IpsecMb {
             let mut filled = 0;
             let submit = |array: &mut [Job2]| {
                 let (jobs, n) = (array.as_mut_ptr(), array.len() as u32);
-                // SAFETY: the pointers in the jobs are valid for the messages' lengths.
+                // SAFETY: all jobs in the array are filled in, and the pointers in them are valid
+                // for the messages' lengths.
                 let done = unsafe {
                     match mode {
                         CIPHER_NULL => hash_burst(at, jobs, n, hash),
@@ -186,7 +189,7 @@ impl IpsecMb {
                 done == n && array.iter().all(|j| j.job.status == STATUS_COMPLETED)
             };
             call_each(m, calls, |c| {
-                // SAFETY: the call has this shape.
+                // SAFETY: the pointers in the call are valid for this shape.
                 unsafe { place(&mut array[filled].job, &c, &shape) };
                 filled += 1;
                 filled < batch || {
@@ -206,11 +209,11 @@ fn judge(right: bool) -> Result<(), String> {
     }
 }
 
-/// Whether a returned job is complete and, when opening, has the right tag. The library leaves the
-/// comparison of tags to its caller.
+/// Whether a returned job is complete and, when opening, its tag is right. The library expects its
+/// caller to compare the tags.
 ///
 /// # Safety
-/// When opening, the job's tags were set by [`keep_tag`].
+/// When opening, [`keep_tag`] must have set the job's tags.
 #[inline(always)]
 unsafe fn is_right(job: &Job, open: bool, shape: &Shape) -> bool {
     job.status == STATUS_COMPLETED
@@ -221,10 +224,11 @@ unsafe fn is_right(job: &Job, open: bool, shape: &Shape) -> bool {
         })
 }
 
-/// Makes a job write its tag to `made`, and stores the address of the received tag in the job.
+/// Makes a job write its tag to `made`, and stores the address of the received tag in the job's
+/// `user_data`.
 ///
 /// # Safety
-/// The message is followed by its tag.
+/// The message must be followed by its tag.
 #[inline(always)]
 unsafe fn keep_tag(job: &mut Job, call: &Call, shape: &Shape, made: &mut [u8; 16]) {
     job.tag = made.as_mut_ptr();
@@ -232,10 +236,10 @@ unsafe fn keep_tag(job: &mut Job, call: &Call, shape: &Shape, made: &mut [u8; 16
     job.user_data = unsafe { call.tag_to_open(shape.len) }.cast_mut().cast();
 }
 
-/// Fills in the pointers to a job's message.
+/// Fills in a job's pointers to the parts of a message.
 ///
 /// # Safety
-/// `call` has this shape.
+/// The pointers in `call` must be valid for this shape.
 #[inline(always)]
 unsafe fn place(job: &mut Job, call: &Call, shape: &Shape) {
     job.src = call.src;
@@ -259,12 +263,12 @@ unsafe fn place(job: &mut Job, call: &Call, shape: &Shape) {
         job.tag = call.dst;
     }
     if job.cipher_mode == CIPHER_CCM {
-        // SAFETY: the IV has 16 bytes, and the nonce begins at the second.
+        // SAFETY: the IV has 16 bytes, and the nonce begins at the second byte.
         job.iv = unsafe { call.iv.add(1) };
     }
 }
 
-/// The memory for the keys of jobs; it must outlive the jobs that use it.
+/// Memory for keys, which must outlive the jobs that point to it.
 struct Keys {
     enc: Memory,
     dec: Memory,
@@ -288,8 +292,8 @@ impl Keys {
                 .copy_from_nonoverlapping(work.key.as_ptr(), work.key.len());
         }
         if alg.contains("(aes)") {
-            // SAFETY: the types are those of the functions at these offsets. The key's size selects
-            // the function, and the memory has room for all round keys.
+            // SAFETY: the functions at these offsets have these types. The key's size selects the
+            // function, and the memory has room for all round keys.
             unsafe {
                 let expand: KeyExp = manager.function(KEYEXP_128 + (work.key.len() - 16))?;
                 expand(work.key.as_ptr(), keys.enc.at(), keys.dec.at());
@@ -319,7 +323,8 @@ impl Keys {
         for (pad, half) in [0x36, 0x5c].into_iter().zip(&keys.more) {
             let mut padded = zeroize::Zeroizing::new(vec![pad; block]);
             padded.iter_mut().zip(&*work.key).for_each(|(p, k)| *p ^= k);
-            // SAFETY: the function reads one block and writes a state, for which `half` has room.
+            // SAFETY: the function reads one block and writes a state, and `half` has room for the
+            // state.
             unsafe {
                 let one_block: OneBlock = manager.function(offset)?;
                 one_block(padded.as_ptr(), half.at());
@@ -329,7 +334,7 @@ impl Keys {
     }
 }
 
-/// A job with the fields that all jobs of this work share.
+/// Creates a job with the fields that all jobs of this work share.
 fn template(work: &Work, keys: &Keys) -> Result<Job, String> {
     let encrypt = work.op != Op::Decrypt;
     let mut job = Job {
@@ -379,7 +384,8 @@ fn template(work: &Work, keys: &Keys) -> Result<Job, String> {
         "ccm(aes)" => {
             job.cipher_mode = CIPHER_CCM;
             job.hash_alg = AUTH_AES_CCM;
-            // Counter modes use AES in one direction only. CCM's MAC covers the plaintext.
+            // Counter modes never decrypt a block, so one set of round keys serves both directions.
+            // CCM's MAC covers the plaintext.
             job.dec_keys = job.enc_keys;
             job.iv_len = ccm_nonce(&work.shape(16)) as u64;
             job.chain_order = if encrypt {

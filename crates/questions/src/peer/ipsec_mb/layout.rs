@@ -1,6 +1,7 @@
-//! Layout of ipsec-mb's manager and of its jobs, as declared in intel-ipsec-mb.h of versions 1.3 and 2.0. The members
-//! used here have the same offsets in both versions; 2.0 only appends functions to the manager and fields to the job.
-//! Tests compare the layout with both headers where they are installed, and every manager is checked before it is used.
+//! The layout of ipsec-mb's manager and of its jobs, as declared in intel-ipsec-mb.h of versions
+//! 1.3 and 2.0. The members used here have the same offsets in both versions; 2.0 only appends
+//! functions to the manager and fields to the job. Tests compare the layout with the headers that
+//! are installed, and every manager is checked before use.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -24,15 +25,17 @@ pub(super) type Gcm = unsafe extern "C" fn(
     u64,
 );
 pub(super) type GetJob = unsafe extern "C" fn(Mgr) -> *mut Job;
-/// Only in 2.0: gets, submits or flushes up to this many jobs, and returns their number.
+/// Only in 2.0: gets, submits or flushes jobs. The number argument is the maximum; the function
+/// returns the actual number of jobs.
 pub(super) type Burst = unsafe extern "C" fn(Mgr, c_uint, *mut *mut Job2) -> c_uint;
-/// Only in 2.0: processes an array of jobs with the same mode, direction and key size, and returns the number
-/// processed.
+/// Only in 2.0: processes an array of jobs with the same mode, direction and key size. Returns the
+/// number of processed jobs.
 pub(super) type CipherBurst =
     unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint, c_uint, c_uint) -> c_uint;
-/// Only in 2.0: processes an array of jobs with the same hash, and returns the number processed.
+/// Only in 2.0: processes an array of jobs with the same hash. Returns the number of processed
+/// jobs.
 pub(super) type HashBurst = unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint) -> c_uint;
-/// Only in 2.0: prepares a job for bursts; returns 0 on error.
+/// Only in 2.0: prepares a job for bursts. Returns 0 on error.
 pub(super) type SetSession = unsafe extern "C" fn(Mgr, *mut Job2) -> c_uint;
 
 // Offsets into `IMB_MGR`.
@@ -48,14 +51,14 @@ pub(super) const SHA512_ONE_BLOCK: usize = 192;
 pub(super) const SHA1: usize = 208;
 pub(super) const SHA256: usize = 224;
 pub(super) const SHA512: usize = 240;
-/// Offset of the function for 128-bit keys, which those for 192 and 256 bits follow.
+/// Offset of the function for 128-bit keys. The functions for 192 and 256 bits follow it.
 pub(super) const GCM_ENC: usize = 256;
 pub(super) const GCM_DEC: usize = 280;
 pub(super) const GCM_PRE: usize = 448;
 pub(super) const GHASH: usize = 680;
 pub(super) const CMAC_SUBKEY_GEN_256: usize = 808;
 pub(super) const GHASH_PRE: usize = 816;
-// The functions for bursts exist only in 2.0.
+// The following functions for bursts exist only in 2.0.
 pub(super) const GET_NEXT_BURST: usize = 952;
 pub(super) const SUBMIT_BURST_NOCHECK: usize = 968;
 pub(super) const FLUSH_BURST: usize = 976;
@@ -65,7 +68,7 @@ pub(super) const SUBMIT_HASH_BURST_NOCHECK: usize = 1008;
 /// Space for `struct gcm_key_data` (1264 bytes in 2.0) and `struct gcm_context_data` (88 bytes).
 pub(super) const GCM_KEY: usize = 2048;
 pub(super) const GCM_CTX: usize = 256;
-/// An expanded AES key has at most 15 round keys.
+/// Bytes for an expanded AES key, which has at most 15 round keys of 16 bytes.
 pub(super) const AES_KEY: usize = 256;
 
 // Values of enum IMB_CIPHER_MODE, IMB_HASH_ALG, and others.
@@ -86,7 +89,7 @@ pub(super) const AUTH_SHA_256: c_uint = 15;
 pub(super) const AUTH_SHA_512: c_uint = 17;
 pub(super) const AUTH_AES_CMAC_256: c_uint = 27;
 pub(super) const AUTH_CHACHA20_POLY1305: c_uint = 29;
-/// Exists only in 2.0.
+/// This hash exists only in 2.0.
 pub(super) const AUTH_SM3: c_uint = 47;
 pub(super) const DIR_ENCRYPT: c_uint = 1;
 pub(super) const DIR_DECRYPT: c_uint = 2;
@@ -111,7 +114,8 @@ pub(super) struct Job {
     pub iv_len: u64,
     pub tag: *mut u8,
     pub tag_len: u64,
-    /// For an AEAD: the address and the length of the associated data. For a MAC: its keys.
+    /// For an AEAD, the first two values are the address and the length of the associated data. For
+    /// a MAC, the values are the addresses of its keys.
     pub u: [*const c_void; 3],
     pub status: c_uint,
     pub cipher_mode: c_uint,
@@ -126,12 +130,12 @@ pub(super) struct Job {
     pub cipher_fields: *mut c_void,
 }
 
-/// `IMB_JOB` of version 2.0.
+/// The layout of `IMB_JOB` in version 2.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Job2 {
     pub job: Job,
-    /// `imb_set_session` sets this and `session_id`.
+    /// `imb_set_session` sets `suite_id` and `session_id`.
     pub suite_id: [c_uint; 2],
     pub session_id: c_uint,
 }
@@ -146,14 +150,14 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    /// Uses the header of 1.3 that is installed on the system.
+    /// Checks the layout with the header of 1.3, if it is installed on the system.
     #[test]
     fn as_the_header_of_1_3_has_it() {
         let own = format!("SAME(sizeof(IMB_JOB), {});\n", size_of::<Job>());
         check_header(None, "1.3", 0x1_0300..0x1_0400, &own);
     }
 
-    /// Uses the header of 2.0 that `kiln libraries install ipsec-mb` unpacks.
+    /// Checks the layout with the header of 2.0 that `kiln libraries install ipsec-mb` unpacks.
     #[test]
     fn as_the_header_of_2_0_has_it() {
         let manager = [
@@ -179,8 +183,8 @@ mod tests {
         check_header(dir.as_deref(), "2.0", 0x2_0000..0x2_0100, &own);
     }
 
-    /// Lets a C compiler check the layout against this header, or against the system's header if
-    /// there is none. `own` contains assertions for this version only.
+    /// Checks the layout with a C compiler against `header`, or against the system's header if
+    /// `header` is `None`. `own` contains assertions that apply only to this version.
     fn check_header(header: Option<&Path>, version: &str, numbers: Range<u32>, own: &str) {
         let dir = tempfile::tempdir().unwrap();
         let (source, program) = (dir.path().join("a.c"), dir.path().join("a"));

@@ -1,5 +1,5 @@
-//! libcrypto's functions, with the types of its headers evp.h, core.h and crypto.h. These types are the same from 1.1.1
-//! to 4.0.
+//! libcrypto's functions, with their types from the headers evp.h, core.h and crypto.h. These types
+//! are the same in versions 1.1.1 to 4.0.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void, CStr};
 use std::ptr::{null, null_mut};
@@ -14,7 +14,7 @@ pub(super) const FIND: Find = Find {
     remedy: "kiln libraries install openssl, or apt-get install libssl3",
 };
 
-/// The oldest version that has all required functions: 1.1.1.
+/// The oldest version with all required functions: 1.1.1.
 const OLDEST: c_ulong = 0x1010_1000;
 
 type Ctx = *mut c_void;
@@ -34,7 +34,7 @@ pub(super) struct Functions {
     pub ctrl: unsafe extern "C" fn(Ctx, c_int, c_int, *mut c_void) -> c_int,
     pub set_padding: unsafe extern "C" fn(Ctx, c_int) -> c_int,
     pub md_by_name: ByName,
-    /// Exists since version 3.0.
+    /// `EVP_MD_fetch`, which exists since version 3.0.
     pub md_fetch:
         Option<unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *const c_void>,
     pub md_ctx_new: unsafe extern "C" fn() -> Ctx,
@@ -42,13 +42,13 @@ pub(super) struct Functions {
     pub md_init: unsafe extern "C" fn(Ctx, *const c_void, *mut c_void) -> c_int,
     pub md_update: unsafe extern "C" fn(Ctx, *const c_void, usize) -> c_int,
     pub md_final: unsafe extern "C" fn(Ctx, *mut u8, *mut c_uint) -> c_int,
-    /// Exists since version 3.0.
+    /// The MAC functions, which exist since version 3.0.
     pub mac: Option<Mac>,
-    /// Must be the last field, so that the library is closed last.
+    /// This field is last, so that the library is closed after all other fields are dropped.
     pub opened: Opened,
 }
 
-/// `EVP_MAC` and its context.
+/// The functions for `EVP_MAC` and its context.
 pub(super) struct Mac {
     pub fetch: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void,
     pub free: unsafe extern "C" fn(*mut c_void),
@@ -59,7 +59,7 @@ pub(super) struct Mac {
     pub finish: unsafe extern "C" fn(Ctx, *mut u8, *mut usize, usize) -> c_int,
 }
 
-/// `OSSL_PARAM` of core.h.
+/// The layout of `OSSL_PARAM` in core.h.
 #[repr(C)]
 pub(super) struct Param {
     key: *const c_char,
@@ -78,8 +78,8 @@ impl Param {
         return_size: 0,
     };
 
-    /// Makes a string parameter. `OSSL_PARAM_UTF8_STRING` is 4, and `OSSL_PARAM_UNMODIFIED` is the
-    /// largest size.
+    /// Creates a string parameter. The constant 4 is `OSSL_PARAM_UTF8_STRING`, and the largest size
+    /// is `OSSL_PARAM_UNMODIFIED`.
     pub(super) fn text(key: &CStr, value: &CStr) -> Param {
         Param {
             key: key.as_ptr(),
@@ -93,7 +93,7 @@ impl Param {
 
 impl Functions {
     pub(super) fn load(o: &Opened) -> Result<Functions, String> {
-        // SAFETY: the types are those of the headers; the library stays open in `opened`.
+        // SAFETY: the types match the headers, and the library stays open in `opened`.
         unsafe {
             let number: unsafe extern "C" fn() -> c_ulong = o.get("OpenSSL_version_num")?;
             let text: unsafe extern "C" fn(c_int) -> *const c_char = o.get("OpenSSL_version")?;
@@ -127,8 +127,7 @@ impl Functions {
 
 impl Mac {
     fn load(o: &Opened) -> Result<Mac, String> {
-        // SAFETY: the types are those of the headers; the library stays open in
-        // `Functions::opened`.
+        // SAFETY: the types match the headers, and the library stays open in `Functions::opened`.
         unsafe {
             Ok(Mac {
                 fetch: o.get("EVP_MAC_fetch")?,

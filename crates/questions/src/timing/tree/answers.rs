@@ -1,7 +1,7 @@
-//! Right answers that do not depend on the tree's code, from Kiln's generic implementations and
-//! from plain arithmetic. They are needed for two reasons: since 7.0 a tree's `-lib` drivers call
-//! the very assembly that is to be judged, and some functions compute results that no driver
-//! returns.
+//! Expected results that do not depend on the tree's code. They are computed with Kiln's generic
+//! implementations and with plain arithmetic. There are two reasons for this file: since 7.0, a
+//! tree's `-lib` drivers call the same assembly that is being judged, and some functions compute
+//! results that no driver returns.
 
 use std::rc::Rc;
 
@@ -12,12 +12,12 @@ use super::crc::Crc;
 use crate::timing::candidate::{Judge, Run};
 use crate::timing::source::Work;
 
-/// Computes the result of one message. Arguments: the IV, the source including the part before the message, and the
-/// destination.
+/// Computes the result of one message. The arguments are the IV, the source including the part
+/// before the message, and the destination.
 type Answer = Box<dyn Fn(&[u8], &[u8], &mut [u8]) -> Result<(), String>>;
 
-/// Returns the judge that a row names, if this file defines it; `key` is the row's key before
-/// preparation.
+/// Returns the judge named by a row of the tree's function table; `None` if this file does not
+/// define that judge. `key` is the row's key before preparation.
 pub(super) fn judge(
     row: &Primitive,
     work: &Work,
@@ -49,7 +49,7 @@ pub(super) fn judge(
     Some(answer.map(judge))
 }
 
-/// Computes the answers message by message.
+/// Returns a closure that computes the answers message by message.
 fn for_each(answer: Answer) -> Run<'static> {
     Box::new(move |messages, calls| {
         let (shape, units) = (messages.shape, messages.iv_units());
@@ -86,11 +86,12 @@ fn digest(alg: &str, key: &[u8], message: &[u8], to: &mut [u8]) -> Result<(), St
         .map_err(|e| e.to_string())
 }
 
-/// Returns the words of a hash's state after some data, which are the first part of the state in
-/// both Linux and `kernel/`; `None` if `kernel/` does not have the hash.
+/// Returns the words of a hash's state after some data. The words are the first part of the state
+/// in both Linux and `kernel/`. Returns `None` if `kernel/` does not have the hash.
 pub(super) fn state_after(alg: &str, data: &[u8]) -> Option<Vec<u8>> {
     let state = generic(alg)?.unkeyed_state(data)?;
-    // Eight words of at most 64 bits, padded with zeros if shorter; counters follow.
+    // The first 64 bytes contain eight words, followed by zeros if the words are shorter than 64
+    // bits. Counters come after them.
     Some(state.get(..64)?.to_vec())
 }
 
@@ -104,11 +105,11 @@ fn state(row: &Primitive) -> Result<Answer, String> {
     }))
 }
 
-/// Bytes reserved for the AES round keys in `kernel/ciphers/aes/aes.h` and in Linux's `struct crypto_aes_ctx`: first
-/// those for encryption, then those for decryption.
+/// Bytes reserved for AES round keys in `kernel/ciphers/aes/aes.h` and in Linux's `struct
+/// crypto_aes_ctx`. The keys for encryption come first, then those for decryption.
 const ROUND_KEYS: usize = 240;
 
-/// Computes the round keys for encryption, and those for the equivalent inverse cipher.
+/// Computes the AES round keys for encryption, and those for the equivalent inverse cipher.
 fn round_keys(key: &[u8]) -> Result<[Vec<u8>; 2], String> {
     let (_, context) = keyed("ecb(aes)", key)?;
     let bytes = 16 * (key.len() / 4 + 7);
@@ -132,8 +133,8 @@ fn aes_expandkey() -> Answer {
     })
 }
 
-/// Computes XCTR ("Length-preserving encryption with HCTR2", section 2), which encrypts the XOR of
-/// the IV and each block's number, from 1, as the keystream.
+/// Computes XCTR ("Length-preserving encryption with HCTR2", section 2). The keystream is the
+/// encryption of the IV XORed with the block number, which starts at 1.
 fn xctr(key: &[u8]) -> Result<Answer, String> {
     let (imp, context) = keyed("ecb(aes)", key)?;
     let context = Rc::new(context);
@@ -153,8 +154,9 @@ fn xctr(key: &[u8]) -> Result<Answer, String> {
     }))
 }
 
-/// Computes HChaCha: ChaCha's block function without the final addition (draft-irtf-cfrg-xchacha,
-/// 2.2). The addend is subtracted from the block function's result.
+/// Computes HChaCha, which is ChaCha's block function without the final addition
+/// (draft-irtf-cfrg-xchacha, 2.2). This function undoes the addition by a subtraction from the
+/// block function's result.
 fn hchacha(key: &[u8]) -> Result<Answer, String> {
     let (imp, context) = keyed("chacha20", key)?;
     let context = Rc::new(context);
@@ -172,9 +174,9 @@ fn hchacha(key: &[u8]) -> Result<Answer, String> {
     }))
 }
 
-/// Computes Adiantum's NH: for each 16 bytes, two products of sums with the key, in four passes,
-/// each with the key advanced by 16 bytes. Results of 1024 bytes each are added up, as in
-/// `series.c`.
+/// Computes Adiantum's NH. Each of four passes adds 16 bytes of message to 16 bytes of key, word by
+/// word, and sums the products of two pairs of words. Each pass starts 16 bytes later in the key.
+/// As in `series.c`, the results of all chunks of 1024 bytes are added up.
 fn nh(key: &[u8]) -> Answer {
     let words = |bytes: &[u8]| -> Vec<u32> {
         let all = bytes.chunks_exact(4);
@@ -204,7 +206,7 @@ fn poly1305() -> Answer {
     Box::new(|_, message, to| digest("poly1305", &message[..32], &message[32..], to))
 }
 
-/// Hashes the two halves of the message separately.
+/// Computes the SHA-256 of each half of the message.
 fn sha256_twice() -> Answer {
     Box::new(|_, message, to| {
         let halves = message.chunks(message.len() / 2).zip(to.chunks_mut(32));
@@ -229,13 +231,15 @@ fn checksum(crc: Crc, invert: u64) -> Answer {
 pub(super) fn prepare(how: &str, key: &[u8]) -> Result<Vec<u8>, String> {
     let bytes = |key: &[u8]| <[u8; 16]>::try_from(key).map_err(|_| "a key that is not 16 bytes");
     match how {
-        // RFC 8452, appendix A: POLYVAL of this is GHASH with its bytes reversed.
+        // RFC 8452, appendix A: with this key, POLYVAL computes GHASH with the bytes in reverse
+        // order.
         "ghash" => {
             let h = u128::from_be_bytes(bytes(key)?);
             let carry = (h >> 127) * (0xc2 << 120);
             Ok((h.rotate_left(1) ^ carry).to_le_bytes().to_vec())
         }
-        // The result consists of the key's powers from the eighth down to the first.
+        // The result consists of the key's powers in descending order, from the eighth to the
+        // first.
         "polyval" => {
             let h = u128::from_le_bytes(bytes(key)?);
             let powers = std::iter::successors(Some(h), |p| Some(dot(*p, h)));
@@ -247,11 +251,11 @@ pub(super) fn prepare(how: &str, key: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Computes a * b * x^-128 (RFC 8452, 3).
+/// Computes a * b * x^-128 in POLYVAL's field (RFC 8452, section 3).
 fn dot(a: u128, b: u128) -> u128 {
     (0..128).fold(0, |sum, bit| {
         let sum = sum ^ (a * (b >> bit & 1));
-        // Divide by x: the polynomial is x^128 + x^127 + x^126 + x^121 + 1.
+        // Divide by x. The field's polynomial is x^128 + x^127 + x^126 + x^121 + 1.
         (sum >> 1) ^ ((sum & 1) * (0xe1 << 120))
     })
 }
@@ -287,7 +291,7 @@ mod tests {
         assert_eq!(context[..176], both[..176]);
         assert_eq!(context[240..416], both[176..]);
         assert_eq!(context[480..], [16, 0, 0, 0]);
-        // This is the last round key for the key of 256 bits in A.3.
+        // The expected bytes are the last round key for the 256-bit key in appendix A.3.
         let key = hex("603deb1015ca71be2b73aef0857d7781 1f352c073b6108d72d9810a30914dff4");
         let both = answer(aes_expandkey(), &key, 480);
         assert_eq!(both[224..240], hex("fe4890d1e6188d0b046df344706c631e"));
@@ -339,8 +343,8 @@ mod tests {
         assert!(prepare("poly1305", &[0; 16]).is_err() && prepare("ghash", &[0; 15]).is_err());
     }
 
-    /// A function that hashes two messages at once gives the digest of "abc" (FIPS 180-4) for both; and the
-    /// initial state of a hash.
+    /// Checks that hashing two messages at once gives the digest of "abc" (FIPS 180-4) for both,
+    /// and checks a hash's initial state.
     #[test]
     fn digests_and_states() {
         let abc = hex("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

@@ -1,7 +1,7 @@
-//! Computes cyclic redundancy checks for any polynomial with a single table, as right answers for
-//! functions of trees.
+//! Computes cyclic redundancy checks for any polynomial with a single table. The functions of trees
+//! must return the same values.
 
-/// A CRC, given by its polynomial.
+/// A CRC, defined by its polynomial.
 pub(super) struct Crc {
     /// Whether the lowest bit of a byte is processed first.
     lsb: bool,
@@ -10,8 +10,9 @@ pub(super) struct Crc {
 }
 
 impl Crc {
-    /// Parses `crc-lsb:` or `crc-msb:`, followed by the polynomial in hex without its highest term, with all its
-    /// digits.
+    /// Parses `crc-lsb:` or `crc-msb:`, followed by the polynomial in hex. The polynomial is
+    /// written without its highest term and with leading zeros; the number of digits gives the
+    /// CRC's width.
     pub(super) fn parse(name: &str) -> Option<Crc> {
         let (order, polynomial) = name.strip_prefix("crc-")?.split_once(':')?;
         let lsb = match order {
@@ -53,7 +54,7 @@ impl Crc {
     }
 
     /// Computes the CRC of a message. The register starts at `invert` and is XORed with `invert` at
-    /// the end. Stores as many bytes of the CRC as there is space for, the lowest first.
+    /// the end. Stores the lowest bytes of the CRC, as many as `to` has room for.
     pub(super) fn store(&self, invert: u64, message: &[u8], to: &mut [u8]) {
         let crc = self.continue_from(invert, message) ^ invert;
         to.copy_from_slice(&crc.to_le_bytes()[..to.len()]);

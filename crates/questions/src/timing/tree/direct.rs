@@ -1,5 +1,5 @@
-//! Calls a tree's functions directly, as described in `tree/primitives`; [`answers`] judges those that no driver can
-//! judge.
+//! Calls a tree's functions directly, as described in `tree/primitives`. [`answers`] judges the
+//! functions whose results no driver can check.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,25 +18,25 @@ use crate::timing::own;
 use crate::timing::shape::Kind;
 use crate::timing::source::{Choice, Spec, Work};
 
-/// Length in bytes of the key at the beginning of each message. A tree's library takes Poly1305's key as a separate
-/// argument.
+/// Length in bytes of the key at the beginning of each message. A tree's library takes Poly1305's
+/// key as a separate argument.
 const KEY_IN_MESSAGE: usize = 32;
 
 /// Keys and tables of a function, kept for as long as the function is called.
 struct Material {
     /// Engines whose contexts contain the expanded keys.
     engines: Vec<Engine>,
-    /// A constant table of the tree.
+    /// A constant table in the tree that the function reads.
     table: Option<Keys>,
     /// A key, either unchanged or prepared.
     raw: Vec<u8>,
-    /// An initial state, in whole cache lines.
+    /// An initial state, padded to whole cache lines.
     start: Vec<u8>,
 }
 
 impl Tree {
-    /// Adds algorithms for which the tree has functions but no drivers, and the maximum lengths for functions that only
-    /// accept short messages.
+    /// Adds algorithms for which the tree has functions but no drivers. For functions that only
+    /// accept short messages, also adds their maximum lengths.
     pub(super) fn describe_functions(&self, specs: &mut Vec<Spec>) {
         let there = |p: &&Primitive| self.host.borrow().image.symbol(&p.symbol).is_some();
         for row in self.primitives.iter().filter(there) {
@@ -83,7 +83,8 @@ impl Tree {
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, row.symbol)),
             }
         }
-        // Functions of the table that this tree lacks exist in other versions.
+        // The table contains functions of several kernel versions, so this tree may lack some of
+        // them.
         if !absent.is_empty() {
             notes.push(format!("{} has no {}", self.provider, absent.join(", ")));
         }
@@ -179,7 +180,8 @@ impl Tree {
         }
         if row.from_state() {
             // If a function of the tree is the judge, any state is suitable, because the judge
-            // starts from the same one. Counters, flags and buffers after the state's words are 0.
+            // starts from the same state. Counters, flags and buffers after the state's words are
+            // 0.
             let mut start = answers::state_after(&row.alg, &[]);
             let start = start.get_or_insert_with(|| self.key(row.state.unwrap_or(0)));
             let behind = match row.two_messages() || row.judge.is_some() {
@@ -193,8 +195,8 @@ impl Tree {
     }
 }
 
-/// Describes an algorithm without a driver: as Kiln does if it has the algorithm, otherwise as the
-/// function requires.
+/// Describes an algorithm for which the tree has no driver. If Kiln has the algorithm, the
+/// description is Kiln's; otherwise it is derived from the function's requirements.
 fn spec(row: &Primitive) -> Option<Spec> {
     let own = Algorithm::named(&row.alg).filter(|_| !row.key_in_message());
     if let Some(alg) = own {
@@ -228,7 +230,7 @@ fn takes(row: &Primitive) -> Takes {
     }
 }
 
-/// Makes the calls of a function.
+/// Returns a closure that calls a function of the tree.
 fn direct(bound: Bound, row: Primitive, material: Rc<Material>, work: &Work) -> Run<'static> {
     let op = work.op;
     let iv_room = RefCell::new(Vec::new());
@@ -243,7 +245,7 @@ fn direct(bound: Bound, row: Primitive, material: Rc<Material>, work: &Work) -> 
             ([key], _) => Keys::in_contexts(&row, key, None),
             ([key, tweak, ..], _) => Keys::in_contexts(&row, key, Some(tweak)),
         };
-        // SAFETY: the keys are those that the table names for this function, and `material` or the
+        // SAFETY: the keys are those that the table lists for this function, and `material` or the
         // tree keeps them alive. The table allows this length.
         let ran = unsafe {
             let mut iv_room = iv_room.borrow_mut();

@@ -1,7 +1,8 @@
-//! Derives the name of an algorithm's all-generic C driver from the algorithm's name.
+//! Derives the name of an algorithm's driver that consists only of generic C code from the
+//! algorithm's name.
 
-/// Returns the driver names to request from a tree, the likeliest first. Later trees give the
-/// library's code the suffix `-lib`.
+/// Returns the driver names to request from a tree, the most likely name first. Later trees give
+/// the library's code the suffix `-lib`.
 pub(super) fn names(alg: &str) -> Vec<String> {
     vec![generic(alg, "generic"), generic(alg, "lib")]
 }
@@ -14,7 +15,8 @@ fn generic(alg: &str, suffix: &str) -> String {
     let parts: Vec<String> = split(inner).iter().map(|p| generic(p, suffix)).collect();
     let one = &parts[0];
     match template {
-        // By default, these templates use an ECB driver, which may be a fast one.
+        // Name the ECB driver explicitly, because these templates would otherwise choose one that
+        // may be fast.
         "xts" | "lrw" => format!("{template}(ecb({one}))"),
         "gcm" => format!("gcm_base(ctr({one}),ghash-{suffix})"),
         "ccm" => format!("ccm_base(ctr({one}),cbcmac({one}))"),
@@ -24,7 +26,7 @@ fn generic(alg: &str, suffix: &str) -> String {
     }
 }
 
-/// Splits at commas outside parentheses.
+/// Splits a list at the commas outside parentheses.
 fn split(list: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
     for (i, c) in list.char_indices() {

@@ -1,11 +1,12 @@
-//! Known answers for library functions of a tree that have only one implementation, which therefore cannot judge
-//! itself. The answers come from Python's hashlib and from OpenSSL; for modes that both lack, they were composed from
-//! single blocks of OpenSSL.
+//! Known answers for functions of a tree's library that have only one implementation, because such
+//! a function cannot judge itself. The answers come from Python's hashlib and from OpenSSL. For
+//! modes that both lack, they were composed from single blocks of OpenSSL.
 
-/// The message consists of the bytes 0 to 199, and both key and IV begin with the bytes 0, 1, 2...
+/// Length of the message in bytes. The message consists of the bytes 0 to 199, and both key and IV
+/// begin with the bytes 0, 1, 2...
 pub(super) const LEN: usize = 200;
 
-/// Algorithm, operation, key size, and the end of the result.
+/// Each entry: algorithm, operation, key size in bytes, and the last bytes of the result in hex.
 const ANSWERS: [(&str, &str, usize, &str); 27] = [
     ("md5", "digest", 0, "fb7001d34b8e82c9b579be5005d5b0a5"),
     ("sha224", "digest", 0, "ab3e334a37953e18f4f673736dddb64e850bfdf29d5a7ba268c567d9"),
@@ -36,7 +37,7 @@ const ANSWERS: [(&str, &str, usize, &str); 27] = [
     ("cbcmac(aes)", "digest", 32, "f5e570c8c61caafda53bc28a17e621aa"),
 ];
 
-/// Returns the key size and the end of the result for an algorithm and operation.
+/// Returns the key size in bytes and the last bytes of the result for an algorithm and operation.
 pub(super) fn answer(alg: &str, op: &str) -> Option<(usize, Vec<u8>)> {
     let (_, _, key, hex) = ANSWERS.iter().find(|a| (a.0, a.1) == (alg, op))?;
     let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16);

@@ -15,7 +15,7 @@ use crate::timing::shape::{Kind, Op};
 use crate::timing::source::{bits_of_key, Choice, Spec, Work};
 
 impl Tree {
-    /// Adds the algorithms that only functions of the library compute.
+    /// Adds the algorithms that only the library's functions compute.
     pub(super) fn describe_library(&self, specs: &mut Vec<Spec>) {
         for function in self.exported() {
             let spec = spec(function);
@@ -67,9 +67,10 @@ impl Tree {
         found
     }
 
-    /// Returns the judge of one function, if it differs from the judge of its algorithm: Kiln, or a
-    /// generic driver of the tree whose code is separate. A driver called `-lib` cannot judge,
-    /// because it would call the function itself.
+    /// Returns a separate judge for a function, or `None` if the judge of its algorithm is
+    /// suitable. That judge is suitable if Kiln has the algorithm, or if the tree has a generic
+    /// driver with separate code. A driver called `-lib` is not suitable, because it would call the
+    /// function itself.
     fn judge_of(&self, function: &Function, work: &Work) -> Result<Option<Judge<'_>>, String> {
         let generic = || {
             let (name, _) = self.generic(work)?;
@@ -82,9 +83,9 @@ impl Tree {
         }
     }
 
-    /// Returns a judge that does not run the same code: Kiln's own computation, or the function
-    /// that the table names as the judge, or the function itself within an open FPU section, where
-    /// it uses its generic code.
+    /// Returns a judge that runs other code than the function. The judge is Kiln's own computation,
+    /// or the function that the table names as the judge, or the function itself within an open FPU
+    /// section, where it uses its generic code.
     fn other_path(&self, function: &Function, work: &Work) -> Result<Judge<'_>, String> {
         if let Some(answer) = reference::answer(&work.spec.name) {
             return Ok(Judge {
@@ -121,21 +122,21 @@ impl Tree {
         self.other_path(function, work).ok()
     }
 
-    /// Reports a function's result to the parent.
+    /// Reports a function's result to the parent process.
     pub(crate) fn tell(&mut self, checked: &Checked) -> Result<(), Error> {
         let mut line = serde_json::to_value(checked).expect("plain values");
         line["event"] = "checked".into();
         Ok(self.host.get_mut().tell(&format!("{line}\n"))?)
     }
 
-    /// Reports to the parent that all functions are done.
+    /// Reports to the parent process that all functions have been checked.
     pub(crate) fn end(&mut self) -> Result<(), Error> {
         let host = self.host.get_mut();
         let done = format!("{{\"event\":\"done\",\"initcalls\":{}}}\n", host.initcalls);
         Ok(host.tell(&done)?)
     }
 
-    /// Returns the benchmark of a function in the tree's KUnit suites.
+    /// Returns the benchmark that the tree's KUnit suites contain for a function.
     fn kunit_benchmark(&self, function: &str) -> Option<Beside<'_>> {
         let benchmark = Benchmark::find(&self.host.borrow(), function)?;
         Some(Box::new(move || {
@@ -146,7 +147,7 @@ impl Tree {
         }))
     }
 
-    /// Makes the calls of a function; if `generic` is set, those of its generic code.
+    /// Returns a closure that calls a function, or the function's generic code if `generic` is set.
     fn series(&self, function: &Function, work: &Work, generic: bool) -> Result<Run<'_>, String> {
         let library = self.library.as_ref().ok_or("the tree has no library")?;
         let own_key = self.key(function.own_key);
@@ -171,7 +172,7 @@ impl Tree {
         }))
     }
 
-    /// Whether a function gives its known answer; true if no answer is known.
+    /// Whether a function computes its known answer. Returns true if no answer is known.
     fn knows(&self, function: &Function, work: &Work) -> Result<bool, String> {
         let Some((key, answer)) = known::answer(&function.alg, work.op.name()) else {
             return Ok(true);

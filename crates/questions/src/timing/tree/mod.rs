@@ -1,4 +1,5 @@
-//! A hosted kernel tree as a source: its drivers through its own crypto API, and its functions called directly.
+//! A hosted kernel tree as a source. Its drivers are called through its own crypto API, and its
+//! functions directly.
 
 mod answers;
 mod crc;
@@ -28,10 +29,10 @@ use super::own::Own;
 use super::shape::{Kind, Op};
 use super::source::{key_bytes, Choice, Source, Spec, Work};
 
-/// Key sizes in bits to try; the last one is NHPoly1305's.
+/// Key sizes in bits that are tried with each driver. The last one is that of NHPoly1305.
 const KEY_BITS: [u32; 9] = [64, 128, 160, 192, 256, 320, 384, 448, 8704];
-/// Template instances, which are registered only when requested; these are the ones that the kernel's own users
-/// request.
+/// Algorithms to instantiate from templates, because an instance is registered only when it is
+/// requested. The kernel's own users request these.
 const TEMPLATES: [&str; 14] = [
     "ccm(aes)",
     "rfc4309(ccm(aes))",
@@ -59,20 +60,20 @@ pub(crate) struct Tree {
     calls: Rc<Calls>,
     listed: Vec<Listed>,
     primitives: Vec<Primitive>,
-    /// `None` if the tree could not compile `tree/library.c`.
+    /// The functions of the tree's library; `None` if the tree could not compile `tree/library.c`.
     library: Option<Rc<Library>>,
     specs: Vec<Spec>,
     provider: String,
     config: String,
     skipped: Vec<String>,
-    /// Whether to measure cryptd's instances, which complete requests in another context.
+    /// Whether to measure instances of cryptd, which complete requests in another context.
     cryptd: bool,
     seed: u64,
 }
 
 impl Tree {
-    /// Boots the tree of this order on this thread. Instantiates the algorithms in `asked` that are
-    /// not registered, or the usual ones if the list is empty.
+    /// Boots the tree that `order` names, on this thread. Instantiates the algorithms in `asked`
+    /// that are not registered, or the usual ones if `asked` is empty.
     pub(crate) fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
         let host = Host::boot(order, &cpu::Config::default())?;
         let calls = Calls::find(&host).map_err(|e| Error::input(e.to_string()))?;
@@ -98,7 +99,8 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Lets the crypto API instantiate an algorithm from its templates, if it is not registered and this is possible.
+    /// Makes the crypto API instantiate an algorithm from its templates if the algorithm is not
+    /// registered yet. Failures are ignored.
     fn make(&self, name: &str) {
         use engine::Kind::{Aead, Ahash, Shash, Skcipher};
         if name.contains('(') && self.drivers(name).next().is_none() {
@@ -109,8 +111,8 @@ impl Tree {
         }
     }
 
-    /// Describes all algorithms whose drivers can be opened and accept a key of a known size, then
-    /// those that only have functions.
+    /// Describes all algorithms with a driver that can be opened and accepts a key of a known size,
+    /// then the algorithms that only have functions.
     fn describe(&self) -> Vec<Spec> {
         let mut specs: Vec<Spec> = Vec::new();
         for listed in self.listed.iter().filter(|l| measured(l)) {
@@ -124,7 +126,7 @@ impl Tree {
         specs
     }
 
-    /// Determines sizes from the first driver that can be opened, and key sizes by trial.
+    /// Determines the sizes from the first driver that can be opened, and the key sizes by trial.
     fn spec(&self, name: &str) -> Option<Spec> {
         let drivers = self.drivers(name);
         let (listed, engine) = drivers
@@ -143,7 +145,8 @@ impl Tree {
                 key_bits.push(0);
             }
         }
-        // A key with a special format (authenc) cannot be random.
+        // None of the random keys was accepted. Some algorithms, such as authenc, require a special
+        // key format.
         if key_bits.is_empty() {
             return None;
         }
@@ -170,8 +173,8 @@ impl Tree {
         })
     }
 
-    /// Returns the tree's description of the algorithm, unless another form was requested:
-    /// Poly1305's key is either set once or at the beginning of each message.
+    /// Returns the tree's description of the algorithm, or `None` if another form was requested:
+    /// Poly1305's key is either set once or included at the beginning of each message.
     fn shaped(&self, work: &Work) -> Option<&Spec> {
         let same = |s: &&Spec| s.name == work.spec.name && s.prefix == work.spec.prefix;
         self.specs.iter().find(same)
@@ -183,7 +186,7 @@ impl Tree {
         all.filter(move |l| wanted(l) && plain(&l.name) == alg && !self.skips(&l.driver))
     }
 
-    /// Whether the algorithm or driver is left out because it crashes.
+    /// Whether the algorithm or driver is skipped because it crashes.
     fn skips(&self, name: &str) -> bool {
         self.skipped.iter().any(|s| s == name)
     }
@@ -199,14 +202,14 @@ impl Tree {
     }
 
     /// Finds a driver by its name. If an internal driver has the same name with a prefix, returns
-    /// the internal one, because it does the work.
+    /// the internal one, because it does the actual work.
     fn find(&self, driver: &str) -> Option<&Listed> {
         let internal = format!("__{driver}");
         let by = |name: &str| self.listed.iter().find(|l| l.driver == name);
         by(&internal).or_else(|| by(driver))
     }
 
-    /// Opens a driver and sets the key.
+    /// Opens a driver and sets the key of this work.
     fn keyed(
         &self,
         driver: &str,
@@ -258,23 +261,25 @@ impl Tree {
     }
 }
 
-/// Whether the driver is to be measured: wrappers by cryptd and pcrypt are not.
+/// Whether the driver should be measured. Instances of cryptd and pcrypt that wrap other drivers
+/// are excluded.
 fn measured(listed: &Listed) -> bool {
     !listed.driver.contains("cryptd(") && !listed.driver.starts_with("pcrypt(")
 }
 
-/// Whether the driver is an instance of cryptd, which passes requests for another driver to a kworker.
+/// Whether the driver is an instance of cryptd, which passes requests to another driver in a
+/// kworker.
 fn cryptd(listed: &Listed) -> bool {
     listed.driver.starts_with("cryptd(")
 }
 
-/// Returns an internal algorithm's name without the prefix that marks it.
+/// Returns the name of an algorithm without the prefix that marks internal algorithms.
 fn plain(name: &str) -> &str {
     name.strip_prefix("__").unwrap_or(name)
 }
 
-/// Returns the lengths that a driver accepts: whole blocks, unless its mode uses ciphertext
-/// stealing.
+/// Returns the lengths that a driver accepts. Ciphers require whole blocks, unless the mode uses
+/// ciphertext stealing. AEADs and hashes accept any length.
 fn takes(spec: &Spec, block: usize) -> Takes {
     let stealing = ["xts(", "cts(", "adiantum(", "hctr2("];
     match spec.kind {
@@ -291,7 +296,7 @@ fn takes(spec: &Spec, block: usize) -> Takes {
     }
 }
 
-/// Makes calls through the crypto API.
+/// Returns a closure that makes requests through the crypto API.
 fn requests(engine: Engine, op: Op) -> Run<'static> {
     let iv_room = RefCell::new(Vec::new());
     Box::new(move |messages, calls| {
@@ -320,7 +325,7 @@ impl Source for Tree {
         let functions = self.primitives.iter().filter(|p| p.alg == alg);
         let there = functions.filter(|p| self.host.borrow().image.symbol(&p.symbol).is_some());
         names.extend(there.map(|p| (p.symbol.clone(), Level::Primitive)));
-        // The user may still name drivers that were left out.
+        // The user may still name drivers that were skipped after a crash.
         names.extend(self.skipped.iter().map(|name| (name.clone(), Level::Api)));
         names
     }
@@ -358,8 +363,8 @@ impl Source for Tree {
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, listed.driver)),
             }
         }
-        // The instance made of generic parts is added here, because it is registered only when
-        // requested.
+        // The instance made of generic parts is added here, because it is registered only when it
+        // is requested.
         let wanted = |name: &str| choice.wants(name, Level::Api);
         if let Some((name, engine)) = self.generic(work).filter(|(name, _)| wanted(name)) {
             if found.iter().all(|c| c.name != name) {
@@ -380,8 +385,8 @@ impl Source for Tree {
         let Some((name, engine)) = self.generic(work) else {
             return Ok(self.library_judge(work));
         };
-        // Drivers called `-lib` run the assembly that is to be judged, so Kiln judges instead if it
-        // can.
+        // Drivers called `-lib` run the same assembly that is being judged, so Kiln is the judge if
+        // it has the algorithm.
         if name.contains("-lib") {
             if let Some(kiln) = Own::Functions.judge(work)? {
                 return Ok(Some(kiln));

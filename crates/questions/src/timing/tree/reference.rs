@@ -1,12 +1,12 @@
-//! Right answers that neither a driver nor a cipher of Kiln gives: checksums, computed with their
-//! polynomials, and RAID parities, computed byte by byte.
+//! Expected results for algorithms that neither a driver nor Kiln's ciphers can judge: checksums,
+//! computed with their polynomials, and RAID parities, computed byte by byte.
 
 use super::crc::Crc;
 
 /// Computes the result of a message; the destination has the result's length.
 pub(super) type Answer = fn(&[u8], &mut [u8]);
 
-/// Returns the computation for an algorithm, if this file has one.
+/// Returns the computation for an algorithm, if this file defines one.
 pub(super) fn answer(alg: &str) -> Option<Answer> {
     Some(match alg {
         "crc4" => |src, dst| dst[0] = crc4(src),
@@ -23,8 +23,8 @@ pub(super) fn answer(alg: &str) -> Option<Answer> {
         "raid6" => |src, dst| parities(src, dst, true),
         "raid6-recover-2data" => recover_2data,
         "raid6-recover-datap" => recover_datap,
-        // Signatures in the tree's own test messages are right, and all others are rejected (-EKEYREJECTED): see
-        // hashes.c.
+        // If a message starts with an odd byte, the tree's wrapper verifies a modified message, and
+        // the signature must be rejected with -EKEYREJECTED (-129): see hashes.c.
         "ml-dsa-44" | "ml-dsa-65" | "ml-dsa-87" => |src, dst| {
             let verdict = -129 * i32::from(src[0] & 1);
             dst.copy_from_slice(&verdict.to_le_bytes());
@@ -38,7 +38,8 @@ fn crc(name: &str, invert: u64, src: &[u8], dst: &mut [u8]) {
     crc.store(invert, src, dst);
 }
 
-/// Computes a CRC with the polynomial x^4 + x^2 + x + 1 over 32 bits, the highest bit first.
+/// Computes a CRC with the polynomial x^4 + x^2 + x + 1 over 32 bits, starting with the highest
+/// bit.
 fn crc4(src: &[u8]) -> u8 {
     let mut crc = 0;
     for &byte in src.iter().rev() {
@@ -50,7 +51,7 @@ fn crc4(src: &[u8]) -> u8 {
     crc
 }
 
-/// Multiplies in the field of RAID 6: bytes modulo x^8 + x^4 + x^3 + x^2 + 1.
+/// Multiplies in the field of RAID 6, whose elements are bytes modulo x^8 + x^4 + x^3 + x^2 + 1.
 fn product(a: u8, b: u8) -> u8 {
     let mut sum = 0;
     let mut power = a;
@@ -63,7 +64,7 @@ fn product(a: u8, b: u8) -> u8 {
     sum
 }
 
-/// Computes 1 / a = a^254; the exponent is 254 because the field has 255 elements besides 0.
+/// Computes 1 / a = a^254. The exponent is 254 because the field has 255 nonzero elements.
 fn inverse(a: u8) -> u8 {
     (0..254).fold(1, |power, _| product(power, a))
 }
@@ -92,7 +93,7 @@ fn recover_2data(src: &[u8], dst: &mut [u8]) {
     let (first, second) = dst.split_at_mut(size);
     for i in 0..size {
         let [c, d, p, q] = [0, 1, 2, 3].map(|n| src[n * size + i]);
-        // Solves a + b = x and a + 2 b = y.
+        // Solve a + b = x and a + 2 b = y.
         let x = p ^ c ^ d;
         let y = q ^ product(c, generator(2)) ^ product(d, generator(3));
         second[i] = product(x ^ y, inverse(1 ^ 2));
@@ -135,7 +136,8 @@ mod tests {
         ] {
             assert_eq!(check(alg, bytes), value, "{alg}");
         }
-        // These are CRC-32 and its big-endian variant, without the inversions of the catalogue.
+        // The two algorithms are CRC-32 and its big-endian variant, without the inversions of the
+        // catalogue.
         let inverted = |alg: &str, first: &[u8]| {
             let mut message = b"123456789".to_vec();
             message.iter_mut().zip(first).for_each(|(m, f)| *m ^= f);

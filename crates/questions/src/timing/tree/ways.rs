@@ -1,13 +1,13 @@
-//! Finds the call paths to a cipher in a tree: the drivers through which users can reach one
-//! function.
+//! Finds the call paths to a cipher in a tree, that is, the drivers through which callers can reach
+//! one function.
 
 use kiln_question::{unknown, Error};
 use kiln_tree::engine::{self, Engine, Listed};
 
 use super::{generic, measured, plain, Tree};
 
-/// Names of an algorithm's drivers, and of the function that does the work. Trees without a simd helper have only one
-/// driver.
+/// Names of an algorithm's drivers, and of the function that does the work. A tree without a simd
+/// helper has only one driver for these roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ways {
     /// The function that the driver `direct` calls to do the work.
@@ -18,15 +18,15 @@ pub(crate) struct Ways {
     pub helper: Option<String>,
     /// The driver that passes requests to a kworker.
     pub cryptd: Option<String>,
-    /// The all-generic C driver.
+    /// The driver that consists only of generic C code.
     pub scalar: Option<String>,
-    /// The driver that a caller gets who requests a synchronous one.
+    /// The driver that the crypto API selects if a caller requests a synchronous driver.
     pub synchronous: Option<String>,
 }
 
 impl Tree {
-    /// Finds the call paths to an algorithm's best driver, or to `driver`. Instantiates drivers
-    /// that are not registered yet.
+    /// Finds the call paths to `driver`, or to the algorithm's best driver if `driver` is `None`.
+    /// Instantiates drivers that are not registered yet.
     ///
     /// # Errors
     /// The tree has no such driver.
@@ -72,8 +72,9 @@ impl Tree {
             }
             false => ways.direct = best,
         }
-        // This must precede the instantiation of the generic driver, which would be chosen
-        // otherwise. The answer is the driver that a caller would get at this time.
+        // Request the synchronous driver before the generic one is instantiated; otherwise the
+        // crypto API might select the generic one. The answer is the driver that a caller would get
+        // at this point.
         if Engine::open_synchronous(&self.calls, alg, kind).is_ok() {
             let listed = self.calls.list();
             let synchronous = listed
