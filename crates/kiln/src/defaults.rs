@@ -1,4 +1,5 @@
-//! The configuration file `kiln.toml`: defaults for flags that are the same in every run on a machine.
+//! The configuration file `kiln.toml`: defaults for flags that are the same in every run on a
+//! machine.
 
 use std::env;
 use std::fs;
@@ -14,7 +15,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 const NAME: &str = "kiln.toml";
-/// What `--tree` has as its value if it is given without one and the file is not read yet, or names no tree.
+/// What `--tree` has as its value if it is given without one and the file is not read yet, or names
+/// no tree.
 const NO_TREE: &str = "<the tree of kiln.toml>";
 /// Arguments that are kernel trees: the flag, and the argument of `kiln tree`.
 const TREES: [&str; 2] = ["tree", "dir"];
@@ -40,11 +42,13 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// Reads the file that the flags or the environment name, else `kiln.toml` of the current directory, else that of
-    /// `$XDG_CONFIG_HOME/kiln`. Without a file, nothing has a default from it.
+    /// Reads the file that the flags or the environment name, else `kiln.toml` of the current
+    /// directory, else that of `$XDG_CONFIG_HOME/kiln`. Without a file, nothing has a default from
+    /// it.
     ///
     /// # Errors
-    /// The file cannot be read, has a key or a type that is not known, or a value that the flag would refuse.
+    /// The file cannot be read, has a key or a type that is not known, or a value that the flag
+    /// would refuse.
     pub fn find(global: &Global) -> Result<Defaults, Error> {
         if global.no_defaults {
             return Ok(Defaults::default());
@@ -143,8 +147,8 @@ impl Defaults {
         self.settings.iter().find(|setting| setting.key == key)
     }
 
-    /// Makes the defaults those of the command line: of `--peers` wherever a command has it, and of a kernel tree that is
-    /// asked for without a name.
+    /// Makes the defaults those of the command line: of `--peers` wherever a command has it, and of
+    /// a kernel tree that is asked for without a name.
     pub fn apply(&self, command: Command) -> Command {
         let is_tree_command = command.get_name() == "tree";
         let tree = self.get("tree").map_or(NO_TREE, |s| keep(&s.value));
@@ -165,8 +169,8 @@ impl Defaults {
             .mut_subcommands(|sub| self.apply(sub))
     }
 
-    /// Completes the flags of every command. Returns what the run takes from the file. `matches` are the arguments as
-    /// they were parsed without the file.
+    /// Completes the flags of every command. Returns what the run takes from the file. `matches`
+    /// are the arguments as they were parsed without the file.
     ///
     /// # Errors
     /// A kernel tree is asked for, and neither the command line nor the file names one.
@@ -251,7 +255,8 @@ fn resolve(file: &Path, path: &Path) -> PathBuf {
     }
 }
 
-/// The same for a kernel tree, which may also be a git revision: `HEAD~1` of the repository here, or `DIR@HEAD~1`.
+/// The same for a kernel tree, which may also be a git revision: `HEAD~1` of the repository here,
+/// or `DIR@HEAD~1`.
 fn resolve_tree(file: &Path, tree: &Path) -> PathBuf {
     let path = resolve(file, tree);
     let text = show(tree);

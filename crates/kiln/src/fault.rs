@@ -33,7 +33,8 @@ pub fn report_arguments(e: &clap::Error) -> ExitCode {
     }
 }
 
-/// What to write instead of arguments that a command does not have. An empty name is any argument that is not a flag.
+/// What to write instead of arguments that a command does not have. An empty name is any argument
+/// that is not a flag.
 const INSTEAD: [(&str, &str, &str); 22] = [
     // Flags of `kiln fpu` in Kiln 0.1.
     ("kiln fpu", "--overhead", "use: kiln fpu overhead"),
@@ -118,7 +119,8 @@ fn command(args: impl Iterator<Item = String>) -> String {
     words
 }
 
-/// Replaces messages of Rust's number parsers and of clap's ranges by text that says what is accepted.
+/// Replaces messages of Rust's number parsers and of clap's ranges by text that says what is
+/// accepted.
 fn in_plain_words(why: &str) -> String {
     let range = why.split_once(" is not in ");
     if let Some((least, most)) = range.and_then(|(_, range)| range.split_once("..=")) {
@@ -229,7 +231,8 @@ fn find(command: &str) -> clap::Command {
     at
 }
 
-/// Whether these arguments, given as clap prints them, are also missing if the command has no other arguments.
+/// Whether these arguments, given as clap prints them, are also missing if the command has no other
+/// arguments.
 fn is_required(command: &str, args: &[String]) -> bool {
     let bare = find(command).try_get_matches_from([command]);
     let missing = bare

@@ -213,7 +213,8 @@ fn wrong_and_wild(overlay: &Edited) {
     assert!(told("CRASH", "in sha256_transform_rorx+"), "{notes:?}");
 }
 
-/// Plants a chain of 20 multiplications (60 cycles) in the main loop, which takes about 39 cycles on Zen 4 and Zen 5.
+/// Plants a chain of 20 multiplications (60 cycles) in the main loop, which takes about 39 cycles
+/// on Zen 4 and Zen 5.
 fn slow(tree: &Path, overlay: &Edited) {
     let head = ".Lmain_loop\\@:\n";
     overlay.replace(

@@ -240,9 +240,9 @@ impl Knees {
 }
 
 /// The knee must depend on the speed of AES (scalar AES is about eight times slower than AES-NI),
-/// but not on the seed. The processes take turns, so that a busy minute affects all of them, and the
-/// rounds repeat until every configuration has had a quiet run. Repeating cannot hide an effect: a seed
-/// that moved the knee would move it in quiet runs too.
+/// but not on the seed. The processes take turns, so that a busy minute affects all of them, and
+/// the rounds repeat until every configuration has had a quiet run. Repeating cannot hide an
+/// effect: a seed that moved the knee would move it in quiet runs too.
 #[test]
 fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {
     if !(is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq")) {

@@ -64,7 +64,8 @@ fn a_real_kernel_agrees_and_nested_sections_lose_nothing() {
     assert!(wrong("unsaved") > 0, "the control");
 }
 
-/// Boots Debian's 6.1. Runs only if `KILN_TEST_QEMU` is set, because it downloads a kernel and its headers.
+/// Boots Debian's 6.1. Runs only if `KILN_TEST_QEMU` is set, because it downloads a kernel and its
+/// headers.
 #[test]
 fn the_installable_module_keeps_ipsec_out_of_cryptd_and_planted_faults_are_found() {
     if std::env::var_os("KILN_TEST_QEMU").is_none() {

@@ -52,7 +52,8 @@ fn items() -> Vec<Item> {
     items.collect()
 }
 
-/// Number of processes in which the part runs; `repeats` is set if the survey has time for repetition.
+/// Number of processes in which the part runs; `repeats` is set if the survey has time for
+/// repetition.
 fn processes(part: &Part, repeats: bool) -> usize {
     match part.repeats && repeats {
         true => PROCESSES,

@@ -51,7 +51,8 @@ fn matches(pattern: &str, name: &str) -> bool {
         "(le_[0-9]+|more)" => rest == "more" || rest.strip_prefix("le_").is_some_and(digits),
         _ => panic!("pattern {pattern}"),
     };
-    // Call `fits` even if the prefix does not match, so that an unsupported pattern panics for every name.
+    // Call `fits` even if the prefix does not match, so that an unsupported pattern panics for
+    // every name.
     let whole = fits(name.strip_prefix(head).unwrap_or_default());
     name.starts_with(head) && whole
 }

@@ -179,7 +179,8 @@ fn signal(name: &str, group: u32) {
     assert!(status.is_ok(), "{status:?}");
 }
 
-/// Whether a kiln process in this process group handles SIGINT (bit 1 of SigCgt, proc_pid_status(5)).
+/// Whether a kiln process in this process group handles SIGINT (bit 1 of SigCgt,
+/// proc_pid_status(5)).
 fn catches_sigint(group: u32) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else {
         return false;

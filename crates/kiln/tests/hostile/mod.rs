@@ -611,8 +611,9 @@ fn descriptors_that_are_slow_to_close_hold_nobody_up() {
         args.extend((!isolation).then_some("--no-isolation"));
         let device = Device::start(&args);
         let mut victim = Victim::new(&device);
-        // While the device is stopped, it cannot close its references before this process has closed its own, which
-        // would make this process wait. A signal would interrupt the device's wait, so it is stopped once only.
+        // While the device is stopped, it cannot close its references before this process has
+        // closed its own, which would make this process wait. A signal would interrupt the device's
+        // wait, so it is stopped once only.
         let signal = |signal| {
             // SAFETY: a child of this process, which has not waited for it.
             assert_eq!(unsafe { libc::kill(device.child.id() as i32, signal) }, 0);

@@ -110,8 +110,8 @@ fn apply(text: &str, e: &Edit) -> String {
     let (start, end) = match e.function {
         "" => (0, text.len()),
         name => {
-            // A function definition begins at the start of a line and ends with the first brace at the start of a
-            // line.
+            // A function definition begins at the start of a line and ends with the first brace at
+            // the start of a line.
             let head = format!(" {name}(");
             let at = text
                 .match_indices(&head)
