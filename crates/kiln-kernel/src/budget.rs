@@ -51,7 +51,8 @@ impl Way {
         unsafe { static_str(sys::kiln_cut_way(self as u32)) }.unwrap_or("?")
     }
 
-    /// Makes this the strategy of the whole process, for sections of `target` TSC ticks.
+    /// Makes `self` the strategy of the whole process, with a target of `target` TSC ticks per
+    /// section.
     pub fn set(self, target: u64) {
         init();
         // SAFETY: `self` is a valid strategy number. Requests in progress keep the strategy that
@@ -59,7 +60,7 @@ impl Way {
         unsafe { sys::kiln_cut_set(self as u32, target) }
     }
 
-    /// The current strategy, and its target in TSC ticks.
+    /// Returns the current strategy and its target in TSC ticks per section.
     pub fn current() -> (Way, u64) {
         init();
         let mut target = 0;

@@ -101,7 +101,7 @@ fn lengths(imp: Impl, budget: usize) -> Vec<usize> {
     let block = imp.block_size().max(16);
     let mut all = vec![0, 1, block - 1, block];
     all.extend([budget - 1, budget, budget + 1, 2 * budget + 1]);
-    // Add the boundaries of loops over several vectors, and of CRC-32C's parts.
+    // Add boundaries of loops over several vectors, and of the parts that CRC-32C processes.
     all.extend([
         192, 255, 256, 448, 512, 768, 896, 1008, 1024, 1025, 4032, 4080,
     ]);

@@ -16,11 +16,11 @@ pub fn report(e: &Error) -> ExitCode {
     ExitCode::from(e.exit_code())
 }
 
-/// Prints clap's output: help and version unchanged, an error in one line.
+/// Prints clap's output: help and version unchanged, an error as one line.
 pub fn report_arguments(e: &clap::Error) -> ExitCode {
     match e.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A closed pipe is not an error.
+            // Ignore errors, because the reader may have closed the pipe.
             let _ = e.print();
             ExitCode::SUCCESS
         }
@@ -33,10 +33,10 @@ pub fn report_arguments(e: &clap::Error) -> ExitCode {
     }
 }
 
-/// What to write instead of arguments that a command does not have. An empty name is any argument
-/// that is not a flag.
+/// Hints for arguments that a command does not have: command, argument, and what to write instead.
+/// An empty argument stands for any argument that is not a flag.
 const INSTEAD: [(&str, &str, &str); 22] = [
-    // Flags of `kiln fpu` in Kiln 0.1.
+    // These flags of `kiln fpu` existed in Kiln 0.1.
     ("kiln fpu", "--overhead", "use: kiln fpu overhead"),
     ("kiln fpu", "--usable", "use: kiln fpu usable"),
     ("kiln fpu", "--interrupts", "use: kiln fpu prove breakpoint"),
@@ -45,7 +45,7 @@ const INSTEAD: [(&str, &str, &str); 22] = [
     ("kiln fpu", "--stack-ns", "use: kiln ipsec"),
     ("kiln fpu", "--replay-window", "use: kiln ipsec"),
     ("kiln fpu", "--own-every", "use: kiln ipsec"),
-    // Flags that other commands or documents suggest.
+    // Users may expect these arguments because of other commands or documents.
     ("kiln budget", "--way", "use --mode"),
     (
         "kiln compare",
@@ -94,7 +94,7 @@ const INSTEAD: [(&str, &str, &str); 22] = [
     ),
 ];
 
-/// The entry of [`INSTEAD`] for an argument that this command does not have.
+/// Returns the hint in [`INSTEAD`] for an argument that this command does not have.
 fn instead(command: &str, argument: &str) -> Option<&'static str> {
     let argument = if argument.starts_with('-') {
         argument
@@ -107,7 +107,7 @@ fn instead(command: &str, argument: &str) -> Option<&'static str> {
     entry.map(|(_, _, text)| *text)
 }
 
-/// The command to which these arguments belong, in words.
+/// Returns the command that these arguments select, such as `kiln fpu usable`.
 fn command(args: impl Iterator<Item = String>) -> String {
     let (mut at, mut words) = (Cli::command(), "kiln".to_string());
     for arg in args {
@@ -119,8 +119,8 @@ fn command(args: impl Iterator<Item = String>) -> String {
     words
 }
 
-/// Replaces messages of Rust's number parsers and of clap's ranges by text that says what is
-/// accepted.
+/// Replaces error messages of Rust's number parsers and of clap's ranges by a text that states
+/// which values are accepted.
 fn in_plain_words(why: &str) -> String {
     let range = why.split_once(" is not in ");
     if let Some((least, most)) = range.and_then(|(_, range)| range.split_once("..=")) {

@@ -1,4 +1,4 @@
-//! Tables of the instructions that ciphers may use.
+//! Tables of the instructions that ciphers may use, and of the CPU features that tiers have.
 
 use iced_x86::{CpuidFeature, Mnemonic};
 use kiln_kbuild::TIERS;
@@ -7,19 +7,20 @@ use CpuidFeature::{CMOV, INTEL186, INTEL386, INTEL486, INTEL8086, MULTIBYTENOP, 
 use crate::timing::name;
 
 /*
- * A list of what is allowed, since nobody can list what is not. What is on it is on Intel's list of
- * instructions with data operand independent timing, or has one latency in every table of AMD's
- * (Software Optimization Guides for families 17h to 1Ah), or is a jump, whose operands
- * tests/constant_time/ looks at.
+ * The tables list allowed instructions, because a list of forbidden ones would never be complete. An
+ * allowed instruction meets one of three conditions: it is on Intel's list of instructions with data
+ * operand independent timing; it has a single latency in every table of AMD's Software Optimization
+ * Guides for families 17h to 1Ah; or it is a jump, which tests/constant_time/ checks.
  *
- * Not on it, whatever it is good for:
- * - div, idiv and floating point: dividends and denormals decide;
- * - pdep, pext: microcode before Zen 3, a step for each bit of the mask;
- * - gathers, scatters, maskmov, pcmpestri and its kin, compressing stores;
- * - bsf, bsr: older CPUs take time by where the bit is.
+ * Not allowed, even where they would be useful:
+ * - div, idiv and floating point, because dividends and denormals affect the timing;
+ * - pdep and pext, which are microcode before Zen 3 and take one step per bit of the mask;
+ * - gathers, scatters, maskmov, pcmpestri and similar instructions, and compressing stores;
+ * - bsf and bsr, because on older CPUs the position of the bit affects the timing.
  *
- * Of rep stos and movs the time depends on addresses and the count: lengths, which are public. So does
- * that of vpexpandb, in registers, on its mask. A prefetch is a load whose value nobody gets.
+ * The timing of rep stos and rep movs depends on the address and the count, which are public. The
+ * timing of vpexpandb on registers depends on its mask, which is also public. A prefetch is a load
+ * whose value is not used.
  */
 const GENERAL: &str = "
     adc add and andn bswap bt btc btr bts bzhi call cbw cdq cdqe clc cmp cqo crc32 cwde dec
