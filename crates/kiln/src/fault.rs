@@ -136,13 +136,13 @@ fn in_plain_words(why: &str) -> String {
     .to_string()
 }
 
-/// Whether an argument was rejected as an unknown flag although it is a negative number.
+/// Returns whether an unknown flag is in fact a negative number.
 fn is_number(arg: &str) -> bool {
     let digits = arg.strip_prefix('-');
     digits.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Formats clap's error: what is wrong, what is accepted, and where the help is.
+/// Formats clap's error as one line: what is wrong, what is accepted, and which help to read.
 fn one_line(e: &clap::Error, command: &str) -> String {
     let strings = |kind| match e.get(kind) {
         Some(ContextValue::String(one)) => vec![one.clone()],
@@ -160,7 +160,7 @@ fn one_line(e: &clap::Error, command: &str) -> String {
         true => String::new(),
         false => format!(": did you mean '{}'?", near.join("' or '")),
     };
-    // Without the name of its value.
+    // clap reports `--flag <VALUE>` or `--flag=value`; keep only the flag.
     let flag = first(ContextKind::InvalidArg).unwrap_or_default();
     let flag = flag.split([' ', '=']).next().unwrap_or_default();
     let value = first(ContextKind::InvalidValue).unwrap_or_default();
@@ -183,7 +183,8 @@ fn one_line(e: &clap::Error, command: &str) -> String {
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = strings(ContextKind::InvalidArg);
-            // A flag can require another one, which is optional without it.
+            // If the argument is optional on its own, another flag of this command line requires
+            // it.
             let why = match is_required(command, &missing) {
                 true => "",
                 false => ", which other flags here require",
@@ -222,7 +223,7 @@ fn one_line(e: &clap::Error, command: &str) -> String {
     format!("{what}{end} see '{command} --help'")
 }
 
-/// The command with this name, which includes the names above it.
+/// Returns the definition of a command, given by its full name, such as `kiln fpu usable`.
 fn find(command: &str) -> clap::Command {
     let mut at = Cli::command();
     for word in command.split(' ').skip(1) {
@@ -231,8 +232,8 @@ fn find(command: &str) -> clap::Command {
     at
 }
 
-/// Whether these arguments, given as clap prints them, are also missing if the command has no other
-/// arguments.
+/// Returns whether clap also reports one of these arguments as missing if the command has no
+/// arguments at all. `args` are formatted as in clap's messages.
 fn is_required(command: &str, args: &[String]) -> bool {
     let bare = find(command).try_get_matches_from([command]);
     let missing = bare
@@ -244,7 +245,7 @@ fn is_required(command: &str, args: &[String]) -> bool {
     missing.is_some_and(|missing| args.iter().any(|arg| missing.contains(arg)))
 }
 
-/// The names of a command's subcommands.
+/// Lists the names of a command's visible subcommands, separated by commas.
 fn subcommands(command: &str) -> String {
     let at = find(command);
     let names = at.get_subcommands().filter(|c| !c.is_hide_set());

@@ -108,8 +108,8 @@ fn cases_are_chosen_by_name_and_benchmarks_run_when_asked() {
     assert!(none.stderr.contains("no_such_suite"), "{}", none.stderr);
 }
 
-/// Plants three faults, in SHA-256, SHA-512 and SHA-1, that only the interrupt tests or the guard
-/// page can find. The other cases are the control.
+/// Plants three faults, in SHA-256, SHA-512 and SHA-1. Only the interrupt tests or the guard page
+/// can find them. The cases of other algorithms are the control.
 #[test]
 fn planted_faults_are_found_in_the_suites_that_test_them() {
     let Some(tree) = next_tree() else { return };
@@ -121,7 +121,7 @@ fn planted_faults_are_found_in_the_suites_that_test_them() {
         "likely(irq_fpu_usable())",
         "true",
     );
-    // Make the fallback for an FPU in use do nothing.
+    // Make the fallback do nothing, which is used if the FPU is in use.
     tree.replace(
         "lib/crypto/x86/sha512.h",
         "sha512_blocks_generic(state, data, nblocks);",
@@ -159,8 +159,8 @@ fn planted_faults_are_found_in_the_suites_that_test_them() {
     assert_eq!(failed("sha3"), BTreeSet::new());
 }
 
-/// Output of the kernel's build in the last run on a tree. It is empty if Kiln itself compiled
-/// everything that was needed.
+/// Returns the output of the kernel's build in the last run on a tree. It is empty if the kernel's
+/// build did not run, because Kiln itself compiled everything that was needed.
 fn build_log(record: &str) -> String {
     let record: Value = serde_json::from_str(record).expect("JSON");
     let notes = record["notes"].as_array().expect("notes");
@@ -175,7 +175,7 @@ fn an_edit_takes_effect_without_a_run_of_the_whole_build() {
     let tree = Edited::new(&tree);
     let (code, header) = ("lib/crypto/sha256.c", "lib/crypto/x86/sha256.h");
     let run = || kiln_keeping(&["test", "--tree", tree.path(), "--suite", "sha256", "--json"]);
-    // Checks the exit status, and whether the kernel's own build ran.
+    // Runs the suite, and checks the exit status and whether the kernel's own build ran.
     let expect = |status: i32, built: bool, what: &str| {
         let done = run();
         assert_eq!(done.status, status, "{what}: {}", done.stderr);
@@ -190,7 +190,8 @@ fn an_edit_takes_effect_without_a_run_of_the_whole_build() {
     expect(0, false, "the source as it was");
     tree.replace(header, "asm_fn(state, data, nblocks); ", "");
     expect(1, false, "a header in which nothing is computed");
-    // Restore a file that is older than all objects, a change that make alone would not notice.
+    // Restore the file with a modification time before that of all objects, so that make alone
+    // would not notice the change.
     let path = tree.dir().join(header);
     tree.restore(header);
     let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);

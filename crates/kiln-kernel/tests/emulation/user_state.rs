@@ -84,8 +84,8 @@ fn registers_keep(values: &[u128; 16]) -> bool {
     found == *values
 }
 
-/// Interrupts user code until `wanted` interrupts have arrived. Returns how often its registers
-/// were lost.
+/// Runs user code until `wanted` interrupts have arrived. Returns how often the user code's
+/// registers were changed.
 fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 {
     p.set(cpu);
     cpu.reset_stats();

@@ -29,7 +29,7 @@ const GENERAL: &str = "
     movsb movsd movsq movsw stosb stosd stosq stosw
     prefetcht0";
 
-/// Vector instructions. Each is also allowed in its VEX and EVEX forms, which start with a v.
+/// Vector instructions. The VEX and EVEX forms, which start with a v, are also allowed.
 const VECTOR: &str = "
     lddqu movaps movapd movd movddup movdqa movdqa32 movdqa64 movdqu movdqu16 movdqu32 movdqu64
     movdqu8 movhlps movhpd movhps movlhps movlpd movlps movntdq movq movsd movshdup movsldup
@@ -69,7 +69,7 @@ const VECTOR: &str = "
 /// Mask instructions, without their suffix b, w, d or q.
 const MASK: &str = "kadd kand kandn kmov knot kor kortest kshiftl kshiftr ktest kunpck kxnor kxor";
 
-/// Returns whether an instruction takes the same time for all operands.
+/// Returns whether an instruction is known to take the same time for all operands.
 pub(crate) fn takes_constant_time(mnemonic: Mnemonic) -> bool {
     let name = name(mnemonic);
     let within = |list: &str, name: &str| list.split_whitespace().any(|m| m == name);
@@ -101,8 +101,8 @@ const BASE: &[CpuidFeature] = &[
     MULTIBYTENOP,
 ];
 
-/// Returns whether every CPU of a tier, given as the suffix of source files, has this feature.
-/// `kernel/tiers.def` uses the disassembler's names of features.
+/// Returns whether all CPUs of a tier have this feature. The tier is given as the suffix of its
+/// source files. `kernel/tiers.def` and the disassembler use the same feature names.
 pub(crate) fn has_feature(suffix: Option<&str>, feature: CpuidFeature) -> bool {
     let tier = suffix.map(|suffix| {
         let found = TIERS.tiers.iter().find(|t| t.suffix == suffix);

@@ -2,11 +2,11 @@
 //! time.
 //!
 //! Each part of the survey runs a command of this program in a separate process with a time limit.
-//! A part whose result becomes a headline runs in five processes, spread over the survey: pass 1
-//! runs every part once, then pass 2 begins. The survey therefore shows what the command would
-//! show, and the part's record is the command's own record. As everywhere in Kiln, each process has
-//! one emulated CPU. A part that crashes or hangs becomes a note and does not end the survey. Each
-//! process takes 0.2 s to start, including the calibration of its clock.
+//! The part's results and record are therefore those of the command. A part that provides a
+//! headline runs in five processes, spread over the survey: each pass runs every part that still
+//! has processes. As everywhere in Kiln, each process has one emulated CPU. A part that crashes or
+//! hangs becomes a note and does not end the survey. Each process takes 0.2 s to start, including
+//! the calibration of its clock.
 //!
 //! | file | contents |
 //! |---|---|
