@@ -90,7 +90,7 @@ fn completions_have_every_command_and_are_scripts() {
     }
 }
 
-/// Tests the completions in bash, triggered as by a user.
+/// Tests the completions in bash, by calling the completion function as bash does.
 #[test]
 fn bash_completes_commands_and_flags() {
     if !here("bash") {

@@ -520,7 +520,7 @@ fn broken_code_is_found_and_fails_nothing_else() {
     assert!(count(&rows, "algorithm", "tested") >= 80);
 }
 
-/// The directory in which a tree was built.
+/// Returns the directory in which the tree of this run was built.
 fn build_directory(run: &Run) -> PathBuf {
     let doc = run.json();
     let mut notes = doc["notes"].as_array().unwrap().iter();
@@ -528,7 +528,7 @@ fn build_directory(run: &Run) -> PathBuf {
     PathBuf::from(built.unwrap())
 }
 
-/// Returns the output of make.
+/// Returns the output of make in the tree's build.
 fn build_log(run: &Run) -> String {
     let built = build_directory(run);
     let log = fs::read_to_string(built.join("log")).unwrap();
@@ -536,9 +536,9 @@ fn build_log(run: &Run) -> String {
     log
 }
 
-/// The kernel's build enters arch/x86/lib twice. When both entries compiled, each build of an
-/// unchanged tree recompiled what the other entry had compiled last, and two jobs could corrupt
-/// each other's files.
+/// The kernel's build enters arch/x86/lib twice. When both passes compiled, each build of an
+/// unchanged tree recompiled the objects of the other pass, and two jobs could corrupt each other's
+/// files.
 #[test]
 fn what_is_built_is_not_compiled_again() {
     let trees = [
@@ -548,7 +548,7 @@ fn what_is_built_is_not_compiled_again() {
     for tree in trees.into_iter().flatten() {
         let run = tree_json(&tree).0;
         let built = build_directory(&run);
-        // Without the state of the last build, Kbuild has to run even if no file was edited.
+        // Delete the state of the last build, so that Kbuild runs even if no file was edited.
         let build_by_kbuild = || {
             let _ = fs::remove_file(built.join("made"));
             tree_json(&tree).0
@@ -561,7 +561,8 @@ fn what_is_built_is_not_compiled_again() {
         };
         assert_eq!(compiled(&log), Vec::<String>::new());
 
-        // After an interrupted build, only the missing object is compiled.
+        // Damage one object's dependency file, as an interrupted build may. Only this object must
+        // be compiled.
         let command = built.join("build/arch/x86/lib/.memset_64.o.cmd");
         let text = fs::read_to_string(&command).unwrap();
         fs::write(&command, format!("{text}\ntorn")).unwrap();
@@ -575,12 +576,13 @@ fn what_is_built_is_not_compiled_again() {
     }
 }
 
-/// The cache is on the user's disk, where a file may be truncated. A damaged image must cause a
-/// one-line error.
+/// A file in the user's cache may be truncated or damaged. A damaged image must cause a one-line
+/// error.
 #[test]
 fn a_damaged_image_is_told_in_one_line() {
     let Some(tree) = given_tree() else { return };
-    // The directory may also contain builds of other configurations.
+    // Get the directory from the record, because the cache may also contain builds with other
+    // configurations.
     let (run, _) = tree_json(&tree);
     let doc = run.json();
     let notes = doc["notes"].as_array().unwrap();
