@@ -10,8 +10,8 @@ use crate::Error;
 pub const CIPHER_LIST: &str = "kiln/generated/ciphers.h";
 
 /// Returns the folders of `kernel/ciphers` that define a cipher, sorted. A folder `NAME` defines a
-/// cipher if it contains a file `NAME.c`, which has the table `NAME_impls`. Other folders contain
-/// code that several ciphers share.
+/// cipher if it contains a file `NAME.c`, which contains the table `NAME_impls`. Other folders
+/// contain code that several ciphers share.
 ///
 /// # Errors
 /// A directory cannot be read. If `kernel_dir` has no `ciphers`, the result is empty, and this is

@@ -22,8 +22,8 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Finds the compiler that `KILN_CC` names. If it is not set, finds the first of `cc`, `gcc`
-    /// and `clang` that exists.
+    /// Finds the compiler that `KILN_CC` names. If `KILN_CC` is not set, finds the first of `cc`,
+    /// `gcc` and `clang` that exists.
     ///
     /// # Errors
     /// The compiler does not exist, or does not behave like gcc or clang.

@@ -208,7 +208,8 @@ pub fn calibrate_planted(planted: &Planted<'_>, again: bool) -> Option<Calibrate
     (!again || answer != 0).then_some(calibrated)
 }
 
-/// Returns how many TSC ticks `n` multiplications take, each of which depends on the previous one.
+/// Runs `n` multiplications, each of which depends on the previous one. Returns how many TSC ticks
+/// they take.
 pub fn chain(n: u64) -> u64 {
     // SAFETY: the function only computes with its argument and accesses no memory.
     unsafe { sys::kiln_budget_chain(n) }
@@ -267,7 +268,7 @@ pub struct Parts {
     pub null: Part,
 }
 
-/// Maximum number of operations per part that have their durations recorded.
+/// Maximum number of durations recorded per part.
 const OPS: usize = 4096;
 
 impl Run {

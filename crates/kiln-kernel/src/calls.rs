@@ -123,7 +123,7 @@ impl<'a> Calls<'a> {
 }
 
 impl Impl {
-    /// Encrypts or decrypts one message of a skcipher in its own section.
+    /// Encrypts or decrypts one message of an skcipher in its own section.
     ///
     /// # Panics
     /// If the implementation does not accept the message or cannot be used here.

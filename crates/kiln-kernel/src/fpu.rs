@@ -42,7 +42,7 @@ parse_names!(Policy, "policy", Policy::all());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Context {
-    /// A plain task.
+    /// A task with softirqs enabled.
     Task,
     /// A task with softirqs disabled.
     TaskBhOff,

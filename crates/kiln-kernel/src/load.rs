@@ -164,7 +164,7 @@ impl From<Impl> for Worker {
     }
 }
 
-/// The work of the task.
+/// Work that the task of a load does.
 pub enum TaskWork {
     /// Encrypt the messages with the implementation, one section per message.
     Crypt(Impl, Arc<Messages>),
@@ -174,7 +174,7 @@ pub enum TaskWork {
     Keep {
         /// Seed from which the pattern is generated.
         seed: u64,
-        /// Iterations of the loop.
+        /// Number of iterations of the empty loop.
         spins: u64,
     },
 }
@@ -182,15 +182,15 @@ pub enum TaskWork {
 counts! {
     /// Counts of the operations of a load, and of their faults.
     pub struct Counts {
-        /// Operations of the task.
+        /// Number of operations that the task completed.
         task_ops,
         /// Operations of the task with a wrong result.
         task_corrupted,
-        /// Operations of the softirqs.
+        /// Number of operations that the softirqs completed.
         softirq_ops,
         /// Operations of the softirqs with a wrong result.
         softirq_corrupted,
-        /// Operations of the kernel thread.
+        /// Number of operations that the kernel thread completed.
         second_ops,
         /// Operations of the kernel thread with a wrong result.
         second_corrupted,
@@ -213,7 +213,7 @@ counts! {
 
 /// The settings of a load.
 pub struct Plan {
-    /// Work of the task.
+    /// What the task does.
     pub task: TaskWork,
     /// Code and messages of the softirqs.
     pub softirq: (Worker, Arc<Messages>),
@@ -374,8 +374,8 @@ impl<'a> Load<'a> {
         })
     }
 
-    /// Waits until all requests of the softirqs and the task have completed. Interrupts do nothing
-    /// meanwhile.
+    /// Waits until all requests of the softirqs and the task have completed. Until then, interrupts
+    /// do nothing.
     pub fn drain(&mut self) {
         let empty = self.set_empty(true);
         // SAFETY: `kiln_load_drain` takes a pointer to this structure, which is attached to this

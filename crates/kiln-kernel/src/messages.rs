@@ -41,7 +41,7 @@ pub struct Messages<'a> {
     pub prefix: usize,
     /// Tag length in bytes; 0 if the algorithm has no tag.
     pub tag_size: usize,
-    /// Number of messages.
+    /// Number of messages in `src`.
     pub count: usize,
 }
 

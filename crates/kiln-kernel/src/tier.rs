@@ -15,7 +15,7 @@ macro_rules! tiers {
         features: $($feature:ident)*;
         $($tier:ident $name:literal $bits:literal [$($has:ident)*];)*
     ) => {
-        /// A CPU feature.
+        /// A CPU feature that tiers may require: a row `FEATURE` of `kernel/tiers.def`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Feature {
             $($feature),*

@@ -63,7 +63,7 @@ fn list_fields(words: &str) -> String {
 }
 
 /// Shortens the list of field names. In a group of statistics, only the first name is complete:
-/// `lat_us_p50, _p99, _max`. Of a histogram, only the first and the last bucket are listed:
+/// `lat_us_p50, _p99, _max`. For a histogram, only the first and the last bucket are listed:
 /// `hist_us_le_1, … _16384`.
 fn shorten(names: &[&str]) -> Vec<String> {
     let mut short: Vec<String> = Vec::new();
@@ -101,7 +101,7 @@ fn is_statistic(ending: &str) -> bool {
     number || matches!(ending, "low" | "high" | "max" | "more")
 }
 
-/// Wraps text to [`WIDTH`], indented by two spaces.
+/// Wraps text to [`WIDTH`] columns, with an indentation of two spaces.
 fn wrap(text: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from(" ");

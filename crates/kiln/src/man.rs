@@ -143,7 +143,7 @@ mod tests {
         (root, pages)
     }
 
-    /// Escapes hyphens as in roff text.
+    /// Escapes hyphens with a backslash, as in roff text.
     fn escaped(text: &str) -> String {
         text.replace('-', "\\-")
     }

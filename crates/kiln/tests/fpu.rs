@@ -70,8 +70,8 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--inject", &replay], "line 2: 'soon'");
 }
 
-/// In Kiln 0.1, some flags selected what are separate commands today. The error for such a flag
-/// must contain the command.
+/// In Kiln 0.1, some flags of `kiln fpu` did what separate commands do today. The error for such a
+/// flag must name the command.
 #[test]
 fn flags_that_became_commands_are_named_with_them() {
     refuses(&["--overhead"], "use: kiln fpu overhead");
@@ -211,7 +211,7 @@ fn every_way_to_a_cipher_has_a_figure() {
             }
             assert_eq!(row["baseline"], "legacy/simd-helper");
             assert!(row["rounds"].as_array().unwrap().len() >= 6, "{row}");
-            // All columns must be quotients of the cycles that the table shows.
+            // The ratios in all columns must be quotients of the cycles in the table.
             let cycles = |row: &serde_json::Value| row["cycles_per_op"].as_f64().unwrap();
             let near = |field: &str, want: f64| {
                 let is = row[field].as_f64().unwrap();

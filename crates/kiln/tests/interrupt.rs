@@ -28,8 +28,8 @@ enum Conduct {
     Mute,
     /// The device answers all messages but processes no requests.
     Idle,
-    /// Like `Idle`, but the device also keeps the counters of the eventfds full that it shares with
-    /// its driver, and makes the eventfds blocking.
+    /// Like `Idle`, but the device also fills the counters of the eventfds that it shares with its
+    /// driver, keeps them full, and makes the eventfds blocking.
     Fills,
 }
 
@@ -71,7 +71,7 @@ fn fill(mut file: File) {
     });
 }
 
-/// Answers the messages on one connection until the peer disconnects.
+/// Answers the messages on one connection until the program disconnects.
 fn converse(mut stream: UnixStream, conduct: Conduct, rings: &AtomicUsize) -> std::io::Result<()> {
     loop {
         let mut header = [0; 12];

@@ -121,7 +121,7 @@ fn planted_faults_are_found_in_the_suites_that_test_them() {
         "likely(irq_fpu_usable())",
         "true",
     );
-    // Make the fallback do nothing, which is used if the FPU is in use.
+    // Make the fallback, which is used while the FPU is in use, do nothing.
     tree.replace(
         "lib/crypto/x86/sha512.h",
         "sha512_blocks_generic(state, data, nblocks);",

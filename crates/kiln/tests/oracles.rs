@@ -351,8 +351,8 @@ fn finds(tree: &Edited, all: &[(&str, &str, &str, &str)]) {
     }
 }
 
-/// The run must continue after a crash, and must attribute the crash to the driver whose request
-/// was being processed, whichever thread crashed.
+/// The run must continue after a crash, whichever thread crashed, and must attribute the crash to
+/// the driver that was processing the request.
 #[test]
 fn a_crash_is_of_the_driver_whose_request_it_was() {
     let Some(tree) = given_tree() else { return };
@@ -389,16 +389,16 @@ fn a_crash_is_of_the_driver_whose_request_it_was() {
     let softirq = of("md4-generic");
     assert!(softirq.contains("md4_update+0x"), "{softirq}");
     assert!(softirq.contains(" bytes, source at "), "{softirq}");
-    // One more driver than faults crashes, because Camellia's fault also affects its internal
-    // driver.
+    // Four drivers crash although only three faults are planted, because Camellia's fault also
+    // affects its internal driver.
     assert_eq!(crashed.len(), 4, "{crashed:#?}");
     // The drivers that follow the crashed ones must have been tested.
     let passed = |r: &&Value| r["failed"] == 0 && r["skipped"] == 0;
     assert!(rows.iter().filter(passed).count() > 100, "{crashed:#?}");
 }
 
-/// Findings in unmodified trees are listed in `tree/oracles/known` with a reason, so they must not
-/// cause failure.
+/// Known findings in unmodified trees are listed in `tree/oracles/known` with a reason, and must
+/// not make a run fail.
 fn has_known_findings_only(tree: &Path, least: usize) {
     let run = kiln_keeping(&[
         "test",

@@ -192,8 +192,8 @@ fn every_function_has_a_row_or_a_reason(tree: &Path, least: usize) {
         assert_eq!(excused, BTreeSet::new());
     }
 
-    // Controls: one row is missing, another row is missing that also covers a second function, and
-    // a reason is missing.
+    // Controls: without one row, its function is missing; without another row, which covers two
+    // functions, both are missing; and without a reason, its function is missing.
     let missing = |table: &Table, called: &BTreeSet<String>| -> Vec<String> {
         let found = table.uncovered(&symbols, called).into_iter();
         found

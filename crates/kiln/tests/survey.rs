@@ -208,7 +208,7 @@ fn a_control_without_power_fails_the_survey() {
     assert!(doc["rows"].as_array().unwrap().iter().any(told), "{doc}");
 }
 
-/// Puts a compiler into the directory that kills its parent process.
+/// Writes a fake compiler to the directory. When this compiler is run, it kills its parent process.
 fn deadly(dir: &Path) {
     let path = dir.join("gcc");
     fs::write(&path, "#!/bin/sh\nkill -ABRT $PPID\n").unwrap();

@@ -246,7 +246,7 @@ fn mitigated() -> PathBuf {
     file
 }
 
-/// Compares the methods to reach a cipher in Kiln with those in a tree, with and without
+/// Compares the methods of calling a cipher in Kiln with those in a tree, with and without
 /// mitigations. The same method must reach the same kind of driver, and all results must be correct
 /// before they are timed.
 #[test]
@@ -536,9 +536,9 @@ fn build_log(run: &Run) -> String {
     log
 }
 
-/// The kernel's build enters arch/x86/lib twice. When both passes compiled, each build of an
-/// unchanged tree recompiled the objects of the other pass, and two jobs could corrupt each other's
-/// files.
+/// The kernel's build enters arch/x86/lib twice. If both passes compiled objects, each build of an
+/// unchanged tree would recompile the objects of the other pass, and two jobs could corrupt each
+/// other's files.
 #[test]
 fn what_is_built_is_not_compiled_again() {
     let trees = [

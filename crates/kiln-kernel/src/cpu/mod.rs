@@ -38,7 +38,7 @@ thread_local! {
     static PLAIN: RefCell<Option<Cpu>> = const { RefCell::new(None) };
 }
 
-/// The configuration of a CPU.
+/// Configuration of an emulated CPU, such as its scheduler and its number of tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// CPU number, from 0.

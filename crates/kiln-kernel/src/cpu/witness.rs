@@ -10,7 +10,7 @@ use std::ffi::c_void;
 pub(super) struct Witness {
     /// Address of the word that the host clears.
     pub word: *mut u64,
-    /// Value to write to the word at the begin of an FPU section.
+    /// Value to write to the word at the start of an FPU section.
     pub armed: u64,
 }
 

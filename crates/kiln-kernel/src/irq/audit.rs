@@ -356,8 +356,8 @@ impl AuditState {
         }
     }
 
-    /// Returns the table entry of an instruction, or `None` if the table is half full. In the
-    /// latter case, the instruction must not be interrupted.
+    /// Returns the table entry of an instruction. Returns `None` if the table is half full; the
+    /// instruction must not be interrupted then.
     fn visit(&mut self, job: u64, address: u64) -> Option<&mut Visit> {
         let mut i = (scatter(address ^ job << 48) >> 44) as usize % ROOM;
         loop {

@@ -1,5 +1,5 @@
-//! The data of the signal handler: which interrupts to inject, for each interrupt source. The data
-//! contains no reference to the CPU.
+//! State that the signal handler uses to inject interrupts, for each kind of interrupt source. The
+//! state contains no reference to the CPU.
 
 use std::arch::asm;
 use std::collections::BTreeSet;
@@ -44,12 +44,12 @@ impl Injection {
 /// The times at which interrupts arrive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
-    /// At regular intervals; the value is the number of interrupts per second.
+    /// Interrupts at regular intervals; the value is their number per second.
     Periodic(f64),
-    /// At independent random times; the values are the mean number of interrupts per second and the
+    /// Interrupts at independent random times; the values are their mean number per second and the
     /// seed.
     Poisson(f64, u64),
-    /// After each of these gaps in nanoseconds. The list repeats after its last gap.
+    /// An interrupt after each of these gaps in nanoseconds. The list repeats after its last gap.
     Replay(Arc<[u64]>),
 }
 
@@ -212,20 +212,20 @@ impl BreakpointState {
 /// The instructions before which interrupts are injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// None: only count the instructions and record their addresses.
+    /// Do not inject; only count the instructions and record their addresses.
     Trace,
-    /// Every instruction.
+    /// Inject before every instruction.
     Every,
-    /// Each instruction from the first number up to, but excluding, the second.
+    /// Inject before each instruction from the first number up to, but excluding, the second.
     Range(u64, u64),
-    /// The instruction with this number, counting from 0.
+    /// Inject before the instruction with this number, counting from 0.
     At(u64),
-    /// `(k1, k2)`: instruction k1 of the task's section, and instruction k2 of the softirq that the
-    /// first interrupt raises. The load must set `step_softirq`.
+    /// `(k1, k2)`: inject before instruction k1 of the task's section, and before instruction k2 of
+    /// the softirq that the first interrupt raises. The load must set `step_softirq`.
     Pair(u64, u64),
-    /// `(k1, first, end)`: instruction k1 of the task's section and, in the softirq that this
-    /// interrupt raises and in the code after it, each instruction from `first` up to, but
-    /// excluding, `end`. Stepping stops at `end`.
+    /// `(k1, first, end)`: inject before instruction k1 of the task's section and, in the softirq
+    /// that this interrupt raises and in the code after it, before each instruction from `first` up
+    /// to, but excluding, `end`. Stepping stops at `end`.
     Nest(u64, u64, u64),
 }
 

@@ -28,7 +28,7 @@ fn the_histogram_stands_for_every_section() {
             assert_eq!(stats.sections, 100_000, "{p}");
             let total = cpu.section_time().total();
             assert!(total.abs_diff(stats.sections) <= SKIPS, "{p}: {total}");
-            // The timer skips most short sections.
+            // The timer must skip most short sections.
             assert!(stats.sections_timed < stats.sections / 8, "{p}: {stats:?}");
             assert!(
                 stats.sections_timed >= stats.sections / SKIPS - 1,

@@ -21,8 +21,8 @@ use crate::machine::{
 /// Minimum number of sections per run.
 const OPS: u64 = 20_000;
 
-/// Runs the load until `done` returns true. With `control`, a fault is planted, and results may be
-/// corrupted.
+/// Runs the load until `done` returns true. If `control` is set, the caller has planted a fault,
+/// and results may be corrupted.
 fn check(
     name: &str,
     mut load: Load<'_>,
@@ -64,9 +64,9 @@ fn check_handling(handling: Handling, seed: u64) {
     check(&name, load, handling, seed, control, enough(control));
 }
 
-/// On the interrupted stack, the host's signal frame is right below the red zone, where the
-/// emulated interrupt frame is also written. The latter overwrites the upper end of the signal
-/// frame, which contains the end mark of the extended state.
+/// If the handler runs on the interrupted stack, the host's signal frame is right below the red
+/// zone. The emulated interrupt frame is written to the same place and overwrites the upper end of
+/// the signal frame, which contains the end mark of the extended state.
 #[test]
 fn a_handler_on_the_interrupted_stack_is_caught() {
     run_alone(|seed| check_handling(Handling::OnInterruptedStack, seed));

@@ -13,8 +13,8 @@ use crate::machine::{
     repeat_until, run_alone, two_cores,
 };
 
-/// Iterations of an empty loop that make a section of about 10 us on a CPU with 4 GHz that executes
-/// one iteration per cycle. Golden Cove executes two iterations per cycle.
+/// Iterations of an empty loop that make a section of about 10 us on a 4 GHz CPU that executes one
+/// iteration per cycle. Golden Cove executes two iterations per cycle.
 pub(crate) const SPINS_10_US: u64 = 40_000;
 
 /// Returns work for a task that keeps patterns in registers, with sections of about 10 us.
@@ -247,7 +247,7 @@ fn signals_of_another_core_corrupt_nothing() {
     });
 }
 
-/// Delivers an interrupt before every instruction of a section, including its begin and end. Also
+/// Delivers an interrupt before every instruction of a section, including its start and end. Also
 /// delivers a hardirq within the resulting softirq, at randomly drawn pairs of points.
 #[test]
 fn stepping_corrupts_nothing() {

@@ -108,8 +108,8 @@ fn overflow(m: &mut Machine) -> Result<(), String> {
     let mut want = vec![QUEUED; LIMIT as usize];
     want.extend([Errno::NO_SPACE, Errno::BUSY, Errno::BUSY, Errno::NO_SPACE]);
     let answers = m.run(&[&tfm], "overflow", &want)?;
-    // When a request leaves the queue, a request from the backlog enters it, and the callback of
-    // the latter receives -EINPROGRESS.
+    // When a request leaves the queue, a request from the backlog enters it, and that request's
+    // callback receives -EINPROGRESS.
     let (first, second) = (LIMIT + 1, LIMIT + 2);
     let mut want = vec![(first, QUEUED), (0, OK), (second, QUEUED), (1, OK)];
     want.extend((2..LIMIT).map(|i| (i, OK)));

@@ -239,8 +239,7 @@ fn a_foreign_policy_answers_for_itself_in_every_context() {
     });
 }
 
-/// Runs a load whose sections are interrupted by breakpoints. Returns the number of corrupted
-/// results.
+/// Interrupts the sections of a load with breakpoints. Returns the number of corrupted results.
 fn breakpoints(ops: &'static FpuOps, seed: u64, task: TaskWork, wanted: u64) -> u64 {
     let (mut cpu, p) = boot_with(ops);
     let mut rate = Rate::default();

@@ -61,7 +61,7 @@ fn the_tail_is_behind_the_cpus_own_data() {
         tail[5] = 77;
         *tail.last_mut().expect("it is not empty") = 78;
         let (first, last): (u8, u8);
-        // SAFETY: GS points to the CPU, whose tail begins at 1 MiB.
+        // SAFETY: GS points to the CPU, and the CPU's tail begins at 1 MiB.
         unsafe {
             asm!("mov {}, gs:[0x100005]", out(reg_byte) first);
             asm!("mov {}, gs:[0x8fffff]", out(reg_byte) last);
@@ -102,7 +102,8 @@ fn many_tasks_wait_for_each_other() {
             }
         }
         unsafe extern "C" fn all(_: *mut c_void) -> u64 {
-            // SAFETY: this runs in kernel mode, on a task's stack of 64 KiB.
+            // SAFETY: this runs in kernel mode, where these functions may be called, and the task's
+            // stack of 64 KiB is large enough.
             unsafe {
                 let mut made = 0;
                 loop {

@@ -29,7 +29,8 @@ pub(crate) fn functions(object: &Path) -> Vec<Function> {
         .arg(object));
     let mut functions: Vec<Function> = Vec::new();
     for line in text.lines() {
-        // "0000000000000010 <name>:" starts a function, "  1f:\tret" is an instruction.
+        // A line `0000000000000010 <name>:` starts a function, and a line `  1f:\tret` is an
+        // instruction.
         if let Some(name) = line.strip_suffix(">:").and_then(|l| l.split_once(" <")) {
             functions.push(Function {
                 name: name.1.to_owned(),

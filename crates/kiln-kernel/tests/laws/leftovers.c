@@ -370,7 +370,9 @@ static bool has(const char *text, const char *part)
 	return strstr(text, part) != NULL;
 }
 
-/* Returns the size in bytes of the AES key, or of each AES key for XTS, that is part of the key. */
+/*
+ * Returns the size in bytes of the AES key inside the key or, for XTS, of each of the two AES keys.
+ */
 static u32 aes_key_size(void)
 {
 	if (has(impl->alg, "rfc4106"))

@@ -276,7 +276,7 @@ fn law_3_control_entry_point_that_does_not_check() {
     assert_caught(&violations, "double_add");
 }
 
-// Law 4: no compiler warns.
+// Law 4: compilers give no warnings.
 
 #[test]
 fn law_4_builds_without_warnings_under_every_compiler() {
@@ -374,8 +374,8 @@ fn law_5_control_exports() {
     assert!(!violations.iter().any(|v| v.contains("aes_hidden")));
 }
 
-// Law 6: ciphers use neither instructions whose timing depends on operands nor instructions beyond
-// their tier.
+// Law 6: ciphers use only instructions of their tier, and only instructions that have a timing
+// independent of their operands.
 
 /// Returns the objects of `kernel/ciphers`, which contain every keyed primitive and their shared
 /// code.
@@ -603,7 +603,7 @@ fn layering_control_crates() {
     assert_lawful(layering::kiln_dependencies("innocent", innocent));
 }
 
-// Secrets: calls leave none on the stack or in registers.
+// Calls leave no secrets on the stack or in registers.
 
 #[test]
 fn no_secret_is_left_when_kernel_mode_is_left() {

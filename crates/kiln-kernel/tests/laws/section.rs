@@ -13,8 +13,8 @@ use crate::symbols::symbols;
 /// The signal that a failing check raises (signal(7)).
 const SIGILL: i32 = 4;
 
-/// Message lengths in bytes: one block, with ciphertext stealing, a few blocks, and enough for long
-/// loops.
+/// Message lengths in bytes: one block, one block and a byte (ciphertext stealing), a few blocks,
+/// and enough for long loops.
 const LENGTHS: [&str; 4] = ["16", "17", "100", "4096"];
 
 /// Returns global functions of a SIMD object that contain no trap. In a build with checks, each

@@ -29,9 +29,9 @@ pub(crate) struct Build {
     pub version: String,
     /// Path of the compiler with symbolic links resolved, which identifies the compiler.
     pub canonical: PathBuf,
-    /// The default build.
+    /// Result of the build with default settings.
     pub plain: Result<Built, Error>,
-    /// The build with `KILN_CHECKS`.
+    /// Result of the build with `KILN_CHECKS`.
     pub checks: Result<Built, Error>,
 }
 

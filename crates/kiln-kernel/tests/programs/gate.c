@@ -118,7 +118,7 @@ static void pairs(void)
 	CHECK(served == due, "%u served, %u due", served, due);
 }
 
-/* Control: sometimes marks an interrupt as pending that never arrived. */
+/* Control: sometimes marks an interrupt as pending although none has arrived. */
 static void on_interrupt_control(struct cpu *c)
 {
 	on_interrupt(c);

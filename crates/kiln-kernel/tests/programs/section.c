@@ -63,8 +63,8 @@ static void on_step(int signal, siginfo_t *info, void *context)
 }
 
 /*
- * Interrupts @begin before each of its instructions in turn. The timer must skip as many sections as
- * the skip count says, whether the task or the interrupt decrements the count first.
+ * Interrupts @begin before each of its instructions in turn. The timer must skip as many sections
+ * as the skip count, whether the task or the interrupt decrements the count first.
  */
 static void interrupt_everywhere(void)
 {

@@ -113,12 +113,12 @@ pub struct Step {
     pub args: Vec<String>,
 }
 
-/// Something that the survey leaves out.
+/// An omission from the survey, with its reason and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// The topic to which the omitted part belongs.
     pub topic: &'static Topic,
-    /// What is left out, and why.
+    /// Description of the omission, including the reason.
     pub what: String,
     /// The command that would include the omitted part.
     pub add: String,

@@ -206,8 +206,8 @@ impl<'a> Survey<'a> {
         (all, notes)
     }
 
-    /// Returns the warnings of the whole survey, and warnings of other kinds that a part reported.
-    /// The latter name the part.
+    /// Returns the warnings of the whole survey, and warnings of other kinds that only a part
+    /// reported, with the name of the part.
     fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<String> {
         let own = self.session.warnings::<Q>(facts);
         let mut kinds: Vec<&str> = own.iter().map(|w| w.kind.name()).collect();

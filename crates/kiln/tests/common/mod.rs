@@ -110,7 +110,7 @@ pub fn catches_sigint(pid: u32) -> bool {
     u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0
 }
 
-/// Expects that a run has this exit status, an empty stdout, and one line on stderr that contains
+/// Asserts that a run has this exit status, an empty stdout, and one line on stderr that contains
 /// `want`.
 #[track_caller]
 pub fn fault(run: &Run, status: i32, want: &str) {

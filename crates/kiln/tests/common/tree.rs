@@ -18,8 +18,8 @@ pub fn given_tree() -> Option<PathBuf> {
     tree_of("KILN_TEST_TREE", "kernel tree")
 }
 
-/// Returns the tree that this environment variable names. If it is not set, prints a message and
-/// returns `None`, and the test must be skipped.
+/// Returns the tree that this environment variable names. If the variable is not set, prints a
+/// message and returns `None`; the test must then be skipped.
 pub fn tree_of(variable: &str, what: &str) -> Option<PathBuf> {
     let tree = env::var_os(variable).filter(|v| !v.is_empty());
     if tree.is_none() {

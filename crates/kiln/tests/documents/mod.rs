@@ -1,5 +1,5 @@
 //! Reads the documents of the repository, and checks them.
-#![allow(dead_code)] // one test's module, of which several use parts
+#![allow(dead_code)] // some tests use only a part of this module
 
 pub mod command;
 pub mod file;

@@ -216,7 +216,7 @@ fn descriptors_of_one_guest_are_no_other_guests() {
     let mut victim = Victim::new(&device);
     let file = memfd(4096, 0);
     let mut held = Vec::new();
-    // Pass more regions than one process could have descriptors.
+    // Pass more regions in total than a process can have descriptors.
     for _ in 0..10 {
         let mut raw = Raw::connect(&device.path("kiln.sock"));
         raw.hello(0);
@@ -605,7 +605,8 @@ fn lingering() -> (TcpStream, impl Sized) {
 }
 
 /// The main process may close the last reference to a file that was sent to it: when it rejects a
-/// connection, or when a client of the metrics sends a descriptor. This must not block it.
+/// connection, or when a client of the metrics sends a descriptor. Closing the file must not block
+/// the process.
 #[test]
 fn descriptors_that_are_slow_to_close_hold_nobody_up() {
     for isolation in [true, false] {
