@@ -93,11 +93,11 @@ pub struct Budget {
     pub rate: [f64; 2],
     /// Additional TSC ticks per byte if the data is in memory instead of the caches.
     pub miss_rate: f64,
-    /// `most` is a multiple of this many bytes.
+    /// Granularity of `most` in bytes: `most` is a multiple of this number.
     pub granule: u32,
     /// Bytes per section under [`Way::Fixed`]; `None` if no limit was posted for the algorithm.
     pub posted: Option<u32>,
-    /// Scalar code is faster for messages shorter than this many bytes.
+    /// Message length in bytes below which scalar code is faster.
     pub min_bytes: u32,
     /// Whether this implementation was measured as the fastest of its algorithm.
     pub fastest: bool,
@@ -130,7 +130,7 @@ impl Impl {
     }
 }
 
-/// The cost of one calibration.
+/// Cost of one calibration: its duration and its number of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calibrated {
     /// Duration in TSC ticks.

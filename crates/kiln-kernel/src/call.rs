@@ -73,7 +73,7 @@ impl Function {
 }
 
 impl Impl {
-    /// Returns the function for `entry`, or `None` if the implementation lacks it.
+    /// Returns the function for `entry`, or `None` if the implementation lacks this function.
     pub fn function(self, entry: Entry) -> Option<Function> {
         // Returns the address of a function, or `None` if the implementation is of another kind or
         // lacks the function.
@@ -165,10 +165,10 @@ pub struct Call {
     pub step: bool,
 }
 
-/// The result of a call.
+/// Result of [`Call::make`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Returned {
-    /// The function's return value, if it has one.
+    /// Return value of the function, if the function returns a value.
     pub result: u64,
     /// Whether the scalar function was called.
     pub fell_back: bool,

@@ -46,9 +46,9 @@ pub enum Context {
     Task,
     /// A task with softirqs disabled.
     TaskBhOff,
-    /// A softirq that interrupted a plain task.
+    /// A softirq that interrupted a task with softirqs enabled.
     Softirq,
-    /// A hardirq that interrupted a plain task.
+    /// A hardirq that interrupted a task with softirqs enabled.
     Hardirq,
     /// A hardirq that interrupted a task with softirqs disabled.
     HardirqOverBhOff,

@@ -18,7 +18,7 @@ pub enum Error {
     KeyLength(usize),
     /// A message is shorter than 16 bytes; the value is its length.
     TooShort(usize),
-    /// An implementation needs this tier, but the CPU lacks it or the mask forbids it.
+    /// An implementation needs this tier, which the CPU lacks or the mask forbids.
     Unusable(Tier),
 }
 
@@ -211,7 +211,7 @@ counts! {
     }
 }
 
-/// The settings of a load.
+/// Settings of a load, for [`Load::attach`].
 pub struct Plan {
     /// What the task does.
     pub task: TaskWork,

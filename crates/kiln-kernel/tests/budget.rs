@@ -507,7 +507,8 @@ fn what_is_measured_fits_and_one_of_each_is_fastest() {
     }
 }
 
-/// Runs long messages with `imp` under `way` while a timer interrupts, until `done` returns true.
+/// Runs long messages with `imp` and the strategy `way` while a timer interrupts, until `done`
+/// returns true.
 fn disturbed(
     imp: Impl,
     way: Way,

@@ -260,7 +260,7 @@ fn conditions_that_differ_are_noted_and_packets_compared() {
             &"differs: arguments of ipsec: A ipsec --slice-us 3000; B ipsec --slice-us 200"
         ]
     );
-    // Control: a record compared with itself.
+    // Control: comparing a record with itself must not report a difference.
     let same = compare(&a, &a, &["--max-regression", "0", "--json"]);
     assert_eq!(same.status, 0);
     assert!(!same.json()["notes"].to_string().contains("differs"));

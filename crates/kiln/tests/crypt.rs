@@ -93,7 +93,7 @@ fn the_mask_chooses_and_the_result_stays() {
     }
 }
 
-/// Compares the output with that of the `openssl` program, if it is installed.
+/// Compares the output with the output of the `openssl` program, if this program is installed.
 #[test]
 fn openssl_agrees() {
     let (key, iv) = (random(32, 4), random(16, 4));

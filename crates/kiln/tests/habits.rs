@@ -1,4 +1,4 @@
-//! Tests of flags and names that people try first, such as those of other programs.
+//! Tests of flags and names that people try first, such as flags of other programs.
 
 mod common;
 

@@ -242,7 +242,7 @@ impl Knees {
 
 /// The knee must depend on the speed of AES, but not on the seed. Scalar AES is about eight times
 /// slower than AES-NI. The configurations alternate, so that a busy minute affects all of them, and
-/// the test continues until each has had a quiet run. If a seed moved the knee, it would also do so
+/// the test continues until each has had a quiet run. A seed that moved the knee would also move it
 /// in quiet runs.
 #[test]
 fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {

@@ -190,8 +190,8 @@ fn an_edit_takes_effect_without_a_run_of_the_whole_build() {
     expect(0, false, "the source as it was");
     tree.replace(header, "asm_fn(state, data, nblocks); ", "");
     expect(1, false, "a header in which nothing is computed");
-    // Restore the file with a modification time before that of all objects, so that make alone
-    // would not notice the change.
+    // Restore the file with a modification time that is earlier than those of all objects, so that
+    // make alone would not notice the change.
     let path = tree.dir().join(header);
     tree.restore(header);
     let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);

@@ -107,8 +107,8 @@ fn a_page_of_two_machines_has_a_column_each_and_gives_its_records_back() {
     );
     let text = fs::read_to_string(page).unwrap();
     assert!(text.contains("zen5") && text.contains("zen2") && text.contains("zen2 / zen5"));
-    // A page contains the records that it was made from. They must be usable for another page or a
-    // table.
+    // A page contains the records that it was made from. These records must be usable for another
+    // page or a table.
     let of_page = kiln(&["report", page, "--format", "csv"]).stdout();
     assert_eq!(of_page.lines().count(), 1 + 2 * 3);
     assert_eq!(of_page.matches("zen2,speed,5,").count(), 2);
@@ -192,7 +192,7 @@ fn compare_takes_bundles_pages_and_directories() {
         assert_eq!(rows.as_array().unwrap().len(), 2, "{other}");
         assert_eq!(rows[0]["verdict"], "slower");
     }
-    // Control: a record compared with itself.
+    // Control: comparing a record with itself must succeed.
     assert_eq!(
         kiln(&["compare", &a, &a, "--max-regression", "5"]).status,
         0

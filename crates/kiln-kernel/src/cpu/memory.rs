@@ -63,7 +63,7 @@ impl Drop for Mapping {
     }
 }
 
-/// The stacks of a CPU's tasks.
+/// The stacks of a CPU's tasks, separated by inaccessible pages.
 pub(super) struct Stacks {
     map: Mapping,
     pub size: usize,

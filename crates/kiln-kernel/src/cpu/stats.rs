@@ -39,7 +39,7 @@ impl From<&sys::Histogram> for Histogram {
 }
 
 impl<Count: Copy + Into<u64>> Histogram<Count> {
-    /// Returns the number of intervals.
+    /// Returns the number of recorded intervals.
     pub fn total(&self) -> u64 {
         self.count.iter().map(|&c| c.into()).sum()
     }
@@ -78,7 +78,7 @@ impl<Count: Copy + Into<u64>> Histogram<Count> {
 }
 
 impl Histogram<u64> {
-    /// Adds the counts of one CPU.
+    /// Adds the counts of one CPU's histogram.
     pub fn add(&mut self, other: &Histogram) {
         self.max = self.max.max(other.max);
         for (a, &b) in self.count.iter_mut().zip(&other.count) {

@@ -41,7 +41,7 @@ pub struct Arrival {
     pub flow: u32,
 }
 
-/// The settings of a load.
+/// Settings of an ESP load.
 #[derive(Clone)]
 pub struct Plan {
     /// Algorithms that encrypt and authenticate the packets.
@@ -88,7 +88,7 @@ pub struct Flow {
     pub replay_lost: u64,
 }
 
-/// The results of a run.
+/// Results of an ESP load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     pub flows: [Flow; 2],
@@ -120,7 +120,7 @@ pub struct Sample {
     pub ms: f64,
     /// Payload bytes accepted so far.
     pub bytes: u64,
-    /// Packets arrived so far.
+    /// Packets that have arrived so far.
     pub arrived: u64,
     /// Packets dropped so far.
     pub dropped: u64,

@@ -232,7 +232,8 @@ pub enum Step {
 #[derive(Default)]
 pub(super) struct StepState {
     pub(super) mode: Option<Step>,
-    /// Number of instructions stepped outside the softirq. `inner` counts those in the softirq.
+    /// Number of instructions stepped outside the softirq. `inner` counts the instructions in the
+    /// softirq.
     pub(super) outer: u64,
     pub(super) inner: u64,
     pub(super) in_softirq: bool,

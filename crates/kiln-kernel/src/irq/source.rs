@@ -30,7 +30,7 @@ impl Timer {
     pub fn start_with(cpu: &mut Cpu, arrivals: Arrivals, handling: Handling) -> io::Result<Timer> {
         prepare(cpu, handling)?;
         let mut timer = ptr::null_mut();
-        // SAFETY: an all-zero sigevent is valid, and the thread ID is that of the calling thread.
+        // SAFETY: an all-zero sigevent is valid, and the thread ID belongs to the calling thread.
         unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;

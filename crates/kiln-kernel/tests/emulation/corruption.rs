@@ -1,5 +1,5 @@
-//! All policies except the broken control must preserve every bit of the register state, whatever
-//! interrupts a section.
+//! Tests that interrupts never change a bit of a section's register state, except under the broken
+//! control policy.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -235,7 +235,7 @@ pub(crate) fn config(preempt_full: bool, slice_us: u64) -> Config {
     }
 }
 
-/// Repeats until `done` returns true. Panics after a minute; the message says that `what` did not
+/// Repeats until `done` returns true. Panics after a minute; the message states that `what` did not
 /// happen.
 pub(crate) fn repeat_until(what: &str, mut done: impl FnMut() -> bool) {
     let started = Instant::now();

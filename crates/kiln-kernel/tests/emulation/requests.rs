@@ -53,8 +53,8 @@ impl Draw {
             }
     }
 
-    /// Divides `len` bytes into pieces at random places of a buffer. Returns the offset and length
-    /// of each piece. The number of pieces does not exceed that of a network packet's scatterlist.
+    /// Divides `len` bytes into up to 17 pieces at random places of a buffer, like the scatterlist
+    /// of a network packet. Returns the offset and length of each piece.
     fn pieces(&mut self, len: usize) -> Vec<(usize, usize)> {
         let n = match self.below(4) {
             0 => 1,
@@ -145,8 +145,8 @@ impl Memory {
     }
 }
 
-/// Makes one request to an skcipher and compares the output with that of `judge`. Returns whether
-/// the request completed asynchronously.
+/// Makes one request to an skcipher and compares the output with the output of `judge`. Returns
+/// whether the request completed asynchronously.
 pub(crate) fn check_cipher(
     draw: &mut Draw,
     memory: &mut Memory,

@@ -259,7 +259,8 @@ impl Tree {
             })
     }
 
-    /// Searches `file` and the files that it includes for the one that includes the intrinsics.
+    /// Searches `file` and the files that it includes for a file that includes the intrinsics.
+    /// Returns the path of the first such file.
     fn reaches_intrinsics(&self, file: &Path, seen: &mut BTreeSet<PathBuf>) -> Option<PathBuf> {
         if !seen.insert(file.to_owned()) {
             return None;

@@ -2,7 +2,7 @@
 //! time.
 //!
 //! Each part of the survey runs a command of this program in a separate process with a time limit.
-//! The part's results and record are therefore those of the command. A part that provides a
+//! A part therefore has the same results and the same record as its command. A part that provides a
 //! headline runs in five processes, spread over the survey: each pass runs every part that still
 //! has processes. As everywhere in Kiln, each process has one emulated CPU. A part that crashes or
 //! hangs becomes a note and does not end the survey. Each process takes 0.2 s to start, including
@@ -10,7 +10,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `plan.rs` | time for each part, and what is left out |
+//! | `plan.rs` | time for each part, and the parts that are omitted |
 //! | `run.rs` | runs passes over the parts and combines their results |
 //! | `view.rs` | the output for people |
 

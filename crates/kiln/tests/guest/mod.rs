@@ -41,7 +41,7 @@ struct Ring {
 
 /// A connected guest, with its memory and queues.
 pub struct Guest {
-    /// The connection to the device.
+    /// The vhost-user connection to the device.
     pub front_end: Frontend,
     memory: GuestMemoryMmap,
     file: File,
@@ -248,7 +248,7 @@ impl Guest {
         (answer, status)
     }
 
-    /// Makes `n` requests available, but notifies the device only of the last one.
+    /// Makes `n` requests available, but notifies the device only about the last request.
     pub fn pile_up(&mut self, session: u64, n: u16) {
         for i in 0..n {
             self.submit(true, &encrypt(session), 65, i + 1 == n);
