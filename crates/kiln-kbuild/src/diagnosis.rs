@@ -134,8 +134,8 @@ fn after_error(text: &str) -> Option<&str> {
     (place && named).then(|| text[at + "error: ".len()..].trim_start())
 }
 
-/// Classifies a line with three asterisks, which make prints when it stops, and scripts of the
-/// kernel's build print to report an error.
+/// Classifies a line with three asterisks. make prints such a line when it stops, and scripts of
+/// the kernel's build print one to report an error.
 fn classify_stars(before: &str, words: &str) -> Kind {
     match before.is_empty() {
         true if GOOD_NEWS.iter().any(|good| words.starts_with(good)) => Kind::Other,

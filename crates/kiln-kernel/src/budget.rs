@@ -122,7 +122,8 @@ impl Impl {
     }
 
     /// Returns how many bytes fit in a section of `ticks` TSC ticks with the usual safety margins.
-    /// Returns `None` if this is less than one granule, or if the implementation was not measured.
+    /// Returns `None` if the result is less than one granule, or if the implementation was not
+    /// measured.
     pub fn bytes_in(self, op: Op, ticks: u64) -> Option<u32> {
         // SAFETY: the descriptor is valid, and the function accepts any numbers.
         let n = unsafe { sys::kiln_budget_bytes(self.0, op == Op::Decrypt, ticks) };
@@ -192,7 +193,8 @@ pub struct Planted<'a> {
     pub rates: &'a [u64],
     /// TSC ticks added to run 0, 1, 2 and so on; the list repeats after its last value.
     pub stalls: &'a [u64],
-    /// TSC ticks that [`chain`] appears to take. The calibration derives the clock speed from this.
+    /// TSC ticks that [`chain`] appears to take. The calibration derives the clock speed from this
+    /// value.
     pub chain: u64,
 }
 

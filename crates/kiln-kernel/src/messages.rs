@@ -14,7 +14,7 @@ const MAX_IV: usize = 32;
 /// Messages in memory: `struct kiln_messages`.
 ///
 /// A message is its prefix (associated data), its text and, for decryption, its tag. A result has
-/// space for the prefix, which is not written, for the text, and for encryption also for the tag.
+/// space for the prefix (which is not written) and the text, and for encryption also for the tag.
 /// The result of a hash is the digest.
 #[derive(Default)]
 pub struct Messages<'a> {

@@ -108,13 +108,13 @@ fn planted_faults_are_found_and_named() {
     let outside = |f: &String| f.starts_with("outside: chacha_");
     assert!(chacha.iter().any(outside), "{chacha:#?}");
     assert_eq!(of("aes_xts_encrypt"), [""; 0]);
-    // In every task, softirqs must also have made calls.
+    // In rows with the context `task`, softirqs must also have made calls.
     let tasks = all.iter().filter(|r| r["context"] == "task");
     let quiet = tasks.filter(|r| r["in_softirqs"] == 0);
     assert_eq!(quiet.count(), 0, "{all:#?}");
 
-    // The printed command must reproduce the fault. It does not set KILN_TIERS if the fault occurs
-    // with all tiers.
+    // The printed command must reproduce the fault. The command does not set KILN_TIERS if the
+    // fault occurs with all tiers.
     let replayed = |r: &Value| r["replay"].as_str().is_some_and(|t| t.starts_with("kiln "));
     let nested = all.iter().find(|r| r["suite"] == "sha256" && replayed(r));
     let nested = nested.expect("a finding of SHA-256 under all tiers");

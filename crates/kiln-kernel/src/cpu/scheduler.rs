@@ -31,7 +31,7 @@ impl Scheduler {
 
     /// Returns three times in microseconds for a machine with `cpus` CPUs: the base slice of EEVDF
     /// or minimum granularity of CFS, the latency of CFS, and the wakeup granularity of CFS. Linux
-    /// multiplies them by 1 + log2 of the number of CPUs, but counts at most eight CPUs.
+    /// multiplies these times by 1 + log2 of the number of CPUs, but counts at most eight CPUs.
     pub(crate) fn times_us(self, cpus: u32) -> [u64; 3] {
         let factor = u64::from(1 + cpus.clamp(1, 8).ilog2());
         let times = match self {

@@ -66,8 +66,8 @@ pub(crate) fn beyond_tier(object: &Object) -> Vec<String> {
     })
 }
 
-/// Returns the number of conditional jumps in an object. This check cannot determine whether they
-/// depend on secrets.
+/// Returns the number of conditional jumps in an object. This check cannot determine whether the
+/// jumps depend on secrets.
 pub(crate) fn conditional_jumps(object: &Object) -> usize {
     let all = instructions(object);
     let jumps = |p: &&Place| p.instruction.flow_control() == FlowControl::ConditionalBranch;

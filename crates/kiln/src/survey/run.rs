@@ -65,7 +65,7 @@ impl<'a> Survey<'a> {
             );
             let began = Instant::now();
             let answer = self.run_process(pass, step, &mut || {
-                // Report the planned progress, because a process does not report its own.
+                // Report the planned progress, because the processes do not report their progress.
                 let part = began.elapsed().as_secs_f64().min(step.seconds);
                 progress.report((planned + part) / whole, &what);
             })?;

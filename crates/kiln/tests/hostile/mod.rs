@@ -795,7 +795,7 @@ fn notes_on_requests_in_flight_may_say_anything() {
         raw.until_closed();
         victim.is_served();
     }
-    // Start a ring that is larger than the in-flight memory was requested for.
+    // Start a ring that is larger than the ring size for which in-flight memory was requested.
     let mut raw = connect();
     let (told, small) = raw.ask_inflight(3, 16).unwrap();
     assert!(raw.table(SIZE, &memfd(SIZE, 0)) && raw.give_inflight(&told, &small));
