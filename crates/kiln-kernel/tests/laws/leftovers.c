@@ -557,7 +557,10 @@ static void fresh_iv(void)
 		iv[0] = 2 + text_len % 6;
 }
 
-/* Tries all functions of a cipher. Each is first called without a search, to compute the secrets. */
+/*
+ * Tries all functions of a cipher. Each function is first called without a search, to compute the
+ * secrets.
+ */
 static void try_cipher(u32 n)
 {
 	const struct kiln_cipher_ops *ops = &impl->cipher;

@@ -7,10 +7,10 @@ use CpuidFeature::{CMOV, INTEL186, INTEL386, INTEL486, INTEL8086, MULTIBYTENOP, 
 use crate::timing::name;
 
 /*
- * The tables list allowed instructions, because a list of forbidden ones would never be complete. An
- * allowed instruction meets one of three conditions: it is on Intel's list of instructions with data
- * operand independent timing; it has a single latency in every table of AMD's Software Optimization
- * Guides for families 17h to 1Ah; or it is a jump, which tests/constant_time/ checks.
+ * The tables list allowed instructions, because a list of forbidden ones would never be complete.
+ * An allowed instruction meets one of three conditions: it is on Intel's list of instructions with
+ * data operand independent timing; it has a single latency in every table of AMD's Software
+ * Optimization Guides for families 17h to 1Ah; or it is a jump, which tests/constant_time/ checks.
  *
  * Not allowed, even where they would be useful:
  * - div, idiv and floating point, because dividends and denormals affect the timing;
